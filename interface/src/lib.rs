@@ -1,0 +1,1 @@
+//! The abi_stable types of the Rust door.

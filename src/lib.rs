@@ -1,0 +1,1 @@
+//! Hands work from OpenClaw agents to agents elsewhere.

@@ -1,0 +1,2 @@
+//! The command `remote-agent`.
+fn main() {}
