@@ -1,1 +1,25 @@
 //! Hands work from OpenClaw agents to agents elsewhere.
+
+pub mod a2a;
+#[cfg(feature = "cli")]
+pub mod cli;
+pub mod config;
+#[cfg(feature = "cli")]
+pub mod conformance;
+pub mod handles;
+pub mod host;
+pub mod log;
+pub mod net;
+pub mod panics;
+pub mod peer;
+pub mod plugin;
+pub mod remote_agent;
+pub mod targets;
+pub mod validation;
+pub mod world;
+
+/// The plugin's id, under which a host lists it.
+pub const PLUGIN_ID: &str = "remote-agent";
+
+/// Names the sources that this code was built from: the version and a hash. Two builds of one version differ here.
+pub const BUILD_ID: &str = env!("REMOTE_AGENT_BUILD_ID");

@@ -1,2 +1,7 @@
 //! The command `remote-agent`.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    openclaw_remote_agent::cli::main()
+}

@@ -1,1 +1,44 @@
-//! The abi_stable types of the Rust door.
+//! The Rust door of openclaw-remote-agent: the types a host and the library share.
+//!
+//! A Rust host depends on this crate alone. It loads the library with [`load`], makes one [`Tool`] for each configuration and calls it
+//! with JSON:
+//!
+//! ```no_run
+//! use openclaw_remote_agent_interface::{RNone, RSome, load, log_to, updates_to};
+//!
+//! # async fn host() -> Result<(), Box<dyn std::error::Error>> {
+//! let module = load("/opt/remote-agent/lib/libopenclaw_remote_agent.so")?;
+//! let config = r#"{"targets": [{"alias": "desk", "baseUrl": "https://desk.example"}]}"#;
+//! let log = log_to(|level, line| eprintln!("{level}: {line}"));
+//! let tool = module.new_tool()(config.into(), RSome(log)).into_result().map_err(String::from)?;
+//!
+//! let updates = updates_to(|update| eprintln!("update: {update}"));
+//! let request = r#"{"action": "send", "target_alias": "desk", "message": "Good morning"}"#;
+//! let call = tool.execute(request.into(), RNone, RSome(updates));
+//! println!("{}", call.future.await);
+//! tool.close();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything that crosses is text or an opaque object, so that the layouts which both sides must agree on stay few. Any executor may poll the
+//! futures: the library brings its own runtime and never looks for one of the host.
+
+// abi_stable's macros are older than this lint, which fires once for each `#[sabi_trait]`.
+#![allow(non_local_definitions)]
+// The same macros expand to `unsafe` code. Nothing here is unsafe by hand.
+#![allow(unsafe_code)]
+
+mod load;
+mod module;
+mod sinks;
+
+pub use abi_stable::std_types::{RErr, RNone, ROk, ROption, RResult, RSome, RStr, RString};
+pub use async_ffi::FfiFuture;
+
+pub use load::{LoadError, load};
+pub use module::{
+    Call, Cancel, Cancel_TO, CancelBox, PluginModule, PluginModule_Prefix, PluginModuleRef, Tool,
+    Tool_TO, ToolBox,
+};
+pub use sinks::{Log, Log_TO, LogBox, Updates, Updates_TO, UpdatesBox, log_to, updates_to};

@@ -1,0 +1,123 @@
+//! Loading the library from a file.
+
+use std::{
+    error::Error,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use abi_stable::library::{LibraryError, RootModule, lib_header_from_path};
+
+use crate::PluginModuleRef;
+
+/// Loads the library at `path` and checks that it was built for this interface.
+///
+/// Each file is its own plugin: two files loaded by one host give two modules that share nothing. A library stays mapped until the process ends.
+///
+/// # Errors
+/// The file cannot be read, is no shared library, is no plugin of this interface, or was built for another version of it.
+pub fn load(path: impl AsRef<Path>) -> Result<PluginModuleRef, LoadError> {
+    let given = path.as_ref();
+    let fails = |kind| LoadError {
+        path: given.to_owned(),
+        kind,
+    };
+    // An absolute path also keeps the system's loader from searching its own directories for a bare file name.
+    let file = given
+        .canonicalize()
+        .map_err(|error| fails(Kind::File(error)))?;
+    // `RootModule::load_from_file` remembers one module for each type and would answer every later path with the first library.
+    let header = lib_header_from_path(&file).map_err(|error| fails(Kind::of(error)))?;
+    header
+        .init_root_module::<PluginModuleRef>()
+        .map_err(|error| {
+            fails(match Kind::of(error) {
+                Kind::Layout(ours, _) => {
+                    Kind::Layout(ours, header.version_strings().version.to_string())
+                }
+                other => other,
+            })
+        })
+}
+
+/// Why a library was not loaded. The message is one sentence or two, with the path and what to do.
+#[derive(Debug)]
+pub struct LoadError {
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    File(std::io::Error),
+    Open(String),
+    NotAPlugin,
+    Version(String, String),
+    Layout(String, String),
+    Start,
+}
+
+impl LoadError {
+    /// The path as it was given to [`load`].
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Kind {
+    /// Keeps what a person needs of abi_stable's errors, whose own text fills pages.
+    fn of(error: LibraryError) -> Self {
+        let ours = || PluginModuleRef::VERSION_STRINGS.version.to_string();
+        match error {
+            LibraryError::OpenError { err, .. } => Self::Open(match Error::source(&*err) {
+                Some(cause) => cause.to_string(),
+                None => err.to_string(),
+            }),
+            LibraryError::GetSymbolError { .. } => Self::NotAPlugin,
+            LibraryError::IncompatibleVersionNumber {
+                expected_version,
+                actual_version,
+                ..
+            } => Self::Version(expected_version.to_string(), actual_version.to_string()),
+            LibraryError::RootModule { .. } => Self::Start,
+            LibraryError::Many(errors) => match errors.into_iter().next() {
+                Some(first) => Self::of(first),
+                None => Self::NotAPlugin,
+            },
+            _ => Self::Layout(ours(), "unknown".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.kind {
+            Kind::File(error) => write!(f, "cannot read the library `{path}`: {error}"),
+            Kind::Open(why) => write!(f, "cannot open `{path}` as a shared library: {why}"),
+            Kind::NotAPlugin => write!(
+                f,
+                "`{path}` is a shared library but no plugin of this interface: it does not export the root module"
+            ),
+            Kind::Version(ours, theirs) => write!(
+                f,
+                "`{path}` has version {theirs} of the interface and this host needs {ours}; build both from one version"
+            ),
+            Kind::Layout(ours, theirs) => write!(
+                f,
+                "`{path}` (interface {theirs}) lays its types out differently from this host (interface {ours}); build both from one version"
+            ),
+            Kind::Start => write!(f, "`{path}` failed while it started"),
+        }
+    }
+}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            Kind::File(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+// What OpenClaw loads. All behaviour lives in the native library; these files only carry values across.
+import { settings } from "./config.js";
+import { describeFailure } from "./failure.js";
+import { acquire } from "./slot.js";
+import { createTool } from "./tool.js";
+
+// In these modes OpenClaw collects metadata from plugins whose runtime must stay untouched.
+const METADATA_MODES = new Set(["cli-metadata", "setup-only"]);
+
+export default {
+  id: "remote-agent",
+  name: "Remote Agent",
+  description: "Lets agents hand work to agents elsewhere over A2A.",
+
+  register(api) {
+    if (METADATA_MODES.has(api.registrationMode)) return;
+    const { config, place } = settings(api);
+    if (config.enabled !== true) return;
+
+    let lease;
+    try {
+      lease = acquire(config, api.logger);
+    } catch (error) {
+      api.logger.error(describeFailure(error, place));
+      return;
+    }
+    api.lifecycle.onDispose(() => lease.release());
+    // A factory, so that each call knows the agent and the session it is made for.
+    api.registerTool((context) => createTool(lease, context), { name: lease.definition.name, optional: true });
+  },
+};

@@ -1,0 +1,60 @@
+// One library and one instance per configuration for the whole process.
+//
+// OpenClaw evaluates a plugin several times in one process, each time from a private copy of the package. Agent turns
+// and direct calls go through different evaluations: without a shared slot each would map its own image of the library
+// and keep its own task handles.
+import manifest from "./package.json" with { type: "json" };
+import { loadLibrary } from "./native.js";
+
+const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
+
+/**
+ * A share in the instance for `config`. The first share starts it and the last release closes it; the image stays
+ * mapped, ready for the next. Throws what the library says about a wrong config.
+ *
+ * Returns `{ agent, CancelToken, definition, release() }`.
+ */
+export function acquire(config, logger, load = loadLibrary) {
+  const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
+  slot.library ??= load();
+  const key = JSON.stringify(config);
+  let instance = slot.instances.get(key);
+  if (!instance) {
+    instance = start(slot.library, key);
+    slot.instances.set(key, instance);
+  }
+  return lease(slot, key, instance, logger);
+}
+
+function start(library, config) {
+  const loggers = [];
+  // Lines go to the newest evaluation that still lives; an instance outlives the one that started it.
+  const log = (level, line) => loggers.at(-1)?.write(level, line);
+  const agent = new library.RemoteAgent(config, log);
+  try {
+    return { agent, definition: JSON.parse(agent.definition()), loggers };
+  } catch (error) {
+    agent.close();
+    throw error;
+  }
+}
+
+function lease(slot, key, instance, logger) {
+  const { agent, definition, loggers } = instance;
+  // Wrapped, because two evaluations may share one logger.
+  const own = { write: (level, line) => logger[level]?.(`remote-agent: ${line}`) };
+  loggers.push(own);
+  return {
+    agent,
+    definition,
+    CancelToken: slot.library.CancelToken,
+    release() {
+      const at = loggers.indexOf(own);
+      if (at < 0) return;
+      loggers.splice(at, 1);
+      if (loggers.length > 0) return;
+      slot.instances.delete(key);
+      agent.close();
+    },
+  };
+}

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { settings } from "../config.js";
+import { describeFailure } from "../failure.js";
+import plugin from "../index.js";
+import { libraryName } from "../native.js";
+
+const legacyEntry = { enabled: true, config: { enabled: true } };
+const host = (entry) => ({ plugins: { entries: { "openclaw-a2a-outbound": entry } } });
+
+function register(registrationMode, pluginConfig) {
+  const seen = { tools: 0, errors: [] };
+  plugin.register({
+    registrationMode,
+    pluginConfig,
+    logger: { info() {}, warn() {}, error: (line) => seen.errors.push(line) },
+    lifecycle: { onDispose() {} },
+    registerTool: () => (seen.tools += 1),
+  });
+  return seen;
+}
+
+test("nothing is loaded where only metadata is asked for", () => {
+  for (const mode of ["cli-metadata", "setup-only"]) assert.deepEqual(register(mode, { enabled: true }), { tools: 0, errors: [] });
+});
+
+test("nothing is loaded unless the settings enable the tool", () => {
+  for (const config of [undefined, {}, { enabled: false }]) assert.deepEqual(register("full", config), { tools: 0, errors: [] });
+});
+
+test("a library that is not there is logged with its file, and the tool left out", () => {
+  const { tools, errors } = register("full", { enabled: true });
+  assert.equal(tools, 0);
+  assert.match(errors[0], /^remote_agent is not available: .*native\/remote_agent\..*\.node".*remote-agent package/);
+});
+
+test("settings under the legacy id hold when there are no others", () => {
+  assert.deepEqual(settings({ pluginConfig: {}, config: host(legacyEntry) }), {
+    config: legacyEntry.config,
+    place: "plugins.entries.openclaw-a2a-outbound.config",
+  });
+});
+
+test("own settings win over those under the legacy id", () => {
+  const own = { enabled: false };
+  assert.equal(settings({ pluginConfig: own, config: host(legacyEntry) }).config, own);
+});
+
+test("a disabled legacy entry stays disabled", () => {
+  assert.deepEqual(settings({ pluginConfig: {}, config: host({ ...legacyEntry, enabled: false }) }).config, {});
+});
+
+test("a config error is told with its place", () => {
+  const error = new Error(JSON.stringify({ code: "INVALID_CONFIG", message: "the alias is used twice", path: "/targets/1/alias" }));
+  assert.match(
+    describeFailure(error, "plugins.entries.remote-agent.config"),
+    /plugins\.entries\.remote-agent\.config is not valid at "\/targets\/1\/alias": the alias is used twice\. Correct/,
+  );
+});
+
+test("the library is named for its machine", () => {
+  assert.equal(libraryName({ platform: "linux", arch: "x64", libc: "musl" }), "remote_agent.linux-x64-musl.node");
+  assert.equal(libraryName({ platform: "darwin", arch: "arm64" }), "remote_agent.darwin-arm64.node");
+});

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createTool } from "../tool.js";
+
+class CancelToken {
+  cancelled = false;
+  cancel() {
+    this.cancelled = true;
+    this.onCancel?.();
+  }
+}
+
+/** A lease whose agent answers with what `execute` returns. */
+function lease(execute) {
+  return { agent: { execute }, CancelToken, definition: { name: "remote_agent", label: "Remote agent", description: "", parameters: { properties: {} } } };
+}
+
+const envelope = JSON.stringify({ ok: true, action: "send" });
+
+test("the request and its caller reach the library as JSON", async () => {
+  const seen = [];
+  const tool = createTool(lease(async (...call) => (seen.push(call), envelope)), { agentId: "main", sessionKey: "agent:main:x" });
+  await tool.execute("call_1", { action: "send" }, new AbortController().signal, undefined);
+  const [request, caller, , onUpdate] = seen[0];
+  assert.deepEqual([JSON.parse(request), JSON.parse(caller)], [{ action: "send" }, { agent_id: "main", session_key: "agent:main:x" }]);
+  assert.equal(onUpdate, null);
+});
+
+test("the result is the envelope, as text and as details", async () => {
+  const result = await createTool(lease(async () => envelope)).execute("call_1", {});
+  assert.deepEqual(result, { content: [{ type: "text", text: envelope }], details: { ok: true, action: "send" } });
+});
+
+test("the tool is in the model's list, not behind the tool search", () => {
+  assert.equal(createTool(lease()).catalogMode, "direct-only");
+});
+
+test("updates are handed over before the result", async () => {
+  const updates = [];
+  const tool = createTool(lease(async (_request, _caller, _token, onUpdate) => (onUpdate('{"n":1}'), onUpdate('{"n":2}'), envelope)));
+  await tool.execute("call_1", {}, undefined, (update) => updates.push(update.details));
+  assert.deepEqual(updates, [{ n: 1 }, { n: 2 }]);
+});
+
+test("an abort cancels the running call", async () => {
+  const controller = new AbortController();
+  const tool = createTool(lease((_request, _caller, token) => new Promise((resolve) => (token.onCancel = () => resolve(envelope)))));
+  const result = tool.execute("call_1", {}, controller.signal);
+  controller.abort();
+  assert.equal((await result).details.ok, true);
+});
+
+test("a call that was aborted before it began starts cancelled", async () => {
+  let cancelled;
+  const tool = createTool(lease(async (_request, _caller, token) => ((cancelled = token.cancelled), envelope)));
+  await tool.execute("call_1", {}, AbortSignal.abort());
+  assert.equal(cancelled, true);
+});
+
+test("a call leaves no listener on the signal", async () => {
+  const { signal } = new AbortController();
+  let listeners = 0;
+  signal.addEventListener = () => (listeners += 1);
+  signal.removeEventListener = () => (listeners -= 1);
+  await createTool(lease(async () => envelope)).execute("call_1", {}, signal);
+  assert.equal(listeners, 0);
+});

@@ -1,0 +1,260 @@
+//! Finding a peer's agent card (A2A 0.3 §5.3).
+
+use std::time::Duration;
+
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use url::Url;
+
+use crate::net::redirect::get_following;
+use crate::net::{Net, Request, body};
+use crate::peer::{CardLocation, Discovered, Fault, PeerError, Reach, Validator};
+
+use super::{card, line};
+
+const DEFAULT_PATH: &str = "/.well-known/agent-card.json";
+
+/// Where cards were before A2A 0.3.
+const OLD_PATH: &str = "/.well-known/agent.json";
+
+/// A card may move this often on its origin.
+const HOPS: usize = 5;
+
+/// Looks for the card wherever it may be, in order. The error names each try.
+pub(super) async fn discover(
+    net: &dyn Net,
+    reach: &Reach,
+    known: Option<&Validator>,
+    max_bytes: usize,
+) -> Result<Discovered, PeerError> {
+    let mut places = places(reach)?;
+    if let Some(known) = known {
+        places.retain(|place| *place != known.url);
+        places.insert(0, known.url.clone());
+    }
+    let mut tries: Vec<String> = Vec::new();
+    let mut auth_required = false;
+    for place in places {
+        let known = known.filter(|known| known.url == place);
+        match fetch(net, reach, &place, known, max_bytes).await {
+            Ok(found) => return Ok(found),
+            Err(Miss::Elsewhere(error)) => {
+                auth_required |= error.fault == Fault::AuthRequired;
+                tries.push(format!("`{place}`: {}", error.message));
+            }
+            Err(Miss::Final(error)) if tries.is_empty() => {
+                return Err(error.during(format_args!("the agent card at `{place}`")));
+            }
+            Err(Miss::Final(error)) => {
+                tries.push(format!("`{place}`: {}", error.message));
+                break;
+            }
+        }
+    }
+    let fault = if auth_required {
+        Fault::AuthRequired
+    } else {
+        Fault::CardUnavailable
+    };
+    let message = format!("no agent card was found; tried {}", tries.join("; "));
+    Err(PeerError::new(fault, message).undelivered())
+}
+
+/// Why a place gave no card.
+enum Miss {
+    /// It may still be elsewhere.
+    Elsewhere(PeerError),
+    /// Looking elsewhere would not help.
+    Final(PeerError),
+}
+
+async fn fetch(
+    net: &dyn Net,
+    reach: &Reach,
+    place: &Url,
+    known: Option<&Validator>,
+    max_bytes: usize,
+) -> Result<Discovered, Miss> {
+    let access = line::access_to(reach, place).map_err(Miss::Final)?;
+    let mut headers = line::own_headers(reach, place);
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    if let Some(known) = known {
+        headers.insert(IF_NONE_MATCH, known.etag.clone());
+    }
+    let request = Request {
+        method: Method::GET,
+        url: place.clone(),
+        headers,
+        body: None,
+        access,
+    };
+    let fetched = get_following(net, request, HOPS)
+        .await
+        .map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
+    let mut response = fetched.response;
+    let max_age = max_age(&response.headers);
+    if response.status == StatusCode::NOT_MODIFIED && known.is_some() {
+        return Ok(Discovered::Unchanged { max_age });
+    }
+    if !response.status.is_success() {
+        let text = body::read_prefix(response.body, 1024).await;
+        let mut error = line::by_status(response.status, &response.headers, &text).undelivered();
+        error.http_status = Some(response.status.as_u16());
+        if matches!(
+            response.status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+        ) {
+            error.fault = Fault::AuthRequired;
+        }
+        let elsewhere = response.status.is_client_error();
+        return Err(if elsewhere {
+            Miss::Elsewhere(error)
+        } else {
+            Miss::Final(error)
+        });
+    }
+    let body = body::read_response(&mut response, max_bytes).await;
+    let body = body.map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
+    let unreadable =
+        |why: String| Miss::Elsewhere(PeerError::new(Fault::CardUnavailable, why).undelivered());
+    let json = serde_json::from_slice(&body).map_err(|e| unreadable(format!("not JSON: {e}")))?;
+    let card = card::read(&json).map_err(unreadable)?;
+    let etag = response.headers.get(ETAG).cloned();
+    Ok(Discovered::Card {
+        card: Box::new(card),
+        validator: etag.map(|etag| Validator {
+            url: place.clone(),
+            etag,
+        }),
+        max_age,
+    })
+}
+
+/// Where the card may be: below the base URL, then at its origin, last at the place it had before 0.3.
+fn places(reach: &Reach) -> Result<Vec<Url>, PeerError> {
+    let path = match &reach.card {
+        CardLocation::Url(url) => return Ok(vec![url.clone()]),
+        CardLocation::Path(path) => path,
+    };
+    let base = &reach.base_url;
+    let mut places: Vec<Url> = Vec::new();
+    if path.starts_with('/') {
+        let below = format!("{}{path}", base.path().trim_end_matches('/'));
+        let old = (path == DEFAULT_PATH).then_some(OLD_PATH);
+        for path in [Some(below.as_str()), Some(path), old]
+            .into_iter()
+            .flatten()
+        {
+            let mut place = base.clone();
+            // A path may carry a query of its own.
+            let (path, query) = path
+                .split_once('?')
+                .map_or((path, None), |(path, query)| (path, Some(query)));
+            place.set_path(path);
+            place.set_query(query);
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    } else if let Ok(place) = base.join(path)
+        && place.origin() == base.origin()
+    {
+        places.push(place);
+    }
+    if places.is_empty() {
+        let message = format!(
+            "the card path `{}` does not lead to a place on `{base}`",
+            path.escape_debug()
+        );
+        return Err(PeerError::new(Fault::CardUnavailable, message).undelivered());
+    }
+    Ok(places)
+}
+
+/// How long an answer may be used without asking again (RFC 9111 §5.2.2).
+fn max_age(headers: &HeaderMap) -> Option<Duration> {
+    let directives = headers
+        .get(CACHE_CONTROL)?
+        .to_str()
+        .ok()?
+        .to_ascii_lowercase();
+    let mut age = None;
+    for directive in directives.split(',').map(str::trim) {
+        match directive.split_once('=') {
+            None if matches!(directive, "no-store" | "no-cache") => return Some(Duration::ZERO),
+            Some(("max-age", seconds)) => {
+                age = seconds
+                    .trim_matches('"')
+                    .parse()
+                    .ok()
+                    .map(Duration::from_secs)
+            }
+            _ => {}
+        }
+    }
+    age
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn paths(base: &str, card: &str) -> Vec<String> {
+        let reach = Reach {
+            base_url: Url::parse(base).unwrap(),
+            card: CardLocation::Path(card.into()),
+            endpoint: None,
+            preferred: Vec::new(),
+            headers: Vec::new(),
+            bearer: None,
+            allow_private: false,
+        };
+        places(&reach).map_or_else(
+            |_| Vec::new(),
+            |all| all.iter().map(|url| url.path().to_owned()).collect(),
+        )
+    }
+
+    #[test]
+    fn a_path_is_looked_for_below_the_base_url_then_at_its_origin_then_at_its_old_place() {
+        assert_eq!(
+            paths("http://a.example/agents/one/", DEFAULT_PATH),
+            [
+                "/agents/one/.well-known/agent-card.json",
+                DEFAULT_PATH,
+                OLD_PATH
+            ]
+        );
+        assert_eq!(
+            paths("http://a.example", DEFAULT_PATH),
+            [DEFAULT_PATH, OLD_PATH]
+        );
+        assert_eq!(
+            paths("http://a.example/x", "/card.json"),
+            ["/x/card.json", "/card.json"]
+        );
+    }
+
+    #[test]
+    fn a_path_without_a_slash_is_relative_and_stays_on_the_origin() {
+        assert_eq!(
+            paths("http://a.example/agents/one", "card.json"),
+            ["/agents/card.json"]
+        );
+        assert_eq!(paths("http://a.example/", "//b.example/card.json").len(), 1);
+        assert!(paths("http://a.example/", "http:////b.example/card.json").is_empty());
+    }
+
+    #[test]
+    fn freshness_is_read_from_cache_control() {
+        let age = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static(value));
+            max_age(&headers)
+        };
+        assert_eq!(age("public, max-age=60"), Some(Duration::from_secs(60)));
+        assert_eq!(age("max-age=60, no-store"), Some(Duration::ZERO));
+        assert_eq!(age("private"), None);
+    }
+}

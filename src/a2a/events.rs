@@ -1,0 +1,65 @@
+//! Streams of events, decoded one by one.
+
+use crate::net::sse::{self, EventReader, Item};
+use crate::peer::{BoxFuture, End, Event, EventStream, PeerError, Reply, Step};
+
+use super::line::from_net;
+
+/// Turns the name and data of one server-sent event into an event of the model.
+pub(super) type Decode = fn(Option<&str>, &str) -> Result<Event, PeerError>;
+
+/// The events of one connection.
+pub(super) struct Events {
+    reader: EventReader,
+    decode: Decode,
+    over: bool,
+}
+
+impl Events {
+    pub(super) fn new(reader: EventReader, decode: Decode) -> Self {
+        Self {
+            reader,
+            decode,
+            over: false,
+        }
+    }
+
+    async fn step(&mut self) -> Step {
+        if self.over {
+            return Step::End(End::Clean);
+        }
+        loop {
+            let end = match self.reader.next().await {
+                Item::Alive => continue,
+                Item::Event { data, .. } if data.is_empty() => continue,
+                Item::Event { event, data } => match (self.decode)(event.as_deref(), &data) {
+                    Ok(event) => return Step::Event(event, data.len()),
+                    Err(error) => End::Broken(error),
+                },
+                Item::End(sse::End::Clean) => End::Clean,
+                Item::End(sse::End::Cut(error)) => End::Broken(from_net(error)),
+            };
+            self.over = true;
+            return Step::End(end);
+        }
+    }
+}
+
+impl EventStream for Events {
+    fn next(&mut self) -> BoxFuture<'_, Step> {
+        Box::pin(self.step())
+    }
+}
+
+/// A plain answer in the place of a stream: one event, and nothing more to wait for.
+pub(super) struct Answered(pub(super) Option<(Reply, usize)>);
+
+impl EventStream for Answered {
+    fn next(&mut self) -> BoxFuture<'_, Step> {
+        let step = match self.0.take() {
+            Some((reply, bytes)) => Step::Event(reply.into(), bytes),
+            None => Step::End(End::Answer),
+        };
+        Box::pin(std::future::ready(step))
+    }
+}

@@ -1,0 +1,319 @@
+//! What requests to one interface have in common: headers, credentials, limits, and how failures are told.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+use url::Url;
+
+use crate::net::sse::{self, Opened, SseLimits};
+use crate::net::{Access, Net, NetError, NetFault, Request, Sent, access, body};
+use crate::peer::{Fault, PeerError, Reach};
+
+/// How much of what a peer says about a failure is repeated, in characters.
+const QUOTED: usize = 300;
+
+/// How much of an answer with an error status is read, in bytes.
+const ERROR_BYTES: usize = 64 * 1024;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A line to one interface for one call.
+pub(super) struct Line {
+    net: Arc<dyn Net>,
+    headers: HeaderMap,
+    access: Access,
+    limits: SseLimits,
+    secrets: Secrets,
+}
+
+/// A successful answer.
+pub(super) struct Answer {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Line {
+    /// A line to `url`. Credentials go along only if it is on an origin they were configured for.
+    pub(super) fn new(
+        net: Arc<dyn Net>,
+        reach: &Reach,
+        url: &Url,
+        parameters: &[(String, String)],
+        limits: SseLimits,
+    ) -> Result<Self, PeerError> {
+        let access = access_to(reach, url)?;
+        let mut headers = own_headers(reach, url);
+        for (name, value) in parameters {
+            let pair = HeaderName::try_from(name.as_str())
+                .ok()
+                .zip(HeaderValue::try_from(value.as_str()).ok());
+            let Some((name, value)) = pair else {
+                let message = format!(
+                    "the service parameter `{}` cannot be an HTTP header",
+                    name.escape_debug()
+                );
+                return Err(PeerError::new(Fault::Unaddressable, message).undelivered());
+            };
+            headers.insert(name, value);
+        }
+        Ok(Self {
+            net,
+            headers,
+            access,
+            limits,
+            secrets: Secrets::of(reach),
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<Bytes>,
+        accept: HeaderValue,
+    ) -> Request {
+        let mut headers = self.headers.clone();
+        headers.insert(ACCEPT, accept);
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        Request {
+            method,
+            url,
+            headers,
+            body,
+            access: self.access,
+        }
+    }
+
+    /// Sends one request and reads its answer, which must have a status of 2xx.
+    ///
+    /// `explain` may read an error out of a body that came with another status.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<Bytes>,
+        explain: fn(&Value) -> Option<PeerError>,
+    ) -> Result<Answer, PeerError> {
+        let request = self.request(method, url, body, JSON);
+        let mut response = self.net.exchange(request).await.map_err(from_net)?;
+        if !response.status.is_success() {
+            let text = body::read_prefix(response.body, ERROR_BYTES).await;
+            return Err(self.refused(response.status, &response.headers, &text, explain));
+        }
+        let body = body::read_response(&mut response, self.limits.answer_bytes)
+            .await
+            .map_err(from_net)?;
+        Ok(Answer {
+            headers: response.headers,
+            body,
+        })
+    }
+
+    /// Sends one request and opens the stream it is answered with. An answer that is no stream must have a status of 2xx.
+    pub(super) async fn listen(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<Bytes>,
+        explain: fn(&Value) -> Option<PeerError>,
+    ) -> Result<Heard, PeerError> {
+        let accept = HeaderValue::from_static("text/event-stream, application/json");
+        let request = self.request(method, url, body, accept);
+        match sse::open(Arc::clone(&self.net), request, self.limits)
+            .await
+            .map_err(from_net)?
+        {
+            Opened::Events(reader) => Ok(Heard::Events(reader)),
+            Opened::Answer {
+                status,
+                headers,
+                body,
+                ..
+            } if !status.is_success() => Err(self.refused(status, &headers, &body, explain)),
+            Opened::Answer {
+                truncated: true, ..
+            } => {
+                let message = format!(
+                    "the answer is larger than {} bytes",
+                    self.limits.answer_bytes
+                );
+                Err(PeerError::new(Fault::TooLarge, message))
+            }
+            Opened::Answer { headers, body, .. } => Ok(Heard::Answer(Answer { headers, body })),
+        }
+    }
+
+    /// The JSON of an answer.
+    pub(super) fn json(&self, answer: &Answer) -> Result<Value, PeerError> {
+        serde_json::from_slice(&answer.body).map_err(|e| {
+            let kind = answer
+                .headers
+                .get(CONTENT_TYPE)
+                .and_then(|v| v.to_str().ok())
+                .unwrap_or("no content type");
+            let message = format!(
+                "the answer is not JSON ({kind}, {} bytes): {e}",
+                answer.body.len()
+            );
+            PeerError::new(Fault::InvalidResponse, self.secrets.scrub(message))
+        })
+    }
+
+    /// `error` without any credential that the peer may have repeated.
+    pub(super) fn scrubbed(&self, mut error: PeerError) -> PeerError {
+        error.message = self.secrets.scrub(error.message);
+        if let Some(data) = error.rpc_data.take().filter(|_| !self.secrets.is_empty()) {
+            let text = self.secrets.scrub(data.to_string());
+            error.rpc_data = serde_json::from_str(&text).ok();
+        }
+        error
+    }
+
+    fn refused(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+        explain: fn(&Value) -> Option<PeerError>,
+    ) -> PeerError {
+        let mut error = match serde_json::from_slice(body).ok().as_ref().and_then(explain) {
+            Some(explained) => explained,
+            None => by_status(status, headers, body),
+        };
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            error.fault = Fault::AuthRequired;
+        }
+        error.http_status = Some(status.as_u16());
+        self.scrubbed(error)
+    }
+}
+
+/// What listening led to.
+pub(super) enum Heard {
+    /// A stream.
+    Events(sse::EventReader),
+    /// A plain answer.
+    Answer(Answer),
+}
+
+/// The credentials of a peer, to keep them out of what is told.
+struct Secrets(Vec<SecretString>);
+
+impl Secrets {
+    fn of(reach: &Reach) -> Self {
+        let headers = reach
+            .headers
+            .iter()
+            .filter_map(|(_, value)| Some(value.to_str().ok()?.to_owned().into()));
+        // Short values ("1", "en") are no secrets, and would tear holes into every text.
+        let all = headers
+            .chain(reach.bearer.clone())
+            .filter(|secret: &SecretString| secret.expose_secret().len() >= 6);
+        Self(all.collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn scrub(&self, mut text: String) -> String {
+        for secret in &self.0 {
+            if text.contains(secret.expose_secret()) {
+                text = text.replace(secret.expose_secret(), "[redacted]");
+            }
+        }
+        text
+    }
+}
+
+/// What may be connected for `url`.
+pub(super) fn access_to(reach: &Reach, url: &Url) -> Result<Access, PeerError> {
+    access::allowed(url, reach.allow_private, reach.is_written_host(url)).map_err(from_net)
+}
+
+/// The operator's headers and credential, where `url` is on an origin they were configured for.
+pub(super) fn own_headers(reach: &Reach, url: &Url) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if !reach.is_own_origin(url) {
+        return headers;
+    }
+    for (name, value) in &reach.headers {
+        headers.insert(name.clone(), value.clone());
+    }
+    if let Some(token) = &reach.bearer
+        && let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()))
+    {
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    headers
+}
+
+/// The error for a status that is no success, told by the status and the beginning of the body.
+pub(super) fn by_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> PeerError {
+    if status.is_redirection() {
+        let to = headers
+            .get(LOCATION)
+            .and_then(|v| v.to_str().ok())
+            .map_or("nowhere", |to| {
+                to.split(['?', '#']).next().unwrap_or_default()
+            });
+        let message = format!(
+            "the peer answered {status} and points to `{}`; that is not followed",
+            quoted(to)
+        );
+        return PeerError::new(Fault::RedirectRefused, message);
+    }
+    let said = quoted(&String::from_utf8_lossy(body));
+    let asks = headers
+        .get(WWW_AUTHENTICATE)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|v| v.split_whitespace().next())
+        .map(|scheme| format!(" and asks for {}", quoted(scheme)))
+        .unwrap_or_default();
+    let message = if said.is_empty() {
+        format!("the peer answered {status}{asks}")
+    } else {
+        format!("the peer answered {status}{asks}: {said}")
+    };
+    PeerError::new(Fault::HttpStatus, message)
+}
+
+/// The beginning of what a peer said, on one line.
+pub(super) fn quoted(text: &str) -> String {
+    let clean = text
+        .trim()
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c });
+    let mut short: String = clean.take(QUOTED + 1).collect();
+    if let Some((end, _)) = short.char_indices().nth(QUOTED) {
+        short.truncate(end);
+        short.push('…');
+    }
+    short
+}
+
+/// A failure of the network as a failure of the peer.
+pub(super) fn from_net(error: NetError) -> PeerError {
+    let fault = match error.fault() {
+        NetFault::Dns => Fault::Dns,
+        NetFault::Unreachable => Fault::Unreachable,
+        NetFault::Tls => Fault::Tls,
+        NetFault::AddressRefused => Fault::AddressRefused,
+        NetFault::Cut => Fault::Cut,
+        NetFault::TooLarge => Fault::TooLarge,
+        NetFault::Protocol => Fault::InvalidResponse,
+    };
+    let told = PeerError::new(fault, error.to_string());
+    if error.sent() == Sent::No {
+        told.undelivered()
+    } else {
+        told
+    }
+}

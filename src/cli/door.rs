@@ -1,0 +1,127 @@
+//! How the command calls the tool: through the Rust door, like any host.
+
+use openclaw_remote_agent_interface::{
+    Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, log_to, updates_to,
+};
+
+use super::{config, exit::Failure, library, output::note};
+
+/// The opened library.
+#[derive(Clone, Copy)]
+pub struct Door {
+    module: PluginModuleRef,
+    verbose: bool,
+}
+
+/// One configured tool. Closes when it is dropped.
+pub struct Instance(ToolBox);
+
+/// A running call.
+pub struct Running(Call);
+
+impl Door {
+    /// Opens the command's library. With `verbose`, its debug lines go to standard error beside its warnings.
+    ///
+    /// # Errors
+    /// See [`library::open`].
+    pub fn open(verbose: bool) -> Result<Self, Failure> {
+        let module = library::open()?;
+        Ok(Self { module, verbose })
+    }
+
+    /// Checks a configuration and returns it as JSON with its defaults.
+    ///
+    /// # Errors
+    /// A configuration error as JSON, `{"code", "message", "path"}`.
+    pub fn parse_config(&self, config: &str) -> Result<String, String> {
+        let parsed = self.module.parse_config()(config.into());
+        parsed.into_result().map(String::from).map_err(String::from)
+    }
+
+    /// Makes an instance. The configuration's references to environment variables are looked up first.
+    ///
+    /// # Errors
+    /// A configuration error as JSON, `{"code", "message", "path"}`.
+    pub fn instance(&self, config: &str) -> Result<Instance, String> {
+        let config = config::resolve(config, |name| std::env::var(name).ok())
+            .map_err(|unset| unset.to_json())?;
+        let tool = self.module.new_tool()(config.as_ref().into(), RSome(self.log()));
+        tool.into_result().map(Instance).map_err(String::from)
+    }
+
+    /// Makes the instance of a command that people use, from its configuration.
+    ///
+    /// # Errors
+    /// The configuration is wrong; a sentence with the place.
+    pub fn instance_for_people(&self, config: &str) -> Result<Instance, Failure> {
+        self.instance(config)
+            .map_err(|error| Failure::usage(config::sentence(&error)))
+    }
+
+    fn log(&self) -> LogBox {
+        let verbose = self.verbose;
+        log_to(move |level, line| {
+            if verbose || matches!(level, "warn" | "error") {
+                note(format_args!("{level}: {line}"));
+            }
+        })
+    }
+}
+
+impl Instance {
+    /// The tool's definition as JSON.
+    #[must_use]
+    pub fn definition(&self) -> String {
+        self.0.definition().into()
+    }
+
+    /// Starts a call. `request` and `caller` are JSON, as is each update.
+    pub fn execute<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> Running
+    where
+        F: Fn(&str) + Send + Sync + 'static,
+    {
+        let caller: ROption<_> = caller.map(Into::into).into();
+        let updates: ROption<_> = updates.map(updates_to).into();
+        Running(self.0.execute(request.into(), caller, updates))
+    }
+
+    /// Runs a call to its end, or to an early one at Ctrl-C, and returns its envelope as JSON.
+    pub async fn call<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> String
+    where
+        F: Fn(&str) + Send + Sync + 'static,
+    {
+        let running = self.execute(request, caller, updates);
+        // Without a handler for the signal, Ctrl-C ends the process as it always does.
+        running
+            .cancelled_by(async { tokio::signal::ctrl_c().await.is_ok() })
+            .await
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Running {
+    /// Waits for the envelope, and cancels the call if `stop` comes first and says so.
+    pub async fn cancelled_by(self, stop: impl Future<Output = bool>) -> String {
+        let Call { mut future, cancel } = self.0;
+        let envelope = tokio::select! {
+            envelope = &mut future => envelope,
+            stopped = stop => {
+                if stopped {
+                    cancel.cancel();
+                }
+                future.await
+            }
+        };
+        envelope.into()
+    }
+
+    /// Waits for the envelope.
+    pub async fn finished(self) -> String {
+        self.0.future.await.into()
+    }
+}

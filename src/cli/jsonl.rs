@@ -1,0 +1,226 @@
+//! `remote-agent call --jsonl`: operations in, one a line, and answers out.
+//!
+//! | operation | answer |
+//! |---|---|
+//! | `{"id", "op": "init", "config"}` | `{"id", "ok": true}` or `{"id", "init_error": {"code", "message", "path"}}` |
+//! | `{"id", "op": "parse_config", "config"}` | `{"id", "parsed"}` or `{"id", "init_error"}` |
+//! | `{"id", "op": "tool_definition"}` | `{"id", "tool_definition"}` |
+//! | `{"id", "op": "execute", "request", "caller"?, "abort_after_ms"?}` | any number of `{"id", "update"}`, then `{"id", "result"}` |
+//!
+//! Calls run at the same time, so their answers may interleave. `init` closes the instance before it. A line that is none of these is answered
+//! with `{"id", "error": {"code", "message"}}`, and the next one is read.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use serde_json::{json, value::RawValue};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio_util::task::TaskTracker;
+
+use super::{
+    door::{Door, Instance},
+    exit::{Exit, Failure},
+    output::Lines,
+};
+
+/// Answers standard input until it ends, and waits for the calls that still run.
+///
+/// # Errors
+/// Standard input cannot be read, or nobody reads standard output.
+pub async fn run(door: &Door) -> Result<Exit, Failure> {
+    let mut session = Session {
+        door,
+        instance: None,
+        calls: TaskTracker::new(),
+        lines: Arc::new(Lines::default()),
+    };
+    let lines = Arc::clone(&session.lines);
+    tokio::select! {
+        read = session.answer_all(tokio::io::stdin()) => read?,
+        () = lines.gone().cancelled() => {
+            return Err(Failure::new("nobody reads standard output any more"));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+struct Session<'a> {
+    door: &'a Door,
+    instance: Option<Instance>,
+    calls: TaskTracker,
+    lines: Arc<Lines>,
+}
+
+/// One line: its fields, each as the JSON it was written in.
+type Fields = HashMap<String, Box<RawValue>>;
+
+/// Why a line is not answered as an operation.
+struct Bad {
+    code: &'static str,
+    message: String,
+}
+
+impl Session<'_> {
+    async fn answer_all(&mut self, input: impl AsyncRead + Unpin) -> Result<(), Failure> {
+        let mut input = BufReader::new(input);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = input.read_until(b'\n', &mut line).await;
+            let read =
+                read.map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
+            if read == 0 {
+                break;
+            }
+            if !line.trim_ascii().is_empty() {
+                self.answer(&line);
+            }
+        }
+        self.calls.close();
+        self.calls.wait().await;
+        Ok(())
+    }
+
+    fn answer(&mut self, line: &[u8]) {
+        let fields: Fields = match serde_json::from_slice(line) {
+            Ok(fields) => fields,
+            Err(error) => {
+                let message = format!("the line is not a JSON object: {error}");
+                return self.refuse(
+                    "null",
+                    &Bad {
+                        code: "BAD_LINE",
+                        message,
+                    },
+                );
+            }
+        };
+        let id = fields.get("id").map_or("null", |id| id.get()).to_owned();
+        if let Err(bad) = self.operate(&id, &fields) {
+            self.refuse(&id, &bad);
+        }
+    }
+
+    fn operate(&mut self, id: &str, fields: &Fields) -> Result<(), Bad> {
+        if !id.starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9')) {
+            return Err(Bad::line("`id` must be a string or a number".to_owned()));
+        }
+        let op: String = fields
+            .get("op")
+            .and_then(|op| serde_json::from_str(op.get()).ok())
+            .ok_or_else(|| Bad::line("`op` must be a string".to_owned()))?;
+        match op.as_str() {
+            "init" => self.init(id, required(fields, &op, "config")?),
+            "parse_config" => {
+                let parsed = self.door.parse_config(required(fields, &op, "config")?);
+                self.reply(id, parsed.map(|parsed| ("parsed", parsed)));
+            }
+            "tool_definition" => {
+                let definition = self.instance()?.definition();
+                self.reply(id, Ok(("tool_definition", definition)));
+            }
+            "execute" => self.execute(id, fields)?,
+            _ => {
+                let message = format!(
+                    "no operation is called `{op}`; there are `init`, `parse_config`, `tool_definition` and `execute`"
+                );
+                return Err(Bad {
+                    code: "UNKNOWN_OP",
+                    message,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn init(&mut self, id: &str, config: &str) {
+        // The old one goes first, whatever becomes of the new one. Its calls end, each with its own line.
+        self.instance = None;
+        let made = self.door.instance(config);
+        let reply = made.map(|instance| {
+            self.instance = Some(instance);
+            ("ok", "true".to_owned())
+        });
+        self.reply(id, reply);
+    }
+
+    fn execute(&mut self, id: &str, fields: &Fields) -> Result<(), Bad> {
+        let request = required(fields, "execute", "request")?;
+        let caller = given(fields, "caller");
+        let abort_after = match given(fields, "abort_after_ms") {
+            Some(text) => Some(
+                serde_json::from_str(text)
+                    .map(Duration::from_millis)
+                    .map_err(|_| {
+                        Bad::line(
+                            "`abort_after_ms` must be a whole number of milliseconds".to_owned(),
+                        )
+                    })?,
+            ),
+            None => None,
+        };
+        let take = {
+            let (lines, id) = (Arc::clone(&self.lines), id.to_owned());
+            move |update: &str| lines.write(line(&id, "update", update))
+        };
+        let running = self.instance()?.execute(request, caller, Some(take));
+        let (lines, id) = (Arc::clone(&self.lines), id.to_owned());
+        self.calls.spawn(async move {
+            let envelope = match abort_after {
+                Some(after) => {
+                    let stop = async {
+                        tokio::time::sleep(after).await;
+                        true
+                    };
+                    running.cancelled_by(stop).await
+                }
+                None => running.finished().await,
+            };
+            lines.write(line(&id, "result", &envelope));
+        });
+        Ok(())
+    }
+
+    fn instance(&self) -> Result<&Instance, Bad> {
+        self.instance.as_ref().ok_or_else(|| Bad {
+            code: "NOT_INITIALIZED",
+            message: "there is no instance; send a working `init` first".to_owned(),
+        })
+    }
+
+    fn reply(&self, id: &str, outcome: Result<(&str, String), String>) {
+        self.lines.write(match outcome {
+            Ok((field, value)) => line(id, field, &value),
+            Err(error) => line(id, "init_error", &error),
+        });
+    }
+
+    fn refuse(&self, id: &str, bad: &Bad) {
+        let error = json!({"code": bad.code, "message": bad.message});
+        self.lines.write(line(id, "error", &error.to_string()));
+    }
+}
+
+impl Bad {
+    fn line(message: String) -> Self {
+        Self {
+            code: "BAD_LINE",
+            message,
+        }
+    }
+}
+
+fn line(id: &str, field: &str, value: &str) -> String {
+    format!(r#"{{"id":{id},"{field}":{value}}}"#)
+}
+
+fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
+    fields
+        .get(name)
+        .map(|value| value.get())
+        .filter(|text| *text != "null")
+}
+
+fn required<'a>(fields: &'a Fields, op: &str, name: &str) -> Result<&'a str, Bad> {
+    let value = fields.get(name).map(|value| value.get());
+    value.ok_or_else(|| Bad::line(format!("`{op}` needs `{name}`")))
+}

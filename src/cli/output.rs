@@ -1,0 +1,58 @@
+//! Standard output and standard error.
+
+use std::{
+    fmt::Display,
+    io::{self, Write},
+    sync::{Mutex, PoisonError},
+};
+
+use tokio_util::sync::CancellationToken;
+
+/// Writes whole lines to standard output, from any thread.
+#[derive(Debug)]
+pub struct Lines {
+    out: Mutex<io::Stdout>,
+    gone: CancellationToken,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self {
+            out: Mutex::new(io::stdout()),
+            gone: CancellationToken::new(),
+        }
+    }
+}
+
+impl Lines {
+    /// Writes `text` and a line end, and hands it on at once. Waits while the reader is slow.
+    ///
+    /// Once the reader is gone, lines are dropped and [`gone`](Self::gone) says so.
+    pub fn write(&self, mut text: String) {
+        text.push('\n');
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        if out
+            .write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .is_err()
+        {
+            self.gone.cancel();
+        }
+    }
+
+    /// Cancelled once nobody reads the lines any more.
+    #[must_use]
+    pub fn gone(&self) -> &CancellationToken {
+        &self.gone
+    }
+}
+
+/// Writes an error to standard error.
+pub fn complain(message: &str) {
+    note(format_args!("error: {message}"));
+}
+
+/// Writes one line to standard error. A standard error that nobody reads is no reason to fail.
+pub fn note(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -1,0 +1,85 @@
+//! Secrets in the configuration.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use secrecy::SecretString;
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const REDACTED: &str = "[redacted]";
+
+/// A secret, or a reference to one that the host has not resolved. Never printed.
+#[derive(Clone)]
+pub enum Secret {
+    /// The secret itself.
+    Known(SecretString),
+    /// A SecretRef, as OpenClaw leaves it where secrets are not resolved (`openclaw agent --local`, discovery).
+    Unresolved {
+        /// Where it would come from: `env`, `file`, …
+        source: String,
+        /// Its name there.
+        id: String,
+    },
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(_) => f.write_str(REDACTED),
+            Self::Unresolved { source, id } => write!(f, "SecretRef({source}:{id})"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Shape {
+            Text(String),
+            Ref { source: String, id: String },
+        }
+        Ok(match Shape::deserialize(deserializer)? {
+            Shape::Text(text) => Self::Known(text.into()),
+            Shape::Ref { source, id } => Self::Unresolved { source, id },
+        })
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(REDACTED)
+    }
+}
+
+/// Header values by name. Prints and writes its names, never its values.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct SecretMap(BTreeMap<String, String>);
+
+impl std::ops::Deref for SecretMap {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.0.keys().map(|name| (name, REDACTED)))
+            .finish()
+    }
+}
+
+impl Serialize for SecretMap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for name in self.0.keys() {
+            map.serialize_entry(name, REDACTED)?;
+        }
+        map.end()
+    }
+}

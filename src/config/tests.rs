@@ -1,0 +1,175 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use serde_json::json;
+
+fn refused(config: &Value) -> String {
+    Config::parse(&config.to_string()).unwrap_err().path
+}
+
+fn with_target(extra: Value) -> Value {
+    let mut target = json!({ "alias": "a", "baseUrl": "https://a.example" });
+    target
+        .as_object_mut()
+        .unwrap()
+        .extend(extra.as_object().unwrap().clone());
+    json!({ "targets": [target] })
+}
+
+#[test]
+fn each_way_to_be_wrong_is_named_by_its_place() {
+    for (config, place) in [
+        (json!({"enabled": "yes"}), "/enabled"),
+        (json!({"nonsense": 1}), "/nonsense"),
+        (json!({"targets": {}}), "/targets"),
+        (json!({"targets": ["https://a.example"]}), "/targets/0"),
+        (
+            json!({"targets": [{"baseUrl": "https://a.example"}]}),
+            "/targets/0",
+        ),
+        (
+            json!({"targets": [{"alias": " ", "baseUrl": "https://a.example"}]}),
+            "/targets/0/alias",
+        ),
+        (
+            with_target(json!({"baseUrl": "ftp://a.example"})),
+            "/targets/0/baseUrl",
+        ),
+        (
+            with_target(json!({"baseUrl": "http://a.example:99999/"})),
+            "/targets/0/baseUrl",
+        ),
+        (
+            with_target(json!({"baseUrl": "https://u:p@a.example/"})),
+            "/targets/0/baseUrl",
+        ),
+        (
+            with_target(json!({"endpoint": "/relative"})),
+            "/targets/0/endpoint",
+        ),
+        (
+            with_target(
+                json!({"cardPath": "https://b.example/c", "cardUrl": "https://c.example/c"}),
+            ),
+            "/targets/0/cardPath",
+        ),
+        (
+            with_target(json!({"preferredTransports": []})),
+            "/targets/0/preferredTransports",
+        ),
+        (
+            with_target(json!({"preferredTransports": ["GRPC"]})),
+            "/targets/0/preferredTransports/0",
+        ),
+        (
+            with_target(json!({"preferredTransports": ["PIGEON"]})),
+            "/targets/0/preferredTransports/0",
+        ),
+        (
+            with_target(json!({"auth": {"type": "bearer", "token": "a\nb"}})),
+            "/targets/0/auth/token",
+        ),
+        (
+            with_target(json!({"auth": {"type": "basic", "token": "a"}})),
+            "/targets/0/auth/type",
+        ),
+        (
+            json!({"targets": [{"alias":"a","baseUrl":"https://a.example"},{"alias":" a","baseUrl":"https://b.example"}]}),
+            "/targets/1/alias",
+        ),
+        (
+            json!({"targets": [{"alias":"a","baseUrl":"https://a.example","default":true},{"alias":"b","baseUrl":"https://b.example","default":true}]}),
+            "/targets/1/default",
+        ),
+        (json!({"defaults": {"timeoutMs": 0}}), "/defaults/timeoutMs"),
+        (
+            json!({"defaults": {"serviceParameters": {"bad name": "x"}}}),
+            "/defaults/serviceParameters/bad name",
+        ),
+        (
+            json!({"defaults": {"serviceParameters": {"a/b~": "x"}}}),
+            "/defaults/serviceParameters/a~1b~0",
+        ),
+        (
+            json!({"defaults": {"serviceParameters": {"Host": "x"}}}),
+            "/defaults/serviceParameters/Host",
+        ),
+        (
+            json!({"defaults": {"serviceParameters": {"x": "a\r\nb: c"}}}),
+            "/defaults/serviceParameters/x",
+        ),
+        (
+            json!({"taskHandles": {"maxEntries": 0}}),
+            "/taskHandles/maxEntries",
+        ),
+        (
+            json!({"limits": {"responseBytes": 1}}),
+            "/limits/responseBytes",
+        ),
+        (json!({"cards": {"ttlMs": -1}}), "/cards/ttlMs"),
+    ] {
+        assert_eq!(refused(&config), place, "{config}");
+    }
+    assert_eq!(Config::parse("{").unwrap_err().path, "");
+}
+
+#[test]
+fn the_schema_and_the_type_agree_on_every_default() {
+    fn defaults(schema: &Value) -> Value {
+        match schema.get("default") {
+            Some(value) => value.clone(),
+            None => schema["properties"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(key, property)| (key.clone(), defaults(property)))
+                .collect(),
+        }
+    }
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    assert_eq!(
+        serde_json::to_value(Config::default()).unwrap(),
+        defaults(&schema)
+    );
+}
+
+#[test]
+fn an_absolute_card_path_is_read_as_the_cards_url() {
+    let config = Config::parse(
+        &with_target(json!({"cardPath": "https://cards.example/a.json"})).to_string(),
+    )
+    .unwrap();
+    assert_eq!(
+        config.targets[0].card_url.as_deref(),
+        Some("https://cards.example/a.json")
+    );
+    assert_eq!(config.targets[0].card_path, None);
+}
+
+#[test]
+fn no_secret_is_printed_or_written() {
+    let config = json!({
+        "defaults": {"serviceParameters": {"x-key": "hunter2"}},
+        "targets": [{"alias": "a", "baseUrl": "https://a.example", "auth": {"type": "bearer", "token": "hunter2"}}]
+    });
+    let config = Config::parse(&config.to_string()).unwrap();
+    let written = serde_json::to_string(&config).unwrap();
+    assert!(
+        written.contains("x-key") && !written.contains("hunter2"),
+        "{written}"
+    );
+    let printed = format!("{config:?}");
+    assert!(
+        printed.contains("[redacted]") && !printed.contains("hunter2"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_wrong_value_is_not_repeated_in_the_error() {
+    let error = Config::parse(
+        &with_target(json!({"auth": {"type": "bearer", "token": 12345678}})).to_string(),
+    )
+    .unwrap_err();
+    assert!(error.path.starts_with("/targets/0/auth/token"), "{error}");
+    assert!(!error.to_json().contains("12345678"), "{error}");
+}

@@ -1,0 +1,166 @@
+//! Whether two validation errors blame the same places, whatever their words.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Compares `error.details.errors` of a recording with that of an answer.
+///
+/// Places inside the request agree when one lies within the other: validators differ in which branch they describe.
+/// Where the recording blames only the request as a whole, what it misses or must not have is compared.
+///
+/// # Errors
+/// What is not blamed, or blamed without reason.
+pub(crate) fn blame(recorded: &Value, answer: &Value) -> Result<(), String> {
+    const AT: &str = "/error/details/errors";
+    let Some(Value::Array(recorded)) = recorded.pointer(AT) else {
+        return Ok(());
+    };
+    let answers = match answer.pointer(AT) {
+        Some(Value::Array(answers)) if !answers.is_empty() => answers,
+        _ => return Err(format!("{AT}: a list of validation errors expected")),
+    };
+    let (places, blamed) = (places(recorded), places(answers));
+    if let Some(place) = places.iter().find(|place| !near(place, &blamed)) {
+        return Err(format!("{AT}: nothing blames `{place}`"));
+    }
+    if places.is_empty() {
+        let named = subjects(answers);
+        if let Some(missing) = subjects(recorded)
+            .iter()
+            .find(|subject| !named.contains(*subject))
+        {
+            return Err(format!("{AT}: nothing at the root about {missing}"));
+        }
+    } else if let Some(place) = blamed.iter().find(|place| !near(place, &places)) {
+        return Err(format!("{AT}: `{place}` is blamed, expected {places:?}"));
+    }
+    let whole = |error: &Value| {
+        ["keyword", "instancePath", "message"]
+            .iter()
+            .all(|name| error[*name].is_string())
+    };
+    if answers.iter().all(whole) {
+        Ok(())
+    } else {
+        Err(format!(
+            "{AT}: each needs `keyword`, `instancePath` and `message`"
+        ))
+    }
+}
+
+/// The places blamed, but for the request as a whole.
+fn places(errors: &[Value]) -> Vec<&str> {
+    errors
+        .iter()
+        .map(path)
+        .filter(|path| !path.is_empty())
+        .collect()
+}
+
+fn path(error: &Value) -> &str {
+    error["instancePath"].as_str().unwrap_or_default()
+}
+
+fn near(place: &str, others: &[&str]) -> bool {
+    others
+        .iter()
+        .any(|other| place.starts_with(other) || other.starts_with(place))
+}
+
+/// What errors at the root speak of: a field where one is named, else the rule.
+fn subjects(errors: &[Value]) -> BTreeSet<String> {
+    let subject = |error: &Value| {
+        let params = &error["params"];
+        let named = ["additionalProperty", "property", "missingProperty"]
+            .into_iter()
+            .map(|name| &params[name])
+            .find(|name| !name.is_null());
+        named.unwrap_or(&error["keyword"]).to_string()
+    };
+    errors
+        .iter()
+        .filter(|error| path(error).is_empty())
+        .map(subject)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(path: &str, params: Value) -> Value {
+        json!({"keyword": "k", "message": "m", "instancePath": path, "params": params})
+    }
+
+    fn envelope(errors: &[Value]) -> Value {
+        json!({"error": {"details": {"errors": errors}}})
+    }
+
+    #[test]
+    fn a_place_above_or_below_is_the_same_blame() {
+        let recorded = envelope(&[at("/parts/0/text", json!({}))]);
+        assert_eq!(
+            blame(&recorded, &envelope(&[at("/parts/0", json!({}))])),
+            Ok(())
+        );
+        assert_eq!(
+            blame(&envelope(&[at("/parts", json!({}))]), &recorded),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn an_unblamed_place_is_found() {
+        let refusal = blame(
+            &envelope(&[at("/a", json!({}))]),
+            &envelope(&[at("/b", json!({}))]),
+        )
+        .unwrap_err();
+        assert!(refusal.ends_with("nothing blames `/a`"), "{refusal}");
+    }
+
+    #[test]
+    fn a_place_blamed_without_reason_is_found() {
+        let answer = envelope(&[at("/a", json!({})), at("/b", json!({}))]);
+        assert!(
+            blame(&envelope(&[at("/a", json!({}))]), &answer)
+                .unwrap_err()
+                .contains("`/b` is blamed")
+        );
+    }
+
+    #[test]
+    fn at_the_root_the_named_fields_agree() {
+        let recorded = envelope(&[at("", json!({"property": "task_id", "action": "send"}))]);
+        assert_eq!(
+            blame(
+                &recorded,
+                &envelope(&[at("", json!({"additionalProperty": "task_id"}))])
+            ),
+            Ok(())
+        );
+        assert!(
+            blame(
+                &recorded,
+                &envelope(&[at("", json!({"property": "other"}))])
+            )
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn an_error_without_a_place_is_found() {
+        let answer = envelope(&[json!({"keyword": "k", "message": "m"})]);
+        assert!(blame(&envelope(&[json!({"keyword": "k"})]), &answer).is_err());
+    }
+
+    #[test]
+    fn an_answer_without_errors_is_found() {
+        assert!(blame(&envelope(&[at("/a", json!({}))]), &json!({"error": {}})).is_err());
+        assert_eq!(blame(&json!({"error": {}}), &json!({})), Ok(()));
+    }
+}

@@ -1,0 +1,266 @@
+//! Reduces answers to what the contract fixes: no wording, no fields that say nothing.
+
+use serde_json::{Map, Value, json};
+
+/// Error details that are words for people, or differ by what wrote them.
+const WORDS: [&str; 10] = [
+    "message",
+    "hint",
+    "retryHint",
+    "errorName",
+    "stack",
+    "cause",
+    "source",
+    "suggested_action",
+    "suggested_actions",
+    "rpcData",
+];
+
+/// States after which nothing can be watched.
+const FINISHED: [&str; 4] = ["completed", "failed", "canceled", "rejected"];
+
+/// A result envelope.
+pub(crate) fn envelope(answer: &Value) -> Value {
+    let Value::Object(fields) = answer else {
+        return answer.clone();
+    };
+    let mut kept = pick(fields, &["ok", "operation", "action"]);
+    if let Some(told) = fields.get("summary").filter(|value| truthy(value)) {
+        kept.insert("summary".to_owned(), summary(told));
+    }
+    if let Some(told) = fields.get("error").filter(|value| truthy(value)) {
+        kept.insert("error".to_owned(), error(told));
+    }
+    // What a list of targets carries in `raw` repeats its summary.
+    let listing = fields.get("action").and_then(Value::as_str) == Some("list_targets");
+    if fields.get("ok").is_some_and(truthy)
+        && !listing
+        && let Some(raw) = fields.get("raw")
+    {
+        kept.insert("raw".to_owned(), prune(raw));
+    }
+    Value::Object(kept)
+}
+
+/// One update: its event and the continuation; the rest of its summary repeats earlier events.
+pub(crate) fn update(told: &Value) -> Value {
+    let Value::Object(fields) = told else {
+        return told.clone();
+    };
+    let mut kept = pick(fields, &["ok", "action", "phase"]);
+    if let Some(raw) = fields.get("raw") {
+        kept.insert("raw".to_owned(), prune(raw));
+    }
+    let continuation = fields
+        .get("summary")
+        .map(summary)
+        .and_then(|summary| summary.get("continuation").cloned());
+    kept.insert(
+        "summary".to_owned(),
+        match continuation {
+            Some(continuation) => json!({ "continuation": continuation }),
+            None => json!({}),
+        },
+    );
+    Value::Object(kept)
+}
+
+/// A tool definition: the names of its fields and what an action or alias may be.
+pub(crate) fn definition(told: &Value) -> Value {
+    let parameters = &told["parameters"];
+    let properties = &parameters["properties"];
+    let fields: Map<String, Value> = properties
+        .as_object()
+        .map(|all| {
+            all.keys()
+                .map(|key| (key.clone(), Value::Bool(true)))
+                .collect()
+        })
+        .unwrap_or_default();
+    let mut kept = json!({"name": told["name"], "parameters": {"fields": fields}});
+    let places = [
+        ("type", &parameters["type"]),
+        ("required", &parameters["required"]),
+        ("actions", &properties["action"]["enum"]),
+        ("aliases", &properties["target_alias"]["enum"]),
+    ];
+    for (name, value) in places {
+        if !value.is_null() {
+            kept["parameters"][name] = value.clone();
+        }
+    }
+    kept
+}
+
+fn error(told: &Value) -> Value {
+    let mut kept = Map::new();
+    if let Some(code) = told.get("code") {
+        kept.insert("code".to_owned(), code.clone());
+    }
+    if let Some(Value::Object(details)) = told.get("details") {
+        let mut details: Map<String, Value> = details
+            .iter()
+            .filter(|(key, _)| !WORDS.contains(&key.as_str()))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        // Who is blamed is compared apart.
+        if let Some(errors) = details.get_mut("errors").filter(|value| truthy(value)) {
+            *errors = Value::from("<errors>");
+        }
+        if let Some(latest) = details
+            .get_mut("latest_event_summary")
+            .filter(|value| truthy(value))
+        {
+            *latest = summary(latest);
+        }
+        if !details.is_empty() {
+            kept.insert("details".to_owned(), Value::Object(details));
+        }
+    }
+    Value::Object(kept)
+}
+
+fn summary(told: &Value) -> Value {
+    let Value::Object(fields) = told else {
+        return told.clone();
+    };
+    let mut kept = fields.clone();
+    if kept.get("response_kind").and_then(Value::as_str) == Some("task") {
+        kept.remove("message_text");
+    }
+    if let Some(task) = kept
+        .get_mut("continuation")
+        .and_then(|value| value.get_mut("task"))
+        .and_then(Value::as_object_mut)
+    {
+        let finished = task
+            .get("status")
+            .and_then(Value::as_str)
+            .is_some_and(|status| FINISHED.contains(&status));
+        if finished {
+            task.insert("can_watch".to_owned(), Value::Bool(false));
+        }
+    }
+    if let Some(targets) = kept.get_mut("targets").and_then(Value::as_array_mut) {
+        for target in targets {
+            if let Some(failed) = target
+                .get_mut("last_refresh_error")
+                .filter(|value| truthy(value))
+            {
+                *failed = error(failed);
+            }
+        }
+    }
+    if let Some(artifacts) = kept.get_mut("artifacts") {
+        *artifacts = prune(artifacts);
+    }
+    Value::Object(kept)
+}
+
+/// Without the fields that are null or empty, which say as much as absent ones.
+fn prune(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(prune).collect(),
+        Value::Object(fields) => {
+            let kept = fields
+                .iter()
+                .map(|(key, item)| (key.clone(), prune(item)))
+                .filter(|(_, item)| match item {
+                    Value::Null => false,
+                    Value::Array(items) => !items.is_empty(),
+                    Value::Object(fields) => !fields.is_empty(),
+                    _ => true,
+                });
+            Value::Object(kept.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn pick(fields: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+    names
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), fields.get(*name)?.clone())))
+        .collect()
+}
+
+fn truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::String(text) => !text.is_empty(),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wording_is_left_out_of_errors() {
+        let told = json!({"ok": false, "action": "send", "error": {"code": "X", "message": "m", "details":
+            {"hint": "h", "rpcCode": -1, "errors": [{}], "latest_event_summary": {"response_kind": "task", "message_text": "t"}}}});
+        let kept = json!({"ok": false, "action": "send", "error": {"code": "X", "details":
+            {"rpcCode": -1, "errors": "<errors>", "latest_event_summary": {"response_kind": "task"}}}});
+        assert_eq!(envelope(&told), kept);
+    }
+
+    #[test]
+    fn details_of_words_only_are_no_details() {
+        let told = json!({"error": {"code": "X", "details": {"hint": "h"}}});
+        assert_eq!(envelope(&told), json!({"error": {"code": "X"}}));
+    }
+
+    #[test]
+    fn raw_is_pruned_and_dropped_where_it_says_nothing_new() {
+        let told = json!({"ok": true, "action": "send", "raw": {"a": null, "b": [], "c": {"d": {}}, "e": [null, 0]}});
+        assert_eq!(envelope(&told)["raw"], json!({"e": [null, 0]}));
+        assert!(
+            envelope(&json!({"ok": true, "action": "list_targets", "raw": [1]}))
+                .get("raw")
+                .is_none()
+        );
+        assert!(
+            envelope(&json!({"ok": false, "action": "send", "raw": {"a": 1}}))
+                .get("raw")
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_finished_task_cannot_be_watched_whatever_was_recorded() {
+        let told = |status: &str| json!({"ok": true, "summary": {"continuation": {"task": {"status": status, "can_watch": true}}}});
+        let watch = |status| {
+            envelope(&told(status))["summary"]["continuation"]["task"]["can_watch"].clone()
+        };
+        assert_eq!(watch("completed"), json!(false));
+        assert_eq!(watch("working"), json!(true));
+    }
+
+    #[test]
+    fn a_message_keeps_its_text() {
+        let told =
+            json!({"ok": true, "summary": {"response_kind": "message", "message_text": "t"}});
+        assert_eq!(envelope(&told)["summary"]["message_text"], "t");
+    }
+
+    #[test]
+    fn an_update_is_its_event_and_the_continuation() {
+        let told = json!({"ok": true, "operation": "o", "action": "send", "phase": "update", "raw": {"kind": "task", "x": null},
+            "summary": {"message_text": "t", "continuation": {"task": {"task_id": "1"}}}});
+        let kept = json!({"ok": true, "action": "send", "phase": "update", "raw": {"kind": "task"},
+            "summary": {"continuation": {"task": {"task_id": "1"}}}});
+        assert_eq!(update(&told), kept);
+    }
+
+    #[test]
+    fn a_definition_is_its_fields_actions_and_aliases() {
+        let told = json!({"name": "n", "description": "d", "parameters": {"type": "object", "required": ["action"], "properties":
+            {"action": {"enum": ["a"], "description": "x"}, "parts": {"type": "array"}}}});
+        let kept = json!({"name": "n", "parameters": {"type": "object", "required": ["action"], "actions": ["a"],
+            "fields": {"action": true, "parts": true}}});
+        assert_eq!(definition(&told), kept);
+    }
+}

@@ -1,0 +1,59 @@
+//! What peers received, reduced to what must not change.
+
+use serde_json::{Map, Value, json};
+
+/// By peer: method, path and body of each request; fetches of cards and the ids of calls are left out.
+pub(crate) fn wire(log: &Value) -> Value {
+    let Value::Object(peers) = log else {
+        return Value::Null;
+    };
+    let peers: Map<String, Value> = peers
+        .iter()
+        .map(|(name, requests)| {
+            let requests = requests
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|request| !fetches_card(request))
+                .map(request);
+            (name.clone(), requests.collect())
+        })
+        .collect();
+    Value::Object(peers)
+}
+
+fn fetches_card(request: &Value) -> bool {
+    let path = request["path"].as_str().unwrap_or_default();
+    request["method"] == "GET" && (path.contains("card") || path.contains("agent.json"))
+}
+
+fn request(request: &Value) -> Value {
+    let mut kept = json!({"method": request["method"], "path": request["path"]});
+    if let Value::Object(body) = &request["body"] {
+        let mut body = body.clone();
+        if body.contains_key("jsonrpc") {
+            body.insert("id".to_owned(), Value::from("<id>"));
+        }
+        kept["body"] = Value::Object(body);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_count_and_fetches_of_cards_do_not() {
+        let log = json!({"main": [
+            {"method": "GET", "path": "/.well-known/agent-card.json", "headers": {}},
+            {"method": "POST", "path": "/a2a", "headers": {"accept": "*/*"}, "body": {"jsonrpc": "2.0", "id": 7, "method": "m"}},
+            {"method": "GET", "path": "/v1/tasks/1", "headers": {}}
+        ]});
+        let kept = json!({"main": [
+            {"method": "POST", "path": "/a2a", "body": {"jsonrpc": "2.0", "id": "<id>", "method": "m"}},
+            {"method": "GET", "path": "/v1/tasks/1"}
+        ]});
+        assert_eq!(wire(&log), kept);
+    }
+}

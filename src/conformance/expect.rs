@@ -1,0 +1,136 @@
+//! The strict expectations of our own fixtures.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::case::{Case, Places};
+use super::compare::{check, check_at};
+use super::peers::{Peers, Recorded};
+
+/// One request's outcome: handles and peers by their names, all else as it was answered.
+pub(super) struct Outcome {
+    pub(super) envelope: Value,
+    pub(super) updates: Vec<Value>,
+    pub(super) took: Duration,
+}
+
+/// What a case expects of request `index`.
+pub(super) fn of_request(case: &Case, index: usize, outcome: &Outcome) -> Result<(), String> {
+    if let Some(Some(places)) = case.expect_contains.get(index) {
+        all(&outcome.envelope, places)?;
+    }
+    for place in case
+        .expect_absent
+        .get(index)
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        check_at(&outcome.envelope, place, &json!({"$absent": true}))?;
+    }
+    if let Some(Some(places)) = case.expect_updates.get(index) {
+        all(&Value::from(outcome.updates.clone()), places)
+            .map_err(|why| format!("updates {why}"))?;
+    }
+    if let Some(Some(count)) = case.expect_updates_count.get(index) {
+        check(Some(&outcome.updates.len().into()), count)
+            .map_err(|why| format!("the count of updates: {why}"))?;
+    }
+    if let Some(Some(limit)) = case.expect_within_ms.get(index)
+        && outcome.took > Duration::from_millis(*limit)
+    {
+        return Err(format!(
+            "took {} ms, at most {limit} are allowed",
+            outcome.took.as_millis()
+        ));
+    }
+    Ok(())
+}
+
+/// What a case expects of the peers once every request is answered.
+pub(super) fn of_peers(case: &Case, peers: &Peers) -> Result<(), String> {
+    for (name, counts) in &case.expect_requests {
+        known(peers, name)?;
+        requests(&peers.log(name), counts).map_err(|why| format!("peer `{name}`: {why}"))?;
+    }
+    for (name, places) in &case.expect_received {
+        known(peers, name)?;
+        let log: Value = peers.log(name).iter().map(Recorded::to_json).collect();
+        all(&log, places).map_err(|why| format!("peer `{name}`: {why}"))?;
+    }
+    for (name, count) in &case.expect_connections {
+        known(peers, name)?;
+        check(Some(&peers.connections(name).into()), count)
+            .map_err(|why| format!("peer `{name}`: connections: {why}"))?;
+    }
+    Ok(())
+}
+
+/// What a case expects of the log of an implementation.
+pub(super) fn of_log(case: &Case, log: Option<&[(String, String)]>) -> Result<(), String> {
+    let lines = log.unwrap_or_default();
+    lines
+        .iter()
+        .try_for_each(|(_, line)| nowhere(case, &Value::from(line.as_str())))?;
+    if log.is_none() && !case.expect_log_lines.is_empty() {
+        return Err("the case counts log lines, and this implementation shows none".to_owned());
+    }
+    for (level, expected) in &case.expect_log_lines {
+        let of_level: Vec<&str> = lines
+            .iter()
+            .filter(|(of, _)| of == level)
+            .map(|(_, line)| line.as_str())
+            .collect();
+        check(Some(&of_level.len().into()), expected)
+            .map_err(|why| format!("log lines of level `{level}`: {why}: {of_level:?}"))?;
+    }
+    Ok(())
+}
+
+/// Texts that nothing told to the caller may show.
+pub(super) fn nowhere(case: &Case, told: &Value) -> Result<(), String> {
+    let told = told.to_string();
+    match case
+        .expect_nowhere
+        .iter()
+        .find(|text| told.contains(text.as_str()))
+    {
+        Some(text) => Err(format!("`{text}` must not be shown: {told}")),
+        None => Ok(()),
+    }
+}
+
+fn all(value: &Value, places: &Places) -> Result<(), String> {
+    places
+        .iter()
+        .try_for_each(|(pointer, matcher)| check_at(value, pointer, matcher))
+}
+
+fn requests(log: &[Recorded], counts: &BTreeMap<String, Value>) -> Result<(), String> {
+    for (what, expected) in counts {
+        let count = log.iter().filter(|request| is(request, what)).count();
+        check(Some(&count.into()), expected)
+            .map_err(|why| format!("requests of `{what}`: {why}"))?;
+    }
+    Ok(())
+}
+
+/// `*`, `METHOD /path`, or a JSON-RPC method.
+fn is(request: &Recorded, what: &str) -> bool {
+    match what.split_once(' ') {
+        Some((method, path)) => {
+            request.method == method && request.path.split('?').next() == Some(path)
+        }
+        None => what == "*" || request.rpc_method() == Some(what),
+    }
+}
+
+fn known(peers: &Peers, name: &str) -> Result<(), String> {
+    if peers.origins().contains_key(name) {
+        Ok(())
+    } else {
+        Err(format!("no peer is named `{name}`"))
+    }
+}

@@ -1,0 +1,26 @@
+//! Scripted A2A peers and the runner of recorded cases.
+//!
+//! Layout: [`peers`] are servers on loopback that answer what a script says. A [`Case`] is one fixture: a config, peers,
+//! requests, and what must come of them. [`run_case`] drives one implementation, behind a [`Driver`], through a case;
+//! [`run_suite`] runs a directory of them and tells in a [`Report`] how it went. `compare` holds what the contract
+//! fixes of an answer, `expect` the stricter rules of our own fixtures.
+
+mod case;
+mod compare;
+mod driver;
+mod expect;
+pub mod peers;
+mod refs;
+mod report;
+mod runner;
+mod suite;
+mod template;
+#[cfg(test)]
+mod tests;
+
+pub use case::{Case, Places, Step};
+pub use driver::{Driver, Failure};
+pub use peers::Peers;
+pub use report::{Outcome, Ran, Report};
+pub use runner::{Options, run_case};
+pub use suite::{EXPECTED_FAILURES, find, run_suite};

@@ -1,0 +1,117 @@
+//! Bodies, written piece by piece so that a hundred megabytes cost no memory.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::script::Fill;
+
+/// Small writes are gathered up to this size.
+const GATHER: usize = 16 * 1024;
+
+/// Where body bytes go: as they are, or as HTTP/1.1 chunks.
+pub(super) struct Sink<'a> {
+    stream: &'a mut TcpStream,
+    chunked: bool,
+    gathered: Vec<u8>,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn plain(stream: &'a mut TcpStream) -> Self {
+        Self {
+            stream,
+            chunked: false,
+            gathered: Vec::new(),
+        }
+    }
+
+    pub(super) fn chunked(stream: &'a mut TcpStream) -> Self {
+        Self {
+            stream,
+            chunked: true,
+            gathered: Vec::new(),
+        }
+    }
+
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.gathered.extend_from_slice(bytes);
+        if self.gathered.len() >= GATHER {
+            self.flush().await
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        if self.chunked {
+            let mut framed = format!("{:x}\r\n", self.gathered.len()).into_bytes();
+            framed.append(&mut self.gathered);
+            framed.extend_from_slice(b"\r\n");
+            return self.stream.write_all(&framed).await;
+        }
+        self.stream.write_all(&self.gathered).await?;
+        self.gathered.clear();
+        Ok(())
+    }
+
+    /// Flushes; `whole` also writes the chunk that says the body is complete.
+    pub(super) async fn end(mut self, whole: bool) -> io::Result<()> {
+        self.flush().await?;
+        if self.chunked && whole {
+            self.stream.write_all(b"0\r\n\r\n").await
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What a response that is not an event stream carries.
+pub(super) enum Body<'a> {
+    Text(String),
+    Json(String),
+    Fill(&'a Fill),
+}
+
+impl Body<'_> {
+    pub(super) fn content_type(&self) -> &'static str {
+        match self {
+            Self::Json(_) => "application/json",
+            Self::Text(_) | Self::Fill(_) => "text/plain",
+        }
+    }
+
+    /// Length in bytes; `None` when it never ends.
+    pub(super) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Text(text) | Self::Json(text) => Some(text.len() as u64),
+            Self::Fill(fill) => Some((fill.chunk.len() as u64).saturating_mul(fill.count?)),
+        }
+    }
+
+    /// Writes the body, or its first `limit` bytes.
+    pub(super) async fn write(&self, sink: &mut Sink<'_>, limit: Option<u64>) -> io::Result<()> {
+        let mut left = limit.unwrap_or(u64::MAX);
+        let (piece, count, gap) = match self {
+            Self::Text(text) | Self::Json(text) => (text.as_bytes(), Some(1), 0),
+            Self::Fill(fill) => (fill.chunk.as_bytes(), fill.count, fill.gap_ms),
+        };
+        let mut written = 0;
+        while left > 0 && !piece.is_empty() && count.is_none_or(|count| written < count) {
+            if gap > 0 {
+                sink.flush().await?;
+                sleep(Duration::from_millis(gap)).await;
+            }
+            let part = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            sink.write(part).await?;
+            left -= part.len() as u64;
+            written += 1;
+        }
+        sink.flush().await
+    }
+}

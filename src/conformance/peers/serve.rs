@@ -1,0 +1,150 @@
+//! One peer at work: its connections, and which answer a request gets.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::log::{Log, Recorded};
+use super::reply::{self, After};
+use super::request::Connection;
+use super::script::{Answers, Peer, Response};
+use super::vars::Vars;
+
+pub(super) struct Server {
+    pub(super) script: Peer,
+    pub(super) origin: String,
+    pub(super) origins: Arc<BTreeMap<String, String>>,
+    pub(super) log: Arc<Log>,
+    /// How often each list of answers was used.
+    used: Mutex<HashMap<String, usize>>,
+}
+
+/// An answer of the script, or one that the peer makes up.
+enum Answer<'a> {
+    Scripted(&'a Response),
+    Made(Box<Response>),
+}
+
+impl Server {
+    pub(super) fn new(
+        script: Peer,
+        origin: String,
+        origins: Arc<BTreeMap<String, String>>,
+        log: Arc<Log>,
+    ) -> Self {
+        Self {
+            script,
+            origin,
+            origins,
+            log,
+            used: Mutex::default(),
+        }
+    }
+
+    /// Serves until the task is dropped, and all connections with it.
+    pub(super) async fn run(self: Arc<Self>, listener: TcpListener) {
+        let mut silent = Vec::new();
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            self.log.connected();
+            if self.script.accept_only {
+                silent.push(stream);
+                continue;
+            }
+            while connections.try_join_next().is_some() {}
+            let server = Arc::clone(&self);
+            // A client that goes away ends its connection and nothing else.
+            connections.spawn(async move { drop(server.connection(stream).await) });
+        }
+    }
+
+    async fn connection(&self, stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut connection = Connection::new(stream);
+        loop {
+            let request = match connection.next().await {
+                Ok(Some(request)) => request,
+                Ok(None) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return connection
+                        .stream
+                        .write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+                        .await;
+                }
+                Err(error) => return Err(error),
+            };
+            let recorded = request.recorded;
+            self.log.record(recorded.clone());
+            let rpc_id = recorded.body.as_ref().and_then(|body| body.get("id"));
+            let vars = Vars {
+                own_origin: &self.origin,
+                origins: &self.origins,
+                rpc_id,
+            };
+            let answer = self.answer(&recorded);
+            let response = match &answer {
+                Answer::Scripted(response) => response,
+                Answer::Made(response) => response.as_ref(),
+            };
+            let after =
+                reply::send(&mut connection, response, &vars, recorded.method == "HEAD").await?;
+            if after == After::Close || request.last {
+                return Ok(());
+            }
+        }
+    }
+
+    fn answer(&self, request: &Recorded) -> Answer<'_> {
+        let path = request.path.split('?').next().unwrap_or_default();
+        let route = format!("{} {path}", request.method);
+        if let Some(answers) = self.script.routes.get(&route) {
+            return Answer::Scripted(self.take(&route, answers));
+        }
+        if let Some(card) = &self.script.card
+            && request.method == "GET"
+            && path == self.script.card_path
+        {
+            return Answer::made(Response {
+                json: Some(card.clone()),
+                ..Response::default()
+            });
+        }
+        if request.method == "POST"
+            && path == self.script.rpc_path
+            && request.body.as_ref().is_some_and(Value::is_object)
+        {
+            let method = request.rpc_method().unwrap_or_default();
+            return match self.script.rpc.get(method) {
+                Some(answers) => Answer::Scripted(self.take(&format!("rpc {method}"), answers)),
+                None => Answer::made(Response {
+                    error: Some(json!({"code": -32601, "message": "Method not found"})),
+                    ..Response::default()
+                }),
+            };
+        }
+        Answer::made(Response {
+            status: Some(404),
+            body: Some("not found".to_owned()),
+            ..Response::default()
+        })
+    }
+
+    fn take<'a>(&self, key: &str, answers: &'a Answers) -> &'a Response {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = used.entry(key.to_owned()).or_default();
+        let index = (*count).min(answers.0.len() - 1);
+        *count += 1;
+        &answers.0[index]
+    }
+}
+
+impl Answer<'_> {
+    fn made(response: Response) -> Self {
+        Self::Made(Box::new(response))
+    }
+}

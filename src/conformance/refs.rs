@@ -1,0 +1,122 @@
+//! Requests that use earlier results, `{"$ref": "0.summary.continuation"}` and `{"$merge": [a, b]}`, or are long,
+//! `{"$repeat": {"count": n, "each": value}}`.
+
+use serde_json::{Map, Value};
+
+/// Puts values from `results` in place. What a `$ref` does not find is left out, as an absent field.
+pub(super) fn resolve(request: &Value, results: &[Value]) -> Value {
+    resolved(request, results).unwrap_or(Value::Null)
+}
+
+fn resolved(value: &Value, results: &[Value]) -> Option<Value> {
+    match value {
+        Value::Array(items) => {
+            // A hole in a list stays a place in it.
+            Some(
+                items
+                    .iter()
+                    .map(|item| resolved(item, results).unwrap_or(Value::Null))
+                    .collect(),
+            )
+        }
+        Value::Object(fields) => {
+            if let Some(Value::String(path)) = fields.get("$ref") {
+                return lookup(path, results);
+            }
+            if let Some(Value::Array(layers)) = fields.get("$merge") {
+                return Some(merge(layers, results));
+            }
+            if let Some(repeat) = fields.get("$repeat") {
+                return repeated(repeat, results);
+            }
+            let fields = fields
+                .iter()
+                .filter_map(|(key, item)| Some((key.clone(), resolved(item, results)?)));
+            Some(Value::Object(fields.collect()))
+        }
+        other => Some(other.clone()),
+    }
+}
+
+/// The first step is the number of a request, the others are fields and places in lists.
+fn lookup(path: &str, results: &[Value]) -> Option<Value> {
+    let mut steps = path.split('.');
+    let mut found = results.get(steps.next()?.parse::<usize>().ok()?)?;
+    for step in steps {
+        found = match found {
+            Value::Array(items) => items.get(step.parse::<usize>().ok()?)?,
+            other => other.get(step)?,
+        };
+    }
+    Some(found.clone())
+}
+
+fn repeated(repeat: &Value, results: &[Value]) -> Option<Value> {
+    let count = usize::try_from(repeat.get("count")?.as_u64()?).ok()?;
+    let each = resolved(repeat.get("each")?, results)?;
+    Some(vec![each; count].into())
+}
+
+/// Later layers win, field by field and not deeper; `null` takes a field away.
+fn merge(layers: &[Value], results: &[Value]) -> Value {
+    let mut merged = Map::new();
+    for layer in layers {
+        if let Some(Value::Object(fields)) = resolved(layer, results) {
+            merged.extend(fields);
+        }
+    }
+    merged.retain(|_, value| !value.is_null());
+    Value::Object(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn results() -> Vec<Value> {
+        vec![json!({"summary": {"task": {"id": "t", "handle": "h"}, "list": [1, 2]}})]
+    }
+
+    #[test]
+    fn a_ref_takes_a_value_from_an_earlier_result() {
+        let request =
+            json!({"a": {"$ref": "0.summary.task.id"}, "b": [{"$ref": "0.summary.list.1"}]});
+        assert_eq!(resolve(&request, &results()), json!({"a": "t", "b": [2]}));
+    }
+
+    #[test]
+    fn a_ref_to_nothing_leaves_the_field_out() {
+        let request = json!({"a": {"$ref": "0.summary.missing"}, "b": {"$ref": "7.x"}, "c": 1});
+        assert_eq!(resolve(&request, &results()), json!({"c": 1}));
+    }
+
+    #[test]
+    fn a_merge_is_shallow_and_null_deletes() {
+        let request =
+            json!({"$merge": [{"$ref": "0.summary"}, {"task": {"id": "u"}, "list": null}]});
+        assert_eq!(resolve(&request, &results()), json!({"task": {"id": "u"}}));
+    }
+
+    #[test]
+    fn a_repeat_makes_a_list() {
+        let request =
+            json!({"$repeat": {"count": 3, "each": {"id": {"$ref": "0.summary.task.id"}}}});
+        assert_eq!(
+            resolve(&request, &results()),
+            json!([{"id": "t"}, {"id": "t"}, {"id": "t"}])
+        );
+    }
+
+    #[test]
+    fn merges_nest() {
+        let inner = json!({"$merge": [{"$ref": "0.summary.task"}, {"handle": null}]});
+        let request =
+            json!({"x": {"$merge": [{"$ref": "0.summary"}, {"task": inner, "list": null}]}});
+        assert_eq!(
+            resolve(&request, &results()),
+            json!({"x": {"task": {"id": "t"}}})
+        );
+    }
+}

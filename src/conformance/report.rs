@@ -1,0 +1,210 @@
+//! How a run went: for people as lines, for programs as JSON.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// As the case expects.
+    Passed,
+    /// Not as the case expects, and why.
+    Failed(String),
+    /// Listed as failing, and it does: the reason listed, and what failed.
+    ExpectedFailure(String, String),
+    /// Listed as failing, yet it passes: the list is out of date.
+    UnexpectedPass(String),
+}
+
+impl Outcome {
+    pub(super) fn of(came: Result<(), String>, known: Option<String>) -> Self {
+        match (came, known) {
+            (Ok(()), None) => Self::Passed,
+            (Err(why), None) => Self::Failed(why),
+            (Err(why), Some(reason)) => Self::ExpectedFailure(reason, why),
+            (Ok(()), Some(reason)) => Self::UnexpectedPass(reason),
+        }
+    }
+
+    /// Whether the case is as it should be.
+    pub fn is_fine(&self) -> bool {
+        matches!(self, Self::Passed | Self::ExpectedFailure(..))
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Passed => "pass",
+            Self::Failed(_) => "FAIL",
+            Self::ExpectedFailure(..) => "expected-fail",
+            Self::UnexpectedPass(_) => "UNEXPECTED-PASS",
+        }
+    }
+
+    fn why(&self) -> Option<String> {
+        match self {
+            Self::Passed => None,
+            Self::Failed(why) => Some(why.clone()),
+            Self::ExpectedFailure(reason, why) => Some(format!("{reason} ({why})")),
+            Self::UnexpectedPass(reason) => {
+                Some(format!("passes, but is listed as failing: {reason}"))
+            }
+        }
+    }
+}
+
+/// One case that was run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ran {
+    /// The case, by its path below the fixtures.
+    pub name: String,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How long it took, starting its peers included.
+    pub took: Duration,
+}
+
+/// Every case of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// In order of their names.
+    pub ran: Vec<Ran>,
+    /// Listed as failing, but no case has the name.
+    pub stale: Vec<String>,
+}
+
+impl Report {
+    /// Whether something was run, all of it is as it should be, and the list of expected failures names only cases.
+    pub fn is_fine(&self) -> bool {
+        !self.ran.is_empty()
+            && self.stale.is_empty()
+            && self.ran.iter().all(|ran| ran.outcome.is_fine())
+    }
+
+    /// A line a case, then what is wrong with the list, then the counts.
+    pub fn lines(&self) -> Vec<String> {
+        let width = self
+            .ran
+            .iter()
+            .map(|ran| ran.name.len())
+            .max()
+            .unwrap_or_default();
+        let case = |ran: &Ran| {
+            let why = ran
+                .outcome
+                .why()
+                .map(|why| format!("  {why}"))
+                .unwrap_or_default();
+            format!(
+                "{:<15}  {:<width$}  {:>6} ms{why}",
+                ran.outcome.word(),
+                ran.name,
+                ran.took.as_millis()
+            )
+        };
+        let stale = |name: &String| {
+            format!("STALE            {name} is listed as failing, but there is no such case")
+        };
+        self.ran
+            .iter()
+            .map(case)
+            .chain(self.stale.iter().map(stale))
+            .chain([self.counts()])
+            .collect()
+    }
+
+    /// `{"ok", "passed", "failed", "expected_failures", "unexpected_passes", "stale", "cases": [{name, outcome, reason, ms}]}`.
+    pub fn to_json(&self) -> Value {
+        let case = |ran: &Ran| {
+            json!({
+                "name": ran.name,
+                "outcome": ran.outcome.word().to_ascii_lowercase(),
+                "reason": ran.outcome.why(),
+                "ms": u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
+            })
+        };
+        json!({
+            "ok": self.is_fine(),
+            "passed": self.count("pass"),
+            "failed": self.count("FAIL"),
+            "expected_failures": self.count("expected-fail"),
+            "unexpected_passes": self.count("UNEXPECTED-PASS"),
+            "stale": self.stale,
+            "cases": self.ran.iter().map(case).collect::<Vec<_>>(),
+        })
+    }
+
+    fn counts(&self) -> String {
+        let mut text = format!(
+            "{} passed, {} failed",
+            self.count("pass"),
+            self.count("FAIL")
+        );
+        for (word, name) in [
+            ("expected-fail", "failed as expected"),
+            ("UNEXPECTED-PASS", "passed unexpectedly"),
+        ] {
+            match self.count(word) {
+                0 => {}
+                count => text.push_str(&format!(", {count} {name}")),
+            }
+        }
+        text
+    }
+
+    fn count(&self, word: &str) -> usize {
+        self.ran
+            .iter()
+            .filter(|ran| ran.outcome.word() == word)
+            .count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(came: Result<(), String>, known: Option<&str>) -> Report {
+        let outcome = Outcome::of(came, known.map(str::to_owned));
+        Report {
+            ran: vec![Ran {
+                name: "a/b".to_owned(),
+                outcome,
+                took: Duration::from_millis(7),
+            }],
+            stale: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_list_of_expected_failures_works_both_ways() {
+        let failed = || Err("why".to_owned());
+        assert!(report(Ok(()), None).is_fine());
+        assert!(report(failed(), Some("known")).is_fine());
+        assert!(!report(failed(), None).is_fine());
+        assert!(!report(Ok(()), Some("known")).is_fine());
+    }
+
+    #[test]
+    fn an_empty_run_and_a_stale_list_are_not_fine() {
+        assert!(!Report::default().is_fine());
+        let stale = Report {
+            stale: vec!["gone".to_owned()],
+            ..report(Ok(()), None)
+        };
+        assert!(!stale.is_fine());
+    }
+
+    #[test]
+    fn lines_and_json_tell_the_same() {
+        let report = report(Err("why".to_owned()), None);
+        assert_eq!(
+            report.lines(),
+            ["FAIL             a/b       7 ms  why", "0 passed, 1 failed"]
+        );
+        assert_eq!(
+            report.to_json()["cases"][0],
+            json!({"name": "a/b", "outcome": "fail", "reason": "why", "ms": 7})
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! Runs a directory of cases and measures them against the list of expected failures.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use serde::Deserialize;
+
+use super::case::Case;
+use super::driver::Driver;
+use super::report::{Outcome, Ran, Report};
+use super::runner::{Options, run_case};
+
+/// The file, beside the cases, that lists what is known to fail.
+pub const EXPECTED_FAILURES: &str = "expected-failures.json";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectedFailure {
+    case: String,
+    reason: String,
+}
+
+/// Runs every case below `root`, each against a driver of its own made by `make`.
+///
+/// A case is named by its path below `root` without the ending, for example `golden/fu_12_drop`.
+///
+/// # Errors
+/// When the directory or the list of expected failures cannot be read. A case that cannot be read is a failed case.
+pub async fn run_suite<D, M>(root: &Path, make: M, options: &Options) -> io::Result<Report>
+where
+    D: Driver,
+    M: Fn() -> D,
+{
+    let cases = find(root)?;
+    let expected = expected_failures(root)?;
+    let chosen: Vec<_> = cases
+        .iter()
+        .filter(|(name, _)| {
+            options
+                .filter
+                .as_ref()
+                .is_none_or(|part| name.contains(part))
+        })
+        .collect();
+    let runs = chosen.into_iter().map(|(name, path)| {
+        let driver = make();
+        let known = expected.get(name).cloned();
+        async move {
+            let before = Instant::now();
+            let came = match Case::read(path) {
+                Ok(case) => run_case(&case, &driver, options).await,
+                Err(why) => Err(why),
+            };
+            Ran {
+                name: name.clone(),
+                outcome: Outcome::of(came, known),
+                took: before.elapsed(),
+            }
+        }
+    });
+    let mut ran: Vec<Ran> = stream::iter(runs)
+        .buffer_unordered(options.jobs.max(1))
+        .collect()
+        .await;
+    ran.sort_by(|a, b| a.name.cmp(&b.name));
+    let stale = expected
+        .into_keys()
+        .filter(|name| !cases.contains_key(name))
+        .collect();
+    Ok(Report { ran, stale })
+}
+
+/// Every case file below `root` by its name.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn find(root: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "json")
+                && path
+                    .file_name()
+                    .is_some_and(|name| name != EXPECTED_FAILURES)
+                && let Ok(below) = path.strip_prefix(root)
+            {
+                let parts: Vec<_> = below
+                    .with_extension("")
+                    .iter()
+                    .map(|part| part.to_string_lossy().into_owned())
+                    .collect();
+                found.insert(parts.join("/"), path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn expected_failures(root: &Path) -> io::Result<BTreeMap<String, String>> {
+    let path = root.join(EXPECTED_FAILURES);
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let listed: Vec<ExpectedFailure> =
+        serde_json::from_slice(&fs::read(&path)?).map_err(|error| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{}: {error}", path.display()),
+            )
+        })?;
+    Ok(listed
+        .into_iter()
+        .map(|failure| (failure.case, failure.reason))
+        .collect())
+}

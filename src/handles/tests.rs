@@ -1,0 +1,117 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+const TTL: Duration = Duration::from_secs(60);
+
+struct Bench {
+    handles: Handles<&'static str>,
+    target: Arc<&'static str>,
+    key: Arc<str>,
+    start: Instant,
+}
+
+impl Bench {
+    fn new(max: usize) -> Self {
+        Self {
+            handles: Handles::new(max, TTL),
+            target: Arc::new("peer"),
+            key: "peer".into(),
+            start: Instant::now(),
+        }
+    }
+
+    fn remember(&mut self, task_id: &str, held: Option<Handle>, after: u64) -> Handle {
+        let task = Named {
+            target: &self.target,
+            key: &self.key,
+            task_id,
+            context_id: Some("c"),
+        };
+        self.handles.remember(
+            task,
+            held,
+            self.start + Duration::from_secs(after),
+            Uuid::new_v4,
+        )
+    }
+
+    fn resolve(&mut self, handle: Handle, after: u64) -> Found<&'static str> {
+        self.handles
+            .resolve(handle, self.start + Duration::from_secs(after))
+    }
+
+    fn task(&mut self, handle: Handle, after: u64) -> String {
+        match self.resolve(handle, after) {
+            Found::Live(entry) => entry.task_id.to_string(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_handle_reads_back_from_its_text() {
+    let handle = Handle::new(Uuid::new_v4());
+    assert_eq!(handle.to_string().parse(), Ok(handle));
+    assert_eq!("rah_nope".parse::<Handle>(), Err(()));
+}
+
+#[test]
+fn a_task_has_one_live_handle() {
+    let mut bench = Bench::new(10);
+    let first = bench.remember("t", None, 0);
+    assert_eq!(bench.remember("t", None, 30), first);
+    assert_ne!(bench.remember("other", None, 30), first);
+}
+
+#[test]
+fn use_keeps_a_handle_alive_and_idleness_ends_it() {
+    let mut bench = Bench::new(10);
+    let handle = bench.remember("t", None, 0);
+    bench.remember("t", None, 50);
+    assert_eq!(bench.task(handle, 109), "t");
+    assert!(matches!(bench.resolve(handle, 110), Found::Expired));
+}
+
+#[test]
+fn an_expired_handle_stays_expired_until_it_is_evicted() {
+    let mut bench = Bench::new(2);
+    let old = bench.remember("t", None, 0);
+    let new = bench.remember("t", None, 100);
+    assert_ne!(old, new);
+    assert!(matches!(bench.resolve(old, 100), Found::Expired));
+    bench.remember("u", None, 100);
+    bench.remember("v", None, 100);
+    assert!(matches!(bench.resolve(old, 100), Found::Unknown));
+}
+
+#[test]
+fn a_held_handle_follows_its_task_and_survives_eviction() {
+    let mut bench = Bench::new(1);
+    let held = bench.remember("t1", None, 0);
+    bench.remember("noise", None, 1);
+    assert!(matches!(bench.resolve(held, 1), Found::Unknown));
+    assert_eq!(bench.remember("t2", Some(held), 2), held);
+    assert_eq!(bench.task(held, 2), "t2");
+}
+
+#[test]
+fn the_least_recently_used_handle_goes_first() {
+    let mut bench = Bench::new(2);
+    let a = bench.remember("a", None, 0);
+    let b = bench.remember("b", None, 0);
+    bench.resolve(a, 1);
+    bench.remember("c", None, 1);
+    assert_eq!(bench.task(a, 1), "a");
+    assert!(matches!(bench.resolve(b, 1), Found::Unknown));
+}
+
+#[test]
+fn the_index_never_outgrows_the_store() {
+    let mut bench = Bench::new(3);
+    for i in 0..50 {
+        let handle = bench.remember(&format!("t{i}"), None, i);
+        bench.remember(&format!("moved{i}"), Some(handle), i);
+    }
+    assert_eq!(bench.handles.len(), 3);
+    assert_eq!(bench.handles.by_task.len(), 3);
+}

@@ -1,0 +1,134 @@
+//! The Rust door: the root module that `openclaw-remote-agent-interface` describes.
+
+#![expect(
+    missing_docs,
+    reason = "`export_root_module` makes a public static without a comment"
+)]
+
+use std::sync::Arc;
+
+use abi_stable::{
+    export_root_module, prefix_type::PrefixTypeTrait, sabi_extern_fn, sabi_trait::TD_Opaque,
+};
+use async_ffi::FutureExt;
+use openclaw_remote_agent_interface::{
+    Call, Cancel, CancelBox, LogBox, PluginModule, PluginModuleRef, RErr, ROk, ROption, RResult,
+    RStr, RString, Tool, ToolBox, UpdatesBox,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::ConfigError,
+    log::{Level, Log, Silent},
+    panics::{self, Panicked},
+    plugin::{self, Job, Plugin, Updates},
+    remote_agent::{Reason, RemoteAgent},
+};
+
+/// Makes the module that [`load`](openclaw_remote_agent_interface::load) finds in the library.
+#[export_root_module]
+pub fn root_module() -> PluginModuleRef {
+    panics::silence();
+    PluginModule {
+        id,
+        build_id,
+        parse_config,
+        new_tool,
+    }
+    .leak_into_prefix()
+}
+
+#[sabi_extern_fn]
+fn id() -> RStr<'static> {
+    crate::PLUGIN_ID.into()
+}
+
+#[sabi_extern_fn]
+fn build_id() -> RStr<'static> {
+    crate::BUILD_ID.into()
+}
+
+#[sabi_extern_fn]
+fn parse_config(config: RStr<'_>) -> RResult<RString, RString> {
+    answer(panics::catch(|| {
+        plugin::parse_config(config.as_str()).map(RString::from)
+    }))
+}
+
+#[sabi_extern_fn]
+fn new_tool(config: RStr<'_>, log: ROption<LogBox>) -> RResult<ToolBox, RString> {
+    answer(panics::catch(|| {
+        let log: Arc<dyn Log> = match log.into_option() {
+            Some(log) => Arc::new(HostLog(log)),
+            None => Arc::new(Silent),
+        };
+        let plugin = Plugin::new(config.as_str(), log)?;
+        Ok(ToolBox::from_value(Instance(Arc::new(plugin)), TD_Opaque))
+    }))
+}
+
+fn answer<T>(outcome: Result<Result<T, ConfigError>, Panicked>) -> RResult<T, RString> {
+    match outcome {
+        Ok(Ok(value)) => ROk(value),
+        Ok(Err(error)) => RErr(error.to_json().into()),
+        Err(panicked) => RErr(super::config_panicked(&panicked).into()),
+    }
+}
+
+struct HostLog(LogBox);
+
+impl Log for HostLog {
+    fn log(&self, level: Level, line: &str) {
+        self.0.log(level.as_str().into(), line.into());
+    }
+}
+
+struct Instance(Arc<Plugin>);
+
+impl Tool for Instance {
+    fn definition(&self) -> RString {
+        let definition = panics::catch(|| self.0.definition());
+        definition.unwrap_or_else(|_| "{}".to_owned()).into()
+    }
+
+    fn execute(
+        &self,
+        request: RString,
+        caller: ROption<RString>,
+        updates: ROption<UpdatesBox>,
+    ) -> Call {
+        let cancel = CancellationToken::new();
+        let job = Job {
+            request: request.into_string(),
+            caller: caller.into_option().map(RString::into_string),
+            updates: updates
+                .into_option()
+                .map(|sink| -> Updates { Arc::new(move |json: &str| sink.update(json.into())) }),
+            cancel: cancel.clone(),
+        };
+        let future = match panics::catch(|| self.0.start(job)) {
+            Ok(running) => async move { RString::from(running.await) }.into_ffi(),
+            Err(panicked) => {
+                let message = format!("the call failed inside the plugin {panicked}");
+                let envelope = RemoteAgent::failure("", Reason::InternalFault, &message);
+                std::future::ready(RString::from(envelope)).into_ffi()
+            }
+        };
+        Call {
+            future,
+            cancel: CancelBox::from_value(Canceller(cancel), TD_Opaque),
+        }
+    }
+
+    fn close(&self) {
+        let _ = panics::catch(|| self.0.close());
+    }
+}
+
+struct Canceller(CancellationToken);
+
+impl Cancel for Canceller {
+    fn cancel(&self) {
+        let _ = panics::catch(|| self.0.cancel());
+    }
+}

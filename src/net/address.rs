@@ -1,0 +1,208 @@
+//! Which addresses are public on the internet.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+/// Whether `ip` is an address of the public internet.
+///
+/// Loopback, private, link-local, shared (carrier-grade NAT), multicast, unspecified, documentation, benchmark and
+/// reserved addresses are not. An IPv6 form that carries an IPv4 address (mapped, NAT64, 6to4) is judged by that one.
+#[must_use]
+pub fn is_public(ip: IpAddr) -> bool {
+    special_use(ip).is_none()
+}
+
+/// The address in a URL whose host is an address and not a name. The parser has already turned every spelling of an
+/// IPv4 address (`2130706433`, `0x7f.1`) into the address itself.
+#[must_use]
+pub fn literal_ip(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(ip) => Some(IpAddr::V4(ip)),
+        Host::Ipv6(ip) => Some(IpAddr::V6(ip)),
+        Host::Domain(_) => None,
+    }
+}
+
+/// What an address that is not public is for; nothing for a public one.
+pub(super) fn special_use(ip: IpAddr) -> Option<&'static str> {
+    match ip {
+        IpAddr::V4(ip) => special_v4(ip),
+        IpAddr::V6(ip) => special_v6(ip),
+    }
+}
+
+fn special_v4(ip: Ipv4Addr) -> Option<&'static str> {
+    Some(match ip.octets() {
+        [0, ..] => "unspecified",
+        [127, ..] => "loopback",
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "private",
+        [169, 254, ..] => "link-local",
+        [100, 64..=127, ..] => "shared (carrier-grade NAT)",
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "documentation",
+        [198, 18..=19, ..] => "benchmark",
+        [192, 0, 0, _] | [192, 88, 99, _] => "reserved",
+        [224..=239, ..] => "multicast",
+        [240..=255, ..] => "reserved",
+        _ => return None,
+    })
+}
+
+fn special_v6(ip: Ipv6Addr) -> Option<&'static str> {
+    let s = ip.segments();
+    let inner = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        special_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match s {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some("unspecified"),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some("loopback"),
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            inner(high, low)
+        }
+        [0x2002, high, low, ..] => inner(high, low),
+        [0xfc00..=0xfdff, ..] => Some("private"),
+        [0xfe80..=0xfebf, ..] => Some("link-local"),
+        [0xff00..=0xffff, ..] => Some("multicast"),
+        [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => Some("documentation"),
+        // Teredo, benchmarks, ORCHID and other protocol assignments: 2001::/23.
+        [0x2001, 0..=0x01ff, ..] => Some("reserved"),
+        // Everything else the internet routes is in 2000::/3.
+        [0x2000..=0x3fff, ..] => None,
+        _ => Some("reserved"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn public(ip: &str) -> bool {
+        is_public(ip.parse().unwrap())
+    }
+
+    #[test]
+    fn ordinary_internet_addresses_are_public() {
+        for ip in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.0",
+            "169.253.255.255",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.167.255.255",
+            "192.169.0.0",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "2606:4700::1111",
+            "2001:4860:4860::8888",
+            "2001:200::1",
+            "2400::1",
+            "2a00:1450::1",
+        ] {
+            assert!(public(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn special_ipv4_addresses_are_not_public() {
+        for ip in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "100.64.0.1",
+            "100.100.100.200",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.255.254",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.1",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "239.1.1.1",
+            "240.0.0.1",
+            "255.255.255.255",
+        ] {
+            assert!(!public(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn special_ipv6_addresses_are_not_public() {
+        for ip in [
+            "::",
+            "::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "febf::1",
+            "fec0::1",
+            "ff02::1",
+            "2001::1",
+            "2001:2::1",
+            "2001:10::1",
+            "2001:20::1",
+            "2001:db8::1",
+            "3fff::1",
+            "5f00::1",
+            "64:ff9b:1::1",
+            "100::1",
+            "4000::1",
+        ] {
+            assert!(!public(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_form_is_judged_by_the_ipv4_address_inside() {
+        for ip in [
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "::ffff:169.254.169.254",
+            "::127.0.0.1",
+            "::10.0.0.1",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b::a00:1",
+            "2002:7f00:1::",
+            "2002:c0a8:101::1",
+            "2002:a9fe:a9fe::",
+        ] {
+            assert!(!public(ip), "{ip}");
+        }
+        for ip in ["::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1"] {
+            assert!(public(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_a_literal_address_is_seen() {
+        let seen = |url: &str| literal_ip(&Url::parse(url).unwrap()).map(|ip| ip.to_string());
+        for url in [
+            "http://127.0.0.1/",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://0177.0.0.1./",
+            "http://１２７.0.0.1/",
+        ] {
+            assert_eq!(seen(url).as_deref(), Some("127.0.0.1"), "{url}");
+        }
+        assert_eq!(seen("http://[::1]:80/").as_deref(), Some("::1"));
+        assert_eq!(seen("http://localhost/"), None);
+        assert_eq!(seen("http://127.0.0.1.example.com/"), None);
+    }
+}

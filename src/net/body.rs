@@ -1,0 +1,212 @@
+//! Bodies of responses, read up to a limit.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use http::header::CONTENT_LENGTH;
+
+use super::{ByteStream, NetError, NetFault, Response, Sent};
+
+/// The whole body.
+///
+/// # Errors
+/// [`NetFault::TooLarge`] as soon as more than `max` bytes have come; the stream's own error when it breaks off.
+pub async fn read_all(mut response_body: ByteStream, max: usize) -> Result<Bytes, NetError> {
+    collect(&mut response_body, max).await
+}
+
+/// The whole body of `response`, which is refused unread when its `content-length` is already above `max`.
+///
+/// # Errors
+/// As [`read_all`].
+pub async fn read_response(response: &mut Response, max: usize) -> Result<Bytes, NetError> {
+    let announced = response
+        .headers
+        .get(CONTENT_LENGTH)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|v| v.parse::<u64>().ok());
+    if announced.is_some_and(|bytes| bytes > max as u64) {
+        return Err(too_large(max));
+    }
+    collect(&mut response.body, max).await
+}
+
+/// The first `max` bytes of a body, or as many as come before it ends or breaks off.
+pub async fn read_prefix(body: ByteStream, max: usize) -> Bytes {
+    prefix(body, max).await.0
+}
+
+/// What of a body is beyond its prefix.
+pub(super) enum Rest {
+    /// Nothing: the prefix is all of it.
+    None,
+    /// More than was asked for.
+    More,
+    /// Unknown: the body broke off.
+    Broken(NetError),
+}
+
+/// As [`read_prefix`], and what there was beyond it.
+pub(super) async fn prefix(mut body: ByteStream, max: usize) -> (Bytes, Rest) {
+    let mut read = BytesMut::new();
+    loop {
+        match body.next().await {
+            None => return (read.freeze(), Rest::None),
+            Some(Err(error)) => return (read.freeze(), Rest::Broken(error)),
+            Some(Ok(chunk)) => {
+                let room = max - read.len();
+                read.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if chunk.len() > room {
+                    return (read.freeze(), Rest::More);
+                }
+            }
+        }
+    }
+}
+
+async fn collect(body: &mut ByteStream, max: usize) -> Result<Bytes, NetError> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk?;
+        if chunk.len() > max.saturating_sub(first.len() + rest.len()) {
+            return Err(too_large(max));
+        }
+        // Most bodies are one chunk, which is handed on without a copy.
+        if first.is_empty() && rest.is_empty() {
+            first = chunk;
+        } else {
+            if rest.is_empty() {
+                rest.extend_from_slice(&std::mem::take(&mut first));
+            }
+            rest.extend_from_slice(&chunk);
+        }
+    }
+    Ok(if rest.is_empty() {
+        first
+    } else {
+        rest.freeze()
+    })
+}
+
+fn too_large(max: usize) -> NetError {
+    NetError::new(
+        NetFault::TooLarge,
+        Sent::Unknown,
+        format!("the answer is larger than {max} bytes"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::Net;
+    use super::super::http::Http;
+    use super::super::raw_server::{RawServer, Step, get, send};
+    use super::*;
+    use futures_util::stream;
+
+    fn chunks(list: &[&'static str]) -> ByteStream {
+        let list: Vec<_> = list
+            .iter()
+            .map(|c| Ok(Bytes::from_static(c.as_bytes())))
+            .collect();
+        Box::pin(stream::iter(list))
+    }
+
+    fn broken(list: &[&'static str]) -> ByteStream {
+        let cut = NetError::new(NetFault::Cut, Sent::Unknown, "cut");
+        Box::pin(chunks(list).chain(stream::iter([Err(cut)])))
+    }
+
+    #[tokio::test]
+    async fn a_body_of_exactly_the_limit_is_read_whole() {
+        assert_eq!(
+            read_all(chunks(&["ab", "", "c", "de"]), 5).await.unwrap(),
+            "abcde"
+        );
+        assert_eq!(read_all(chunks(&["abcde"]), 5).await.unwrap(), "abcde");
+        assert_eq!(read_all(chunks(&[]), 0).await.unwrap(), "");
+    }
+
+    #[tokio::test]
+    async fn a_body_above_the_limit_is_too_large() {
+        for list in [
+            &["ab", "cdef"][..],
+            &["abcdef"],
+            &["a", "b", "c", "d", "e", "f"],
+        ] {
+            assert_eq!(
+                read_all(chunks(list), 5).await.unwrap_err().fault(),
+                NetFault::TooLarge
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_not_read_as_whole() {
+        assert_eq!(
+            read_all(broken(&["ab"]), 5).await.unwrap_err().fault(),
+            NetFault::Cut
+        );
+    }
+
+    #[tokio::test]
+    async fn a_prefix_is_what_came_up_to_the_limit() {
+        assert_eq!(read_prefix(chunks(&["ab", "cd"]), 3).await, "abc");
+        assert_eq!(read_prefix(broken(&["ab"]), 3).await, "ab");
+    }
+
+    #[tokio::test]
+    async fn the_rest_beyond_a_prefix_is_known() {
+        assert!(matches!(prefix(chunks(&["abc"]), 3).await.1, Rest::None));
+        assert!(matches!(
+            prefix(chunks(&["abc", "d"]), 3).await.1,
+            Rest::More
+        ));
+        assert!(matches!(
+            prefix(broken(&["abc"]), 3).await.1,
+            Rest::Broken(_)
+        ));
+    }
+
+    #[tokio::test]
+    async fn an_endless_body_is_given_up_at_the_limit() {
+        let endless = vec![
+            send("HTTP/1.1 200 OK\r\n\r\n"),
+            Step::Endless(vec![b'a'; 1000]),
+        ];
+        let (server, gone) = RawServer::start_noting(vec![endless]).await;
+        let mut response = Http::new()
+            .unwrap()
+            .exchange(get(server.url("/")))
+            .await
+            .unwrap();
+        assert_eq!(
+            read_response(&mut response, 50_000)
+                .await
+                .unwrap_err()
+                .fault(),
+            NetFault::TooLarge
+        );
+        drop(response);
+        let _gone = gone.acquire().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_announced_length_above_the_limit_is_refused_without_waiting_for_the_body() {
+        let head = vec![
+            send("HTTP/1.1 200 OK\r\ncontent-length: 51\r\n\r\n"),
+            Step::Hold,
+        ];
+        let server = RawServer::start(vec![head]).await;
+        let mut response = Http::new()
+            .unwrap()
+            .exchange(get(server.url("/")))
+            .await
+            .unwrap();
+        assert_eq!(
+            read_response(&mut response, 50).await.unwrap_err().fault(),
+            NetFault::TooLarge
+        );
+    }
+}

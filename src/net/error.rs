@@ -1,0 +1,96 @@
+//! What goes wrong on the way to a peer and back.
+
+use url::Url;
+
+/// The longest message kept, in bytes: some causes quote what the other side sent.
+const MESSAGE_BYTES: usize = 400;
+
+/// Why an exchange failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NetFault {
+    /// The host's name has no address.
+    Dns,
+    /// No connection could be made.
+    Unreachable,
+    /// The connection could not be secured.
+    Tls,
+    /// The host's address may not be connected under the request's [`Access`](super::Access).
+    AddressRefused,
+    /// The connection was made and broke off before the answer was complete.
+    Cut,
+    /// The answer is larger than the caller allows.
+    TooLarge,
+    /// The request cannot be sent as it is, or the answer is not HTTP as it should be.
+    Protocol,
+}
+
+/// Whether bytes of the request can have left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sent {
+    /// Certainly none did: the request may be tried again.
+    No,
+    /// They may have, and the peer may have acted on them.
+    Unknown,
+}
+
+/// A failed exchange. Its text shows hosts and ports, never a header's value, a body, user info or a query.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct NetError {
+    fault: NetFault,
+    sent: Sent,
+    message: Box<str>,
+}
+
+impl NetError {
+    /// An error of this kind. Control characters in `message` become spaces and what is too long is cut off.
+    pub fn new(fault: NetFault, sent: Sent, message: impl AsRef<str>) -> Self {
+        let message = message.as_ref();
+        let mut end = message.len().min(MESSAGE_BYTES);
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        let message = message[..end]
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c });
+        Self {
+            fault,
+            sent,
+            message: message.collect::<String>().into_boxed_str(),
+        }
+    }
+
+    /// The kind of failure.
+    #[must_use]
+    pub fn fault(&self) -> NetFault {
+        self.fault
+    }
+
+    /// Whether bytes of the request can have left.
+    #[must_use]
+    pub fn sent(&self) -> Sent {
+        self.sent
+    }
+}
+
+/// Scheme, host and port of a URL: what may be shown of it.
+pub(super) fn place(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_short_line() {
+        let error = NetError::new(
+            NetFault::Tls,
+            Sent::No,
+            format!("a\nb\u{1b}[31m{}", "é".repeat(900)),
+        );
+        let text = error.to_string();
+        assert!(text.starts_with("a b [31mé"), "{text}");
+        assert!(text.len() <= MESSAGE_BYTES);
+    }
+}

@@ -1,0 +1,175 @@
+//! Errors of the HTTP client, told apart.
+
+use std::error::Error as StdError;
+use std::io;
+
+use url::Url;
+
+use super::error::place;
+use super::resolve::ResolveError;
+use super::{NetError, NetFault, Sent};
+
+/// An error before the head of the response was there.
+pub(super) fn before_response(
+    error: &reqwest::Error,
+    url: &Url,
+    without_roots: Option<&str>,
+) -> NetError {
+    let place = place(url);
+    let cause = Cause::find(error);
+    if error.is_builder() {
+        return NetError::new(
+            NetFault::Protocol,
+            Sent::No,
+            format!("the request to `{place}` cannot be built: {}", cause.last),
+        );
+    }
+    if !error.is_connect() {
+        return match cause.kind {
+            Kind::Tls(text) => NetError::new(
+                NetFault::Tls,
+                Sent::Unknown,
+                format!("the TLS connection to `{place}` failed: {text}"),
+            ),
+            Kind::Malformed(text) => NetError::new(
+                NetFault::Protocol,
+                Sent::Unknown,
+                format!("`{place}` does not answer in HTTP: {text}"),
+            ),
+            _ => NetError::new(
+                NetFault::Cut,
+                Sent::Unknown,
+                format!(
+                    "the connection to `{place}` broke off before an answer came: {}",
+                    cause.last
+                ),
+            ),
+        };
+    }
+    match cause.kind {
+        Kind::NotPublic(text) => NetError::new(
+            NetFault::AddressRefused,
+            Sent::No,
+            format!("`{place}` is not allowed: {text}, and only public addresses may be connected"),
+        ),
+        Kind::NoAddress(text) => NetError::new(
+            NetFault::Dns,
+            Sent::No,
+            format!("the host of `{place}` cannot be resolved: {text}"),
+        ),
+        Kind::Tls(text) => {
+            let note = match without_roots {
+                Some(why) => {
+                    format!(" (no certificate authority could be loaded from this system: {why})")
+                }
+                None => String::new(),
+            };
+            NetError::new(
+                NetFault::Tls,
+                Sent::No,
+                format!("no TLS connection to `{place}`: {text}{note}"),
+            )
+        }
+        // The TCP connection stood, so what broke off was the handshake.
+        Kind::Io(io) if url.scheme() == "https" && broken_off(io) => NetError::new(
+            NetFault::Tls,
+            Sent::No,
+            format!("the TLS handshake with `{place}` broke off: {}", cause.last),
+        ),
+        _ => NetError::new(
+            NetFault::Unreachable,
+            Sent::No,
+            format!("cannot connect to `{place}`: {}", cause.last),
+        ),
+    }
+}
+
+/// An error in the middle of a body. The client reports these under several kinds; whichever it is, the body is not whole.
+pub(super) fn in_body(error: &reqwest::Error, place: &str) -> NetError {
+    let cause = Cause::find(error);
+    NetError::new(
+        NetFault::Cut,
+        Sent::Unknown,
+        format!("the answer of `{place}` broke off: {}", cause.last),
+    )
+}
+
+fn broken_off(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind as K;
+    matches!(
+        kind,
+        K::UnexpectedEof
+            | K::ConnectionReset
+            | K::ConnectionAborted
+            | K::BrokenPipe
+            | K::InvalidData
+    )
+}
+
+enum Kind {
+    NotPublic(String),
+    NoAddress(String),
+    Tls(String),
+    /// The client could not parse the head of the answer.
+    Malformed(String),
+    Io(io::ErrorKind),
+    Other,
+}
+
+/// The telling link of a chain of errors, and the text of the last one: the outer links say only where it happened.
+struct Cause {
+    kind: Kind,
+    last: String,
+}
+
+impl Cause {
+    fn find(error: &reqwest::Error) -> Self {
+        let mut cause = Cause {
+            kind: Kind::Other,
+            last: "the request failed".to_owned(),
+        };
+        let mut next = error.source();
+        while let Some(link) = next {
+            // The client's own errors print the URL.
+            if !link.is::<reqwest::Error>() {
+                cause.last = link.to_string();
+            }
+            cause.look_at(link);
+            // An I/O error names as its source not what it wraps but the source of that.
+            let wrapped = link
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref);
+            next = match wrapped {
+                Some(inner) => Some(inner as &(dyn StdError + 'static)),
+                None => link.source(),
+            };
+        }
+        cause
+    }
+
+    fn look_at(&mut self, link: &(dyn StdError + 'static)) {
+        if let Some(error) = link.downcast_ref::<ResolveError>() {
+            self.kind = match error {
+                ResolveError::NotPublic(_) => Kind::NotPublic(error.to_string()),
+                ResolveError::Empty | ResolveError::System(_) => Kind::NoAddress(error.to_string()),
+            };
+        } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
+            self.kind = Kind::Tls(error.to_string());
+        } else if let Some(error) = link.downcast_ref::<io::Error>() {
+            // The inner ones are more exact: outer ones may be mere wrappings.
+            if matches!(self.kind, Kind::Other | Kind::Io(_)) {
+                self.kind = Kind::Io(error.kind());
+            }
+        } else if matches!(self.kind, Kind::Other) && malformed(&self.last) {
+            self.kind = Kind::Malformed(self.last.clone());
+        }
+    }
+}
+
+/// Whether the client says it could not parse an answer. Only its words tell: the type of this error belongs to the
+/// HTTP library inside the client and has no name here.
+fn malformed(text: &str) -> bool {
+    ["parsed", "too large", "unexpected message"]
+        .iter()
+        .any(|words| text.contains(words))
+}

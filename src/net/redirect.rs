@@ -1,0 +1,189 @@
+//! Redirects of reads, within one origin.
+
+use http::header::LOCATION;
+use http::{Method, StatusCode};
+use url::Url;
+
+use super::{Net, NetError, NetFault, Request, Response, Sent};
+
+/// A response and the URL it came from.
+#[derive(Debug)]
+pub struct Fetched {
+    /// The response. A 3xx among the followed ones leads to another origin, or nowhere.
+    pub response: Response,
+    /// Where it came from, after redirects.
+    pub url: Url,
+}
+
+/// Sends a GET and follows 301, 302, 303, 307 and 308 while they stay on the origin (scheme, host and port) of the
+/// request, since its headers belong to that origin. Any other redirect is returned as it came, for the caller to refuse;
+/// so is every redirect of another method.
+///
+/// # Errors
+/// Those of the exchange, and [`NetFault::Protocol`] after `max_hops` redirects.
+pub async fn get_following(
+    net: &dyn Net,
+    mut request: Request,
+    max_hops: usize,
+) -> Result<Fetched, NetError> {
+    let mut hops = 0;
+    loop {
+        let response = net.exchange(request.clone()).await?;
+        let Some(next) = next_hop(&request, &response) else {
+            return Ok(Fetched {
+                response,
+                url: request.url,
+            });
+        };
+        if hops == max_hops {
+            let message = format!(
+                "`{}` redirects more than {max_hops} times",
+                super::error::place(&request.url)
+            );
+            return Err(NetError::new(NetFault::Protocol, Sent::Unknown, message));
+        }
+        hops += 1;
+        request.url = next;
+    }
+}
+
+fn next_hop(request: &Request, response: &Response) -> Option<Url> {
+    use StatusCode as S;
+    let redirects = matches!(
+        response.status,
+        S::MOVED_PERMANENTLY
+            | S::FOUND
+            | S::SEE_OTHER
+            | S::TEMPORARY_REDIRECT
+            | S::PERMANENT_REDIRECT
+    );
+    if !redirects || request.method != Method::GET {
+        return None;
+    }
+    let location = response.headers.get(LOCATION)?.to_str().ok()?;
+    let next = request.url.join(location).ok()?;
+    (next.origin() == request.url.origin()).then_some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::http::Http;
+    use super::super::raw_server::{RawServer, Step, get, post, send};
+    use super::*;
+
+    fn redirect(status: u16, location: &str) -> Vec<Step> {
+        vec![send(format!(
+            "HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
+        ))]
+    }
+
+    fn ok() -> Vec<Step> {
+        vec![send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")]
+    }
+
+    fn paths(server: &RawServer) -> Vec<String> {
+        server
+            .requests()
+            .iter()
+            .map(|r| r.split(' ').nth(1).unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    async fn fetch(request: Request, max_hops: usize) -> Result<Fetched, NetError> {
+        get_following(&Http::new()?, request, max_hops).await
+    }
+
+    #[tokio::test]
+    async fn every_kind_of_redirect_is_followed_within_the_origin_with_its_headers() {
+        let mut answers: Vec<_> = [301, 302, 303, 307].map(|s| redirect(s, "next?a=1")).into();
+        answers.push(redirect(308, "/end"));
+        answers.push(ok());
+        let server = RawServer::start(answers).await;
+        let mut request = get(server.url("/dir/first"));
+        request.headers.insert("x-key", "k".parse().unwrap());
+        let fetched = fetch(request, 5).await.unwrap();
+        assert_eq!(
+            (fetched.response.status.as_u16(), fetched.url.path()),
+            (200, "/end")
+        );
+        let next = "/dir/next?a=1";
+        assert_eq!(
+            paths(&server),
+            ["/dir/first", next, next, next, next, "/end"]
+        );
+        assert!(server.requests().iter().all(|r| r.contains("x-key: k")));
+    }
+
+    #[tokio::test]
+    async fn a_redirect_to_another_origin_is_returned_and_not_followed() {
+        let other = RawServer::start(vec![ok()]).await;
+        let port = other.address.port();
+        for location in [
+            format!("http://127.0.0.1:{port}/x"),
+            format!("//127.0.0.1:{port}/x"),
+            "http://example.com/".to_owned(),
+            "file:///etc/passwd".to_owned(),
+            "http://[broken".to_owned(),
+        ] {
+            let server = RawServer::start(vec![redirect(302, &location)]).await;
+            let fetched = fetch(get(server.url("/a")), 5).await.unwrap();
+            assert_eq!(
+                (fetched.response.status.as_u16(), fetched.url.path()),
+                (302, "/a"),
+                "{location}"
+            );
+            assert_eq!(server.requests().len(), 1, "{location}");
+        }
+        let server = RawServer::start(vec![ok()]).await;
+        let same_port_other_name = format!("http://localhost:{}/", server.address.port());
+        let first = RawServer::start(vec![redirect(302, &same_port_other_name)]).await;
+        assert_eq!(
+            fetch(get(first.url("/")), 5)
+                .await
+                .unwrap()
+                .response
+                .status
+                .as_u16(),
+            302
+        );
+        assert_eq!((other.connections(), server.connections()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_redirected_post_is_not_sent_again() {
+        let server = RawServer::start(vec![redirect(307, "/b"), ok()]).await;
+        let fetched = fetch(post(server.url("/a")), 5).await.unwrap();
+        assert_eq!(
+            (fetched.response.status.as_u16(), paths(&server)),
+            (307, vec!["/a".to_owned()])
+        );
+    }
+
+    #[tokio::test]
+    async fn a_loop_ends_after_the_allowed_hops() {
+        let server = RawServer::start(vec![redirect(302, "/a")]).await;
+        let error = fetch(get(server.url("/a")), 3).await.unwrap_err();
+        assert_eq!(
+            (error.fault(), server.requests().len()),
+            (NetFault::Protocol, 4),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn statuses_that_are_no_redirect_are_returned() {
+        for status in [300, 304, 305] {
+            let server = RawServer::start(vec![redirect(status, "/b"), ok()]).await;
+            assert_eq!(
+                fetch(get(server.url("/a")), 3)
+                    .await
+                    .unwrap()
+                    .response
+                    .status
+                    .as_u16(),
+                status
+            );
+        }
+    }
+}

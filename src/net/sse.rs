@@ -1,0 +1,302 @@
+//! Server-sent events over [`Net`].
+//!
+//! The lines are parsed by `eventsource-client`. That client would also connect, reconnect, follow redirects and post a
+//! request again, accept any content type and hold an event of any size. None of that is left to it: the request is sent
+//! here, once, and it is given a body that is already open and can be taken a single time.
+
+use std::fmt;
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use eventsource_client::{BoxStream, Client, ClientBuilder, Error, ReconnectOptions, SSE};
+use futures_util::{Stream, StreamExt};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
+
+use super::body::{Rest, prefix};
+use super::event_cap::EventCap;
+use super::{ByteStream, Net, NetError, NetFault, Request, Sent};
+
+/// How much of an answer is held in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct SseLimits {
+    /// The largest event, in bytes as sent.
+    pub event_bytes: usize,
+    /// The largest body of an answer that is not an event stream, in bytes.
+    pub answer_bytes: usize,
+}
+
+/// What a request for events was answered with.
+pub enum Opened {
+    /// A stream of events.
+    Events(EventReader),
+    /// Something else: the status is not 2xx or the content type is not `text/event-stream`.
+    Answer {
+        /// The status.
+        status: StatusCode,
+        /// The headers.
+        headers: HeaderMap,
+        /// The body, up to the limit.
+        body: Bytes,
+        /// Whether the body is not whole: it is above the limit, or the body of an error broke off.
+        truncated: bool,
+    },
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Events(reader) => reader.fmt(f),
+            Self::Answer {
+                status,
+                body,
+                truncated,
+                ..
+            } => f
+                .debug_struct("Answer")
+                .field("status", status)
+                .field("body_bytes", &body.len())
+                .field("truncated", truncated)
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+/// What comes next on a stream of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// An event.
+    Event {
+        /// Its type, when the peer named one other than the default `message`.
+        event: Option<String>,
+        /// Its data; the lines of several `data` fields are joined with a line feed.
+        data: String,
+    },
+    /// A comment: the peer is alive and has nothing to say.
+    Alive,
+    /// The stream is over. This item repeats for ever.
+    End(End),
+}
+
+/// How a stream of events ended. Neither says anything about the work it reports on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The body was complete.
+    Clean,
+    /// The body broke off, ended inside an event, held one that is too large, or was not an event stream after all.
+    Cut(NetError),
+}
+
+/// Sends `request` once and reads the head of the answer. Adds an `accept` header when there is none.
+///
+/// # Errors
+/// Those of the exchange, and of reading the body when a 2xx answer that is not an event stream breaks off.
+pub async fn open(
+    net: Arc<dyn Net>,
+    mut request: Request,
+    limits: SseLimits,
+) -> Result<Opened, NetError> {
+    let accept = HeaderValue::from_static("text/event-stream, application/json");
+    request.headers.entry(ACCEPT).or_insert(accept);
+    let place = super::error::place(&request.url);
+    let response = net.exchange(request).await?;
+    if response.status.is_success() && is_event_stream(&response.headers) {
+        return EventReader::new(response.body, limits.event_bytes, place).map(Opened::Events);
+    }
+    let (status, headers) = (response.status, response.headers);
+    let (body, rest) = prefix(response.body, limits.answer_bytes).await;
+    match rest {
+        // What an error says is worth having in part; a result is not.
+        Rest::Broken(error) if status.is_success() => Err(error),
+        rest => Ok(Opened::Answer {
+            status,
+            headers,
+            body,
+            truncated: !matches!(rest, Rest::None),
+        }),
+    }
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
+    value
+        .split(';')
+        .next()
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// The events of one response. Dropping it closes the connection.
+pub struct EventReader {
+    /// Gone once the end is known, and the connection with it.
+    events: Option<BoxStream<Result<SSE, Error>>>,
+    end: Option<End>,
+    place: String,
+}
+
+impl EventReader {
+    fn new(body: ByteStream, event_bytes: usize, place: String) -> Result<Self, NetError> {
+        let body = CappedBody {
+            body: Some(body),
+            cap: EventCap::default(),
+            event_bytes,
+            place: place.clone(),
+        };
+        // The address is never used: see `TakeBody`.
+        let client = ClientBuilder::for_url("/")
+            .map_err(|e| {
+                NetError::new(
+                    NetFault::Protocol,
+                    Sent::Unknown,
+                    format!("events cannot be read: {e}"),
+                )
+            })?
+            .redirect_limit(0)
+            .reconnect(
+                ReconnectOptions::reconnect(false)
+                    .retry_initial(false)
+                    .build(),
+            )
+            .build_with_transport(TakeBody(Arc::new(Mutex::new(Some(Box::pin(body))))));
+        Ok(Self {
+            events: Some(client.stream()),
+            end: None,
+            place,
+        })
+    }
+
+    /// Waits for what comes next. Cancelling the wait loses nothing.
+    pub async fn next(&mut self) -> Item {
+        while let Some(events) = &mut self.events {
+            match events.next().await {
+                Some(Ok(SSE::Event(event))) => {
+                    let name = (event.event_type != "message").then_some(event.event_type);
+                    return Item::Event {
+                        event: name,
+                        data: event.data,
+                    };
+                }
+                Some(Ok(SSE::Comment(_))) => return Item::Alive,
+                Some(Ok(SSE::Connected(_))) => {}
+                // The parser hands out the events before a bad line after the error about it, and one error may be
+                // followed by another about the same end: the first one counts, and the events are still read.
+                Some(Err(error)) => {
+                    self.end.get_or_insert_with(|| end(&error, &self.place));
+                }
+                None => self.events = None,
+            }
+        }
+        Item::End(self.end.clone().unwrap_or(End::Clean))
+    }
+}
+
+impl fmt::Debug for EventReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventReader")
+            .field("place", &self.place)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+fn end(error: &Error, place: &str) -> End {
+    let cut = |fault, why: String| {
+        End::Cut(NetError::new(
+            fault,
+            Sent::Unknown,
+            format!("the events of `{place}` broke off: {why}"),
+        ))
+    };
+    match error {
+        Error::Eof => End::Clean,
+        Error::UnexpectedEof => cut(NetFault::Cut, "they end inside a line".to_owned()),
+        Error::Transport(e) => match e.inner().downcast_ref::<NetError>() {
+            Some(e) => End::Cut(e.clone()),
+            None => cut(NetFault::Cut, e.to_string()),
+        },
+        Error::InvalidLine(_) => cut(NetFault::Protocol, "a line is not UTF-8".to_owned()),
+        Error::InvalidEvent => cut(
+            NetFault::Protocol,
+            "an event has no field that is known".to_owned(),
+        ),
+        other => cut(NetFault::Protocol, other.to_string()),
+    }
+}
+
+type TransportStream = launchdarkly_sdk_transport::ByteStream;
+
+/// The transport of the parser's client: hands over the open body the first time it is asked and never again.
+#[derive(Clone)]
+struct TakeBody(Arc<Mutex<Option<TransportStream>>>);
+
+#[derive(Debug, thiserror::Error)]
+#[error("a request for events is sent only once")]
+struct AlreadySent;
+
+impl HttpTransport for TakeBody {
+    fn request(&self, _: http::Request<Option<Bytes>>) -> ResponseFuture {
+        let body = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Box::pin(ready(
+            body.map(http::Response::new)
+                .ok_or_else(|| TransportError::new(AlreadySent)),
+        ))
+    }
+}
+
+/// A body that ends with an error when an event grows too large or is left unfinished, and after any error.
+struct CappedBody {
+    body: Option<ByteStream>,
+    cap: EventCap,
+    event_bytes: usize,
+    place: String,
+}
+
+impl CappedBody {
+    fn check(&mut self, next: Option<Result<Bytes, NetError>>) -> Option<Result<Bytes, NetError>> {
+        match next {
+            Some(Ok(bytes)) if self.cap.feed(&bytes, self.event_bytes) => Some(Ok(bytes)),
+            Some(Ok(_)) => Some(Err(NetError::new(
+                NetFault::TooLarge,
+                Sent::Unknown,
+                format!(
+                    "an event of `{}` is larger than {} bytes",
+                    self.place, self.event_bytes
+                ),
+            ))),
+            None if self.cap.unfinished() => Some(Err(NetError::new(
+                NetFault::Cut,
+                Sent::Unknown,
+                format!(
+                    "the events of `{}` broke off: the last one is unfinished",
+                    self.place
+                ),
+            ))),
+            other => other,
+        }
+    }
+}
+
+impl Stream for CappedBody {
+    type Item = Result<Bytes, TransportError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
+        let next = std::task::ready!(body.poll_next_unpin(cx));
+        let next = self.check(next);
+        if !matches!(next, Some(Ok(_))) {
+            self.body = None;
+        }
+        Poll::Ready(next.map(|item| item.map_err(TransportError::new)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

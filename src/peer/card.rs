@@ -1,0 +1,79 @@
+//! Agent cards, as far as the tool needs them (A2A 0.3 §5.5).
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// An agent card, read and tidied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Card {
+    /// Where the peer can be called, most wanted first. Not empty.
+    pub interfaces: Vec<Interface>,
+    /// Whether the peer says it streams.
+    pub streaming: Option<bool>,
+    /// The peer shows more of itself to a caller it knows.
+    pub has_extended_card: bool,
+    /// What `list_targets` shows; an error text where that part of the card cannot be read though the peer can be called.
+    pub view: Result<CardView, String>,
+}
+
+/// One place where a peer can be called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Interface {
+    /// The transport's name as the card gives it.
+    pub transport: String,
+    /// The address, as the card gives it.
+    pub url: String,
+}
+
+/// The descriptive part of a card, in the contract's terms.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CardView {
+    /// The agent's name.
+    pub name: Option<String>,
+    /// What the agent says of itself.
+    pub description: Option<String>,
+    /// The transport it likes best.
+    pub preferred_transport: Option<String>,
+    /// All declared interfaces beside the main one, without doubles.
+    pub additional_interfaces: Vec<Interface>,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Media types it takes.
+    pub default_input_modes: Vec<String>,
+    /// Media types it gives.
+    pub default_output_modes: Vec<String>,
+    /// What it is good at.
+    pub skills: Vec<Skill>,
+}
+
+/// What a peer says it can do; absent where it says nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Capabilities {
+    /// It streams.
+    pub streaming: Option<bool>,
+    /// It reports progress to a callback.
+    pub push_notifications: Option<bool>,
+    /// It keeps a history of states.
+    pub state_transition_history: Option<bool>,
+    /// Protocol extensions, as the card gives them.
+    pub extensions: Vec<Value>,
+}
+
+/// One thing a peer is good at.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Skill {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// Key words.
+    pub tags: Vec<String>,
+    /// What to ask, for example.
+    pub examples: Vec<String>,
+    /// Media types it takes, where other than the peer's.
+    pub input_modes: Vec<String>,
+    /// Media types it gives, where other than the peer's.
+    pub output_modes: Vec<String>,
+}

@@ -1,0 +1,97 @@
+//! Why a peer could not be asked, or what was wrong with its answer.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// What kind of thing went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The host's name does not resolve.
+    Dns,
+    /// No connection could be made.
+    Unreachable,
+    /// The connection could not be secured.
+    Tls,
+    /// Policy does not allow a connection to that address.
+    AddressRefused,
+    /// The peer sent us elsewhere, and that is not followed.
+    RedirectRefused,
+    /// An HTTP status that is no success.
+    HttpStatus,
+    /// The peer wants credentials, or other ones (401, 403).
+    AuthRequired,
+    /// The peer answered with a JSON-RPC error, or its HTTP+JSON equal.
+    Rpc,
+    /// The answer has the wrong shape.
+    InvalidResponse,
+    /// The answer is larger than the limits allow.
+    TooLarge,
+    /// The connection broke while an answer or a stream was under way.
+    Cut,
+    /// The peer offers no transport that we speak, or one was asked for that we do not speak.
+    UnsupportedTransport,
+    /// The peer does not stream.
+    StreamingUnsupported,
+    /// What was asked for cannot be written in a request of this transport.
+    Unaddressable,
+    /// There is no usable agent card.
+    CardUnavailable,
+}
+
+/// Why a peer could not be asked, or what was wrong with its answer. Holds no credential and no query string.
+#[derive(Debug, Clone)]
+pub struct PeerError {
+    /// What kind of thing went wrong.
+    pub fault: Fault,
+    /// What failed and why, as a sentence without a full stop.
+    pub message: String,
+    /// The peer's JSON-RPC error code, where it gave one.
+    pub rpc_code: Option<i64>,
+    /// The peer's error data, where it gave any.
+    pub rpc_data: Option<Value>,
+    /// The HTTP status, where that is the matter.
+    pub http_status: Option<u16>,
+    /// It is certain that the peer has not seen the request.
+    pub not_delivered: bool,
+    /// What was asked for and what can be had, for [`Fault::UnsupportedTransport`].
+    pub transports: Option<(Vec<String>, Vec<String>)>,
+}
+
+impl PeerError {
+    /// An error of which no more is known.
+    pub fn new(fault: Fault, message: impl Into<String>) -> Self {
+        Self {
+            fault,
+            message: message.into(),
+            rpc_code: None,
+            rpc_data: None,
+            http_status: None,
+            not_delivered: false,
+            transports: None,
+        }
+    }
+
+    /// The same error, where the request certainly never left.
+    #[must_use]
+    pub fn undelivered(mut self) -> Self {
+        self.not_delivered = true;
+        self
+    }
+
+    /// The same error with what was being done in front.
+    #[must_use]
+    pub fn during(mut self, what: impl fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for PeerError {}

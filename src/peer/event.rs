@@ -1,0 +1,264 @@
+//! What a peer answers, and what it says over time.
+
+use serde_json::Value;
+
+use super::json::{self, Misshape};
+use super::task::{self, Artifact, Message, Task, TaskState};
+
+/// The answer to a message: another message, or a task (A2A 0.3 §7.1).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// The peer answered at once; there is nothing to follow.
+    Message(Message),
+    /// The peer took it up as a task.
+    Task(Task),
+}
+
+impl Reply {
+    /// Reads an answer by its `kind`, or by its shape where that is missing: a status makes a task, parts a message.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read(value: Value) -> Result<Self, Misshape> {
+        match kind_of(&value) {
+            Kind::Task => Task::read(value).map(Self::Task),
+            Kind::Message => Message::read(value).map(Self::Message),
+            _ => Err(Misshape::here("a task or a message", Some(&value))),
+        }
+    }
+
+    /// The answer as JSON.
+    pub fn into_json(self) -> Value {
+        match self {
+            Self::Message(message) => message.into_json(),
+            Self::Task(task) => task.into_json(),
+        }
+    }
+}
+
+/// One event of a stream (A2A 0.3 §7.2).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A message.
+    Message(Message),
+    /// The task as a whole.
+    Task(Task),
+    /// The task's state changed.
+    Status(StatusUpdate),
+    /// An artifact, or a piece of one.
+    Artifact(ArtifactUpdate),
+    /// An event of a kind we do not know; kept as it came, without effect.
+    Unknown(Value),
+}
+
+impl Event {
+    /// Reads an event by its `kind`, or by its shape where that is missing.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read(value: Value) -> Result<Self, Misshape> {
+        Ok(match kind_of(&value) {
+            Kind::Message => Self::Message(Message::read(value)?),
+            Kind::Task => Self::Task(Task::read(value)?),
+            Kind::Status => Self::Status(StatusUpdate::read(value)?),
+            Kind::Artifact => Self::Artifact(ArtifactUpdate::read(value)?),
+            Kind::Unknown => {
+                json::object(&value)?;
+                Self::Unknown(value)
+            }
+        })
+    }
+
+    /// The event as JSON.
+    pub fn json(&self) -> &Value {
+        match self {
+            Self::Message(message) => message.json(),
+            Self::Task(task) => task.json(),
+            Self::Status(update) => &update.0,
+            Self::Artifact(update) => &update.0,
+            Self::Unknown(value) => value,
+        }
+    }
+
+    /// The event as JSON.
+    pub fn into_json(self) -> Value {
+        match self {
+            Self::Message(message) => message.into_json(),
+            Self::Task(task) => task.into_json(),
+            Self::Status(update) => update.0,
+            Self::Artifact(update) => update.0,
+            Self::Unknown(value) => value,
+        }
+    }
+}
+
+impl From<Reply> for Event {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Message(message) => Self::Message(message),
+            Reply::Task(task) => Self::Task(task),
+        }
+    }
+}
+
+/// A change of a task's state (A2A 0.3 §7.2.2).
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatusUpdate(Value);
+
+impl StatusUpdate {
+    fn read(value: Value) -> Result<Self, Misshape> {
+        let map = json::object(&value)?;
+        json::name(map, "taskId")?;
+        json::optional_string(map, "contextId")?;
+        task::check_status(map)?;
+        Ok(Self(value))
+    }
+
+    /// The task it is about.
+    pub fn task_id(&self) -> &str {
+        json::str_at(&self.0, "taskId").unwrap_or_default()
+    }
+
+    /// The conversation the task belongs to.
+    pub fn context_id(&self) -> Option<&str> {
+        json::str_at(&self.0, "contextId").filter(|id| !id.is_empty())
+    }
+
+    /// The new state.
+    pub fn state(&self) -> TaskState {
+        task::state_of(&self.0)
+    }
+
+    /// What the peer says about it.
+    pub fn status_text(&self) -> Option<String> {
+        task::status_text_of(&self.0)
+    }
+
+    /// The peer marks this as the stream's last event. A mark on a state that goes on is not believed.
+    pub fn is_final(&self) -> bool {
+        self.0
+            .get("final")
+            .and_then(Value::as_bool)
+            .unwrap_or(false)
+    }
+}
+
+/// An artifact, or a piece of one (A2A 0.3 §7.2.3).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArtifactUpdate(Value);
+
+impl ArtifactUpdate {
+    fn read(value: Value) -> Result<Self, Misshape> {
+        let map = json::object(&value)?;
+        json::name(map, "taskId")?;
+        json::optional_string(map, "contextId")?;
+        let artifact = map.get("artifact").unwrap_or(&Value::Null);
+        task::check_artifact(artifact).map_err(|e| e.under("artifact"))?;
+        Ok(Self(value))
+    }
+
+    /// The task it belongs to.
+    pub fn task_id(&self) -> &str {
+        json::str_at(&self.0, "taskId").unwrap_or_default()
+    }
+
+    /// The conversation the task belongs to.
+    pub fn context_id(&self) -> Option<&str> {
+        json::str_at(&self.0, "contextId").filter(|id| !id.is_empty())
+    }
+
+    /// The artifact or piece.
+    pub fn artifact(&self) -> Artifact {
+        Artifact::of(self.0.get("artifact").unwrap_or(&Value::Null))
+    }
+
+    /// It continues the artifact of the same id; otherwise it replaces it.
+    pub fn append(&self) -> bool {
+        self.0
+            .get("append")
+            .and_then(Value::as_bool)
+            .unwrap_or(false)
+    }
+}
+
+enum Kind {
+    Message,
+    Task,
+    Status,
+    Artifact,
+    Unknown,
+}
+
+fn kind_of(value: &Value) -> Kind {
+    match json::str_at(value, "kind") {
+        Some("message") => Kind::Message,
+        Some("task") => Kind::Task,
+        Some("status-update") => Kind::Status,
+        Some("artifact-update") => Kind::Artifact,
+        Some(_) => Kind::Unknown,
+        None => {
+            let has = |key: &str| value.get(key).is_some();
+            match () {
+                () if has("artifact") => Kind::Artifact,
+                () if has("status") && has("taskId") => Kind::Status,
+                () if has("status") => Kind::Task,
+                () if has("parts") => Kind::Message,
+                () => Kind::Unknown,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    fn place(value: Value) -> String {
+        Event::read(value).unwrap_err().pointer
+    }
+
+    #[test]
+    fn a_wrong_shape_is_named_by_its_place() {
+        assert_eq!(
+            place(json!({"kind":"task","id":"t","status":{"state":7}})),
+            "/status/state"
+        );
+        assert_eq!(
+            place(
+                json!({"kind":"task","id":"t","status":{"state":"working"},"artifacts":[{"parts":[]}]})
+            ),
+            "/artifacts/0/artifactId"
+        );
+        assert_eq!(place(json!({"kind":"message","parts":["x"]})), "/parts/0");
+        assert_eq!(
+            place(json!({"kind":"status-update","taskId":"t"})),
+            "/status"
+        );
+        assert_eq!(
+            place(json!({"kind":"artifact-update","taskId":"t","artifact":{"artifactId":"a"}})),
+            "/artifact/parts"
+        );
+        assert_eq!(place(json!("text")), "");
+    }
+
+    #[test]
+    fn a_missing_kind_is_told_by_shape() {
+        assert!(matches!(
+            Reply::read(json!({"id":"t","status":{"state":"working"}})).unwrap(),
+            Reply::Task(_)
+        ));
+        assert!(matches!(
+            Reply::read(json!({"parts":[]})).unwrap(),
+            Reply::Message(_)
+        ));
+        assert!(Reply::read(json!(null)).is_err());
+    }
+
+    #[test]
+    fn an_event_of_unknown_kind_is_kept_as_it_came() {
+        let value = json!({"kind":"weather","sky":"blue"});
+        assert_eq!(Event::read(value.clone()).unwrap().json(), &value);
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading JSON that somebody else wrote.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// JSON of the wrong shape, by its place. Never holds the value itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misshape {
+    /// JSON Pointer (RFC 6901) to the place; empty for the whole.
+    pub pointer: String,
+    /// What should be there.
+    pub expected: &'static str,
+    /// What is there.
+    pub found: &'static str,
+}
+
+impl Misshape {
+    /// The whole value is not what it should be.
+    pub fn here(expected: &'static str, found: Option<&Value>) -> Self {
+        Self {
+            pointer: String::new(),
+            expected,
+            found: kind_of(found),
+        }
+    }
+
+    /// The same complaint, seen from one level further out.
+    #[must_use]
+    pub fn under(mut self, key: impl fmt::Display) -> Self {
+        self.pointer = format!("/{key}{}", self.pointer);
+        self
+    }
+}
+
+impl fmt::Display for Misshape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.pointer.is_empty() {
+            "the answer"
+        } else {
+            &self.pointer
+        };
+        write!(
+            f,
+            "{place} should be {}, but is {}",
+            self.expected, self.found
+        )
+    }
+}
+
+fn kind_of(value: Option<&Value>) -> &'static str {
+    match value {
+        None => "missing",
+        Some(Value::Null) => "null",
+        Some(Value::Bool(_)) => "a boolean",
+        Some(Value::Number(_)) => "a number",
+        Some(Value::String(text)) if text.is_empty() => "an empty string",
+        Some(Value::String(_)) => "a string",
+        Some(Value::Array(_)) => "an array",
+        Some(Value::Object(_)) => "an object",
+    }
+}
+
+pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, Misshape> {
+    value
+        .as_object()
+        .ok_or_else(|| Misshape::here("an object", Some(value)))
+}
+
+/// A string that must be there and say something.
+pub(super) fn name<'a>(map: &'a Map<String, Value>, key: &str) -> Result<&'a str, Misshape> {
+    match map.get(key) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text),
+        other => Err(Misshape::here("a string that is not empty", other).under(key)),
+    }
+}
+
+/// A string that may be missing or null.
+pub(super) fn optional_string<'a>(
+    map: &'a Map<String, Value>,
+    key: &str,
+) -> Result<Option<&'a str>, Misshape> {
+    match map.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        other => Err(Misshape::here("a string", other).under(key)),
+    }
+}
+
+/// An array of objects; missing and null count as empty where `optional`.
+pub(super) fn objects(map: &Map<String, Value>, key: &str, optional: bool) -> Result<(), Misshape> {
+    match map.get(key) {
+        None | Some(Value::Null) if optional => Ok(()),
+        Some(Value::Array(items)) => {
+            for (i, item) in items.iter().enumerate() {
+                object(item).map_err(|e| e.under(i).under(key))?;
+            }
+            Ok(())
+        }
+        other => Err(Misshape::here("an array", other).under(key)),
+    }
+}
+
+/// The string at `key` of an object, where there is one.
+pub(super) fn str_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+/// The items at `key` of an object; none where it is no array.
+pub(super) fn items_at<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value
+        .get(key)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}

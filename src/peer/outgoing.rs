@@ -1,0 +1,30 @@
+//! What is handed to a peer.
+
+use serde_json::{Map, Value};
+
+use super::task::Part;
+
+/// One message to a peer, with how its answer is wanted (A2A 0.3 §7.1).
+#[derive(Debug, Clone, Default)]
+pub struct Outgoing {
+    /// The message's id; the same for every attempt to deliver it.
+    pub message_id: String,
+    /// What it says.
+    pub parts: Vec<Part>,
+    /// The task it continues.
+    pub task_id: Option<String>,
+    /// The conversation it belongs to.
+    pub context_id: Option<String>,
+    /// Tasks it refers to without continuing them.
+    pub reference_task_ids: Vec<String>,
+    /// Media types the caller can take, in order of preference.
+    pub accepted_output_modes: Vec<String>,
+    /// The peer should answer when the task is done or waits, not before.
+    pub blocking: bool,
+    /// At most so many of the newest messages should come back.
+    pub history_length: Option<u64>,
+    /// Where the peer should report progress, as the contract writes it in camelCase.
+    pub push_notification_config: Option<Value>,
+    /// Extra data for the peer.
+    pub metadata: Option<Map<String, Value>>,
+}

@@ -1,0 +1,127 @@
+//! What has to be known to reach a peer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::{HeaderName, HeaderValue};
+use secrecy::SecretString;
+use url::Url;
+
+/// A way of carrying A2A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// JSON-RPC 2.0 over HTTP.
+    JsonRpc,
+    /// HTTP with JSON bodies.
+    HttpJson,
+    /// gRPC. Known by name, not spoken.
+    Grpc,
+}
+
+impl Transport {
+    /// The transports that are spoken.
+    pub const SPOKEN: [Self; 2] = [Self::JsonRpc, Self::HttpJson];
+
+    /// The name the protocol uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::JsonRpc => "JSONRPC",
+            Self::HttpJson => "HTTP+JSON",
+            Self::Grpc => "GRPC",
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Transport {
+    type Err = ();
+
+    /// Reads a name as cards write it: case does not count, and two common misspellings of HTTP+JSON pass.
+    fn from_str(name: &str) -> Result<Self, ()> {
+        match name.trim().to_ascii_uppercase().as_str() {
+            "JSONRPC" => Ok(Self::JsonRpc),
+            "HTTP+JSON" | "HTTP_JSON" | "REST" => Ok(Self::HttpJson),
+            "GRPC" => Ok(Self::Grpc),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Where a peer's agent card is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum CardLocation {
+    /// A path: below the base URL where it begins with `/`, else a relative reference to it.
+    Path(String),
+    /// Somewhere else altogether.
+    Url(Url),
+}
+
+/// What has to be known to reach a peer. `Debug` shows no credential.
+#[derive(Clone)]
+pub struct Reach {
+    /// The peer's base URL.
+    pub base_url: Url,
+    /// Where its card is.
+    pub card: CardLocation,
+    /// Where to call it, instead of where its card says.
+    pub endpoint: Option<Url>,
+    /// Transports in order of preference.
+    pub preferred: Vec<Transport>,
+    /// Headers for every request to the peer's own origins. What an operator puts here counts as a credential.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The bearer token for the peer's own origins.
+    pub bearer: Option<SecretString>,
+    /// Any address may be connected, not only public ones.
+    pub allow_private: bool,
+}
+
+impl Reach {
+    /// The addresses that the operator wrote himself.
+    fn written(&self) -> impl Iterator<Item = &Url> {
+        let card = match &self.card {
+            CardLocation::Url(url) => Some(url),
+            CardLocation::Path(_) => None,
+        };
+        [Some(&self.base_url), card, self.endpoint.as_ref()]
+            .into_iter()
+            .flatten()
+    }
+
+    /// `url` is on one of the origins that credentials were configured for.
+    pub fn is_own_origin(&self, url: &Url) -> bool {
+        self.written().any(|own| own.origin() == url.origin())
+    }
+
+    /// The operator wrote this very host and port.
+    pub fn is_written_host(&self, url: &Url) -> bool {
+        self.written().any(|own| {
+            own.host() == url.host() && own.port_or_known_default() == url.port_or_known_default()
+        })
+    }
+}
+
+impl fmt::Debug for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reach")
+            .field("base_url", &self.base_url.as_str())
+            .field("card", &self.card)
+            .field("endpoint", &self.endpoint.as_ref().map(Url::as_str))
+            .field("preferred", &self.preferred)
+            .field(
+                "headers",
+                &self
+                    .headers
+                    .iter()
+                    .map(|(name, _)| name.as_str())
+                    .collect::<Vec<_>>(),
+            )
+            .field("bearer", &self.bearer.is_some())
+            .field("allow_private", &self.allow_private)
+            .finish()
+    }
+}

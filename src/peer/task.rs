@@ -1,0 +1,399 @@
+//! Messages, parts, artifacts and tasks, as the contract shows them (A2A 0.3 §6).
+//!
+//! Each wraps the JSON it came as: nothing that a peer said is lost, and nothing is copied to look at it. What the tool
+//! relies on is checked once, when the value is read.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::json::{self, Misshape};
+
+/// Where a task stands (A2A 0.3 §6.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskState {
+    /// Accepted, not begun.
+    Submitted,
+    /// Under way.
+    Working,
+    /// Waits for an answer from us.
+    InputRequired,
+    /// Waits for credentials from us.
+    AuthRequired,
+    /// Done.
+    Completed,
+    /// Stopped on request.
+    Canceled,
+    /// Given up.
+    Failed,
+    /// Refused.
+    Rejected,
+    /// A word we do not know, `unknown` among them. Neither terminal nor interrupted.
+    Other(Box<str>),
+}
+
+impl TaskState {
+    /// The state that a 0.3 word stands for.
+    pub fn from_word(word: &str) -> Self {
+        match word {
+            "submitted" => Self::Submitted,
+            "working" => Self::Working,
+            "input-required" => Self::InputRequired,
+            "auth-required" => Self::AuthRequired,
+            "completed" => Self::Completed,
+            "canceled" => Self::Canceled,
+            "failed" => Self::Failed,
+            "rejected" => Self::Rejected,
+            other => Self::Other(other.into()),
+        }
+    }
+
+    /// The 0.3 word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::Working => "working",
+            Self::InputRequired => "input-required",
+            Self::AuthRequired => "auth-required",
+            Self::Completed => "completed",
+            Self::Canceled => "canceled",
+            Self::Failed => "failed",
+            Self::Rejected => "rejected",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// Nothing more will come of the task.
+    pub fn is_terminal(&self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::Canceled | Self::Failed | Self::Rejected
+        )
+    }
+
+    /// The task waits for its caller.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Self::InputRequired | Self::AuthRequired)
+    }
+}
+
+/// A part to send: text, a file, or data (A2A 0.3 §6.5).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part(Value);
+
+impl Part {
+    /// A text part.
+    pub fn text(text: String) -> Self {
+        Self(json!({ "kind": "text", "text": text }))
+    }
+
+    /// A file part; the file is named by `uri` or carried in `bytes` (base64).
+    pub fn file(
+        uri: Option<String>,
+        bytes: Option<String>,
+        name: Option<String>,
+        mime_type: Option<String>,
+    ) -> Self {
+        let fields = [
+            ("uri", uri),
+            ("bytes", bytes),
+            ("name", name),
+            ("mimeType", mime_type),
+        ];
+        let file: Map<String, Value> = fields
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), Value::String(value?))))
+            .collect();
+        Self(json!({ "kind": "file", "file": file }))
+    }
+
+    /// A data part.
+    pub fn data(data: Map<String, Value>) -> Self {
+        Self(json!({ "kind": "data", "data": data }))
+    }
+
+    /// The same part with metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Option<Map<String, Value>>) -> Self {
+        if let (Some(part), Some(metadata)) = (self.0.as_object_mut(), metadata) {
+            part.insert("metadata".into(), Value::Object(metadata));
+        }
+        self
+    }
+
+    /// The part as JSON.
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// A message (A2A 0.3 §6.4).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message(Value);
+
+impl Message {
+    /// Reads a message; its parts must be an array of objects.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read(value: Value) -> Result<Self, Misshape> {
+        check_message(&value)?;
+        Ok(Self(value))
+    }
+
+    /// The id its author gave it.
+    pub fn message_id(&self) -> Option<&str> {
+        json::str_at(&self.0, "messageId")
+    }
+
+    /// The task it belongs to.
+    pub fn task_id(&self) -> Option<&str> {
+        json::str_at(&self.0, "taskId").filter(|id| !id.is_empty())
+    }
+
+    /// The conversation it belongs to.
+    pub fn context_id(&self) -> Option<&str> {
+        json::str_at(&self.0, "contextId").filter(|id| !id.is_empty())
+    }
+
+    /// What it says in text, its parts apart by a blank line; `None` where it has no text part.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        joined(texts(json::items_at(&self.0, "parts")), "\n\n")
+    }
+
+    /// The message as JSON.
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+
+    /// The message as JSON.
+    pub fn into_json(self) -> Value {
+        self.0
+    }
+}
+
+/// An artifact (A2A 0.3 §6.7).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Artifact {
+    id: String,
+    name: Option<Value>,
+    description: Option<Value>,
+    metadata: Option<Value>,
+    extensions: Option<Value>,
+    parts: Vec<Value>,
+}
+
+impl Artifact {
+    /// Takes an artifact out of JSON that was checked when it was read.
+    pub(super) fn of(value: &Value) -> Self {
+        let field = |key: &str| value.get(key).filter(|v| !v.is_null()).cloned();
+        Self {
+            id: json::str_at(value, "artifactId")
+                .unwrap_or_default()
+                .to_owned(),
+            name: field("name"),
+            description: field("description"),
+            metadata: field("metadata"),
+            extensions: field("extensions"),
+            parts: json::items_at(value, "parts").to_vec(),
+        }
+    }
+
+    /// Its id, unique within the task.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Adds another piece at the end (A2A 0.3 §7.2.3, `append`). What the piece says of the whole replaces what was said before.
+    pub fn append(&mut self, piece: Artifact) {
+        self.parts.extend(piece.parts);
+        for (have, new) in [
+            (&mut self.name, piece.name),
+            (&mut self.description, piece.description),
+            (&mut self.metadata, piece.metadata),
+            (&mut self.extensions, piece.extensions),
+        ] {
+            if new.is_some() {
+                *have = new;
+            }
+        }
+    }
+
+    /// Its text: the pieces as one, nothing between them.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        joined(texts(&self.parts), "")
+    }
+}
+
+impl Serialize for Artifact {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct View<'a> {
+            artifact_id: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            name: Option<&'a Value>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            description: Option<&'a Value>,
+            parts: &'a [Value],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            metadata: Option<&'a Value>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            extensions: Option<&'a Value>,
+        }
+        View {
+            artifact_id: &self.id,
+            name: self.name.as_ref(),
+            description: self.description.as_ref(),
+            parts: &self.parts,
+            metadata: self.metadata.as_ref(),
+            extensions: self.extensions.as_ref(),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// A task (A2A 0.3 §6.1).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task(Value);
+
+impl Task {
+    /// Reads a task: an id, a state, and artifacts with ids and parts where it has any.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read(value: Value) -> Result<Self, Misshape> {
+        let map = json::object(&value)?;
+        if let Some(kind) = json::optional_string(map, "kind")?.filter(|kind| *kind != "task") {
+            let found = if kind == "message" {
+                "a message"
+            } else {
+                "something else"
+            };
+            return Err(Misshape {
+                pointer: "/kind".into(),
+                expected: "a task",
+                found,
+            });
+        }
+        json::name(map, "id")?;
+        json::optional_string(map, "contextId")?;
+        check_status(map)?;
+        json::objects(map, "artifacts", true)?;
+        for (i, artifact) in json::items_at(&value, "artifacts").iter().enumerate() {
+            check_artifact(artifact).map_err(|e| e.under(i).under("artifacts"))?;
+        }
+        Ok(Self(value))
+    }
+
+    /// Its id, unique at the peer.
+    pub fn id(&self) -> &str {
+        json::str_at(&self.0, "id").unwrap_or_default()
+    }
+
+    /// The conversation it belongs to.
+    pub fn context_id(&self) -> Option<&str> {
+        json::str_at(&self.0, "contextId").filter(|id| !id.is_empty())
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> TaskState {
+        state_of(&self.0)
+    }
+
+    /// What the peer says about where it stands: the question of a task that waits for input, the reason of a failure.
+    pub fn status_text(&self) -> Option<String> {
+        status_text_of(&self.0)
+    }
+
+    /// What it has produced so far.
+    pub fn artifacts(&self) -> impl Iterator<Item = Artifact> {
+        json::items_at(&self.0, "artifacts")
+            .iter()
+            .map(Artifact::of)
+    }
+
+    /// The text of the newest message of the peer in the history.
+    pub fn last_agent_text(&self) -> Option<String> {
+        json::items_at(&self.0, "history")
+            .iter()
+            .rev()
+            .filter(|message| json::str_at(message, "role") == Some("agent"))
+            .find_map(|message| joined(texts(json::items_at(message, "parts")), "\n\n"))
+            .map(Cow::into_owned)
+    }
+
+    /// The task as JSON.
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+
+    /// The task as JSON.
+    pub fn into_json(self) -> Value {
+        self.0
+    }
+}
+
+pub(super) fn state_of(value: &Value) -> TaskState {
+    TaskState::from_word(
+        value
+            .pointer("/status/state")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
+    )
+}
+
+pub(super) fn status_text_of(value: &Value) -> Option<String> {
+    let message = value.pointer("/status/message")?;
+    joined(texts(json::items_at(message, "parts")), "\n\n").map(Cow::into_owned)
+}
+
+pub(super) fn check_message(value: &Value) -> Result<(), Misshape> {
+    let map = json::object(value)?;
+    for key in ["messageId", "taskId", "contextId", "role"] {
+        json::optional_string(map, key)?;
+    }
+    json::objects(map, "parts", false)
+}
+
+pub(super) fn check_status(map: &Map<String, Value>) -> Result<(), Misshape> {
+    let status = map
+        .get("status")
+        .ok_or_else(|| Misshape::here("an object", None).under("status"))?;
+    let check = || {
+        let status = json::object(status)?;
+        json::name(status, "state")?;
+        match status.get("message") {
+            None | Some(Value::Null) => Ok(()),
+            Some(message) => check_message(message).map_err(|e| e.under("message")),
+        }
+    };
+    check().map_err(|e: Misshape| e.under("status"))
+}
+
+pub(super) fn check_artifact(value: &Value) -> Result<(), Misshape> {
+    let map = json::object(value)?;
+    json::name(map, "artifactId")?;
+    json::objects(map, "parts", false)
+}
+
+/// The text parts among `parts`.
+fn texts(parts: &[Value]) -> impl Iterator<Item = &str> {
+    parts
+        .iter()
+        .filter(|part| json::str_at(part, "kind").is_none_or(|kind| kind == "text"))
+        .filter_map(|part| json::str_at(part, "text"))
+}
+
+fn joined<'a>(mut texts: impl Iterator<Item = &'a str>, between: &str) -> Option<Cow<'a, str>> {
+    let first = texts.next()?;
+    let mut all = Cow::Borrowed(first);
+    for text in texts {
+        let all = all.to_mut();
+        all.push_str(between);
+        all.push_str(text);
+    }
+    Some(all)
+}

@@ -1,0 +1,304 @@
+//! One configured instance: configuration in, tool out, with the threads it runs on.
+
+use std::{
+    future::Future,
+    io, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::oneshot,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    a2a::A2a,
+    config::{Config, ConfigError},
+    log::{Level, Log},
+    net::{Http, sse::SseLimits},
+    panics::{self, Panicked},
+    remote_agent::{Call, Reason, RemoteAgent},
+    world::System,
+};
+
+/// How long calls that were running when the instance closed may take to finish. They are cancelled, so they need far less.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Two, so that a call that works through a large answer does not hold up the others. Calls mostly wait; more threads gain nothing.
+const WORKERS: usize = 2;
+
+/// The name of every thread that an instance starts. Linux shows 15 bytes of it.
+const THREAD_NAME: &str = "remote-agent";
+
+/// The tool for a configuration, with the peers of the real network.
+///
+/// # Errors
+/// The configuration is wrong; the error names the place.
+pub fn assemble(config_json: &str, log: Arc<dyn Log>) -> Result<RemoteAgent, ConfigError> {
+    let config = Config::parse(config_json)?;
+    let http = Http::new().map_err(|e| ConfigError::at("", e.to_string()))?;
+    let limits = SseLimits {
+        event_bytes: config.limits.event_bytes,
+        answer_bytes: config.limits.response_bytes,
+    };
+    let directory = Arc::new(A2a::new(Arc::new(http), limits));
+    RemoteAgent::new(&config, directory, Arc::new(System), log)
+}
+
+/// A configuration with every default filled in and every secret left out, as JSON.
+///
+/// # Errors
+/// The configuration is wrong; the error names the place.
+pub fn parse_config(config_json: &str) -> Result<String, ConfigError> {
+    let config = Config::parse(config_json)?;
+    serde_json::to_string(&config).map_err(|e| ConfigError::at("", e.to_string()))
+}
+
+/// Takes the updates of one call, each as JSON.
+pub type Updates = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// One tool call, as a host makes it.
+#[derive(Default)]
+pub struct Job {
+    /// The tool's input as JSON.
+    pub request: String,
+    /// On whose behalf, as JSON.
+    pub caller: Option<String>,
+    /// Takes the call's progress. A panic in it loses one update.
+    pub updates: Option<Updates>,
+    /// Ends the call early.
+    pub cancel: CancellationToken,
+}
+
+/// One configured instance.
+///
+/// Its threads start with the first call and end with [`close`](Self::close), or with the last call once nobody else holds the instance.
+pub struct Plugin {
+    agent: RemoteAgent,
+    log: Arc<dyn Log>,
+    calls: TaskTracker,
+    closing: CancellationToken,
+    engine: Mutex<Engine>,
+}
+
+enum Engine {
+    Idle,
+    Running(Runtime),
+    Closed,
+}
+
+/// Why a call was not started.
+enum NotStarted {
+    Closed,
+    NoThreads(io::Error),
+}
+
+impl Plugin {
+    /// Makes an instance. Starts no thread and opens no socket.
+    ///
+    /// # Errors
+    /// The configuration is wrong; the error names the place.
+    pub fn new(config_json: &str, log: Arc<dyn Log>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            agent: assemble(config_json, Arc::clone(&log))?,
+            log,
+            calls: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            engine: Mutex::new(Engine::Idle),
+        })
+    }
+
+    /// The tool's definition as JSON.
+    #[must_use]
+    pub fn definition(&self) -> String {
+        self.agent.definition()
+    }
+
+    /// Where the instance's log lines go.
+    #[must_use]
+    pub fn log(&self) -> &Arc<dyn Log> {
+        &self.log
+    }
+
+    /// Starts a call. The future ends with its envelope; dropping it cancels the call. Any executor may poll it.
+    pub fn start(self: &Arc<Self>, job: Job) -> impl Future<Output = String> + Send + 'static {
+        let (give, take) = oneshot::channel();
+        let abandoned = job.cancel.clone().drop_guard();
+        self.start_with(job, move |envelope| {
+            // Nobody waits any more when the future was dropped.
+            let _ = give.send(envelope);
+        });
+        async move {
+            let envelope = take.await.unwrap_or_else(|_| lost());
+            abandoned.disarm();
+            envelope
+        }
+    }
+
+    /// Starts a call and hands its envelope to `done`, which is called exactly once whatever happens, in most cases from one of the instance's
+    /// threads.
+    pub fn start_with(self: &Arc<Self>, job: Job, done: impl FnOnce(String) + Send + 'static) {
+        let Job {
+            request,
+            caller,
+            updates,
+            cancel,
+        } = job;
+        let settle = Settle {
+            request,
+            done: Some(done),
+        };
+        match panics::catch(|| self.engine()) {
+            Ok(Ok(engine)) => {
+                let run = Arc::clone(self).run(settle, caller, updates, cancel);
+                engine.spawn(self.calls.track_future(run));
+            }
+            Ok(Err(NotStarted::Closed)) => drop(settle),
+            Ok(Err(NotStarted::NoThreads(error))) => settle.fail(
+                Reason::InternalFault,
+                &format!("the plugin cannot start its threads: {error}"),
+            ),
+            Err(panicked) => settle.fail(Reason::InternalFault, &self.report(&panicked)),
+        }
+    }
+
+    /// Cancels running calls, which still finish with an envelope, and ends the instance's threads. Returns at once.
+    ///
+    /// Later calls are answered with a `shutting_down` envelope. Closing twice does nothing.
+    pub fn close(&self) {
+        let engine = mem::replace(&mut *self.lock(), Engine::Closed);
+        self.closing.cancel();
+        self.calls.close();
+        if let Engine::Running(runtime) = engine {
+            if self.calls.is_empty() {
+                runtime.shutdown_background();
+                return;
+            }
+            let calls = self.calls.clone();
+            runtime.handle().clone().spawn(async move {
+                // What is left after that is dropped, and `Settle` answers for it.
+                let _ = tokio::time::timeout(GRACE, calls.wait()).await;
+                runtime.shutdown_background();
+            });
+        }
+    }
+
+    async fn run(
+        self: Arc<Self>,
+        settle: Settle<impl FnOnce(String)>,
+        caller: Option<String>,
+        updates: Option<Updates>,
+        cancel: CancellationToken,
+    ) {
+        let stop = self.closing.child_token();
+        let take = updates.map(|updates| {
+            move |json: &str| {
+                // The consumer's failure is not the call's.
+                let _ = panics::catch(|| updates(json));
+            }
+        });
+        let call = self.agent.execute(Call {
+            request: &settle.request,
+            caller: caller.as_deref(),
+            updates: take
+                .as_ref()
+                .map(|take| take as &(dyn Fn(&str) + Send + Sync)),
+            cancel: stop.clone(),
+        });
+        let outcome = panics::catch_async(async {
+            tokio::pin!(call);
+            tokio::select! {
+                envelope = &mut call => envelope,
+                () = cancel.cancelled() => {
+                    stop.cancel();
+                    call.await
+                }
+            }
+        })
+        .await;
+        match outcome {
+            Ok(envelope) => settle.done(envelope),
+            Err(panicked) => {
+                let message = self.report(&panicked);
+                settle.fail(Reason::InternalFault, &message);
+            }
+        }
+    }
+
+    /// Logs a panic and returns the sentence for the envelope.
+    fn report(&self, panicked: &Panicked) -> String {
+        let message = format!("the call failed inside the plugin {panicked}");
+        let _ = panics::catch(|| self.log.log(Level::Error, &message));
+        message
+    }
+
+    fn engine(&self) -> Result<Handle, NotStarted> {
+        let mut engine = self.lock();
+        match &*engine {
+            Engine::Running(runtime) => Ok(runtime.handle().clone()),
+            Engine::Closed => Err(NotStarted::Closed),
+            Engine::Idle => {
+                let runtime = Builder::new_multi_thread()
+                    .worker_threads(WORKERS)
+                    .thread_name(THREAD_NAME)
+                    .enable_all()
+                    .build()
+                    .map_err(NotStarted::NoThreads)?;
+                let handle = runtime.handle().clone();
+                *engine = Engine::Running(runtime);
+                Ok(handle)
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Engine> {
+        // Nothing is left half done under this lock, so a panic there spoils nothing.
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        let _ = panics::catch(|| self.close());
+    }
+}
+
+/// Owes one answer. Dropped without one, as when the instance closes under a call, it answers `shutting_down`.
+struct Settle<F: FnOnce(String)> {
+    request: String,
+    done: Option<F>,
+}
+
+impl<F: FnOnce(String)> Settle<F> {
+    fn done(mut self, envelope: String) {
+        self.answer(envelope);
+    }
+
+    fn fail(self, reason: Reason, message: &str) {
+        let envelope = RemoteAgent::failure(&self.request, reason, message);
+        self.done(envelope);
+    }
+
+    fn answer(&mut self, envelope: String) {
+        if let Some(done) = self.done.take() {
+            let _ = panics::catch(|| done(envelope));
+        }
+    }
+}
+
+impl<F: FnOnce(String)> Drop for Settle<F> {
+    fn drop(&mut self) {
+        if self.done.is_some() {
+            let message = "the plugin is shutting down; call again once it is loaded anew";
+            let envelope = RemoteAgent::failure(&self.request, Reason::ShuttingDown, message);
+            self.answer(envelope);
+        }
+    }
+}
+
+/// The answer of a call whose answer was lost, which takes a panic in the hand-over itself.
+fn lost() -> String {
+    RemoteAgent::failure("", Reason::InternalFault, "the call's result was lost")
+}

@@ -1,0 +1,124 @@
+//! Why a peer may have refused a message: what was sent and wanted, against what its card says it takes and gives.
+
+use serde::Serialize;
+use url::Url;
+
+use crate::peer::CardView;
+
+use super::request::{PartRequest, Request};
+
+/// `error.details.capability_diagnostics` of a failed send.
+#[derive(Debug, Clone, Serialize, PartialEq)]
+pub struct Diagnostics {
+    requested_input_modes: Vec<String>,
+    unknown_file_attachments: Vec<usize>,
+    advertised_input_modes: Vec<String>,
+    unsupported_input_modes: Vec<String>,
+    requested_output_modes: Vec<String>,
+    advertised_output_modes: Vec<String>,
+    unsupported_output_modes: Vec<String>,
+}
+
+/// What a request sends and wants, by media type.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    input: Vec<String>,
+    unknown: Vec<usize>,
+    output: Vec<String>,
+}
+
+const UNKNOWN: &str = "unknown";
+
+impl Wanted {
+    /// What `request` sends, and the media types it accepts.
+    pub fn of(request: &Request, accepted: &[String]) -> Self {
+        let mut wanted = Self {
+            output: tidy(accepted.iter()),
+            ..Self::default()
+        };
+        for (i, part) in request.parts.iter().flatten().enumerate() {
+            let mode = match part {
+                PartRequest::Text { .. } => "text/plain".to_owned(),
+                PartRequest::Data { .. } => "application/json".to_owned(),
+                PartRequest::File {
+                    uri,
+                    name,
+                    mime_type,
+                    ..
+                } => file_mode(uri.as_deref(), name.as_deref(), mime_type.as_deref())
+                    .unwrap_or_else(|| {
+                        wanted.unknown.push(i);
+                        UNKNOWN.to_owned()
+                    }),
+            };
+            add(&mut wanted.input, mode);
+        }
+        wanted
+    }
+
+    /// The same, held against a card. Nothing is known of a peer without one.
+    pub fn against(&self, card: Option<&CardView>) -> Diagnostics {
+        let advertised =
+            |of_card: fn(&CardView) -> &Vec<String>,
+             of_skill: fn(&crate::peer::Skill) -> &Vec<String>| {
+                let card_modes = card.into_iter().flat_map(of_card);
+                let skill_modes = card
+                    .into_iter()
+                    .flat_map(|card| card.skills.iter().flat_map(of_skill));
+                tidy(card_modes.chain(skill_modes))
+            };
+        let input = advertised(|card| &card.default_input_modes, |skill| &skill.input_modes);
+        let output = advertised(
+            |card| &card.default_output_modes,
+            |skill| &skill.output_modes,
+        );
+        let missing = |wanted: &[String], offered: &[String]| {
+            wanted
+                .iter()
+                .filter(|mode| *mode != UNKNOWN && !offered.contains(mode))
+                .cloned()
+                .collect()
+        };
+        Diagnostics {
+            unsupported_input_modes: missing(&self.input, &input),
+            unsupported_output_modes: missing(&self.output, &output),
+            requested_input_modes: self.input.clone(),
+            unknown_file_attachments: self.unknown.clone(),
+            advertised_input_modes: input,
+            requested_output_modes: self.output.clone(),
+            advertised_output_modes: output,
+        }
+    }
+}
+
+/// A file's media type: as given, else by the extension in its address, else by that in its name.
+fn file_mode(uri: Option<&str>, name: Option<&str>, mime_type: Option<&str>) -> Option<String> {
+    if let Some(given) = mime_type.map(str::trim).filter(|given| !given.is_empty()) {
+        return Some(given.to_ascii_lowercase());
+    }
+    let by_path = |path: &str| {
+        mime_guess::from_path(path)
+            .first()
+            .map(|mime| mime.essence_str().to_owned())
+    };
+    let url = uri.and_then(|uri| Url::parse(uri).ok());
+    url.and_then(|url| by_path(url.path()))
+        .or_else(|| name.and_then(by_path))
+}
+
+fn tidy<'a>(modes: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut all = Vec::new();
+    for mode in modes {
+        let mode = mode.trim().to_ascii_lowercase();
+        if !mode.is_empty() {
+            add(&mut all, mode);
+        }
+    }
+    all
+}
+
+fn add(all: &mut Vec<String>, mode: String) {
+    if !all.contains(&mode) {
+        all.push(mode);
+    }
+}

@@ -1,0 +1,174 @@
+//! Results: the only place where an envelope is written.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::handles::Handle;
+use crate::peer::{Artifact, TaskState};
+use crate::targets::Target;
+
+use super::error::ToolError;
+
+const OPERATION: &str = "remote_agent";
+
+#[derive(Serialize)]
+struct Success<'a, S, R> {
+    ok: bool,
+    operation: &'static str,
+    action: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<&'static str>,
+    summary: S,
+    raw: R,
+}
+
+/// The envelope of a call that went well.
+pub fn success(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
+    write(&Success {
+        ok: true,
+        operation: OPERATION,
+        action,
+        phase: None,
+        summary,
+        raw,
+    })
+}
+
+/// What a caller hears while a call is under way.
+pub fn update(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
+    write(&Success {
+        ok: true,
+        operation: OPERATION,
+        action,
+        phase: Some("update"),
+        summary,
+        raw,
+    })
+}
+
+/// The envelope of a call that failed.
+pub fn failure(action: &str, error: ToolError) -> String {
+    write(&json!({ "ok": false, "operation": OPERATION, "action": action, "error": shown(error) }))
+}
+
+/// An error as envelopes show it.
+pub fn shown(error: ToolError) -> Value {
+    let mut details = error.details;
+    details
+        .entry("hint")
+        .or_insert_with(|| error.reason.hint().into());
+    json!({
+        "code": error.reason.code().as_str(),
+        "reason": error.reason.as_str(),
+        "retryable": error.reason.retryable(),
+        "message": error.message,
+        "details": details,
+    })
+}
+
+fn write(envelope: &impl Serialize) -> String {
+    // Writing to memory fails only where a map has keys that are no strings, and no envelope has such a map.
+    serde_json::to_string(envelope).unwrap_or_else(|_| {
+        r#"{"ok":false,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{}}}"#.to_owned()
+    })
+}
+
+/// `summary` of send, watch, status and cancel.
+#[derive(Debug, Serialize)]
+pub struct Summary<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) target_alias: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) target_name: Option<&'a str>,
+    pub(super) target_url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) streaming_supported: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status_message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message_text: Option<String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) artifacts: &'a [Artifact],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) continuation: Option<Continuation<'a>>,
+}
+
+/// `summary.continuation`: all it takes to go on, in this process or in another (spec: "Reading Output Continuations").
+#[derive(Debug, Serialize)]
+pub struct Continuation<'a> {
+    target: ContinuationTarget<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<ContinuationTask<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversation: Option<Conversation<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ContinuationTarget<'a> {
+    target_url: &'a str,
+    card_path: &'a str,
+    preferred_transports: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_alias: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct ContinuationTask<'a> {
+    task_handle: String,
+    task_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'a str>,
+    can_resume_send: bool,
+    can_send: bool,
+    can_status: bool,
+    can_cancel: bool,
+    can_watch: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Conversation<'a> {
+    context_id: &'a str,
+    can_send: bool,
+}
+
+impl<'a> Continuation<'a> {
+    /// How to go on with a task or a conversation at `target`; `None` where there is neither.
+    pub fn new(
+        target: &'a Target,
+        task: Option<(Handle, &'a str, Option<&'a TaskState>)>,
+        context_id: Option<&'a str>,
+        streaming: Option<bool>,
+    ) -> Option<Self> {
+        if task.is_none() && context_id.is_none() {
+            return None;
+        }
+        let task = task.map(|(handle, task_id, state)| {
+            let open = !state.is_some_and(TaskState::is_terminal);
+            ContinuationTask {
+                task_handle: handle.to_string(),
+                task_id,
+                status: state.map(TaskState::as_str),
+                can_resume_send: open,
+                can_send: open,
+                can_status: true,
+                can_cancel: open,
+                can_watch: open && streaming != Some(false),
+            }
+        });
+        Some(Self {
+            target: ContinuationTarget {
+                target_url: &target.url,
+                card_path: &target.card_path,
+                preferred_transports: target.reach.preferred.iter().map(|t| t.as_str()).collect(),
+                target_alias: target.alias.as_deref(),
+            },
+            task,
+            conversation: context_id.map(|context_id| Conversation {
+                context_id,
+                can_send: true,
+            }),
+        })
+    }
+}

@@ -1,0 +1,277 @@
+//! What can go wrong with a call: the one table of errors.
+
+use serde_json::{Map, Value, json};
+
+use crate::peer::{Fault, PeerError};
+
+/// The contract's error codes (`error.code`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// The request is not as it should be.
+    Validation,
+    /// No target could be told from the request, or it may not be used.
+    TargetResolution,
+    /// The handle was never given out, or is forgotten.
+    UnknownTaskHandle,
+    /// The handle has not been used for too long.
+    ExpiredTaskHandle,
+    /// A task was required and the peer answered with a message.
+    TaskRequired,
+    /// The peer could not be asked, or its answer is of no use.
+    Peer,
+    /// The fault is ours.
+    Internal,
+}
+
+impl Code {
+    /// The code as results show it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Validation => "VALIDATION_ERROR",
+            Self::TargetResolution => "TARGET_RESOLUTION_ERROR",
+            Self::UnknownTaskHandle => "UNKNOWN_TASK_HANDLE",
+            Self::ExpiredTaskHandle => "EXPIRED_TASK_HANDLE",
+            Self::TaskRequired => "TASK_REQUIRED_BUT_MESSAGE_RETURNED",
+            Self::Peer => "A2A_SDK_ERROR",
+            Self::Internal => "INTERNAL_ERROR",
+        }
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[doc = $meaning:literal])+ $reason:ident = $name:literal, $code:ident, $retryable:literal, $hint:literal;)+) => {
+        /// Why a call failed (`error.reason`): finer than [`Code`], and as closed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Reason {
+            $($(#[doc = $meaning])+ $reason,)+
+        }
+
+        impl Reason {
+            /// Every reason, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$reason),+];
+
+            fn row(self) -> (&'static str, Code, bool, &'static str, &'static str) {
+                match self {
+                    $(Self::$reason => ($name, Code::$code, $retryable, $hint, concat!($($meaning),+)),)+
+                }
+            }
+        }
+    };
+}
+
+// Reason = `error.reason`, code, whether the same call may succeed later, what to do next.
+reasons! {
+    /// The request is not as it should be.
+    InvalidRequest = "invalid_request", Validation, false,
+        "Correct the places listed in details.errors and call again.";
+    /// The request's handle and the rest of the request speak of different things.
+    Contradiction = "contradiction", Validation, false,
+        "Leave out either the handle or what contradicts it, and call again.";
+    /// No target is configured there, and requests may not name others.
+    TargetNotAllowed = "target_not_allowed", TargetResolution, false,
+        "Call list_targets and use one of its target_alias values.";
+    /// Several configured targets are at that address.
+    AmbiguousTarget = "ambiguous_target", TargetResolution, false,
+        "Name the target with target_alias.";
+    /// The target's credential is a reference that the host has not resolved.
+    CredentialUnresolved = "credential_unresolved", TargetResolution, false,
+        "Ask the operator to set the secret, and use the tool through a running gateway.";
+    /// The handle was never given out, or is forgotten.
+    UnknownHandle = "unknown_handle", UnknownTaskHandle, false,
+        "Pass the persisted continuation of the same result instead, or target_alias and task_id.";
+    /// The handle has not been used for too long.
+    ExpiredHandle = "expired_handle", ExpiredTaskHandle, false,
+        "Retry with the same nested continuation, or use flat target_alias + task_id only as manual compatibility.";
+    /// A task was required and the peer answered with a message.
+    MessageReturned = "message_returned", TaskRequired, false,
+        "The answer is in details.message_text. Send without task_requirement if an answer is enough.";
+    /// The host's name does not resolve.
+    Dns = "dns", Peer, true,
+        "Check the host name in the target's configuration.";
+    /// No connection could be made.
+    Unreachable = "unreachable", Peer, true,
+        "Check that the agent is running and its address is right, then call again.";
+    /// The connection could not be secured.
+    Tls = "tls", Peer, false,
+        "Check the agent's certificate and that its address begins with the right scheme.";
+    /// Policy does not allow a connection to that address.
+    AddressRefused = "address_refused", Peer, false,
+        "An operator can allow it for a target with allowPrivateNetwork, or for target_url with policy.allowPrivateTargetUrls.";
+    /// The peer sent us elsewhere, and that is not followed.
+    RedirectRefused = "redirect_refused", Peer, false,
+        "Ask the operator to configure the address that the agent really has.";
+    /// The peer answered with an HTTP status that is no success.
+    HttpStatus = "http_status", Peer, false,
+        "Read the status in details.http_status; 429 and 5xx may pass, others need a change.";
+    /// The peer wants credentials, or other ones.
+    AuthRequired = "auth_required", Peer, false,
+        "Ask the operator to set targets[].auth for this target.";
+    /// The peer answered with an error of its own.
+    RpcError = "rpc_error", Peer, false,
+        "Read the agent's own words in the message and change the request accordingly.";
+    /// The peer's answer has the wrong shape.
+    InvalidResponse = "invalid_response", Peer, false,
+        "The agent does not keep to the protocol at the place named; tell its operator.";
+    /// The peer's answer is larger than the limits allow.
+    TooLarge = "too_large", Peer, false,
+        "Ask for less (history_length), or ask the operator to raise limits.";
+    /// The connection broke while an answer was under way.
+    ConnectionCut = "connection_cut", Peer, true,
+        "If details.delivered is unknown, the agent may be working on it: check before you send it again.";
+    /// A stream ended while the task was still under way.
+    StreamCut = "stream_cut", Peer, true,
+        "The task goes on. Call status with details.latest_event_summary.continuation.";
+    /// The call's time is up.
+    Timeout = "timeout", Peer, true,
+        "Call again with a larger timeout_ms, or use task_requirement: required and follow the task.";
+    /// The caller gave up.
+    Aborted = "aborted", Peer, true,
+        "The call was cancelled by its caller; the agent may still be working.";
+    /// The peer offers no transport that we speak, or one was asked for that we do not speak.
+    UnsupportedTransport = "unsupported_transport", Peer, false,
+        "Use JSONRPC or HTTP+JSON.";
+    /// The peer does not stream.
+    StreamingUnsupported = "streaming_unsupported", Peer, false,
+        "Call status now and then instead.";
+    /// There is no usable agent card.
+    CardUnavailable = "card_unavailable", Peer, true,
+        "Check the target's address and card path; each place that was tried is named.";
+    /// What was asked for cannot be written in a request of this transport.
+    Unaddressable = "unaddressable", Peer, false,
+        "Use another transport for this target, or another id.";
+    /// The fault is ours.
+    InternalFault = "internal", Internal, false,
+        "This is a bug of the plugin; the host's log has its place.";
+    /// The instance is being shut down.
+    ShuttingDown = "shutting_down", Internal, true,
+        "Call again when the plugin has been reloaded.";
+}
+
+impl Reason {
+    /// The reason as results show it.
+    pub fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The contract's code for it.
+    pub fn code(self) -> Code {
+        self.row().1
+    }
+
+    /// The same call may succeed later.
+    pub fn retryable(self) -> bool {
+        self.row().2
+    }
+
+    /// What to do next.
+    pub fn hint(self) -> &'static str {
+        self.row().3
+    }
+
+    /// What it means, as a sentence.
+    pub fn meaning(self) -> &'static str {
+        self.row().4.trim()
+    }
+}
+
+impl From<Fault> for Reason {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Dns => Self::Dns,
+            Fault::Unreachable => Self::Unreachable,
+            Fault::Tls => Self::Tls,
+            Fault::AddressRefused => Self::AddressRefused,
+            Fault::RedirectRefused => Self::RedirectRefused,
+            Fault::HttpStatus => Self::HttpStatus,
+            Fault::AuthRequired => Self::AuthRequired,
+            Fault::Rpc => Self::RpcError,
+            Fault::InvalidResponse => Self::InvalidResponse,
+            Fault::TooLarge => Self::TooLarge,
+            Fault::Cut => Self::ConnectionCut,
+            Fault::UnsupportedTransport => Self::UnsupportedTransport,
+            Fault::StreamingUnsupported => Self::StreamingUnsupported,
+            Fault::Unaddressable => Self::Unaddressable,
+            Fault::CardUnavailable => Self::CardUnavailable,
+        }
+    }
+}
+
+/// A failed call.
+#[derive(Debug, Clone)]
+pub struct ToolError {
+    /// Why.
+    pub reason: Reason,
+    /// What failed and why, as a sentence without a full stop.
+    pub message: String,
+    /// What is known beside that. `hint` is added from the table unless it is there.
+    pub details: Map<String, Value>,
+}
+
+impl ToolError {
+    /// An error of which no more is known.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            details: Map::new(),
+        }
+    }
+
+    /// The same error with one more detail.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The same error, told as one of sending: whether the peer may have seen the message.
+    #[must_use]
+    pub fn of_send(mut self) -> Self {
+        self.details
+            .entry("delivered")
+            .or_insert_with(|| json!("unknown"));
+        self
+    }
+}
+
+impl From<PeerError> for ToolError {
+    fn from(error: PeerError) -> Self {
+        let mut told = Self::new(error.fault.into(), error.message);
+        if let Some(code) = error.rpc_code {
+            told = told.with("rpcCode", code);
+        }
+        if let Some(data) = error.rpc_data {
+            told = told.with("rpcData", data);
+        }
+        if let Some(status) = error.http_status {
+            told = told.with("http_status", status);
+        }
+        if let Some((unsupported, supported)) = error.transports {
+            told = told
+                .with("unsupported", unsupported)
+                .with("supported", supported);
+        }
+        if error.not_delivered {
+            told = told.with("delivered", "no");
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own_and_says_what_to_do() {
+        let names: HashSet<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            assert!(
+                reason.hint().ends_with('.') && reason.meaning().ends_with('.'),
+                "{reason:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Listening to a stream until the task is finished or waits for its caller.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::peer::{End, Event, EventStream, Fault, PeerError, Step};
+
+use super::error::{Reason, ToolError};
+use super::session::Session;
+
+/// When the task is settled and the peer has not marked its event as the last one, this much longer is waited for
+/// another. Some peers keep a finished stream open for ever.
+const SETTLE: Duration = Duration::from_millis(250);
+
+/// Listens to `stream`. Whether it is over is told by the task's state, or, where the peer answered with messages alone,
+/// by the end of the body. A first event equal to `known` has been told already.
+///
+/// # Errors
+/// When the stream ends while the task goes on, with everything that was collected.
+pub async fn follow(
+    session: &mut Session<'_>,
+    mut stream: Box<dyn EventStream>,
+    mut known: Option<Value>,
+) -> Result<(), ToolError> {
+    loop {
+        let settled = session.said.is_settled();
+        let bounds = if settled {
+            session.bounds.shorter(SETTLE)
+        } else {
+            session.bounds.clone()
+        };
+        let step = match bounds.run(stream.next()).await {
+            Ok(step) => step,
+            Err(error) if settled && error.reason == Reason::Timeout => return Ok(()),
+            Err(error) => return Err(session.interrupted(error)),
+        };
+        match step {
+            Step::Event(event, bytes) => {
+                if known.take().is_some_and(|known| known == *event.json()) {
+                    continue;
+                }
+                let last = is_last(&event);
+                if let Err(error) = session.hear(event, bytes, true) {
+                    return Err(session.interrupted(error));
+                }
+                if last {
+                    return Ok(());
+                }
+            }
+            Step::End(end) => return over(session, end),
+        }
+    }
+}
+
+/// The peer marks the event as its last, and the state bears it out.
+fn is_last(event: &Event) -> bool {
+    match event {
+        Event::Status(update) => {
+            let state = update.state();
+            update.is_final() && (state.is_terminal() || state.is_interrupted())
+        }
+        _ => false,
+    }
+}
+
+/// What the end of the bytes means, given what was said before.
+fn over(session: &mut Session<'_>, end: End) -> Result<(), ToolError> {
+    let messages_only = session.said.state.is_none() && session.said.count() > 0;
+    let error = match end {
+        _ if session.said.is_settled() => return Ok(()),
+        End::Answer => return Ok(()),
+        End::Clean if messages_only => return Ok(()),
+        End::Broken(PeerError {
+            fault: Fault::Cut, ..
+        }) if messages_only => return Ok(()),
+        End::Clean if session.said.count() == 0 => {
+            ToolError::new(Reason::StreamCut, "the stream ended before any event came")
+        }
+        End::Clean => ToolError::new(
+            Reason::StreamCut,
+            "the stream ended while the task was still under way",
+        ),
+        End::Broken(error) if error.fault == Fault::Cut => {
+            ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))
+        }
+        End::Broken(error) => error.into(),
+    };
+    Err(session.interrupted(error))
+}

@@ -1,0 +1,264 @@
+//! Which target, task and conversation a request means.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::handles::{Found, Handle};
+use crate::targets::{Catalog, Refused, Target, same_place};
+
+use super::error::{Reason, ToolError};
+use super::request::{ContinuationTarget, Request};
+
+/// What a request means.
+#[derive(Debug)]
+pub struct Resolved {
+    /// The target.
+    pub target: Arc<Target>,
+    /// The task it continues or asks about.
+    pub task_id: Option<String>,
+    /// The conversation it goes on with.
+    pub context_id: Option<String>,
+    /// The live handle it named.
+    pub handle: Option<Handle>,
+}
+
+/// Finds out what `request` means. `lookup` tells what a handle stands for.
+///
+/// # Errors
+/// Why it cannot be told, or may not be used.
+pub fn resolve(
+    request: &Request,
+    catalog: &Catalog,
+    lookup: impl FnOnce(Handle) -> Found<Target>,
+) -> Result<Resolved, ToolError> {
+    let continuation = request.continuation.as_ref();
+    let nested = continuation.and_then(|continuation| continuation.task.as_ref());
+    let task_id = request
+        .task_id
+        .as_deref()
+        .or(nested.map(|task| task.task_id.as_str()));
+    let context_id = request.context_id.as_deref().or_else(|| {
+        continuation
+            .and_then(|c| c.conversation.as_ref())
+            .map(|conversation| conversation.context_id.as_str())
+    });
+    if let (Some(flat), Some(nested)) = (&request.task_id, nested)
+        && *flat != nested.task_id
+    {
+        let message = format!(
+            "task_id is `{flat}`, but the continuation is about task `{}`",
+            nested.task_id
+        );
+        return Err(ToolError::new(Reason::Contradiction, message));
+    }
+
+    // A handle that is gone ends a flat request. Inside a continuation the rest of it says the same.
+    let flat = request.task_handle.as_deref();
+    let named = flat.or_else(|| nested.and_then(|task| task.task_handle.as_deref()));
+    let found = named.map(|text| (text, text.parse::<Handle>().map_or(Found::Unknown, lookup)));
+    let live = match (found, flat) {
+        (Some((text, Found::Live(entry))), _) => Some((text, entry)),
+        (Some((text, Found::Expired)), Some(_)) => return Err(expired(text)),
+        (Some((text, Found::Unknown)), Some(_)) => return Err(unknown(text)),
+        _ => None,
+    };
+
+    let Some((text, entry)) = live else {
+        return Ok(Resolved {
+            target: explicit_target(request, catalog)?
+                .map_or_else(|| default_target(catalog), Ok)?,
+            task_id: task_id.map(str::to_owned),
+            context_id: context_id.map(str::to_owned),
+            handle: None,
+        });
+    };
+    if let Some(explicit) = task_id.filter(|explicit| **explicit != *entry.task_id) {
+        let message = format!(
+            "the handle stands for task `{}`, not for `{explicit}`",
+            entry.task_id
+        );
+        return Err(ToolError::new(Reason::Contradiction, message)
+            .with("task_handle", text)
+            .with("handle_task_id", &*entry.task_id)
+            .with("explicit_task_id", explicit));
+    }
+    agrees(request, catalog, &entry.target).map_err(|explicit| match explicit {
+        Mismatch::Other(explicit) => ToolError::new(
+            Reason::Contradiction,
+            "the handle belongs to another target than the request names",
+        )
+        .with("task_handle", text)
+        .with("handle_target", shown(&entry.target))
+        .with("explicit_target", explicit),
+        Mismatch::Refused(error) => error,
+    })?;
+    Ok(Resolved {
+        task_id: Some(entry.task_id.to_string()),
+        context_id: context_id
+            .map(str::to_owned)
+            .or_else(|| entry.context_id.as_deref().map(str::to_owned)),
+        handle: text.parse().ok(),
+        target: entry.target,
+    })
+}
+
+enum Mismatch {
+    /// The request names this other target.
+    Other(Value),
+    /// The request names no target that could be used.
+    Refused(ToolError),
+}
+
+/// The target that a request names beside its handle is the handle's own.
+fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), Mismatch> {
+    if let Some(named) = request
+        .continuation
+        .as_ref()
+        .map(|continuation| &continuation.target)
+    {
+        let same = named.target_url == target.url
+            || url::Url::parse(&named.target_url)
+                .is_ok_and(|url| same_place(&url, &target.reach.base_url));
+        if !(same
+            && named.card_path == target.card_path
+            && named.transports() == target.reach.preferred)
+        {
+            return Err(Mismatch::Other(json!({
+                "baseUrl": named.target_url,
+                "cardPath": named.card_path,
+                "preferredTransports": named.preferred_transports,
+                "alias": named.target_alias,
+            })));
+        }
+    }
+    match flat_target(request, catalog).map_err(Mismatch::Refused)? {
+        Some(named)
+            if named.url != target.url
+                || named.card_path != target.card_path
+                || named.reach.preferred != target.reach.preferred =>
+        {
+            Err(Mismatch::Other(shown(&named)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn explicit_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Target>>, ToolError> {
+    match &request.continuation {
+        Some(continuation) => by_continuation(&continuation.target, catalog).map(Some),
+        None => flat_target(request, catalog),
+    }
+}
+
+fn flat_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Target>>, ToolError> {
+    if let Some(alias) = &request.target_alias {
+        let target = catalog.by_alias(alias).ok_or_else(|| {
+            ToolError::new(
+                Reason::TargetNotAllowed,
+                format!("no target is named `{alias}`"),
+            )
+        })?;
+        return Ok(Some(Arc::clone(target)));
+    }
+    let Some(url) = &request.target_url else {
+        return Ok(None);
+    };
+    catalog
+        .by_url(url)
+        .map(Some)
+        .map_err(|refused| told(refused, url))
+}
+
+fn by_continuation(
+    named: &ContinuationTarget,
+    catalog: &Catalog,
+) -> Result<Arc<Target>, ToolError> {
+    catalog
+        .by_continuation(
+            &named.target_url,
+            &named.card_path,
+            &named.transports(),
+            named.target_alias.as_deref(),
+        )
+        .map_err(|refused| told(refused, &named.target_url))
+}
+
+fn default_target(catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
+    let target = catalog.default_target().ok_or_else(|| {
+        ToolError::new(
+            Reason::TargetNotAllowed,
+            "the request names no target and none is configured as the default",
+        )
+    })?;
+    Ok(Arc::clone(target))
+}
+
+fn told(refused: Refused, url: &str) -> ToolError {
+    // Nothing of a URL but its place is repeated: the rest may hold a secret.
+    let place = url::Url::parse(url)
+        .map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path()));
+    let place = place.unwrap_or_else(|_| "the URL".into());
+    match refused {
+        Refused::NotConfigured => ToolError::new(
+            Reason::TargetNotAllowed,
+            format!(
+                "no target is configured at `{place}` with that card path, and policy does not allow others"
+            ),
+        ),
+        Refused::BadCardPath => ToolError::new(
+            Reason::TargetNotAllowed,
+            "the continuation's card_path is not a path; a card elsewhere can only be configured",
+        ),
+        Refused::BadUrl(wrong) => {
+            ToolError::new(Reason::InvalidRequest, format!("the target's URL {wrong}"))
+        }
+        Refused::Ambiguous(aliases) => ToolError::new(
+            Reason::AmbiguousTarget,
+            format!("several targets are configured at `{place}`"),
+        )
+        .with("reason", "ambiguous_normalized_url_matches")
+        .with("normalizedBaseUrl", place)
+        .with("aliases", aliases),
+    }
+}
+
+fn expired(handle: &str) -> ToolError {
+    ToolError::new(
+        Reason::ExpiredHandle,
+        format!("task handle \"{handle}\" has expired"),
+    )
+    .with_recovery(handle)
+}
+
+fn unknown(handle: &str) -> ToolError {
+    ToolError::new(
+        Reason::UnknownHandle,
+        format!("task handle \"{handle}\" is not known"),
+    )
+    .with_recovery(handle)
+}
+
+impl ToolError {
+    /// What to do about a handle that is gone (spec: "Validation And Actionable Errors").
+    fn with_recovery(self, handle: &str) -> Self {
+        self.with("taskHandle", handle)
+            .with(
+                "retryHint",
+                "Retry with the same nested continuation so the plugin can fall back to the persisted target plus taskId, or resend the original request after a restart to obtain a new handle.",
+            )
+            .with("restartInvalidatesHandles", true)
+            .with("suggested_actions", json!(["status", "send"]))
+    }
+}
+
+/// A target as `details` show it.
+fn shown(target: &Target) -> Value {
+    let transports: Vec<_> = target.reach.preferred.iter().map(|t| t.as_str()).collect();
+    json!({
+        "baseUrl": target.url,
+        "cardPath": target.card_path,
+        "preferredTransports": transports,
+        "alias": target.alias,
+    })
+}

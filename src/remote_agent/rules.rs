@@ -1,0 +1,279 @@
+//! What the schema of requests cannot say: which fields go with which action, and with each other.
+
+use base64::Engine as _;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use http::{HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+
+use crate::targets::{Catalog, Refused};
+use crate::validation::{complaint, escape};
+
+/// Base64 in either alphabet's common form, padded or not.
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT);
+
+/// The fields that only some actions take, in the order in which they are complained about.
+const RESTRICTED: [(&str, &[&str]); 11] = [
+    ("parts", &["send"]),
+    ("message_id", &["send"]),
+    ("context_id", &["send"]),
+    ("metadata", &["send"]),
+    ("blocking", &["send"]),
+    ("follow_updates", &["send"]),
+    ("accepted_output_modes", &["send"]),
+    ("reference_task_ids", &["send"]),
+    ("task_requirement", &["send"]),
+    ("push_notification_config", &["send"]),
+    ("history_length", &["send", "status"]),
+];
+
+/// Headers that no request may set, whatever else it may: they carry credentials or frame the connection. Names that
+/// begin with `content-` or `a2a-` are closed too.
+const CLOSED_HEADERS: [&str; 12] = [
+    "authorization",
+    "cookie",
+    "host",
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Every complaint about a request that fits the schema.
+pub fn complaints(request: &Map<String, Value>, catalog: &Catalog) -> Vec<Value> {
+    let mut out = Vec::new();
+    let action = request
+        .get("action")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    target(request, catalog, &mut out);
+    restricted(request, action, &mut out);
+    if action == "send" {
+        send(request, &mut out);
+    }
+    continuation(request, action, &mut out);
+    if action != "list_targets" {
+        route(request, action, catalog, &mut out);
+    }
+    headers(request, &mut out);
+    out
+}
+
+fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>) {
+    if request.contains_key("target_alias") && catalog.targets().is_empty() {
+        let message = "no targets are configured, so there is no alias to use";
+        out.push(complaint(
+            "/target_alias",
+            "#/runtime/enum",
+            "enum",
+            json!({ "allowedValues": [] }),
+            message,
+        ));
+    }
+    let Some(url) = request.get("target_url").and_then(Value::as_str) else {
+        return;
+    };
+    match catalog.by_url(url) {
+        Err(Refused::BadUrl(wrong)) => {
+            let message = format!("the URL {wrong}");
+            out.push(complaint(
+                "/target_url",
+                "#/runtime/format",
+                "format",
+                json!({ "format": "uri" }),
+                &message,
+            ));
+        }
+        Err(Refused::NotConfigured) => {
+            let params = json!({ "allowTargetUrlOverride": false, "configuredTargetAliases": catalog.aliases() });
+            let message = "no target is configured at this URL, and policy does not allow others; use target_alias";
+            out.push(complaint(
+                "/target_url",
+                "#/runtime/anyOf",
+                "anyOf",
+                params,
+                message,
+            ));
+        }
+        Err(Refused::Ambiguous(_) | Refused::BadCardPath) | Ok(_) => {}
+    }
+}
+
+fn restricted(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
+    let mut refuse = |name: &str| {
+        let message = format!("{action} does not take {name}");
+        out.push(complaint(
+            "",
+            "#/runtime/not",
+            "not",
+            json!({ "property": name, "action": action }),
+            &message,
+        ));
+    };
+    if action == "list_targets" {
+        request
+            .keys()
+            .filter(|name| *name != "action")
+            .for_each(|name| refuse(name));
+        return;
+    }
+    for (name, actions) in RESTRICTED {
+        if request.contains_key(name) && !actions.contains(&action) {
+            refuse(name);
+        }
+    }
+}
+
+fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
+    if !request.contains_key("parts") {
+        let message = "send requires parts: what to hand over";
+        out.push(complaint(
+            "",
+            "#/runtime/required",
+            "required",
+            json!({ "missingProperty": "parts" }),
+            message,
+        ));
+    }
+    if request.get("follow_updates") == Some(&Value::Bool(true)) && request.contains_key("blocking")
+    {
+        let message = "blocking does not go with follow_updates=true; leave it out";
+        out.push(complaint(
+            "/blocking",
+            "#/runtime/not",
+            "not",
+            json!({}),
+            message,
+        ));
+    }
+    let parts = request
+        .get("parts")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    for (i, part) in parts.enumerate().filter(|(_, part)| part["kind"] == "file") {
+        let bytes = part.get("bytes").and_then(Value::as_str);
+        if bytes.is_some() && part.get("uri").is_some() {
+            let message = "a file is named by uri or carried in bytes, not both";
+            out.push(complaint(
+                &format!("/parts/{i}"),
+                "#/runtime/not",
+                "not",
+                json!({}),
+                message,
+            ));
+        } else if bytes.is_some_and(|bytes| !is_base64(bytes)) {
+            let message = "must be base64";
+            let params = json!({ "format": "byte" });
+            out.push(complaint(
+                &format!("/parts/{i}/bytes"),
+                "#/runtime/format",
+                "format",
+                params,
+                message,
+            ));
+        }
+    }
+}
+
+fn is_base64(text: &str) -> bool {
+    STANDARD
+        .decode(text)
+        .or_else(|_| URL_SAFE.decode(text))
+        .is_ok()
+}
+
+fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
+    let Some(continuation) = request.get("continuation") else {
+        return;
+    };
+    let has = |name: &str| continuation.get(name).is_some();
+    match action {
+        "send" if !has("task") && !has("conversation") => {
+            let message =
+                "send goes on with a task or a conversation; this continuation has neither";
+            out.push(complaint(
+                "/continuation",
+                "#/runtime/anyOf",
+                "anyOf",
+                json!({}),
+                message,
+            ));
+        }
+        "watch" | "status" | "cancel" if !has("task") => {
+            let message = format!(
+                "{action} requires a continuation with a task; a conversation alone is for send"
+            );
+            let params = json!({ "missingProperty": "task" });
+            out.push(complaint(
+                "/continuation",
+                "#/runtime/required",
+                "required",
+                params,
+                &message,
+            ));
+        }
+        _ => {}
+    }
+}
+
+/// The request says, or the configuration does, whom it is for.
+fn route(request: &Map<String, Value>, action: &str, catalog: &Catalog, out: &mut Vec<Value>) {
+    let has = |name: &str| request.contains_key(name);
+    let target = has("target_alias") || has("target_url") || catalog.default_target().is_some();
+    let (routed, message) = if action == "send" {
+        (
+            has("task_handle") || has("continuation") || target,
+            "send requires task_handle, target_alias, target_url, or a configured default target"
+                .to_owned(),
+        )
+    } else {
+        (
+            has("task_handle") || has("continuation") || (has("task_id") && target),
+            format!(
+                "{action} requires task_handle, a continuation with a task, or task_id with target_alias, target_url or a configured default target"
+            ),
+        )
+    };
+    if !routed {
+        out.push(complaint(
+            "",
+            "#/runtime/anyOf",
+            "anyOf",
+            json!({}),
+            &message,
+        ));
+    }
+}
+
+fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
+    let parameters = request.get("service_parameters").and_then(Value::as_object);
+    for (name, value) in parameters.into_iter().flatten() {
+        let wrong = match HeaderName::try_from(name) {
+            Err(_) => Some("cannot be the name of an HTTP header"),
+            Ok(name) if is_closed(name.as_str()) => Some(
+                "cannot be set by a request: it carries credentials or controls the connection",
+            ),
+            Ok(_) if HeaderValue::try_from(value.as_str().unwrap_or_default()).is_err() => {
+                Some("has characters that cannot stand in an HTTP header")
+            }
+            Ok(_) => None,
+        };
+        if let Some(wrong) = wrong {
+            let place = format!("/service_parameters/{}", escape(name));
+            let params = json!({ "property": name });
+            out.push(complaint(&place, "#/runtime/not", "not", params, wrong));
+        }
+    }
+}
+
+fn is_closed(name: &str) -> bool {
+    CLOSED_HEADERS.contains(&name) || name.starts_with("content-") || name.starts_with("a2a-")
+}

@@ -1,0 +1,205 @@
+//! The schema of requests: the strict one that is enforced, and the flat one that a model sees.
+
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+
+use crate::validation;
+
+/// The schema of requests, as shipped; an instance adds its aliases.
+pub const SCHEMA: &str = include_str!("../../schema/request.schema.json");
+
+/// The strict schema of one instance, compiled once.
+pub struct RequestSchema {
+    validator: Validator,
+    strict: Value,
+}
+
+impl RequestSchema {
+    /// The schema for an instance with these targets.
+    ///
+    /// # Errors
+    /// What is wrong with the shipped schema.
+    pub fn new(aliases: &[&str]) -> Result<Self, String> {
+        let mut strict: Value = serde_json::from_str(SCHEMA).map_err(|e| e.to_string())?;
+        if !aliases.is_empty() {
+            strict["properties"]["target_alias"]["enum"] = json!(aliases);
+        }
+        Ok(Self {
+            validator: validation::compile_value(&strict)?,
+            strict,
+        })
+    }
+
+    /// Every complaint about a request, at most [`validation::LISTED_ERRORS`] of them, and how many more there are.
+    pub fn complaints(&self, request: &Value) -> (Vec<Value>, usize) {
+        if self.validator.is_valid(request) {
+            return (Vec::new(), 0);
+        }
+        validation::complaints(&self.validator, request)
+    }
+
+    /// The schema as a model sees it: objects, arrays, strings, numbers and booleans, nothing that combines schemas.
+    /// Providers refuse the rest.
+    pub fn flat(&self) -> Value {
+        let mut flat = flatten(&self.strict);
+        if let Some(flat) = flat.as_object_mut() {
+            flat.remove("$schema");
+            flat.remove("title");
+        }
+        flat
+    }
+}
+
+/// A schema without `oneOf`, `anyOf`, `const` and string formats. Alternatives become one object that has the
+/// properties of all and requires what all require.
+fn flatten(schema: &Value) -> Value {
+    let Some(schema) = schema.as_object() else {
+        return schema.clone();
+    };
+    let mut flat = Map::new();
+    for (key, value) in schema {
+        match key.as_str() {
+            "oneOf" => {
+                for (key, value) in merged(value) {
+                    flat.insert(key, value);
+                }
+            }
+            // `anyOf` only ever says which properties must be there; the strict schema sees to that.
+            "anyOf" | "format" | "pattern" => {}
+            "const" => {
+                if !value.is_boolean() {
+                    flat.insert("enum".into(), json!([value]));
+                }
+            }
+            "properties" => {
+                let properties = value.as_object().into_iter().flatten();
+                let properties: Map<String, Value> = properties
+                    .map(|(name, property)| (name.clone(), flatten(property)))
+                    .collect();
+                flat.insert(key.clone(), Value::Object(properties));
+            }
+            "items" => {
+                flat.insert(key.clone(), flatten(value));
+            }
+            _ => {
+                flat.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Value::Object(flat)
+}
+
+fn merged(alternatives: &Value) -> Map<String, Value> {
+    let alternatives: Vec<Value> = alternatives
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(flatten)
+        .collect();
+    let mut properties: Map<String, Value> = Map::new();
+    let mut required: Option<Vec<Value>> = None;
+    for alternative in &alternatives {
+        for (name, property) in alternative["properties"].as_object().into_iter().flatten() {
+            match properties.get_mut(name) {
+                None => {
+                    properties.insert(name.clone(), property.clone());
+                }
+                Some(have) => {
+                    let more = property["enum"].as_array().into_iter().flatten().cloned();
+                    if let Some(words) = have.get_mut("enum").and_then(Value::as_array_mut) {
+                        words.extend(more);
+                    }
+                }
+            }
+        }
+        let these = alternative["required"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        required = Some(match required {
+            None => these,
+            Some(all) => all
+                .into_iter()
+                .filter(|name| these.contains(name))
+                .collect(),
+        });
+    }
+    Map::from_iter([
+        ("type".to_owned(), json!("object")),
+        ("additionalProperties".to_owned(), json!(false)),
+        ("properties".to_owned(), Value::Object(properties)),
+        ("required".to_owned(), json!(required.unwrap_or_default())),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn walk(schema: &Value, visit: &mut impl FnMut(&Map<String, Value>)) {
+        match schema {
+            Value::Object(map) => {
+                visit(map);
+                map.values().for_each(|value| walk(value, visit));
+            }
+            Value::Array(items) => items.iter().for_each(|value| walk(value, visit)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_models_schema_combines_nothing() {
+        let flat = RequestSchema::new(&["a"]).unwrap().flat();
+        walk(&flat, &mut |map| {
+            for word in ["oneOf", "anyOf", "allOf", "not", "$ref", "$schema", "const"] {
+                assert!(!map.contains_key(word), "{word}");
+            }
+            assert!(!map.get("type").is_some_and(Value::is_array));
+        });
+    }
+
+    #[test]
+    fn the_models_schema_describes_every_property() {
+        let flat = RequestSchema::new(&[]).unwrap().flat();
+        walk(&flat, &mut |map| {
+            for (name, property) in map
+                .get("properties")
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+            {
+                assert!(
+                    property.get("description").is_some_and(Value::is_string),
+                    "{name}"
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn the_models_part_is_every_kind_of_part() {
+        let flat = RequestSchema::new(&[]).unwrap().flat();
+        let part = &flat["properties"]["parts"]["items"];
+        assert_eq!(
+            part["properties"]["kind"]["enum"],
+            json!(["text", "file", "data"])
+        );
+        assert_eq!(part["required"], json!(["kind"]));
+        assert!(part["properties"]["bytes"].is_object() && part["properties"]["data"].is_object());
+    }
+
+    #[test]
+    fn whatever_the_strict_schema_takes_the_models_schema_takes() {
+        let schema = RequestSchema::new(&["a"]).unwrap();
+        let flat = validation::compile_value(&schema.flat()).unwrap();
+        for request in [
+            json!({"action": "list_targets"}),
+            json!({"action": "send", "target_alias": "a", "parts": [{"kind": "text", "text": "x"}, {"kind": "file", "uri": "u"}, {"kind": "data", "data": {"k": [1]}}]}),
+            json!({"action": "status", "continuation": {"target": {"target_url": "https://x/", "card_path": "/c", "preferred_transports": ["JSONRPC"]}, "task": {"task_id": "t"}, "conversation": {"context_id": "c", "can_send": true}}}),
+        ] {
+            assert!(schema.complaints(&request).0.is_empty(), "{request}");
+            assert!(flat.is_valid(&request), "{request}");
+        }
+    }
+}

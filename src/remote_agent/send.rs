@@ -1,0 +1,145 @@
+//! `send`: hands a message to a target.
+
+use serde_json::Value;
+
+use crate::config::Policy;
+use crate::peer::{Message, Outgoing, Peer, Reply, Task};
+
+use super::diagnostics::Wanted;
+use super::error::{Reason, ToolError};
+use super::follow::follow;
+use super::request::{Request, TaskRequirement, push_config};
+use super::session::{Session, with_diagnostics};
+
+/// Hands over the message of `request` and gives the envelope.
+///
+/// # Errors
+/// What went wrong, with what the card says about it.
+pub async fn send(
+    mut session: Session<'_>,
+    mut request: Request,
+    policy: &Policy,
+    fresh_id: String,
+) -> Result<String, ToolError> {
+    let accepted = request
+        .accepted_output_modes
+        .take()
+        .unwrap_or_else(|| policy.accepted_output_modes.clone());
+    let wanted = Wanted::of(&request, &accepted);
+    let required = request.task_requirement == TaskRequirement::Required;
+    let parameters: Vec<_> = std::mem::take(&mut request.service_parameters)
+        .into_iter()
+        .collect();
+    let peer = session.open(&parameters).await?;
+    let outgoing = Outgoing {
+        message_id: request.message_id.unwrap_or(fresh_id),
+        parts: request
+            .parts
+            .unwrap_or_default()
+            .into_iter()
+            .map(|part| part.into_part())
+            .collect(),
+        task_id: session.task_id.clone(),
+        context_id: session.context_id.clone(),
+        reference_task_ids: request.reference_task_ids,
+        accepted_output_modes: accepted,
+        // A task that is required is wanted at once, not when it is done.
+        blocking: !required && request.blocking.unwrap_or(true),
+        history_length: request.history_length,
+        push_notification_config: request.push_notification_config.as_ref().map(push_config),
+        metadata: request.metadata,
+    };
+    let done = match (required, request.follow_updates) {
+        (true, follow) => task(&mut session, &*peer, &outgoing, follow).await,
+        (false, true) => streamed(&mut session, &*peer, &outgoing).await,
+        (false, false) => answered(&mut session, &*peer, &outgoing, false).await,
+    };
+    match done {
+        Ok(()) if request.follow_updates => Ok(session.followed()),
+        Ok(()) => Ok(session.answered()),
+        Err(error) => {
+            let card = session
+                .card
+                .as_ref()
+                .and_then(|known| known.card.view.as_ref().ok());
+            Err(with_diagnostics(error, &wanted.against(card)).of_send())
+        }
+    }
+}
+
+/// One message, one answer.
+async fn answered(
+    session: &mut Session<'_>,
+    peer: &dyn Peer,
+    outgoing: &Outgoing,
+    tell: bool,
+) -> Result<(), ToolError> {
+    let reply = session.bounds.run(peer.send(outgoing)).await??;
+    session.hear(reply.into(), 0, tell)
+}
+
+/// One message, and what follows it. A peer that does not stream is asked for its one answer.
+async fn streamed(
+    session: &mut Session<'_>,
+    peer: &dyn Peer,
+    outgoing: &Outgoing,
+) -> Result<(), ToolError> {
+    if session.streaming() != Some(true) {
+        return answered(session, peer, outgoing, true).await;
+    }
+    let stream = session.bounds.run(peer.stream(outgoing)).await??;
+    follow(session, stream, None).await
+}
+
+/// One message that must become a task, which is then followed where `listen`.
+async fn task(
+    session: &mut Session<'_>,
+    peer: &dyn Peer,
+    outgoing: &Outgoing,
+    listen: bool,
+) -> Result<(), ToolError> {
+    let task = match session.bounds.run(peer.send(outgoing)).await?? {
+        Reply::Task(task) => task,
+        Reply::Message(message) => return Err(not_a_task(&message)),
+    };
+    let (id, known, settled) = (task.id().to_owned(), task.json().clone(), is_settled(&task));
+    session.hear(Reply::Task(task).into(), 0, listen)?;
+    if !listen || settled || session.streaming() == Some(false) {
+        return Ok(());
+    }
+    let stream = session.bounds.run(peer.resubscribe(&id)).await;
+    let stream = match stream {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(session.interrupted(error.into())),
+        Err(error) => return Err(session.interrupted(error)),
+    };
+    follow(session, stream, Some(known)).await
+}
+
+fn is_settled(task: &Task) -> bool {
+    let state = task.state();
+    state.is_terminal() || state.is_interrupted()
+}
+
+fn not_a_task(message: &Message) -> ToolError {
+    let mut error = ToolError::new(
+        Reason::MessageReturned,
+        "a task was required, but the agent answered with a message",
+    )
+    .with("response_kind", "message")
+    .with("delivered", "yes");
+    let known = [
+        ("context_id", message.context_id().map(Value::from)),
+        ("message_id", message.message_id().map(Value::from)),
+        (
+            "message_text",
+            message.text().map(|text| Value::from(text.into_owned())),
+        ),
+    ];
+    for (key, value) in known {
+        if let Some(value) = value {
+            error = error.with(key, value);
+        }
+    }
+    error
+}

@@ -1,0 +1,232 @@
+//! One call to one target: what it is about, what the peer has said so far, and how that is told.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::handles::{Handle, Named};
+use crate::peer::{Event, Fault, Peer, PeerError, Transport};
+use crate::targets::{KnownCard, Target};
+
+use super::bounds::Bounds;
+use super::collect::Collected;
+use super::envelope::{self, Continuation, Summary};
+use super::error::{Reason, ToolError};
+use super::request::Action;
+use super::resolve::Resolved;
+use super::{RemoteAgent, Updates};
+
+/// One call to one target.
+pub struct Session<'a> {
+    tool: &'a RemoteAgent,
+    action: Action,
+    updates: Option<Updates<'a>>,
+    /// How long the call may go on.
+    pub bounds: Bounds,
+    /// The target.
+    pub target: Arc<Target>,
+    /// The task that was asked about.
+    pub task_id: Option<String>,
+    /// The conversation that was asked for.
+    pub context_id: Option<String>,
+    /// The target's card, once it is known.
+    pub card: Option<KnownCard>,
+    /// What the peer has said so far.
+    pub said: Collected,
+    held: Option<Handle>,
+    /// The task and conversation that `held` was last told about.
+    remembered: Option<(String, Option<String>)>,
+}
+
+impl<'a> Session<'a> {
+    /// A call that has not begun.
+    pub fn new(
+        tool: &'a RemoteAgent,
+        action: Action,
+        resolved: Resolved,
+        bounds: Bounds,
+        updates: Option<Updates<'a>>,
+    ) -> Self {
+        Self {
+            tool,
+            action,
+            updates,
+            bounds,
+            target: resolved.target,
+            task_id: resolved.task_id,
+            context_id: resolved.context_id,
+            card: None,
+            said: Collected::new(&tool.limits),
+            held: resolved.handle,
+            remembered: None,
+        }
+    }
+
+    /// Reads the target's card and opens the target.
+    ///
+    /// # Errors
+    /// Why it cannot be called. Nothing has been sent.
+    pub async fn open(
+        &mut self,
+        parameters: &[(String, String)],
+    ) -> Result<Box<dyn Peer>, ToolError> {
+        if let Some(reference) = &self.target.unresolved {
+            let message =
+                format!("the target's credential `{reference}` has not been resolved by the host");
+            return Err(ToolError::new(Reason::CredentialUnresolved, message));
+        }
+        spoken(&self.target)?;
+        let known = self.bounds.run(self.tool.cards.get(&self.target)).await??;
+        let peer = self
+            .tool
+            .directory
+            .open(&self.target.reach, &known.card, parameters)?;
+        self.card = Some(known);
+        Ok(peer)
+    }
+
+    /// What the card says about streaming.
+    pub fn streaming(&self) -> Option<bool> {
+        self.card.as_ref().and_then(|known| known.card.streaming)
+    }
+
+    /// Takes in an event, and tells the caller about it where `tell`.
+    ///
+    /// # Errors
+    /// When the limits are reached; what was collected before stays.
+    pub fn hear(&mut self, event: Event, bytes: usize, tell: bool) -> Result<(), ToolError> {
+        self.said.absorb(event, bytes)?;
+        if tell && self.updates.is_some() {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    /// Updates are best effort: a caller that fails to take one misses it.
+    fn tell(&mut self) {
+        self.remember();
+        let (Some(updates), Some(event)) = (self.updates, self.said.newest()) else {
+            return;
+        };
+        let summary = Summary {
+            message_text: None,
+            artifacts: &[],
+            ..self.summary()
+        };
+        let update = envelope::update(self.action.as_str(), summary, event);
+        let _ = catch_unwind(AssertUnwindSafe(|| updates(&update)));
+    }
+
+    /// Names the task, where there is one, with a handle.
+    fn remember(&mut self) {
+        let Some(task_id) = self.said.task_id.as_ref().or(self.task_id.as_ref()) else {
+            return;
+        };
+        let context_id = self.said.context_id.as_ref().or(self.context_id.as_ref());
+        let now = (task_id.clone(), context_id.cloned());
+        if self.remembered.as_ref() == Some(&now) {
+            return;
+        }
+        let named = Named {
+            target: &self.target,
+            key: &self.target.key,
+            task_id,
+            context_id: context_id.map(String::as_str),
+        };
+        self.held = Some(self.tool.remember(named, self.held));
+        self.remembered = Some(now);
+    }
+
+    fn summary(&self) -> Summary<'_> {
+        let task_id = self.said.task_id.as_deref().or(self.task_id.as_deref());
+        let context_id = self
+            .said
+            .context_id
+            .as_deref()
+            .or(self.context_id.as_deref());
+        let task = self
+            .held
+            .zip(task_id)
+            .map(|(handle, task_id)| (handle, task_id, self.said.state.as_ref()));
+        let streaming = self.streaming();
+        Summary {
+            target_alias: self.target.alias.as_deref(),
+            target_name: self
+                .card
+                .as_ref()
+                .and_then(|known| known.card.view.as_ref().ok()?.name.as_deref()),
+            target_url: &self.target.url,
+            streaming_supported: streaming,
+            response_kind: match (&self.said.state, self.said.count()) {
+                (Some(_), _) => Some("task"),
+                (None, 0) => None,
+                (None, _) => Some("message"),
+            },
+            status_message: self.said.status_text.as_deref(),
+            message_text: self.said.text(),
+            artifacts: self.said.artifacts(),
+            continuation: Continuation::new(&self.target, task, context_id, streaming),
+        }
+    }
+
+    /// The envelope of a call that had one answer.
+    pub fn answered(mut self) -> String {
+        self.remember_anew();
+        let summary = json!(self.summary());
+        envelope::success(self.action.as_str(), summary, self.said.into_answer())
+    }
+
+    /// The envelope of a call that followed a stream.
+    pub fn followed(mut self) -> String {
+        self.remember_anew();
+        let summary = json!(self.summary());
+        envelope::success(self.action.as_str(), summary, self.said.into_raw())
+    }
+
+    /// `error` with everything that was collected before it.
+    pub fn interrupted(&mut self, error: ToolError) -> ToolError {
+        if self.said.count() == 0 {
+            return error;
+        }
+        self.remember_anew();
+        let summary = json!(self.summary());
+        error
+            .with("partial_event_count", self.said.count())
+            .with("latest_event_summary", summary)
+    }
+
+    /// Using a handle keeps it alive: its time counts from the end of the call.
+    fn remember_anew(&mut self) {
+        self.remembered = None;
+        self.remember();
+    }
+}
+
+/// Refuses a target that is to be reached by a transport that is not spoken, before anything is connected.
+fn spoken(target: &Target) -> Result<(), PeerError> {
+    let names = |all: &[Transport]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let unsupported: Vec<_> = target
+        .reach
+        .preferred
+        .iter()
+        .copied()
+        .filter(|t| !Transport::SPOKEN.contains(t))
+        .collect();
+    if unsupported.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{} is not spoken", names(&unsupported).join(", "));
+    let mut error = PeerError::new(Fault::UnsupportedTransport, message).undelivered();
+    error.transports = Some((names(&unsupported), names(&Transport::SPOKEN)));
+    Err(error)
+}
+
+/// The diagnostics of a failed send, for `details`.
+pub fn with_diagnostics(
+    error: ToolError,
+    diagnostics: &super::diagnostics::Diagnostics,
+) -> ToolError {
+    let diagnostics = serde_json::to_value(diagnostics).unwrap_or(Value::Null);
+    error.with("capability_diagnostics", diagnostics)
+}

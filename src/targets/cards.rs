@@ -1,0 +1,149 @@
+//! The cache of agent cards.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use lru::LruCache;
+
+use crate::peer::{Card, Directory, Discovered, Fault, PeerError, Validator};
+use crate::world::World;
+
+use super::Target;
+
+/// Cards of so many peers are kept; requests may name any number of URLs.
+const KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
+
+/// The extended card is worth this long a wait; what the plain card says is enough to go on.
+const EXTENDED_WAIT: Duration = Duration::from_secs(5);
+
+/// A card and when it was read.
+#[derive(Debug, Clone)]
+pub struct KnownCard {
+    /// The card.
+    pub card: Arc<Card>,
+    /// When it was last read or confirmed.
+    pub refreshed: SystemTime,
+    /// Why the last attempt to read it anew failed, where the peer's old card is used instead.
+    pub stale: Option<PeerError>,
+}
+
+/// The cache. One fetch a card is under way at a time, whoever waits for it; a failure is not remembered.
+pub struct CardCache {
+    directory: Arc<dyn Directory>,
+    world: Arc<dyn World>,
+    ttl: Duration,
+    slots: Mutex<LruCache<Arc<str>, Arc<Slot>>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    kept: Mutex<Option<Kept>>,
+    fetching: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Kept {
+    known: KnownCard,
+    validator: Option<Validator>,
+    fresh_until: Instant,
+}
+
+impl CardCache {
+    /// A cache of what `directory` finds. `ttl` is how long a card holds when its peer does not say.
+    pub fn new(directory: Arc<dyn Directory>, world: Arc<dyn World>, ttl: Duration) -> Self {
+        Self {
+            directory,
+            world,
+            ttl,
+            slots: Mutex::new(LruCache::new(KEPT)),
+        }
+    }
+
+    /// The target's card: the kept one while it is fresh, else a new one, else, where that fails, the old one.
+    ///
+    /// # Errors
+    /// Why there is no card at all.
+    pub async fn get(&self, target: &Target) -> Result<KnownCard, PeerError> {
+        let slot = self.slot(target);
+        if let Some(known) = self.fresh(&slot) {
+            return Ok(known);
+        }
+        let _fetching = slot.fetching.lock().await;
+        // Somebody else may have fetched it while we waited.
+        if let Some(known) = self.fresh(&slot) {
+            return Ok(known);
+        }
+        let old = lock(&slot.kept).clone();
+        let validator = old.as_ref().and_then(|kept| kept.validator.as_ref());
+        let (card, validator, max_age) =
+            match self.directory.discover(&target.reach, validator).await {
+                Ok(Discovered::Card {
+                    card,
+                    validator,
+                    max_age,
+                }) => {
+                    let card = self.extended(target, *card).await;
+                    (Arc::new(card), validator, max_age)
+                }
+                Ok(Discovered::Unchanged { max_age }) => match old {
+                    Some(kept) => (kept.known.card, kept.validator, max_age),
+                    None => {
+                        let message =
+                            "the peer answered 304 Not Modified though no card of it is known";
+                        return Err(PeerError::new(Fault::CardUnavailable, message).undelivered());
+                    }
+                },
+                Err(error) => {
+                    let Some(mut kept) = old else {
+                        return Err(error);
+                    };
+                    kept.known.stale = Some(error);
+                    return Ok(kept.known);
+                }
+            };
+        let known = KnownCard {
+            card,
+            refreshed: self.world.wall(),
+            stale: None,
+        };
+        let fresh_until = self.world.now() + max_age.unwrap_or(self.ttl);
+        *lock(&slot.kept) = Some(Kept {
+            known: known.clone(),
+            validator,
+            fresh_until,
+        });
+        Ok(known)
+    }
+
+    /// The card the peer shows to callers it knows, where it has one and gives it; else `card`.
+    async fn extended(&self, target: &Target, card: Card) -> Card {
+        if !card.has_extended_card {
+            return card;
+        }
+        let Ok(peer) = self.directory.open(&target.reach, &card, &[]) else {
+            return card;
+        };
+        match tokio::time::timeout(EXTENDED_WAIT, peer.card()).await {
+            Ok(Ok(extended)) => extended,
+            _ => card,
+        }
+    }
+
+    fn fresh(&self, slot: &Slot) -> Option<KnownCard> {
+        let kept = lock(&slot.kept);
+        let kept = kept
+            .as_ref()
+            .filter(|kept| self.world.now() < kept.fresh_until)?;
+        Some(kept.known.clone())
+    }
+
+    fn slot(&self, target: &Target) -> Arc<Slot> {
+        let mut slots = lock(&self.slots);
+        Arc::clone(slots.get_or_insert(Arc::clone(&target.key), Arc::default))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,360 @@
+//! The catalog of targets.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use secrecy::{ExposeSecret as _, SecretString};
+use url::Url;
+
+use crate::config::{Auth, Config, ConfigError, LONGEST_CALL, Secret, TargetConfig, normal_url};
+use crate::peer::{CardLocation, Reach, Transport};
+
+/// A target: a peer that work can be handed to.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its configured name; `None` for one that a request named by URL.
+    pub alias: Option<String>,
+    /// Its base URL, as results show it.
+    pub url: String,
+    /// Where its card is, as results show it.
+    pub card_path: String,
+    /// How to reach it.
+    pub reach: Reach,
+    /// What the operator says it is for.
+    pub description: Option<String>,
+    /// Key words.
+    pub tags: Vec<String>,
+    /// What to ask, for example.
+    pub examples: Vec<String>,
+    /// Used by a request that names no target.
+    pub default: bool,
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// The reference of a credential that the host has not resolved.
+    pub unresolved: Option<String>,
+    /// What tells this target's card and tasks from those of all others: base URL, card location, credentials.
+    pub key: Arc<str>,
+}
+
+/// Why a target cannot be used, for a request that named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// No target is configured there, and requests may not name others.
+    NotConfigured,
+    /// Several targets are configured there.
+    Ambiguous(Vec<String>),
+    /// It is no address that can be called; the reason is the end of a sentence.
+    BadUrl(String),
+    /// The card path is no path on the target.
+    BadCardPath,
+}
+
+/// All configured targets, and what may be made of a URL in a request.
+#[derive(Debug)]
+pub struct Catalog {
+    targets: Vec<Arc<Target>>,
+    by_alias: HashMap<String, usize>,
+    default: Option<usize>,
+    normalize: bool,
+    allow_override: bool,
+    /// What a target named by URL takes over.
+    ad_hoc: AdHoc,
+}
+
+#[derive(Debug)]
+struct AdHoc {
+    card_path: String,
+    preferred: Vec<Transport>,
+    timeout: Duration,
+    allow_private: bool,
+}
+
+impl Catalog {
+    /// The targets of a configuration.
+    ///
+    /// # Errors
+    /// A value that only turns out wrong when it is put to use.
+    pub fn new(config: &Config) -> Result<Self, ConfigError> {
+        let mut targets = Vec::with_capacity(config.targets.len());
+        for (i, target) in config.targets.iter().enumerate() {
+            let target = configured(config, target)
+                .map_err(|e| ConfigError::at(format!("/targets/{i}"), e))?;
+            targets.push(Arc::new(target));
+        }
+        let by_alias = targets
+            .iter()
+            .enumerate()
+            .filter_map(|(i, t)| Some((t.alias.clone()?, i)))
+            .collect();
+        Ok(Self {
+            default: targets.iter().position(|t| t.default),
+            by_alias,
+            targets,
+            normalize: config.policy.normalize_base_url,
+            allow_override: config.policy.allow_target_url_override,
+            ad_hoc: AdHoc {
+                card_path: config.defaults.card_path.clone(),
+                preferred: transports(&config.defaults.preferred_transports),
+                timeout: millis(config.defaults.timeout_ms),
+                allow_private: config.policy.allow_private_target_urls,
+            },
+        })
+    }
+
+    /// All configured targets, in the order of the configuration.
+    pub fn targets(&self) -> &[Arc<Target>] {
+        &self.targets
+    }
+
+    /// The configured names.
+    pub fn aliases(&self) -> Vec<&str> {
+        self.targets
+            .iter()
+            .filter_map(|target| target.alias.as_deref())
+            .collect()
+    }
+
+    /// Requests may name targets that are not configured.
+    pub fn allows_override(&self) -> bool {
+        self.allow_override
+    }
+
+    /// The target of this name.
+    pub fn by_alias(&self, alias: &str) -> Option<&Arc<Target>> {
+        self.by_alias.get(alias).map(|&i| &self.targets[i])
+    }
+
+    /// The target for requests that name none.
+    pub fn default_target(&self) -> Option<&Arc<Target>> {
+        self.default.map(|i| &self.targets[i])
+    }
+
+    /// The target at `url`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn by_url(&self, url: &str) -> Result<Arc<Target>, Refused> {
+        let parsed = normal_url(url).map_err(Refused::BadUrl)?;
+        let found: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
+        match found.as_slice() {
+            [one] => Ok(Arc::clone(one)),
+            [] => self.named(url, parsed, None, None),
+            many => Err(ambiguous(many)),
+        }
+    }
+
+    /// The target that a persisted continuation leads back to: among several at one URL the alias decides, then the
+    /// card path. `preferred` are the transports it was reached by.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn by_continuation(
+        &self,
+        url: &str,
+        card_path: &str,
+        preferred: &[Transport],
+        alias: Option<&str>,
+    ) -> Result<Arc<Target>, Refused> {
+        let parsed = normal_url(url).map_err(Refused::BadUrl)?;
+        if !is_path(card_path)
+            && !self
+                .at(url, &parsed)
+                .any(|target| target.card_path == card_path)
+        {
+            return Err(Refused::BadCardPath);
+        }
+        let found: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
+        let same: Vec<&Arc<Target>> = found
+            .iter()
+            .copied()
+            .filter(|target| target.card_path == card_path)
+            .collect();
+        let by_alias = found
+            .iter()
+            .find(|target| alias.is_some() && target.alias.as_deref() == alias);
+        let target = match (by_alias, same.as_slice()) {
+            (Some(target), _) | (None, [target]) => target,
+            (None, []) if found.len() > 1 && !self.allow_override => return Err(ambiguous(&found)),
+            (None, []) => return self.named(url, parsed, Some(card_path), Some(preferred)),
+            (None, many) => return Err(ambiguous(many)),
+        };
+        if target.reach.preferred == preferred {
+            return Ok(Arc::clone(target));
+        }
+        let mut again = Target::clone(target);
+        again.reach.preferred = preferred.to_vec();
+        Ok(Arc::new(again))
+    }
+
+    fn at(&self, url: &str, parsed: &Url) -> impl Iterator<Item = &Arc<Target>> {
+        self.targets.iter().filter(move |target| {
+            if self.normalize {
+                same_place(&target.reach.base_url, parsed)
+            } else {
+                target.url == url
+            }
+        })
+    }
+
+    fn named(
+        &self,
+        url: &str,
+        parsed: Url,
+        card_path: Option<&str>,
+        preferred: Option<&[Transport]>,
+    ) -> Result<Arc<Target>, Refused> {
+        if !self.allow_override {
+            return Err(Refused::NotConfigured);
+        }
+        let card_path = card_path.unwrap_or(&self.ad_hoc.card_path).to_owned();
+        let reach = Reach {
+            base_url: parsed,
+            card: CardLocation::Path(card_path.clone()),
+            endpoint: None,
+            preferred: preferred.unwrap_or(&self.ad_hoc.preferred).to_vec(),
+            headers: Vec::new(),
+            bearer: None,
+            allow_private: self.ad_hoc.allow_private,
+        };
+        Ok(Arc::new(Target {
+            alias: None,
+            url: if self.normalize {
+                reach.base_url.to_string()
+            } else {
+                url.to_owned()
+            },
+            card_path,
+            key: key(&reach),
+            reach,
+            description: None,
+            tags: Vec::new(),
+            examples: Vec::new(),
+            default: false,
+            timeout: self.ad_hoc.timeout,
+            unresolved: None,
+        }))
+    }
+}
+
+/// Two base URLs mean the same place: alike but for a slash at the end.
+pub fn same_place(a: &Url, b: &Url) -> bool {
+    a.origin() == b.origin() && a.path().trim_end_matches('/') == b.path().trim_end_matches('/')
+}
+
+/// In a request a card's place is a path on the target, never an address of its own.
+fn is_path(card_path: &str) -> bool {
+    !card_path.contains("://") && !card_path.starts_with("//") && !card_path.contains('\\')
+}
+
+fn ambiguous(targets: &[&Arc<Target>]) -> Refused {
+    Refused::Ambiguous(
+        targets
+            .iter()
+            .filter_map(|target| target.alias.clone())
+            .collect(),
+    )
+}
+
+fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> {
+    let base_url = normal_url(&target.base_url)?;
+    let card_path = target
+        .card_path
+        .clone()
+        .unwrap_or_else(|| config.defaults.card_path.clone());
+    let (card, card_path) = match &target.card_url {
+        Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
+        None => (CardLocation::Path(card_path.clone()), card_path),
+    };
+    let (bearer, unresolved) = match &target.auth {
+        None => (None, None),
+        Some(Auth::Bearer {
+            token: Secret::Known(token),
+        }) => (Some(token.clone()), None),
+        Some(Auth::Bearer {
+            token: Secret::Unresolved { source, id },
+        }) => (None, Some(format!("{source}:{id}"))),
+    };
+    let reach = Reach {
+        base_url,
+        card,
+        endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,
+        preferred: transports(
+            target
+                .preferred_transports
+                .as_ref()
+                .unwrap_or(&config.defaults.preferred_transports),
+        ),
+        headers: headers(config)?,
+        bearer,
+        allow_private: target.allow_private_network,
+    };
+    Ok(Target {
+        alias: Some(target.alias.clone()),
+        url: target.base_url.clone(),
+        card_path,
+        key: key(&reach),
+        reach,
+        description: target
+            .description
+            .as_deref()
+            .map(str::trim)
+            .filter(|d| !d.is_empty())
+            .map(str::to_owned),
+        tags: target.tags.clone(),
+        examples: target.examples.clone(),
+        default: target.default,
+        timeout: millis(target.timeout_ms.unwrap_or(config.defaults.timeout_ms)),
+        unresolved,
+    })
+}
+
+fn headers(config: &Config) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let parameters = config.defaults.service_parameters.iter();
+    parameters
+        .map(|(name, value)| {
+            let name = HeaderName::try_from(name).map_err(|e| e.to_string())?;
+            let mut value = HeaderValue::try_from(value).map_err(|e| e.to_string())?;
+            value.set_sensitive(true);
+            Ok((name, value))
+        })
+        .collect()
+}
+
+fn transports(names: &[String]) -> Vec<Transport> {
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms).min(LONGEST_CALL)
+}
+
+/// The identity of a target. Credentials go in by a hash that lives and dies with this process.
+fn key(reach: &Reach) -> Arc<str> {
+    let mut credentials = DefaultHasher::new();
+    reach
+        .bearer
+        .as_ref()
+        .map(SecretString::expose_secret)
+        .hash(&mut credentials);
+    for (name, value) in &reach.headers {
+        (name.as_str(), value.as_bytes()).hash(&mut credentials);
+    }
+    let card = match &reach.card {
+        CardLocation::Path(path) => path.as_str(),
+        CardLocation::Url(url) => url.as_str(),
+    };
+    format!(
+        "{} {card} {:?} {} {:x}",
+        reach.base_url,
+        reach.endpoint.as_ref().map(Url::as_str),
+        reach.allow_private,
+        credentials.finish()
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests;

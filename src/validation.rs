@@ -1,0 +1,200 @@
+//! JSON Schema, compiled once, and its complaints in the form that Ajv gives them.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::{Value, json};
+
+/// More complaints than this are counted, not listed: nobody reads the thousandth.
+pub const LISTED_ERRORS: usize = 20;
+
+/// Compiles a draft-07 schema. `format` is checked, and regular expressions run in linear time.
+///
+/// # Errors
+/// What is wrong with the schema.
+pub fn compile(schema: &str) -> Result<Validator, String> {
+    let schema =
+        serde_json::from_str(schema).map_err(|e| format!("the schema is not JSON: {e}"))?;
+    compile_value(&schema)
+}
+
+/// Compiles a draft-07 schema that is already parsed; see [`compile`].
+///
+/// # Errors
+/// What is wrong with the schema.
+pub fn compile_value(schema: &Value) -> Result<Validator, String> {
+    jsonschema::draft7::options()
+        .should_validate_formats(true)
+        .should_ignore_unknown_formats(false)
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|e| format!("the schema does not compile: {}", e.masked()))
+}
+
+/// One complaint, as Ajv gives it. It never holds the value that was complained about.
+pub fn complaint(
+    place: &str,
+    schema_path: &str,
+    keyword: &str,
+    params: Value,
+    message: &str,
+) -> Value {
+    json!({ "instancePath": place, "schemaPath": schema_path, "keyword": keyword, "params": params, "message": message })
+}
+
+/// Every complaint about `value`, at most [`LISTED_ERRORS`] of them, and how many more there are.
+pub fn complaints(validator: &Validator, value: &Value) -> (Vec<Value>, usize) {
+    let mut listed = Vec::new();
+    let mut more = 0;
+    for error in validator.iter_errors(value) {
+        if listed.len() >= LISTED_ERRORS {
+            more += 1;
+        } else {
+            push(&error, &mut listed);
+        }
+    }
+    if listed.len() > LISTED_ERRORS {
+        more += listed.len() - LISTED_ERRORS;
+        listed.truncate(LISTED_ERRORS);
+    }
+    (listed, more)
+}
+
+/// A complaint in one sentence, with its place as a JSON Pointer.
+pub fn sentence(error: &ValidationError<'_>) -> (String, String) {
+    let place = error.instance_path().as_str();
+    match error.kind() {
+        Kind::AdditionalProperties { unexpected } => {
+            let name = unexpected.first().map_or("", String::as_str);
+            (
+                format!("{place}/{}", escape(name)),
+                "no such key is known".into(),
+            )
+        }
+        Kind::Required { property } => (
+            place.into(),
+            format!(
+                "the key `{}` is missing",
+                property.as_str().unwrap_or_default()
+            ),
+        ),
+        kind => (place.into(), message(kind)),
+    }
+}
+
+/// A key as it stands in a JSON Pointer (RFC 6901 §3).
+pub fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
+    match error.kind() {
+        Kind::AnyOf { context } => context.iter().flatten().for_each(|inner| push(inner, out)),
+        Kind::OneOfNotValid { context } => {
+            meant(context).flatten().for_each(|inner| push(inner, out))
+        }
+        _ => {}
+    }
+    let place = error.instance_path().as_str();
+    let schema_path = format!("#{}", error.schema_path().as_str());
+    let keyword = error.kind().keyword();
+    let text = message(error.kind());
+    if let Kind::AdditionalProperties { unexpected } = error.kind() {
+        for name in unexpected {
+            out.push(complaint(
+                place,
+                &schema_path,
+                keyword,
+                json!({ "additionalProperty": name }),
+                &text,
+            ));
+        }
+        return;
+    }
+    out.push(complaint(
+        place,
+        &schema_path,
+        keyword,
+        params(error.kind()),
+        &text,
+    ));
+}
+
+/// The branches of a `oneOf` worth telling about: those whose discriminator (an `enum` or `const`) the value meets.
+/// Where it meets none, or all, every branch is told.
+fn meant<'a>(
+    branches: &'a [Vec<ValidationError<'static>>],
+) -> impl Iterator<Item = &'a Vec<ValidationError<'static>>> {
+    let misses = |branch: &[ValidationError<'static>]| {
+        branch
+            .iter()
+            .any(|e| matches!(e.kind(), Kind::Enum { .. } | Kind::Constant { .. }))
+    };
+    let some_meets = branches.iter().any(|branch| !misses(branch));
+    branches
+        .iter()
+        .filter(move |branch| !some_meets || !misses(branch))
+}
+
+fn params(kind: &Kind) -> Value {
+    match kind {
+        Kind::Required { property } => json!({ "missingProperty": property }),
+        Kind::Type {
+            kind: TypeKind::Single(one),
+        } => json!({ "type": one.to_string() }),
+        Kind::Type {
+            kind: TypeKind::Multiple(many),
+        } => {
+            json!({ "type": many.iter().map(|one| one.to_string()).collect::<Vec<_>>() })
+        }
+        Kind::Enum { options } => json!({ "allowedValues": **options }),
+        Kind::Constant { expected_value } => json!({ "allowedValue": **expected_value }),
+        Kind::MinLength { limit }
+        | Kind::MaxLength { limit }
+        | Kind::MinItems { limit }
+        | Kind::MaxItems { limit }
+        | Kind::MinProperties { limit }
+        | Kind::MaxProperties { limit } => json!({ "limit": limit }),
+        Kind::Minimum { limit } => json!({ "comparison": ">=", "limit": limit }),
+        Kind::Maximum { limit } => json!({ "comparison": "<=", "limit": limit }),
+        Kind::Pattern { pattern } => json!({ "pattern": pattern }),
+        Kind::Format { format } => json!({ "format": format }),
+        Kind::OneOfNotValid { .. } => json!({ "passingSchemas": null }),
+        Kind::OneOfMultipleValid { context } => {
+            let passing: Vec<usize> = context
+                .iter()
+                .enumerate()
+                .filter(|(_, branch)| branch.is_empty())
+                .map(|(i, _)| i)
+                .take(2)
+                .collect();
+            json!({ "passingSchemas": passing })
+        }
+        _ => json!({}),
+    }
+}
+
+fn message(kind: &Kind) -> String {
+    match kind {
+        Kind::AdditionalProperties { .. } => "must NOT have additional properties".into(),
+        Kind::Required { property } => format!(
+            "must have required property '{}'",
+            property.as_str().unwrap_or_default()
+        ),
+        Kind::Type {
+            kind: TypeKind::Single(one),
+        } => format!("must be {one}"),
+        Kind::Enum { options } => format!("must be equal to one of the allowed values: {options}"),
+        Kind::Constant { expected_value } => format!("must be equal to {expected_value}"),
+        Kind::MinLength { limit } => format!("must NOT have fewer than {limit} characters"),
+        Kind::MinItems { limit } => format!("must NOT have fewer than {limit} items"),
+        Kind::Minimum { limit } => format!("must be >= {limit}"),
+        Kind::Maximum { limit } => format!("must be <= {limit}"),
+        Kind::Pattern { pattern } => format!("must match pattern \"{pattern}\""),
+        Kind::Format { format } => format!("must match format \"{format}\""),
+        Kind::AnyOf { .. } => "must match a schema in anyOf".into(),
+        Kind::OneOfNotValid { .. } | Kind::OneOfMultipleValid { .. } => {
+            "must match exactly one schema in oneOf".into()
+        }
+        other => format!("fails the keyword {}", other.keyword()),
+    }
+}

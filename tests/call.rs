@@ -1,0 +1,305 @@
+//! `remote-agent call`, as a script drives it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "support/process.rs"]
+mod process;
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use openclaw_remote_agent::{BUILD_ID, conformance::peers::Peers};
+use process::{Ended, end};
+use serde_json::{Value, json};
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));
+    let pipes = [Stdio::piped(), Stdio::piped(), Stdio::piped()];
+    let [stdin, stdout, stderr] = pipes;
+    command
+        .args(args)
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr);
+    command
+        .env_remove("REMOTE_AGENT_LIBRARY")
+        .env_remove("REMOTE_AGENT_CONFIG");
+    command
+}
+
+fn filter() -> Child {
+    command(&["call", "--jsonl"]).spawn().unwrap()
+}
+
+fn say(child: &mut Child, line: &str) {
+    writeln!(child.stdin.as_mut().unwrap(), "{line}").unwrap();
+}
+
+/// Sends lines, ends the input and returns the answers.
+async fn answers(lines: &[&str]) -> Vec<Value> {
+    let mut child = filter();
+    lines.iter().for_each(|line| say(&mut child, line));
+    drop(child.stdin.take());
+    let ended = end(child).await;
+    assert!(ended.status.success(), "{ended:?}");
+    ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+async fn run(args: &[&str], input: &str) -> Ended {
+    let mut child = command(args).spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    end(child).await
+}
+
+async fn silent_peer() -> Peers {
+    let never = json!([{"delay_ms": 3_600_000, "result": {}}]);
+    let card = json!({
+        "protocolVersion": "0.3.0", "name": "Desk", "description": "Silent.", "version": "1.0.0",
+        "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC", "capabilities": {},
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+    });
+    let script = json!({"peers": {"silent": {"card": card, "rpc": {"message/send": never}}}});
+    Peers::start(&script).await.unwrap()
+}
+
+fn init(peers: &Peers) -> String {
+    let targets = json!([{"alias": "silent", "baseUrl": peers.origin("silent")}]);
+    let config = json!({"targets": targets, "policy": {"allowPrivateTargetUrls": true}});
+    json!({"id": "init", "op": "init", "config": config}).to_string()
+}
+
+fn send(id: &str) -> Value {
+    let parts = json!([{"kind": "text", "text": "Good morning"}]);
+    let request = json!({"action": "send", "target_alias": "silent", "parts": parts});
+    json!({"id": id, "op": "execute", "request": request})
+}
+
+#[tokio::test]
+async fn each_operation_is_answered_under_its_id() {
+    let answers = answers(&[
+        r#"{"id":1,"op":"parse_config","config":{}}"#,
+        r#"{"id":2,"op":"init","config":{}}"#,
+        r#"{"id":3,"op":"tool_definition"}"#,
+        r#"{"id":"four","op":"execute","request":{"action":"list_targets"},"caller":{"agent_id":"main"}}"#,
+    ])
+    .await;
+    assert_eq!(answers.len(), 4, "{answers:?}");
+    assert_eq!(
+        (&answers[0]["id"], &answers[0]["parsed"]["enabled"]),
+        (&json!(1), &json!(false))
+    );
+    assert_eq!(answers[1], json!({"id": 2, "ok": true}));
+    assert_eq!(
+        (&answers[2]["id"], &answers[2]["tool_definition"]["name"]),
+        (&json!(3), &json!("remote_agent"))
+    );
+    assert_eq!(
+        (&answers[3]["id"], &answers[3]["result"]["ok"]),
+        (&json!("four"), &json!(true))
+    );
+}
+
+#[tokio::test]
+async fn a_bad_line_is_answered_and_the_next_one_read() {
+    let answers = answers(&[
+        "nonsense",
+        r#"["an array"]"#,
+        "",
+        r#"{"op":"tool_definition"}"#,
+        r#"{"id":{},"op":"tool_definition"}"#,
+        r#"{"id":1,"op":"sing"}"#,
+        r#"{"id":2,"op":7}"#,
+        r#"{"id":3,"op":"tool_definition"}"#,
+        r#"{"id":4,"op":"init"}"#,
+        r#"{"id":5,"op":"init","config":{}}"#,
+        r#"{"id":6,"op":"execute"}"#,
+        r#"{"id":7,"op":"execute","request":{},"abort_after_ms":-1}"#,
+        r#"{"id":8,"op":"tool_definition"}"#,
+    ])
+    .await;
+    let told: Vec<Value> = answers
+        .iter()
+        .map(|answer| json!([answer["id"], answer["error"]["code"]]))
+        .collect();
+    let bad = |id: Value| json!([id, "BAD_LINE"]);
+    assert_eq!(
+        told,
+        [
+            bad(json!(null)),
+            bad(json!(null)),
+            bad(json!(null)),
+            bad(json!({})),
+            json!([1, "UNKNOWN_OP"]),
+            bad(json!(2)),
+            json!([3, "NOT_INITIALIZED"]),
+            bad(json!(4)),
+            json!([5, null]),
+            bad(json!(6)),
+            bad(json!(7)),
+            json!([8, null]),
+        ]
+    );
+    assert!(answers[11]["tool_definition"].is_object());
+}
+
+#[tokio::test]
+async fn only_a_line_feed_ends_a_line() {
+    let text = "one\u{2028}two\u{85}three";
+    let line = json!({"id": text, "op": "tool_definition"}).to_string();
+    let answers = answers(&[r#"{"id":1,"op":"init","config":{}}"#, &line]).await;
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    assert_eq!(answers[1]["id"], text);
+}
+
+#[tokio::test]
+async fn a_call_is_aborted_after_its_time() {
+    let peers = silent_peer().await;
+    let mut call = send("call");
+    call["abort_after_ms"] = json!(50);
+    let answers = answers(&[&init(&peers), &call.to_string()]).await;
+    assert_eq!(answers[1]["id"], "call");
+    assert_eq!(
+        answers[1]["result"]["error"]["reason"], "aborted",
+        "{answers:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_new_instance_ends_the_calls_of_the_one_before_and_others_run_beside_them() {
+    let peers = silent_peer().await;
+    let mut child = filter();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    say(&mut child, &init(&peers));
+    assert_eq!(next()["id"], "init");
+    say(&mut child, &send("waits").to_string());
+    say(
+        &mut child,
+        r#"{"id":"beside","op":"execute","request":{"action":"list_targets"}}"#,
+    );
+    assert_eq!(next()["id"], "beside");
+    say(&mut child, r#"{"id":"again","op":"init","config":{}}"#);
+    let mut ids = [next(), next()].map(|answer| answer["id"].to_string());
+    ids.sort();
+    assert_eq!(ids, [r#""again""#, r#""waits""#]);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[tokio::test]
+async fn an_unset_secret_is_refused_with_its_place() {
+    let config =
+        json!({"targets": [{"auth": {"token": {"source": "env", "id": "REMOTE_AGENT_NO_SUCH"}}}]});
+    let line = json!({"id": 1, "op": "init", "config": config}).to_string();
+    let answers = answers(&[&line]).await;
+    let error = &answers[0]["init_error"];
+    assert_eq!(error["path"], "/targets/0/auth/token", "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("REMOTE_AGENT_NO_SUCH"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_ends_the_command() {
+    let mut child = filter();
+    drop(child.stdout.take());
+    say(&mut child, r#"{"id":1,"op":"init","config":{}}"#);
+    let status = tokio::task::spawn_blocking(move || {
+        let stdin = child.stdin.take();
+        let status = child.wait().unwrap();
+        drop(stdin);
+        status
+    });
+    let status = tokio::time::timeout(process::SOON, status)
+        .await
+        .expect("it ends")
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[tokio::test]
+async fn one_call_prints_its_envelope_on_a_line() {
+    let request = r#"{"action":"list_targets"}"#;
+    let as_argument = run(&["call", request], "").await;
+    let from_input = run(&["call", "-"], request).await;
+    for ended in [as_argument, from_input] {
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        let envelope: Value =
+            serde_json::from_str(ended.stdout.strip_suffix('\n').unwrap()).unwrap();
+        assert_eq!(envelope["action"], "list_targets");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_command_line_or_configuration_is_a_matter_of_usage() {
+    let missing = run(&["call", "{}", "--config", "/nowhere/config.json"], "").await;
+    assert!(
+        missing.stderr.contains("/nowhere/config.json"),
+        "{missing:?}"
+    );
+    let nothing = run(&["call"], "").await;
+    assert_eq!(
+        [missing, nothing].map(|ended| ended.status.code()),
+        [Some(2), Some(2)]
+    );
+}
+
+#[tokio::test]
+async fn a_library_of_another_build_is_refused() {
+    let library = Patched::new(BUILD_ID, &BUILD_ID.chars().rev().collect::<String>());
+    let child = command(&["call", "{}"])
+        .env("REMOTE_AGENT_LIBRARY", &library.0)
+        .spawn()
+        .unwrap();
+    let ended = end(child).await;
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    for part in [library.0.to_str().unwrap(), BUILD_ID, "cargo build"] {
+        assert!(ended.stderr.contains(part), "no {part} in {ended:?}");
+    }
+}
+
+/// A copy of the library in which one text is replaced by another of its length.
+struct Patched(PathBuf);
+
+impl Patched {
+    fn new(text: &str, other: &str) -> Self {
+        let file = format!(
+            "{}openclaw_remote_agent{}",
+            env::consts::DLL_PREFIX,
+            env::consts::DLL_SUFFIX
+        );
+        let fresh = env::current_exe().unwrap().parent().unwrap().join(file);
+        let mut bytes = fs::read(fresh).unwrap();
+        let places: Vec<usize> = memchr::memmem::find_iter(&bytes, text.as_bytes()).collect();
+        assert!(!places.is_empty());
+        for place in places {
+            bytes[place..place + text.len()].copy_from_slice(other.as_bytes());
+        }
+        let path = env::temp_dir().join(format!("remote-agent-patched-{}.so", std::process::id()));
+        fs::write(&path, bytes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Patched {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,166 @@
+//! The library, peers for it to call, and Node.
+
+use std::{
+    env,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use openclaw_remote_agent::conformance::peers::Peers;
+use openclaw_remote_agent_interface::{PluginModuleRef, RNone, ToolBox, UpdatesBox, updates_to};
+use serde_json::{Value, json};
+
+pub(crate) use crate::process::SOON;
+use crate::process::end;
+
+/// Cargo's fresh copy. Test executables live beside it.
+pub(crate) fn library() -> PathBuf {
+    let directory = env::current_exe().unwrap();
+    let file = format!(
+        "{}openclaw_remote_agent{}",
+        env::consts::DLL_PREFIX,
+        env::consts::DLL_SUFFIX
+    );
+    directory.parent().unwrap().join(file)
+}
+
+/// A peer that streams, one that takes a message and never answers.
+pub(crate) async fn peers() -> Peers {
+    let card = json!({
+        "protocolVersion": "0.3.0", "name": "Desk", "description": "Answers.", "version": "1.0.0",
+        "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC", "capabilities": {"streaming": true},
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+    });
+    let status = |state: &str, last: bool| {
+        let status = json!({"state": state});
+        json!({"result": {"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": status, "final": last}})
+    };
+    let task = json!({"result": {"kind": "task", "id": "t-1", "contextId": "c-1", "status": {"state": "submitted"}}});
+    let events = json!([{"sse": [task, status("working", false), status("completed", true)]}]);
+    let never = json!([{"delay_ms": 3_600_000, "result": {}}]);
+    let script = json!({"peers": {
+        "streams": {"card": card, "rpc": {"message/stream": events}},
+        "silent": {"card": card, "rpc": {"message/send": never, "message/stream": never}},
+    }});
+    Peers::start(&script).await.unwrap()
+}
+
+/// The configuration with both peers as targets.
+pub(crate) fn config(peers: &Peers) -> String {
+    let target = |alias: &str| json!({"alias": alias, "baseUrl": peers.origin(alias)});
+    json!({
+        "enabled": true,
+        "targets": [target("silent"), target("streams")],
+        "policy": {"allowPrivateTargetUrls": true},
+    })
+    .to_string()
+}
+
+/// A message to a peer, followed if the peer streams.
+pub(crate) fn request(alias: &str) -> String {
+    let parts = json!([{"kind": "text", "text": "Good morning"}]);
+    let follow = alias == "streams";
+    json!({"action": "send", "target_alias": alias, "parts": parts, "follow_updates": follow})
+        .to_string()
+}
+
+/// Returns once the silent peer has the message: its card was read before.
+pub(crate) async fn in_flight(peers: &Peers) {
+    let taken = tokio::time::timeout(SOON, peers.wait_for("silent", 2)).await;
+    taken.expect("the message reaches the peer");
+}
+
+pub(crate) fn tool(module: &PluginModuleRef, config: &str) -> ToolBox {
+    module.new_tool()(config.into(), RNone)
+        .into_result()
+        .expect("a tool")
+}
+
+pub(crate) fn parse(envelope: impl AsRef<str>) -> Value {
+    serde_json::from_str(envelope.as_ref()).expect("an envelope is JSON")
+}
+
+/// Collects updates.
+#[derive(Clone, Default)]
+pub(crate) struct Collected(Arc<Mutex<Vec<Value>>>);
+
+impl Collected {
+    pub(crate) fn sink(&self) -> UpdatesBox {
+        let list = Arc::clone(&self.0);
+        updates_to(move |update| {
+            list.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(parse(update))
+        })
+    }
+
+    pub(crate) fn take(&self) -> Vec<Value> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A Node process that has loaded the library.
+pub(crate) struct Node {
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+const PRELUDE: &str = r#"
+const [library, ...args] = process.argv.slice(1);
+const fs = require("node:fs");
+const loaded = { exports: {} };
+process.dlopen(loaded, library);
+const { RemoteAgent, CancelToken, parseConfig, buildId } = loaded.exports;
+// Threads of the library, as the kernel names them.
+const threads = () => fs.readdirSync("/proc/self/task").filter((id) => {
+  try { return fs.readFileSync(`/proc/self/task/${id}/comm`, "utf8").startsWith("remote-agent"); } catch { return false; }
+}).length;
+const noThreads = async () => { while (threads() > 0) await new Promise(setImmediate); };
+const told = () => new Promise((resolve) => process.stdin.once("data", () => { process.stdin.destroy(); resolve(); }));
+const done = (value) => fs.writeSync(1, JSON.stringify(value));
+process.on("uncaughtException", (error) => { done({ uncaught: String(error) }); process.exitCode = 1; });
+"#;
+
+/// Starts Node with a script that ends in `done(value)`. `args` is what the script finds there.
+pub(crate) fn node(library: &Path, script: &str, args: &[&str]) -> Node {
+    let mut child = Command::new(node_binary())
+        .args([
+            "--expose-gc",
+            "-e",
+            &format!("{PRELUDE}(async () => {{{script}\n}})();"),
+        ])
+        .arg(library)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("node starts");
+    let stdin = child.stdin.take();
+    Node { child, stdin }
+}
+
+impl Node {
+    /// Lets the script go on from `await told()`.
+    pub(crate) fn tell(&mut self) {
+        self.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    /// Waits until the process has ended by itself, well and without a word on standard error, and returns the script's value.
+    pub(crate) async fn finish(self) -> Value {
+        // Standard input stays open, so that only the process itself can end it.
+        let ended = end(self.child).await;
+        drop(self.stdin);
+        assert!(
+            ended.status.success() && ended.stderr.is_empty(),
+            "{ended:?}"
+        );
+        parse(ended.stdout)
+    }
+}
+
+fn node_binary() -> PathBuf {
+    env::var_os("REMOTE_AGENT_TEST_NODE").map_or_else(|| "node".into(), PathBuf::from)
+}

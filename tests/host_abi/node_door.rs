@@ -1,0 +1,176 @@
+//! The Node door, from Node.
+
+use serde_json::{Value, json};
+
+use crate::fixture::{config, in_flight, library, node, peers, request};
+
+/// Runs a script that needs no peer.
+async fn run(script: &str) -> Value {
+    node(&library(), script, &[]).finish().await
+}
+
+#[tokio::test]
+async fn no_thread_starts_before_the_first_call() {
+    let seen = run(r#"
+        const agent = new RemoteAgent("{}", () => {});
+        agent.definition();
+        parseConfig("{}");
+        const before = threads();
+        await agent.execute('{"action":"list_targets"}', null, new CancelToken(), null);
+        done({ before, during: threads() > 0 });
+    "#);
+    assert_eq!(seen.await, json!({"before": 0, "during": true}));
+}
+
+#[tokio::test]
+async fn every_update_comes_before_the_result() {
+    let peers = peers().await;
+    let script = r#"
+        const agent = new RemoteAgent(args[0]);
+        const order = [];
+        const result = await agent.execute(args[1], null, new CancelToken(), (update) => order.push(JSON.parse(update).phase));
+        order.push(JSON.parse(result).ok);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        done(order);
+    "#;
+    let seen = node(&library(), script, &[&config(&peers), &request("streams")])
+        .finish()
+        .await;
+    assert_eq!(seen, json!(["update", "update", "update", true]));
+}
+
+#[tokio::test]
+async fn an_update_callback_that_throws_harms_neither_the_call_nor_the_process() {
+    let peers = peers().await;
+    let script = r#"
+        const lines = [];
+        const agent = new RemoteAgent(args[0], (level, line) => { lines.push(`${level}: ${line}`); throw new Error("log"); });
+        const result = await agent.execute(args[1], null, new CancelToken(), () => { throw new Error("update"); });
+        const complaints = () => lines.filter((line) => line.includes("update callback threw")).length;
+        while (complaints() === 0) await new Promise(setImmediate);
+        done({ ok: JSON.parse(result).ok, complaints: complaints() });
+    "#;
+    let seen = node(&library(), script, &[&config(&peers), &request("streams")])
+        .finish()
+        .await;
+    assert_eq!(seen, json!({"ok": true, "complaints": 1}));
+}
+
+#[tokio::test]
+async fn a_token_cancels_the_running_call() {
+    let peers = peers().await;
+    let script = r#"
+        const agent = new RemoteAgent(args[0]);
+        const token = new CancelToken();
+        const running = agent.execute(args[1], null, token, null);
+        await told();
+        token.cancel();
+        token.cancel();
+        done(JSON.parse(await running).error.reason);
+    "#;
+    let mut node = node(&library(), script, &[&config(&peers), &request("silent")]);
+    in_flight(&peers).await;
+    node.tell();
+    assert_eq!(node.finish().await, "aborted");
+}
+
+#[tokio::test]
+async fn a_token_cancelled_before_the_call_ends_it() {
+    let peers = peers().await;
+    let script = r#"
+        const agent = new RemoteAgent(args[0]);
+        const token = new CancelToken();
+        token.cancel();
+        done(JSON.parse(await agent.execute(args[1], null, token, null)).error.reason);
+    "#;
+    let seen = node(&library(), script, &[&config(&peers), &request("silent")])
+        .finish()
+        .await;
+    assert_eq!(seen, "aborted");
+}
+
+#[tokio::test]
+async fn closing_settles_running_calls_and_leaves_no_thread() {
+    let peers = peers().await;
+    let script = r#"
+        const agent = new RemoteAgent(args[0]);
+        const running = agent.execute(args[1], null, new CancelToken(), () => {});
+        await told();
+        agent.close();
+        agent.close();
+        const settled = JSON.parse(await running).ok;
+        const later = JSON.parse(await agent.execute(args[1], null, new CancelToken(), null)).error.reason;
+        await noThreads();
+        done({ settled, later });
+    "#;
+    let mut node = node(&library(), script, &[&config(&peers), &request("silent")]);
+    in_flight(&peers).await;
+    node.tell();
+    assert_eq!(
+        node.finish().await,
+        json!({"settled": false, "later": "shutting_down"})
+    );
+}
+
+#[tokio::test]
+async fn closing_an_idle_instance_leaves_no_thread() {
+    let seen = run(r#"
+        const agent = new RemoteAgent("{}");
+        await agent.execute('{"action":"list_targets"}', null, new CancelToken(), null);
+        const before = threads() > 0;
+        agent.close();
+        await noThreads();
+        done(before);
+    "#);
+    assert_eq!(seen.await, true);
+}
+
+#[tokio::test]
+async fn an_instance_that_is_let_go_finishes_its_calls_and_then_its_threads() {
+    let peers = peers().await;
+    let script = r#"
+        const running = (() => new RemoteAgent(args[0]).execute(args[1], null, new CancelToken(), () => gc()))();
+        gc();
+        const ok = JSON.parse(await running).ok;
+        while (threads() > 0) { gc(); await new Promise(setImmediate); }
+        done(ok);
+    "#;
+    let seen = node(&library(), script, &[&config(&peers), &request("streams")])
+        .finish()
+        .await;
+    assert_eq!(seen, true);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_terminated_in_a_call_takes_nothing_with_it() {
+    let peers = peers().await;
+    let script = r#"
+        const { Worker } = require("node:worker_threads");
+        const code = `
+            const { workerData } = require("node:worker_threads");
+            const loaded = { exports: {} };
+            process.dlopen(loaded, workerData.library);
+            const { RemoteAgent, CancelToken } = loaded.exports;
+            new RemoteAgent(workerData.args[0], () => {}).execute(workerData.args[1], null, new CancelToken(), () => {});
+        `;
+        const worker = new Worker(code, { eval: true, workerData: { library, args } });
+        await told();
+        await worker.terminate();
+        await noThreads();
+        done(new RemoteAgent("{}").definition().length > 2);
+    "#;
+    let mut node = node(&library(), script, &[&config(&peers), &request("silent")]);
+    in_flight(&peers).await;
+    node.tell();
+    assert_eq!(node.finish().await, true);
+}
+
+#[tokio::test]
+async fn a_wrong_configuration_throws_an_error_with_its_place() {
+    let seen = run(r#"
+        const thrown = (work) => { try { work(); return null; } catch (error) { return JSON.parse(error.message).path; } };
+        const config = '{"targets":[{"alias":"desk"}]}';
+        done([thrown(() => new RemoteAgent(config)), thrown(() => parseConfig(config))]);
+    "#);
+    assert_eq!(seen.await, json!(["/targets/0", "/targets/0"]));
+}

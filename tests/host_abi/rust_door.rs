@@ -1,0 +1,156 @@
+//! The Rust door, from a host with a runtime of a single thread.
+
+use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
+use serde_json::Value;
+use tokio::{sync::oneshot, time::timeout};
+
+use crate::fixture::{Collected, SOON, config, in_flight, library, parse, peers, request, tool};
+
+fn open(config: &str) -> ToolBox {
+    tool(&load(library()).unwrap(), config)
+}
+
+async fn call(tool: &ToolBox, alias: &str) -> Value {
+    let call = tool.execute(request(alias).into(), RNone, RNone);
+    parse(timeout(SOON, call.future).await.expect("an envelope"))
+}
+
+#[tokio::test]
+async fn a_call_gives_its_updates_and_then_its_envelope() {
+    let peers = peers().await;
+    let tool = open(&config(&peers));
+    let collected = Collected::default();
+    let call = tool.execute(request("streams").into(), RNone, RSome(collected.sink()));
+    let envelope = parse(call.future.await);
+    let updates = collected.take();
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    assert_eq!(updates.len(), 3);
+    assert!(
+        updates.iter().all(|update| update["phase"] == "update"),
+        "{updates:?}"
+    );
+}
+
+#[tokio::test]
+async fn cancelling_a_call_ends_it_with_an_envelope() {
+    let peers = peers().await;
+    let tool = open(&config(&peers));
+    let call = tool.execute(request("silent").into(), RNone, RNone);
+    let running = tokio::spawn(call.future);
+    in_flight(&peers).await;
+    call.cancel.cancel();
+    let envelope = parse(timeout(SOON, running).await.expect("an envelope").unwrap());
+    assert_eq!(envelope["ok"], false, "{envelope}");
+    assert_eq!(envelope["error"]["reason"], "aborted", "{envelope}");
+}
+
+#[tokio::test]
+async fn dropping_the_future_cancels_the_call() {
+    let peers = peers().await;
+    let tool = open(&config(&peers));
+    // The call holds its place for updates as long as it runs.
+    let (alive, ended) = oneshot::channel::<()>();
+    let updates = updates_to(move |_| assert!(!alive.is_closed()));
+    let call = tool.execute(request("silent").into(), RNone, RSome(updates));
+    let running = tokio::spawn(call.future);
+    in_flight(&peers).await;
+    running.abort();
+    let ended = timeout(SOON, ended).await.expect("the call ends");
+    assert!(ended.is_err());
+}
+
+#[tokio::test]
+async fn a_panic_in_the_hosts_update_callback_loses_updates_only() {
+    let peers = peers().await;
+    let tool = open(&config(&peers));
+    let updates = updates_to(|update| panic!("cannot take {update}"));
+    let call = tool.execute(request("streams").into(), RNone, RSome(updates));
+    assert_eq!(parse(call.future.await)["ok"], true);
+}
+
+#[tokio::test]
+async fn closing_ends_running_calls_with_an_envelope_and_refuses_later_ones() {
+    let peers = peers().await;
+    let tool = open(&config(&peers));
+    let running = tokio::spawn(tool.execute(request("silent").into(), RNone, RNone).future);
+    in_flight(&peers).await;
+    tool.close();
+    tool.close();
+    let envelope = parse(timeout(SOON, running).await.expect("an envelope").unwrap());
+    assert_eq!(envelope["ok"], false, "{envelope}");
+    let later = call(&tool, "streams").await;
+    assert_eq!(later["error"]["reason"], "shutting_down", "{later}");
+    assert_eq!(later["action"], "send", "{later}");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_let_go_finishes_its_calls() {
+    let peers = peers().await;
+    let tool = open(&config(&peers));
+    let call = tool.execute(request("streams").into(), RNone, RNone);
+    drop(tool);
+    let envelope = parse(timeout(SOON, call.future).await.expect("an envelope"));
+    assert_eq!(envelope["ok"], true, "{envelope}");
+}
+
+#[tokio::test]
+async fn calls_run_side_by_side() {
+    let peers = peers().await;
+    let tool = open(&config(&peers));
+    let silent = tool.execute(request("silent").into(), RNone, RNone);
+    let waiting = tokio::spawn(silent.future);
+    in_flight(&peers).await;
+    assert_eq!(call(&tool, "streams").await["ok"], true);
+    assert!(!waiting.is_finished());
+}
+
+#[test]
+fn any_executor_may_poll_a_call() {
+    let tool = open("{}");
+    let request = r#"{"action": "list_targets"}"#;
+    let call = tool.execute(request.into(), RNone, RNone);
+    let envelope = parse(block_on(call.future));
+    assert_eq!(envelope["ok"], true, "{envelope}");
+}
+
+/// The smallest executor there is: it parks this thread until it is woken.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    use std::{sync::Arc, task, thread};
+    struct Unpark(thread::Thread);
+    impl task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = task::Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        thread::park();
+    }
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_its_place() {
+    let module = load(library()).unwrap();
+    let config = r#"{"targets": [{"alias": "desk"}]}"#;
+    let refused = module.new_tool()(config.into(), RNone).into_result().err();
+    let error = parse(refused.expect("a refusal"));
+    for field in ["code", "message", "path"] {
+        assert!(error[field].is_string(), "{field} in {error}");
+    }
+    assert_eq!(error["path"], "/targets/0", "{error}");
+    assert!(module.parse_config()(config.into()).is_err());
+}
+
+#[test]
+fn a_parsed_configuration_has_its_defaults() {
+    let module = load(library()).unwrap();
+    let parsed = module.parse_config()("{}".into())
+        .into_result()
+        .expect("a configuration");
+    assert_eq!(parse(parsed)["enabled"], false);
+}

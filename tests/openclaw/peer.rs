@@ -1,0 +1,111 @@
+//! A scripted A2A 0.3 agent, answering from literal JSON.
+
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::{Value, json};
+
+use crate::{
+    http::{self, Request},
+    journal::Journal,
+};
+
+/// What happened at the peer.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// A JSON-RPC request, with its `authorization` header.
+    Call { body: Value, authorization: Option<String> },
+    /// The caller hung up on a call that was held open; the text of its message.
+    HungUp(String),
+}
+
+/// An agent that does what the message says: `hold …` never answers, `work …` starts a task that goes on, anything else is a task that is done
+/// at once. A stream tells of the task step by step.
+pub struct Peer {
+    pub address: SocketAddr,
+    pub seen: Journal<Seen>,
+}
+
+impl Peer {
+    pub fn start() -> Self {
+        let seen = Journal::new();
+        let journal = seen.clone();
+        let address = http::serve(move |request, stream| respond(request, stream, &journal));
+        Self { address, seen }
+    }
+
+    /// Where the peer is, as a `baseUrl`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Waits for the call whose message contains `marker` and returns it with its `authorization` header.
+    pub fn call(&self, marker: &str) -> (Value, Option<String>) {
+        let call = self.seen.wait("the peer to be called", |seen| matches!(seen, Seen::Call { body, .. } if said(body).contains(marker)));
+        match call {
+            Seen::Call { body, authorization } => (body, authorization),
+            Seen::HungUp(_) => unreachable!("only calls are looked for"),
+        }
+    }
+}
+
+/// What the peer answers to a message, as an artifact.
+pub fn answer_to(text: &str) -> String {
+    format!("The remote agent did this: {text}")
+}
+
+fn said(body: &Value) -> String {
+    body["params"]["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>) {
+    if request.method == "GET" && request.path == "/.well-known/agent-card.json" {
+        let card = card(request.header("host").unwrap());
+        return http::answer(stream, "200 OK", "application/json", &card.to_string());
+    }
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    let text = said(&body);
+    let authorization = request.header("authorization").map(str::to_owned);
+    seen.push(Seen::Call { body: body.clone(), authorization });
+    if text.starts_with("hold") {
+        http::wait_for_close(stream);
+        return seen.push(Seen::HungUp(text));
+    }
+    let result = |result: Value| json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
+    match body["method"].as_str().unwrap() {
+        "message/stream" => http::answer_events(stream, &stream_of(&text).map(result)),
+        "message/send" => http::answer(stream, "200 OK", "application/json", &result(task(&text, &text))),
+        // The id of a task is the text it was made for.
+        "tasks/get" => {
+            let id = body["params"]["id"].as_str().unwrap();
+            http::answer(stream, "200 OK", "application/json", &result(task(id, id)));
+        }
+        other => panic!("the peer was asked for {other}"),
+    }
+}
+
+fn card(host: &str) -> Value {
+    json!({
+        "protocolVersion": "0.3.0", "name": "Scripted agent", "description": "Does what it is told.", "version": "1.0.0",
+        "url": format!("http://{host}/a2a"), "preferredTransport": "JSONRPC",
+        "capabilities": {"streaming": true}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "echo", "name": "Echo", "description": "Repeats.", "tags": ["test"]}]
+    })
+}
+
+fn task(id: &str, text: &str) -> Value {
+    let state = if text.starts_with("work") { "working" } else { "completed" };
+    json!({"kind": "task", "id": id, "contextId": "context-1", "status": {"state": state}, "artifacts": [artifact(text)]})
+}
+
+fn artifact(text: &str) -> Value {
+    json!({"artifactId": "artifact-1", "parts": [{"kind": "text", "text": answer_to(text)}]})
+}
+
+fn stream_of(text: &str) -> [Value; 3] {
+    let update = |state: &str, last: bool| json!({"kind": "status-update", "taskId": text, "contextId": "context-1", "status": {"state": state}, "final": last});
+    [
+        update("working", false),
+        json!({"kind": "artifact-update", "taskId": text, "contextId": "context-1", "artifact": artifact(text)}),
+        update("completed", true),
+    ]
+}
