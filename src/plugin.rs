@@ -207,7 +207,7 @@ impl Plugin {
                 .map(|take| take as &(dyn Fn(&str) + Send + Sync)),
             cancel: stop.clone(),
         });
-        let outcome = panics::catch_async(async {
+        let outcome = self.guarded(async {
             tokio::pin!(call);
             tokio::select! {
                 envelope = &mut call => envelope,
@@ -216,15 +216,17 @@ impl Plugin {
                     call.await
                 }
             }
-        })
-        .await;
-        match outcome {
+        });
+        match outcome.await {
             Ok(envelope) => settle.done(envelope),
-            Err(panicked) => {
-                let message = self.report(&panicked);
-                settle.fail(Reason::InternalFault, &message);
-            }
+            Err(message) => settle.fail(Reason::InternalFault, &message),
         }
+    }
+
+    /// Runs a call. If it panics, logs that and returns the sentence for the envelope as the error.
+    async fn guarded(&self, call: impl Future<Output = String>) -> Result<String, String> {
+        let outcome = panics::catch_async(call).await;
+        outcome.map_err(|panicked| self.report(&panicked))
     }
 
     /// Logs a panic and returns the sentence for the envelope.
@@ -301,4 +303,53 @@ impl<F: FnOnce(String)> Drop for Settle<F> {
 /// The answer of a call whose answer was lost, which takes a panic in the hand-over itself.
 fn lost() -> String {
     RemoteAgent::failure("", Reason::InternalFault, "the call's result was lost")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::panic::resume_unwind;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Recorder(Mutex<Vec<String>>);
+
+    impl Log for Recorder {
+        fn log(&self, level: Level, line: &str) {
+            self.0
+                .lock()
+                .unwrap()
+                .push(format!("{}: {line}", level.as_str()));
+        }
+    }
+
+    /// A panic as code has it, without the panic hook's words in the tests' output.
+    fn boom() -> String {
+        resume_unwind(Box::new("boom"))
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_call_is_an_answer_and_a_line_in_the_log() {
+        let log = Arc::new(Recorder::default());
+        let plugin = Plugin::new("{}", Arc::clone(&log) as Arc<dyn Log>).unwrap();
+        let message = plugin.guarded(async { boom() }).await.unwrap_err();
+        assert!(message.ends_with(": boom"), "{message}");
+        assert_eq!(*log.0.lock().unwrap(), [format!("error: {message}")]);
+    }
+
+    #[test]
+    fn a_call_that_is_dropped_is_answered_as_shutting_down() {
+        let (give, take) = std::sync::mpsc::channel();
+        let done = move |envelope: String| give.send(envelope).unwrap();
+        let request = r#"{"action": "send"}"#.to_owned();
+        drop(Settle {
+            request,
+            done: Some(done),
+        });
+        let envelope: serde_json::Value = serde_json::from_str(&take.recv().unwrap()).unwrap();
+        assert_eq!(envelope["error"]["reason"], "shutting_down");
+        assert_eq!(envelope["action"], "send");
+    }
 }

@@ -2,7 +2,9 @@
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
-use serde_json::{Value, json};
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer};
+use serde_json::{Number, Value, json};
 
 /// More complaints than this are counted, not listed: nobody reads the thousandth.
 pub const LISTED_ERRORS: usize = 20;
@@ -79,6 +81,36 @@ pub fn sentence(error: &ValidationError<'_>) -> (String, String) {
         ),
         kind => (place.into(), message(kind)),
     }
+}
+
+/// Reads a whole number as JSON Schema understands it: `1.0` is one, and what is too large counts as the largest.
+///
+/// # Errors
+/// When it is no number, negative, or has a fraction.
+pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let number = Number::deserialize(deserializer)?;
+    let float = || number.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0);
+    // A cast from float to integer saturates.
+    number
+        .as_u64()
+        .or_else(|| float().map(|n| n as u64))
+        .ok_or_else(|| D::Error::custom("a whole number that is not negative is expected"))
+}
+
+/// As [`whole`], where there may be none.
+///
+/// # Errors
+/// As [`whole`].
+pub fn optional_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    whole(deserializer).map(Some)
+}
+
+/// As [`whole`], for sizes.
+///
+/// # Errors
+/// As [`whole`].
+pub fn whole_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    whole(deserializer).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
 /// A key as it stands in a JSON Pointer (RFC 6901 §3).

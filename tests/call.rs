@@ -64,14 +64,24 @@ async fn run(args: &[&str], input: &str) -> Ended {
     end(child).await
 }
 
+/// A peer that takes a message and never answers.
 async fn silent_peer() -> Peers {
-    let never = json!([{"delay_ms": 3_600_000, "result": {}}]);
+    peer("silent", &json!([{"delay_ms": 3_600_000, "result": {}}])).await
+}
+
+async fn answering_peer() -> Peers {
+    let parts = json!([{"kind": "text", "text": "pong"}]);
+    let message = json!({"kind": "message", "messageId": "m-1", "role": "agent", "parts": parts});
+    peer("desk", &json!([{"result": message}])).await
+}
+
+async fn peer(name: &str, answers: &Value) -> Peers {
     let card = json!({
-        "protocolVersion": "0.3.0", "name": "Desk", "description": "Silent.", "version": "1.0.0",
+        "protocolVersion": "0.3.0", "name": "Desk", "description": "A peer.", "version": "1.0.0",
         "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC", "capabilities": {},
         "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
     });
-    let script = json!({"peers": {"silent": {"card": card, "rpc": {"message/send": never}}}});
+    let script = json!({"peers": {name: {"card": card, "rpc": {"message/send": answers}}}});
     Peers::start(&script).await.unwrap()
 }
 
@@ -81,10 +91,11 @@ fn init(peers: &Peers) -> String {
     json!({"id": "init", "op": "init", "config": config}).to_string()
 }
 
-fn send(id: &str) -> Value {
+/// A message to the peer of that name, under it.
+fn send(name: &str) -> Value {
     let parts = json!([{"kind": "text", "text": "Good morning"}]);
-    let request = json!({"action": "send", "target_alias": "silent", "parts": parts});
-    json!({"id": id, "op": "execute", "request": request})
+    let request = json!({"action": "send", "target_alias": name, "parts": parts});
+    json!({"id": name, "op": "execute", "request": request})
 }
 
 #[tokio::test]
@@ -167,17 +178,18 @@ async fn only_a_line_feed_ends_a_line() {
 #[tokio::test]
 async fn a_call_is_aborted_after_its_time() {
     let peers = silent_peer().await;
-    let mut call = send("call");
+    let mut call = send("silent");
     call["abort_after_ms"] = json!(50);
     let answers = answers(&[&init(&peers), &call.to_string()]).await;
-    assert_eq!(answers[1]["id"], "call");
+    assert_eq!(answers[1]["id"], "silent");
     assert_eq!(
         answers[1]["result"]["error"]["reason"], "aborted",
         "{answers:?}"
     );
 }
 
-#[tokio::test]
+// The test waits for lines on its own thread; the peer needs another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_new_instance_ends_the_calls_of_the_one_before_and_others_run_beside_them() {
     let peers = silent_peer().await;
     let mut child = filter();
@@ -185,7 +197,7 @@ async fn a_new_instance_ends_the_calls_of_the_one_before_and_others_run_beside_t
     let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     say(&mut child, &init(&peers));
     assert_eq!(next()["id"], "init");
-    say(&mut child, &send("waits").to_string());
+    say(&mut child, &send("silent").to_string());
     say(
         &mut child,
         r#"{"id":"beside","op":"execute","request":{"action":"list_targets"}}"#,
@@ -194,7 +206,7 @@ async fn a_new_instance_ends_the_calls_of_the_one_before_and_others_run_beside_t
     say(&mut child, r#"{"id":"again","op":"init","config":{}}"#);
     let mut ids = [next(), next()].map(|answer| answer["id"].to_string());
     ids.sort();
-    assert_eq!(ids, [r#""again""#, r#""waits""#]);
+    assert_eq!(ids, [r#""again""#, r#""silent""#]);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }
@@ -214,6 +226,50 @@ async fn an_unset_secret_is_refused_with_its_place() {
             .contains("REMOTE_AGENT_NO_SUCH"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_secret_from_the_environment_reaches_the_peer_and_nobody_else() {
+    let peers = answering_peer().await;
+    let token = json!({"source": "env", "provider": "default", "id": "REMOTE_AGENT_TEST_TOKEN"});
+    let auth = json!({"type": "bearer", "token": token});
+    let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "auth": auth});
+    let config = json!({"targets": [target], "policy": {"allowPrivateTargetUrls": true}});
+    let mut child = command(&["call", "--jsonl", "--verbose"])
+        .env("REMOTE_AGENT_TEST_TOKEN", "s3cret")
+        .spawn()
+        .unwrap();
+    say(
+        &mut child,
+        &json!({"id": 1, "op": "init", "config": config}).to_string(),
+    );
+    say(&mut child, &send("desk").to_string());
+    drop(child.stdin.take());
+    let ended = end(child).await;
+    assert!(
+        ended.stdout.contains(r#""ok":true,"operation""#),
+        "{ended:?}"
+    );
+    assert!(!format!("{ended:?}").contains("s3cret"), "{ended:?}");
+    let message = peers.log("desk").pop().unwrap();
+    assert_eq!(message.headers["authorization"], "Bearer s3cret");
+}
+
+#[tokio::test]
+async fn an_unreachable_peer_ends_with_its_own_code() {
+    let peers = Peers::start(&json!({"peers": {"desk": {"unreachable": true}}}))
+        .await
+        .unwrap();
+    let target = json!({"alias": "desk", "baseUrl": peers.origin("desk")});
+    let config = json!({"targets": [target], "policy": {"allowPrivateTargetUrls": true}});
+    let file = Scratch::new("config.json", config.to_string().as_bytes());
+    let request = send("desk")["request"].to_string();
+    let ended = run(
+        &["call", &request, "--config", file.0.to_str().unwrap()],
+        "",
+    )
+    .await;
+    assert_eq!(ended.status.code(), Some(3), "{ended:?}");
 }
 
 #[tokio::test]
@@ -263,7 +319,7 @@ async fn a_wrong_command_line_or_configuration_is_a_matter_of_usage() {
 
 #[tokio::test]
 async fn a_library_of_another_build_is_refused() {
-    let library = Patched::new(BUILD_ID, &BUILD_ID.chars().rev().collect::<String>());
+    let library = patched_library(BUILD_ID, &BUILD_ID.chars().rev().collect::<String>());
     let child = command(&["call", "{}"])
         .env("REMOTE_AGENT_LIBRARY", &library.0)
         .spawn()
@@ -275,30 +331,35 @@ async fn a_library_of_another_build_is_refused() {
     }
 }
 
-/// A copy of the library in which one text is replaced by another of its length.
-struct Patched(PathBuf);
+/// The library with one text replaced by another of its length.
+fn patched_library(text: &str, other: &str) -> Scratch {
+    let file = format!(
+        "{}openclaw_remote_agent{}",
+        env::consts::DLL_PREFIX,
+        env::consts::DLL_SUFFIX
+    );
+    let fresh = env::current_exe().unwrap().parent().unwrap().join(file);
+    let mut bytes = fs::read(fresh).unwrap();
+    let places: Vec<usize> = memchr::memmem::find_iter(&bytes, text.as_bytes()).collect();
+    assert!(!places.is_empty());
+    for place in places {
+        bytes[place..place + text.len()].copy_from_slice(other.as_bytes());
+    }
+    Scratch::new("patched.so", &bytes)
+}
 
-impl Patched {
-    fn new(text: &str, other: &str) -> Self {
-        let file = format!(
-            "{}openclaw_remote_agent{}",
-            env::consts::DLL_PREFIX,
-            env::consts::DLL_SUFFIX
-        );
-        let fresh = env::current_exe().unwrap().parent().unwrap().join(file);
-        let mut bytes = fs::read(fresh).unwrap();
-        let places: Vec<usize> = memchr::memmem::find_iter(&bytes, text.as_bytes()).collect();
-        assert!(!places.is_empty());
-        for place in places {
-            bytes[place..place + text.len()].copy_from_slice(other.as_bytes());
-        }
-        let path = env::temp_dir().join(format!("remote-agent-patched-{}.so", std::process::id()));
+/// A file of this test's own, removed in the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, bytes: &[u8]) -> Self {
+        let path = env::temp_dir().join(format!("remote-agent-{}-{name}", std::process::id()));
         fs::write(&path, bytes).unwrap();
         Self(path)
     }
 }
 
-impl Drop for Patched {
+impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }

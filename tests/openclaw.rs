@@ -1,7 +1,15 @@
 //! The plugin in a real OpenClaw: installed, inspected, called directly and by an agent, reloaded and reconfigured.
 //!
 //! One gateway serves all of these tests, one after another.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, missing_docs, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    missing_docs,
+    unreachable_pub
+)]
 
 #[path = "openclaw/host.rs"]
 mod host;
@@ -19,94 +27,22 @@ mod peer;
 mod process;
 #[path = "openclaw/socket.rs"]
 mod socket;
+#[path = "openclaw/world.rs"]
+mod world;
 
 use std::{
-    env,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode},
     sync::{Arc, LazyLock},
 };
 
-use host::{Gateway, Host};
 use libtest_mimic::{Arguments, Trial};
-use model::Model;
-use openclaw_remote_agent::cli::package::{self, Packaged};
-use peer::{Peer, Seen, answer_to};
+use openclaw_remote_agent::cli::package;
+use peer::{Seen, answer_to};
 use serde_json::{Value, json};
-use socket::Socket;
+use world::{SECRET, World, plugin_settings};
 
 const OPENCLAW: &str = "openclaw@2026.9.6";
-/// The variable that the peer's credential is in, and its value.
-const SECRET: (&str, &str) = ("PEER_TOKEN", "secret-from-the-environment");
-
-/// Everything that the tests share.
-struct World {
-    packaged: Packaged,
-    model: Model,
-    peer: Peer,
-    host: Host,
-    gateway: Gateway,
-    socket: Socket,
-}
-
-impl World {
-    /// Installs the tarball into a fresh OpenClaw and starts it.
-    fn start(installed: node::Installed) -> Self {
-        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw");
-        let packaged = package::assemble(Path::new(env!("CARGO_MANIFEST_DIR")), &library(), &scratch.join("package")).unwrap();
-        let (model, peer) = (Model::start(), Peer::start());
-        let host = Host::new(installed, &scratch.join("host"), &host_config(&model, &peer), &[SECRET]);
-        let (openclaw, node) = host.versions();
-        println!("{openclaw}, Node.js {node}");
-        install(&host, &format!("npm-pack:{}", packaged.tarball.display()));
-        let gateway = host.boot();
-        let socket = gateway.socket();
-        Self { packaged, model, peer, host, gateway, socket }
-    }
-
-    /// One agent turn in which the model calls the tool with `arguments`: what the model was given after it.
-    fn turn(&self, session: &str, marker: &str, arguments: &Value) -> Value {
-        self.socket.run(session, &format!("CALL {arguments}"));
-        self.model.request_with_result(marker)
-    }
-
-    /// Changes the plugin's settings and waits until OpenClaw has taken them up.
-    fn configure(&self, change: impl FnOnce(&mut Value)) {
-        let from = self.gateway.output.len();
-        self.host.edit_config(|config| change(&mut config["plugins"]["entries"]));
-        self.gateway.output.wait_from(from, "the new configuration to be applied", |line| line.contains("config hot reload applied"));
-    }
-
-    /// Gives the plugin these settings, under its own id and no other.
-    fn settings(&self, settings: &Value) {
-        self.configure(|entries| *entries = json!({"remote-agent": {"enabled": true, "config": settings}}));
-    }
-}
-
-/// The library that Cargo built with this test.
-fn library() -> PathBuf {
-    let name = format!("{}openclaw_remote_agent{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    env::var_os("REMOTE_AGENT_LIBRARY").map_or_else(|| env::current_exe().unwrap().with_file_name(name), PathBuf::from)
-}
-
-/// Settings of the plugin with one target, whose token is a SecretRef.
-fn plugin_settings(peer: &Peer) -> Value {
-    let token = json!({"source": "env", "provider": "default", "id": SECRET.0});
-    json!({"enabled": true, "targets": [{"alias": "peer", "baseUrl": peer.url(), "auth": {"type": "bearer", "token": token}}]})
-}
-
-fn host_config(model: &Model, peer: &Peer) -> Value {
-    json!({
-        "agents": {"defaults": {"skipBootstrap": true, "model": {"primary": "scripted/scripted"}, "timeoutSeconds": 60}},
-        "models": {"mode": "replace", "providers": {"scripted": {
-            "baseUrl": format!("http://{}/v1", model.address), "apiKey": "none", "api": "openai-completions",
-            "models": [{"id": "scripted", "name": "Scripted", "reasoning": false, "input": ["text"],
-                "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}, "contextWindow": 120_000, "maxTokens": 4096}]
-        }}},
-        "tools": {"alsoAllow": ["remote_agent"]},
-        "plugins": {"entries": {"remote-agent": {"enabled": true, "config": plugin_settings(peer)}}}
-    })
-}
 
 type Test = (&'static str, fn(&World));
 
@@ -115,7 +51,7 @@ macro_rules! tests {
 }
 
 /// Every test of the gateway, in the order they run in; those that change its configuration come last.
-const TESTS: [Test; 17] = tests![
+const TESTS: [Test; 18] = tests![
     tarball_installs_without_what_only_developers_need
     registration_starts_no_thread
     inspect_shows_the_tool
@@ -123,6 +59,7 @@ const TESTS: [Test; 17] = tests![
     secret_reference_arrives_resolved
     refused_direct_call_is_an_envelope
     agent_turn_calls_the_tool_and_reads_its_result
+    skill_is_offered_to_the_model
     empty_arguments_of_a_model_are_dropped
     updates_reach_the_gateway_while_the_call_runs
     handle_of_an_agent_turn_works_in_a_direct_call
@@ -135,34 +72,58 @@ const TESTS: [Test; 17] = tests![
     directory_installs_over_the_tarball
 ];
 
-fn install(host: &Host, what: &str) {
-    host.cli(&["plugins", "install", what, "--force", "--accept-capabilities"]);
-}
-
 fn send(text: &str) -> Value {
     json!({"action": "send", "target_alias": "peer", "parts": [{"kind": "text", "text": text}]})
 }
 
 fn tool_of(request: &Value) -> Option<&Value> {
-    request["tools"].as_array()?.iter().find(|tool| tool["function"]["name"] == "remote_agent")
+    request["tools"]
+        .as_array()?
+        .iter()
+        .find(|tool| tool["function"]["name"] == "remote_agent")
 }
 
 // ---- as installed -----------------------------------------------------------------------------------------------------
 
 fn tarball_installs_without_what_only_developers_need(world: &World) {
-    let installed = world.host.state().join("npm/projects/openclaw-remote-agent/node_modules/openclaw-remote-agent");
-    assert!(installed.join("native").join(package::library_name()).is_file());
+    let installed = world
+        .host
+        .state()
+        .join("npm/projects/openclaw-remote-agent/node_modules/openclaw-remote-agent");
+    assert!(
+        installed
+            .join("native")
+            .join(package::library_name())
+            .is_file()
+    );
     assert!(!installed.join("test").exists());
 }
 
 fn inspect_shows_the_tool(world: &World) {
-    let inspected: Value = serde_json::from_str(&world.host.cli(&["plugins", "inspect", "remote-agent", "--runtime", "--json"])).unwrap();
+    let inspected: Value = serde_json::from_str(&world.host.cli(&[
+        "plugins",
+        "inspect",
+        "remote-agent",
+        "--runtime",
+        "--json",
+    ]))
+    .unwrap();
     let plugin = &inspected["plugin"];
-    assert_eq!((&plugin["status"], &plugin["toolNames"]), (&json!("loaded"), &json!(["remote_agent"])), "{plugin}");
+    assert_eq!(
+        (&plugin["status"], &plugin["toolNames"]),
+        (&json!("loaded"), &json!(["remote_agent"])),
+        "{plugin}"
+    );
 }
 
 fn registration_starts_no_thread(world: &World) {
-    assert_eq!((process::images(world.gateway.pid()), process::plugin_threads(world.gateway.pid())), (1, 0));
+    assert_eq!(
+        (
+            process::images(world.gateway.pid()),
+            process::plugin_threads(world.gateway.pid())
+        ),
+        (1, 0)
+    );
 }
 
 // ---- direct calls -----------------------------------------------------------------------------------------------------
@@ -170,8 +131,15 @@ fn registration_starts_no_thread(world: &World) {
 fn direct_call_answers(world: &World) {
     let (status, answer) = world.gateway.invoke(send("say hello"));
     let envelope = &answer["result"]["details"];
-    assert_eq!((status, &envelope["ok"], &envelope["action"]), (200, &json!(true), &json!("send")), "{answer}");
-    assert_eq!(envelope["raw"]["artifacts"][0]["parts"][0]["text"], answer_to("say hello"));
+    assert_eq!(
+        (status, &envelope["ok"], &envelope["action"]),
+        (200, &json!(true), &json!("send")),
+        "{answer}"
+    );
+    assert_eq!(
+        envelope["raw"]["artifacts"][0]["parts"][0]["text"],
+        answer_to("say hello")
+    );
     let content = answer["result"]["content"][0]["text"].as_str().unwrap();
     assert_eq!(&serde_json::from_str::<Value>(content).unwrap(), envelope);
 }
@@ -184,19 +152,40 @@ fn secret_reference_arrives_resolved(world: &World) {
 
 fn refused_direct_call_is_an_envelope(world: &World) {
     let envelope = world.gateway.envelope(json!({"action": "dance"}));
-    assert_eq!((&envelope["ok"], &envelope["error"]["code"]), (&json!(false), &json!("VALIDATION_ERROR")), "{envelope}");
+    assert_eq!(
+        (&envelope["ok"], &envelope["error"]["code"]),
+        (&json!(false), &json!("VALIDATION_ERROR")),
+        "{envelope}"
+    );
 }
 
 // ---- agent turns ------------------------------------------------------------------------------------------------------
 
 fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
-    let request = world.turn("agent:main:turn", "look at the logs", &send("look at the logs"));
+    let request = world.turn(
+        "agent:main:turn",
+        "look at the logs",
+        &send("look at the logs"),
+    );
     let tool = tool_of(&request).expect("the tool is in the model's list");
     println!("the tool as the model sees it: {tool:#}");
     let result = model::tool_result(&request).unwrap();
     println!("the result as the model reads it: {result}");
-    assert_eq!(tool["function"]["parameters"]["required"], json!(["action"]));
+    assert_eq!(
+        tool["function"]["parameters"]["required"],
+        json!(["action"])
+    );
     assert!(result.contains(&answer_to("look at the logs")), "{result}");
+}
+
+fn skill_is_offered_to_the_model(world: &World) {
+    let request = world.turn(
+        "agent:main:skill",
+        "which skills are there",
+        &send("which skills are there"),
+    );
+    let prompt = request["messages"][0]["content"].to_string();
+    assert!(prompt.contains("skills/remote-agent/SKILL.md"), "{prompt}");
 }
 
 fn empty_arguments_of_a_model_are_dropped(world: &World) {
@@ -205,17 +194,28 @@ fn empty_arguments_of_a_model_are_dropped(world: &World) {
     arguments["timeout_ms"] = Value::Null;
     let request = world.turn("agent:main:empty", "ignore what is empty", &arguments);
     let result = model::tool_result(&request).unwrap();
-    assert!(result.contains(&answer_to("ignore what is empty")), "{result}");
+    assert!(
+        result.contains(&answer_to("ignore what is empty")),
+        "{result}"
+    );
 }
 
 fn updates_reach_the_gateway_while_the_call_runs(world: &World) {
     let mut arguments = send("go step by step");
     arguments["follow_updates"] = json!(true);
-    let run = world.socket.start("agent:main:updates", &format!("CALL {arguments}"));
+    let run = world
+        .socket
+        .start("agent:main:updates", &format!("CALL {arguments}"));
     world.socket.end_of(&run);
     let updates = world.socket.tool_events(&run, "update");
-    let states: Vec<_> = updates.iter().map(|update| &update["partialResult"]["details"]["phase"]).collect();
-    assert!(states.len() >= 2 && states.iter().all(|phase| *phase == "update"), "{updates:?}");
+    let states: Vec<_> = updates
+        .iter()
+        .map(|update| &update["partialResult"]["details"]["phase"])
+        .collect();
+    assert!(
+        states.len() >= 2 && states.iter().all(|phase| *phase == "update"),
+        "{updates:?}"
+    );
 }
 
 fn handle_of_an_agent_turn_works_in_a_direct_call(world: &World) {
@@ -223,16 +223,29 @@ fn handle_of_an_agent_turn_works_in_a_direct_call(world: &World) {
     let envelope: Value = serde_json::from_str(&model::tool_result(&request).unwrap()).unwrap();
     let handle = &envelope["summary"]["continuation"]["task"]["task_handle"];
     assert!(handle.is_string(), "{envelope}");
-    let status = world.gateway.envelope(json!({"action": "status", "task_handle": handle}));
-    assert_eq!((&status["ok"], &status["raw"]["id"]), (&json!(true), &json!("work on it")), "{status}");
+    let status = world
+        .gateway
+        .envelope(json!({"action": "status", "task_handle": handle}));
+    assert_eq!(
+        (&status["ok"], &status["raw"]["id"]),
+        (&json!(true), &json!("work on it")),
+        "{status}"
+    );
 }
 
 fn abort_ends_the_call_at_the_peer(world: &World) {
     let session = "agent:main:abort";
-    let run = world.socket.start(session, &format!("CALL {}", send("hold the line")));
+    let run = world
+        .socket
+        .start(session, &format!("CALL {}", send("hold the line")));
     world.peer.call("hold the line");
-    world.socket.request("sessions.abort", json!({"key": session, "runId": run}));
-    world.peer.seen.wait("the caller to hang up", |seen| matches!(seen, Seen::HungUp(text) if text == "hold the line"));
+    world
+        .socket
+        .request("sessions.abort", json!({"key": session, "runId": run}));
+    world.peer.seen.wait(
+        "the caller to hang up",
+        |seen| matches!(seen, Seen::HungUp(text) if text == "hold the line"),
+    );
     assert_eq!(world.socket.end_of(&run)["summary"], "aborted");
 }
 
@@ -242,8 +255,11 @@ fn reload_keeps_one_image_and_leaves_no_thread(world: &World) {
     let pid = world.gateway.pid();
     world.gateway.envelope(send("before the reload"));
     assert!(process::plugin_threads(pid) > 0);
-    world.socket.request("plugins.reload", json!({"pluginId": "remote-agent"}));
-    assert_eq!((process::images(pid), process::plugin_threads(pid)), (1, 0));
+    world.socket.request(
+        "plugins.reload",
+        json!({"plugins": [{"pluginId": "remote-agent"}]}),
+    );
+    process::wait_for_no_plugin_thread(pid);
     world.gateway.envelope(send("after the reload"));
     assert_eq!(process::images(pid), 1);
 }
@@ -252,10 +268,15 @@ fn edited_settings_apply_and_keep_one_image(world: &World) {
     let pid = world.gateway.pid();
     let mut settings = plugin_settings(&world.peer);
     settings["targets"][0]["alias"] = json!("renamed");
+    world.gateway.envelope(send("before the edit"));
     world.settings(&settings);
-    assert_eq!((process::images(pid), process::plugin_threads(pid)), (1, 0));
+    process::wait_for_no_plugin_thread(pid);
     let envelope = world.gateway.envelope(json!({"action": "list_targets"}));
-    assert_eq!(envelope["summary"]["targets"][0]["target_alias"], "renamed", "{envelope}");
+    assert_eq!(
+        envelope["summary"]["targets"][0]["target_alias"], "renamed",
+        "{envelope}"
+    );
+    assert_eq!(process::images(pid), 1);
 }
 
 fn tool_is_absent_unless_enabled(world: &World) {
@@ -264,7 +285,7 @@ fn tool_is_absent_unless_enabled(world: &World) {
     world.settings(&settings);
     let (status, answer) = world.gateway.invoke(json!({"action": "list_targets"}));
     assert_eq!(status, 404, "{answer}");
-    assert_eq!(process::plugin_threads(world.gateway.pid()), 0);
+    process::wait_for_no_plugin_thread(world.gateway.pid());
 }
 
 fn wrong_settings_are_logged_with_their_place(world: &World) {
@@ -273,24 +294,48 @@ fn wrong_settings_are_logged_with_their_place(world: &World) {
     settings["targets"].as_array_mut().unwrap().push(twice);
     let from = world.gateway.output.len();
     world.settings(&settings);
-    let line = world.gateway.output.wait_from(from, "the error to be logged", |line| line.contains("remote_agent is not available"));
-    assert!(line.contains("plugins.entries.remote-agent.config is not valid") && line.contains("/targets/1/alias"), "{line}");
-    assert_eq!(world.gateway.invoke(json!({"action": "list_targets"})).0, 404);
+    let line = world
+        .gateway
+        .output
+        .wait_from(from, "the error to be logged", |line| {
+            line.contains("remote_agent is not available")
+        });
+    assert!(
+        line.contains("plugins.entries.remote-agent.config is not valid")
+            && line.contains("/targets/1/alias"),
+        "{line}"
+    );
+    assert_eq!(
+        world.gateway.invoke(json!({"action": "list_targets"})).0,
+        404
+    );
 }
 
 fn settings_under_the_legacy_id_are_taken_over(world: &World) {
-    let settings = json!({"enabled": true, "targets": [{"alias": "legacy", "baseUrl": world.peer.url()}]});
+    let settings =
+        json!({"enabled": true, "targets": [{"alias": "legacy", "baseUrl": world.peer.url()}]});
     world.configure(|entries| {
         *entries = json!({"openclaw-a2a-outbound": {"enabled": true, "config": settings}, "remote-agent": {"enabled": true}});
     });
     let envelope = world.gateway.envelope(json!({"action": "list_targets"}));
-    assert_eq!(envelope["summary"]["targets"][0]["target_alias"], "legacy", "{envelope}");
+    assert_eq!(
+        envelope["summary"]["targets"][0]["target_alias"], "legacy",
+        "{envelope}"
+    );
 }
 
 fn directory_installs_over_the_tarball(world: &World) {
     world.settings(&plugin_settings(&world.peer));
-    install(&world.host, world.packaged.directory.to_str().unwrap());
-    assert!(world.host.state().join("extensions/remote-agent/index.js").is_file());
+    world
+        .host
+        .install(world.packaged.directory.to_str().unwrap());
+    assert!(
+        world
+            .host
+            .state()
+            .join("extensions/remote-agent/index.js")
+            .is_file()
+    );
     let envelope = world.gateway.envelope(send("from the directory"));
     assert_eq!(envelope["ok"], true, "{envelope}");
 }
@@ -299,21 +344,37 @@ fn directory_installs_over_the_tarball(world: &World) {
 
 fn javascript_checks_pass(node: &Path) {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("openclaw");
-    let output = Command::new(node).args(["--test", "--test-reporter=tap", "test/*.test.js"]).current_dir(tests).output().unwrap();
+    let output = Command::new(node)
+        .args(["--test", "--test-reporter=tap", "test/*.test.js"])
+        .current_dir(tests)
+        .output()
+        .unwrap();
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{report}");
-    assert!(report.contains("\n# pass ") && !report.contains("\n# pass 0\n"), "no check ran: {report}");
+    assert!(
+        report.contains("\n# pass ") && !report.contains("\n# pass 0\n"),
+        "no check ran: {report}"
+    );
 }
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The tests share one gateway, and their order is part of them.
     arguments.test_threads = Some(1);
-    let installed = if arguments.list { None } else { node::install("openclaw", &[OPENCLAW]) };
+    let installed = if arguments.list {
+        None
+    } else {
+        node::install("openclaw", &[OPENCLAW])
+    };
     let missing = installed.is_none();
-    let node = installed.as_ref().map(node::Installed::node).unwrap_or_default();
+    let node = installed
+        .as_ref()
+        .map(node::Installed::node)
+        .unwrap_or_default();
     // Started by the first test that needs it; when that fails, the others fail at once.
-    let world = Arc::new(LazyLock::new(move || World::start(installed.expect("tests without OpenClaw are ignored"))));
+    let world = Arc::new(LazyLock::new(move || {
+        World::start(installed.expect("tests without OpenClaw are ignored"))
+    }));
 
     let mut trials = vec![Trial::test("javascript_checks_pass", move || {
         javascript_checks_pass(&node);
@@ -326,7 +387,10 @@ fn main() -> ExitCode {
             Ok(())
         })
     }));
-    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect();
+    let trials = trials
+        .into_iter()
+        .map(|trial| trial.with_ignored_flag(missing))
+        .collect();
     // Dropping the world stops the gateway; the trials hold it until they have run.
     libtest_mimic::run(&arguments, trials).exit_code()
 }

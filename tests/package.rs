@@ -64,7 +64,7 @@ fn copy_all(from: &Path, to: &Path) {
         if entry.path().is_dir() {
             copy_all(&entry.path(), &to)
         } else {
-            drop(fs::copy(entry.path(), to).unwrap())
+            fs::copy(entry.path(), to).unwrap();
         }
     }
 }
@@ -242,4 +242,17 @@ fn every_hint_and_group_of_the_manifest_belongs_to_a_setting() {
             .iter()
             .all(|name| settings.contains_key(name.as_str().unwrap()))
     );
+}
+
+#[test]
+fn every_schema_that_a_rust_host_is_pointed_to_is_there() {
+    let manifest = json(&Path::new(SOURCE).join("plugin.json"));
+    let schemas = manifest["extensions"]["io.github.openclaw-remote-agent"]["schemas"]
+        .as_object()
+        .unwrap();
+    assert_eq!(schemas.len(), 3);
+    for (name, path) in schemas {
+        let schema = json(&Path::new(SOURCE).join(path.as_str().unwrap()));
+        assert!(schema.is_object(), "{name}");
+    }
 }

@@ -10,7 +10,7 @@ use crate::net::redirect::get_following;
 use crate::net::{Net, Request, body};
 use crate::peer::{CardLocation, Discovered, Fault, PeerError, Reach, Validator};
 
-use super::{card, line};
+use super::{card, line, secrets::Secrets};
 
 const DEFAULT_PATH: &str = "/.well-known/agent-card.json";
 
@@ -98,7 +98,9 @@ async fn fetch(
     }
     if !response.status.is_success() {
         let text = body::read_prefix(response.body, 1024).await;
-        let mut error = line::by_status(response.status, &response.headers, &text).undelivered();
+        let secrets = Secrets::of(reach);
+        let mut error =
+            line::by_status(response.status, &response.headers, &text, &secrets).undelivered();
         error.http_status = Some(response.status.as_u16());
         if matches!(
             response.status,
@@ -117,7 +119,9 @@ async fn fetch(
     let body = body.map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
     let unreadable =
         |why: String| Miss::Elsewhere(PeerError::new(Fault::CardUnavailable, why).undelivered());
-    let json = serde_json::from_slice(&body).map_err(|e| unreadable(format!("not JSON: {e}")))?;
+    let mut json =
+        serde_json::from_slice(&body).map_err(|e| unreadable(format!("not JSON: {e}")))?;
+    Secrets::of(reach).scrub_answer(&mut json);
     let card = card::read(&json).map_err(unreadable)?;
     let etag = response.headers.get(ETAG).cloned();
     Ok(Discovered::Card {
@@ -202,6 +206,7 @@ mod tests {
 
     fn paths(base: &str, card: &str) -> Vec<String> {
         let reach = Reach {
+            configured: true,
             base_url: Url::parse(base).unwrap(),
             card: CardLocation::Path(card.into()),
             endpoint: None,

@@ -1,25 +1,30 @@
 //! Streams of events, decoded one by one.
 
+use std::sync::Arc;
+
 use crate::net::sse::{self, EventReader, Item};
 use crate::peer::{BoxFuture, End, Event, EventStream, PeerError, Reply, Step};
 
 use super::line::from_net;
+use super::secrets::Secrets;
 
-/// Turns the name and data of one server-sent event into an event of the model.
-pub(super) type Decode = fn(Option<&str>, &str) -> Result<Event, PeerError>;
+/// Turns the data of one server-sent event into an event of the model.
+pub(super) type Decode = fn(&str, &Secrets) -> Result<Event, PeerError>;
 
 /// The events of one connection.
 pub(super) struct Events {
     reader: EventReader,
     decode: Decode,
+    secrets: Arc<Secrets>,
     over: bool,
 }
 
 impl Events {
-    pub(super) fn new(reader: EventReader, decode: Decode) -> Self {
+    pub(super) fn new(reader: EventReader, decode: Decode, secrets: Arc<Secrets>) -> Self {
         Self {
             reader,
             decode,
+            secrets,
             over: false,
         }
     }
@@ -32,7 +37,7 @@ impl Events {
             let end = match self.reader.next().await {
                 Item::Alive => continue,
                 Item::Event { data, .. } if data.is_empty() => continue,
-                Item::Event { event, data } => match (self.decode)(event.as_deref(), &data) {
+                Item::Event { data, .. } => match (self.decode)(&data, &self.secrets) {
                     Ok(event) => return Step::Event(event, data.len()),
                     Err(error) => End::Broken(error),
                 },

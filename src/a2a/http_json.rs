@@ -1,5 +1,7 @@
 //! A2A over HTTP with JSON bodies (A2A 0.3 §3.2.3): a path for each operation.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -14,6 +16,7 @@ use super::card;
 use super::events::{Answered, Events};
 use super::jsonrpc::misshapen;
 use super::line::{Heard, Line, quoted};
+use super::secrets::Secrets;
 use super::v0_3::proto as wire;
 
 /// What may stand in a path as it is (RFC 3986 §2.3, unreserved).
@@ -57,6 +60,20 @@ impl HttpJson {
         self.line.json(&answer)
     }
 
+    fn reply(&self, answer: Value) -> Result<Reply, PeerError> {
+        if let Some(error) = explained(&answer, self.line.secrets()) {
+            return Err(error);
+        }
+        match wire::unwrap_in(answer) {
+            Ok(inner) => Reply::read(inner).map_err(misshapen),
+            Err(_) => Err(misshapen(Misshape {
+                pointer: String::new(),
+                expected: "an object with `task` or `message`",
+                found: "something else",
+            })),
+        }
+    }
+
     async fn listen(
         &self,
         method: Method,
@@ -64,9 +81,11 @@ impl HttpJson {
         body: Option<Bytes>,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         Ok(match self.line.listen(method, url, body, explain).await? {
-            Heard::Events(reader) => Box::new(Events::new(reader, event)),
+            Heard::Events(reader) => {
+                Box::new(Events::new(reader, event, Arc::clone(self.line.secrets())))
+            }
             Heard::Answer(answer) => {
-                let reply = reply(self.line.json(&answer)?)?;
+                let reply = self.reply(self.line.json(&answer)?)?;
                 Box::new(Answered(Some((reply, answer.body.len()))))
             }
         })
@@ -85,7 +104,7 @@ impl Peer for HttpJson {
         Box::pin(async move {
             let body = bytes(&wire::send_body(outgoing));
             let url = self.url("/v1/message:send");
-            reply(self.ask(Method::POST, url, Some(body)).await?)
+            self.reply(self.ask(Method::POST, url, Some(body)).await?)
         })
     }
 
@@ -154,28 +173,15 @@ fn bytes(json: &Value) -> Bytes {
     Bytes::from(json.to_string())
 }
 
-fn reply(answer: Value) -> Result<Reply, PeerError> {
-    if let Some(error) = explain(&answer) {
-        return Err(error);
-    }
-    match wire::unwrap_in(answer) {
-        Ok(inner) => Reply::read(inner).map_err(misshapen),
-        Err(_) => Err(misshapen(Misshape {
-            pointer: String::new(),
-            expected: "an object with `task` or `message`",
-            found: "something else",
-        })),
-    }
-}
-
-fn event(_name: Option<&str>, data: &str) -> Result<Event, PeerError> {
-    let json: Value = serde_json::from_str(data).map_err(|e| {
+fn event(data: &str, secrets: &Secrets) -> Result<Event, PeerError> {
+    let mut json: Value = serde_json::from_str(data).map_err(|e| {
         PeerError::new(
             Fault::InvalidResponse,
             format!("an event of the stream is not JSON: {e}"),
         )
     })?;
-    if let Some(error) = explain(&json) {
+    secrets.scrub_answer(&mut json);
+    if let Some(error) = explained(&json, secrets) {
         return Err(error);
     }
     let event = wire::unwrap_in(json).unwrap_or_else(|unknown| unknown);
@@ -183,7 +189,7 @@ fn event(_name: Option<&str>, data: &str) -> Result<Event, PeerError> {
 }
 
 /// The error in a body, in any of the shapes that servers give it: `{code, message}`, the same below `error`, `{detail}`.
-fn explain(body: &Value) -> Option<PeerError> {
+fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
     let inner = body.get("error").filter(|e| e.is_object()).unwrap_or(body);
     let code = inner.get("code").and_then(Value::as_i64);
     let said = ["message", "detail"]
@@ -193,11 +199,15 @@ fn explain(body: &Value) -> Option<PeerError> {
         return None;
     }
     let number = code.map(|code| format!(" {code}")).unwrap_or_default();
-    let said = said.map(quoted).unwrap_or_default();
+    let said = said.map_or_else(String::new, |said| quoted(&secrets.scrub(said)));
     let mut error = PeerError::new(
         Fault::Rpc,
         format!("the peer answered with error{number}: {said}"),
     );
     error.rpc_code = code.filter(|code| *code < 0);
     Some(error)
+}
+
+fn explain(body: Value, secrets: &Secrets) -> Option<PeerError> {
+    explained(&body, secrets)
 }

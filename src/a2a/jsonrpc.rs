@@ -1,5 +1,7 @@
 //! A2A over JSON-RPC 2.0 (A2A 0.3 §3.2.1): one address, one POST a call.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,7 @@ use crate::peer::{
 use super::card;
 use super::events::{Answered, Events};
 use super::line::{Heard, Line, quoted};
+use super::secrets::Secrets;
 use super::v0_3::json as wire;
 
 /// Each exchange has a connection of its own, so one id tells every answer from noise.
@@ -42,7 +45,7 @@ impl JsonRpc {
     }
 
     fn result(&self, answer: Value) -> Result<Value, PeerError> {
-        unwrapped(answer, true).map_err(|e| self.line.scrubbed(e))
+        unwrapped(answer, true, self.line.secrets())
     }
 
     async fn listen(
@@ -56,7 +59,9 @@ impl JsonRpc {
             .listen(Method::POST, self.url.clone(), Some(body), explain)
             .await?;
         Ok(match heard {
-            Heard::Events(reader) => Box::new(Events::new(reader, event)),
+            Heard::Events(reader) => {
+                Box::new(Events::new(reader, event, Arc::clone(self.line.secrets())))
+            }
             Heard::Answer(answer) => {
                 let result = self.result(self.line.json(&answer)?)?;
                 let reply = Reply::read(result).map_err(misshapen)?;
@@ -158,7 +163,7 @@ fn body(method: &str, params: &impl Serialize) -> Result<Bytes, PeerError> {
 
 /// What is inside a JSON-RPC answer (JSON-RPC 2.0 §5). In a stream the id is not held against an event: its connection
 /// tells what it belongs to.
-fn unwrapped(answer: Value, check_id: bool) -> Result<Value, PeerError> {
+fn unwrapped(answer: Value, check_id: bool, secrets: &Secrets) -> Result<Value, PeerError> {
     #[derive(Deserialize)]
     struct Envelope {
         id: Option<Value>,
@@ -175,7 +180,7 @@ fn unwrapped(answer: Value, check_id: bool) -> Result<Value, PeerError> {
     let envelope: Envelope = serde_json::from_value(answer)
         .map_err(|e| PeerError::new(Fault::InvalidResponse, e.to_string()))?;
     if let Some(error) = envelope.error {
-        return Err(rpc_error(&error));
+        return Err(rpc_error(error, secrets));
     }
     if check_id && envelope.id != Some(json!(ID)) {
         let message = "the answer's JSON-RPC id is not the request's, so it answers something else";
@@ -185,17 +190,17 @@ fn unwrapped(answer: Value, check_id: bool) -> Result<Value, PeerError> {
 }
 
 /// The error in a body that came with an error status.
-fn explain(body: &Value) -> Option<PeerError> {
-    body.get("error")
-        .filter(|error| error.is_object())
-        .map(rpc_error)
+fn explain(mut body: Value, secrets: &Secrets) -> Option<PeerError> {
+    let error = body.get_mut("error").filter(|error| error.is_object())?;
+    Some(rpc_error(error.take(), secrets))
 }
 
-fn rpc_error(error: &Value) -> PeerError {
+fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
+    secrets.scrub_failure(&mut error);
     let code = error.get("code").and_then(Value::as_i64);
     let said = error
         .get("message")
-        .or(Some(error))
+        .or(Some(&error))
         .and_then(Value::as_str)
         .map(quoted)
         .unwrap_or_default();
@@ -215,14 +220,15 @@ fn rpc_error(error: &Value) -> PeerError {
     told
 }
 
-fn event(_name: Option<&str>, data: &str) -> Result<Event, PeerError> {
-    let answer: Value = serde_json::from_str(data).map_err(|e| {
+fn event(data: &str, secrets: &Secrets) -> Result<Event, PeerError> {
+    let mut answer: Value = serde_json::from_str(data).map_err(|e| {
         PeerError::new(
             Fault::InvalidResponse,
             format!("an event of the stream is not JSON: {e}"),
         )
     })?;
-    Event::read(unwrapped(answer, false)?).map_err(misshapen)
+    secrets.scrub_answer(&mut answer);
+    Event::read(unwrapped(answer, false, secrets)?).map_err(misshapen)
 }
 
 pub(super) fn misshapen(wrong: Misshape) -> PeerError {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use url::Url;
 
 use crate::net::sse::{self, Opened, SseLimits};
 use crate::net::{Access, Net, NetError, NetFault, Request, Sent, access, body};
 use crate::peer::{Fault, PeerError, Reach};
+
+use super::secrets::Secrets;
 
 /// How much of what a peer says about a failure is repeated, in characters.
 const QUOTED: usize = 300;
@@ -27,7 +29,7 @@ pub(super) struct Line {
     headers: HeaderMap,
     access: Access,
     limits: SseLimits,
-    secrets: Secrets,
+    secrets: Arc<Secrets>,
 }
 
 /// A successful answer.
@@ -65,7 +67,7 @@ impl Line {
             headers,
             access,
             limits,
-            secrets: Secrets::of(reach),
+            secrets: Arc::new(Secrets::of(reach)),
         })
     }
 
@@ -98,7 +100,7 @@ impl Line {
         method: Method,
         url: Url,
         body: Option<Bytes>,
-        explain: fn(&Value) -> Option<PeerError>,
+        explain: Explain,
     ) -> Result<Answer, PeerError> {
         let request = self.request(method, url, body, JSON);
         let mut response = self.net.exchange(request).await.map_err(from_net)?;
@@ -121,7 +123,7 @@ impl Line {
         method: Method,
         url: Url,
         body: Option<Bytes>,
-        explain: fn(&Value) -> Option<PeerError>,
+        explain: Explain,
     ) -> Result<Heard, PeerError> {
         let accept = HeaderValue::from_static("text/event-stream, application/json");
         let request = self.request(method, url, body, accept);
@@ -151,28 +153,25 @@ impl Line {
 
     /// The JSON of an answer.
     pub(super) fn json(&self, answer: &Answer) -> Result<Value, PeerError> {
-        serde_json::from_slice(&answer.body).map_err(|e| {
-            let kind = answer
-                .headers
-                .get(CONTENT_TYPE)
+        let mut json = serde_json::from_slice(&answer.body).map_err(|e| {
+            let kind = answer.headers.get(CONTENT_TYPE);
+            let kind = kind
                 .and_then(|v| v.to_str().ok())
-                .unwrap_or("no content type");
+                .map_or("no content type".into(), |kind| self.secrets.scrub(kind));
             let message = format!(
-                "the answer is not JSON ({kind}, {} bytes): {e}",
+                "the answer is not JSON ({}, {} bytes): {e}",
+                quoted(&kind),
                 answer.body.len()
             );
-            PeerError::new(Fault::InvalidResponse, self.secrets.scrub(message))
-        })
+            PeerError::new(Fault::InvalidResponse, message)
+        })?;
+        self.secrets.scrub_answer(&mut json);
+        Ok(json)
     }
 
-    /// `error` without any credential that the peer may have repeated.
-    pub(super) fn scrubbed(&self, mut error: PeerError) -> PeerError {
-        error.message = self.secrets.scrub(error.message);
-        if let Some(data) = error.rpc_data.take().filter(|_| !self.secrets.is_empty()) {
-            let text = self.secrets.scrub(data.to_string());
-            error.rpc_data = serde_json::from_str(&text).ok();
-        }
-        error
+    /// The peer's credentials.
+    pub(super) fn secrets(&self) -> &Arc<Secrets> {
+        &self.secrets
     }
 
     fn refused(
@@ -180,19 +179,23 @@ impl Line {
         status: StatusCode,
         headers: &HeaderMap,
         body: &[u8],
-        explain: fn(&Value) -> Option<PeerError>,
+        explain: Explain,
     ) -> PeerError {
-        let mut error = match serde_json::from_slice(body).ok().as_ref().and_then(explain) {
-            Some(explained) => explained,
-            None => by_status(status, headers, body),
-        };
+        let explained = serde_json::from_slice(body)
+            .ok()
+            .and_then(|body| explain(body, &self.secrets));
+        let mut error =
+            explained.unwrap_or_else(|| by_status(status, headers, body, &self.secrets));
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             error.fault = Fault::AuthRequired;
         }
         error.http_status = Some(status.as_u16());
-        self.scrubbed(error)
+        error
     }
 }
+
+/// Reads an error out of a body, if there is one in it.
+pub(super) type Explain = fn(Value, &Secrets) -> Option<PeerError>;
 
 /// What listening led to.
 pub(super) enum Heard {
@@ -200,36 +203,6 @@ pub(super) enum Heard {
     Events(sse::EventReader),
     /// A plain answer.
     Answer(Answer),
-}
-
-/// The credentials of a peer, to keep them out of what is told.
-struct Secrets(Vec<SecretString>);
-
-impl Secrets {
-    fn of(reach: &Reach) -> Self {
-        let headers = reach
-            .headers
-            .iter()
-            .filter_map(|(_, value)| Some(value.to_str().ok()?.to_owned().into()));
-        // Short values ("1", "en") are no secrets, and would tear holes into every text.
-        let all = headers
-            .chain(reach.bearer.clone())
-            .filter(|secret: &SecretString| secret.expose_secret().len() >= 6);
-        Self(all.collect())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn scrub(&self, mut text: String) -> String {
-        for secret in &self.0 {
-            if text.contains(secret.expose_secret()) {
-                text = text.replace(secret.expose_secret(), "[redacted]");
-            }
-        }
-        text
-    }
 }
 
 /// What may be connected for `url`.
@@ -256,7 +229,12 @@ pub(super) fn own_headers(reach: &Reach, url: &Url) -> HeaderMap {
 }
 
 /// The error for a status that is no success, told by the status and the beginning of the body.
-pub(super) fn by_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> PeerError {
+pub(super) fn by_status(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    secrets: &Secrets,
+) -> PeerError {
     if status.is_redirection() {
         let to = headers
             .get(LOCATION)
@@ -264,18 +242,19 @@ pub(super) fn by_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) ->
             .map_or("nowhere", |to| {
                 to.split(['?', '#']).next().unwrap_or_default()
             });
+        let to = secrets.scrub(to);
         let message = format!(
             "the peer answered {status} and points to `{}`; that is not followed",
-            quoted(to)
+            quoted(&to)
         );
         return PeerError::new(Fault::RedirectRefused, message);
     }
-    let said = quoted(&String::from_utf8_lossy(body));
+    let said = quoted(&secrets.scrub(String::from_utf8_lossy(body)));
     let asks = headers
         .get(WWW_AUTHENTICATE)
         .and_then(|v| v.to_str().ok())
         .and_then(|v| v.split_whitespace().next())
-        .map(|scheme| format!(" and asks for {}", quoted(scheme)))
+        .map(|scheme| format!(" and asks for {}", quoted(&secrets.scrub(scheme))))
         .unwrap_or_default();
     let message = if said.is_empty() {
         format!("the peer answered {status}{asks}")

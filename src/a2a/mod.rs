@@ -11,6 +11,7 @@ mod http_json;
 mod jsonrpc;
 mod line;
 mod negotiate;
+mod secrets;
 mod v0_3;
 
 use std::sync::Arc;

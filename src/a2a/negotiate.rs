@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use crate::peer::{Card, Fault, Interface, PeerError, Reach, Transport};
+use crate::peer::{Card, Fault, Interface, PeerError, Reach, Transport, Transports};
 
 /// The transport and address to call: the first transport that the target prefers and the card offers, else the first
 /// that the card offers and we speak. `Transport::Grpc` is never chosen.
@@ -53,7 +53,10 @@ fn none(card: &Card) -> PeerError {
         spoken.join(" and ")
     );
     let mut error = PeerError::new(Fault::UnsupportedTransport, message).undelivered();
-    error.transports = Some((offered, spoken));
+    error.transports = Some(Box::new(Transports {
+        unsupported: offered,
+        supported: spoken,
+    }));
     error
 }
 
@@ -65,6 +68,7 @@ mod tests {
 
     fn reach(preferred: &[Transport]) -> Reach {
         Reach {
+            configured: true,
             base_url: Url::parse("http://a.example/").unwrap(),
             card: CardLocation::Path("/card".into()),
             endpoint: None,
@@ -115,7 +119,7 @@ mod tests {
     fn a_peer_that_speaks_nothing_we_do_is_refused_with_what_there_is() {
         let error = choose(&reach(&[]), &card(&[("GRPC", "a.example:1")])).unwrap_err();
         assert_eq!(error.fault, Fault::UnsupportedTransport);
-        assert_eq!(error.transports.unwrap().0, ["GRPC"]);
+        assert_eq!(error.transports.unwrap().unsupported, ["GRPC"]);
     }
 
     #[test]

@@ -1,17 +1,27 @@
 //! `remote-agent call`: the tool as a filter. JSON in, JSON out.
 
-use tokio::io::AsyncReadExt;
-
 use super::{
     config::ConfigArgs,
     door::Door,
     exit::{Exit, Failure},
     jsonl,
-    output::Lines,
+    output::{Lines, standard_input},
 };
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent call --config agents.json '{\"action\": \"list_targets\"}'
+  remote-agent call --jsonl < operations.jsonl
+
+Operations of --jsonl, one a line; answers carry the same id and may interleave:
+  {\"id\": 1, \"op\": \"init\", \"config\": {...}}
+  {\"id\": 2, \"op\": \"tool_definition\"}
+  {\"id\": 3, \"op\": \"execute\", \"request\": {...}, \"caller\": {...}, \"abort_after_ms\": 1000}
+  {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}";
 
 /// Call the tool with a JSON request and print its envelope
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The request, or - to read it from standard input
     #[arg(required_unless_present = "jsonl")]
@@ -39,7 +49,7 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         return jsonl::run(&door).await;
     }
     let request = match args.request.as_deref() {
-        Some("-") | None => standard_input().await?,
+        Some("-") | None => standard_input("the request").await?,
         Some(request) => request.to_owned(),
     };
     let instance = door.instance_for_people(&args.config.read()?)?;
@@ -49,15 +59,4 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let exit = Exit::of_envelope(&envelope);
     Lines::default().write(envelope);
     Ok(exit)
-}
-
-async fn standard_input() -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = tokio::io::stdin().read_to_string(&mut text).await;
-    read.map_err(|error| {
-        Failure::usage(format!(
-            "cannot read the request from standard input: {error}"
-        ))
-    })?;
-    Ok(text)
 }

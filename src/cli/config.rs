@@ -23,8 +23,7 @@ impl ConfigArgs {
     /// # Errors
     /// The file cannot be read.
     pub fn read(&self) -> Result<String, Failure> {
-        let named = self.config.clone();
-        let Some(file) = named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from)) else {
+        let Some(file) = self.file() else {
             return Ok("{}".to_owned());
         };
         fs::read_to_string(&file).map_err(|error| {
@@ -33,6 +32,17 @@ impl ConfigArgs {
                 file.display()
             ))
         })
+    }
+
+    /// There is a configuration to read.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.file().is_some()
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        let named = self.config.clone();
+        named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from))
     }
 }
 

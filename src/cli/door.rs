@@ -45,7 +45,15 @@ impl Door {
     pub fn instance(&self, config: &str) -> Result<Instance, String> {
         let config = config::resolve(config, |name| std::env::var(name).ok())
             .map_err(|unset| unset.to_json())?;
-        let tool = self.module.new_tool()(config.as_ref().into(), RSome(self.log()));
+        self.instance_with(&config, self.log())
+    }
+
+    /// Makes an instance from a configuration as it stands, whose log lines go to `log`.
+    ///
+    /// # Errors
+    /// A configuration error as JSON, `{"code", "message", "path"}`.
+    pub fn instance_with(&self, config: &str, log: LogBox) -> Result<Instance, String> {
+        let tool = self.module.new_tool()(config.into(), RSome(log));
         tool.into_result().map(Instance).map_err(String::from)
     }
 

@@ -12,7 +12,7 @@ pub enum Exit {
     Ok = 0,
     /// Something failed that has no code of its own.
     Failed = 1,
-    /// The command line or the configuration is wrong.
+    /// The command line, the request or the configuration is wrong.
     Usage = 2,
     /// The peer cannot be reached, or may not be.
     Unreachable = 3,
@@ -51,6 +51,7 @@ impl Exit {
             Some("unreachable" | "dns" | "tls" | "address_refused" | "card_unavailable") => {
                 Self::Unreachable
             }
+            Some("invalid_request" | "contradiction") => Self::Usage,
             Some("auth_required") => Self::Auth,
             Some("timeout") => Self::Timeout,
             _ => Self::Failed,
@@ -107,10 +108,12 @@ mod tests {
             "card_unavailable",
             "auth_required",
             "timeout",
+            "invalid_request",
+            "contradiction",
             "aborted",
         ]
         .map(code_of);
-        assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 1]);
+        assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 2, 2, 1]);
     }
 
     #[test]

@@ -4,11 +4,24 @@
 
 pub mod call;
 pub mod config;
+pub mod conformance;
 pub mod door;
 pub mod exit;
+mod follow_up;
 pub mod jsonl;
 pub mod library;
+mod outcome;
 pub mod output;
+pub mod package;
+mod parts;
+mod screen;
+mod send;
+mod talk;
+mod target;
+mod targets;
+mod task;
+mod text;
+mod words;
 
 use std::process::ExitCode;
 
@@ -16,9 +29,17 @@ use clap::{Parser, Subcommand};
 
 use self::exit::{Exit, Failure};
 
+/// For peers and cases of the conformance runner: a long comparison in one must not hold up the clock of another.
+const WORKERS: usize = 2;
+
+const HELP: &str = "\
+Start with `remote-agent targets --url URL` to see what an agent says of itself.
+
+Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 agent unreachable, 4 agent wants other credentials, 5 timeout";
+
 /// Hands work to agents elsewhere, over A2A.
 #[derive(Debug, Parser)]
-#[command(name = "remote-agent", version, arg_required_else_help = true)]
+#[command(name = "remote-agent", version, arg_required_else_help = true, after_help = HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,7 +51,20 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Targets(targets::Args),
+    Send(send::Args),
+    /// Follow a task until it is done or waits for you
+    #[command(after_help = task::Action::Watch.examples())]
+    Watch(task::Args),
+    /// Ask once how a task stands
+    #[command(after_help = task::Action::Status.examples())]
+    Status(task::Args),
+    /// Ask for a task to be stopped
+    #[command(after_help = task::Action::Cancel.examples())]
+    Cancel(task::Args),
     Call(call::Args),
+    Conformance(conformance::Args),
+    Package(package::Args),
 }
 
 /// Runs the command with the arguments of the process.
@@ -38,7 +72,8 @@ enum Command {
 pub fn main() -> ExitCode {
     // Clap prints what is wrong with the arguments, or the help that was asked for, and ends the process with 2 or 0.
     let cli = Cli::parse();
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
         .enable_all()
         .build();
     let outcome = match runtime {
@@ -62,6 +97,13 @@ pub fn main() -> ExitCode {
 async fn run(cli: Cli) -> Result<Exit, Failure> {
     let verbose = cli.verbose;
     match cli.command {
+        Command::Targets(args) => targets::run(args, verbose).await,
+        Command::Send(args) => send::run(args, verbose).await,
+        Command::Watch(args) => task::run(task::Action::Watch, args, verbose).await,
+        Command::Status(args) => task::run(task::Action::Status, args, verbose).await,
+        Command::Cancel(args) => task::run(task::Action::Cancel, args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
+        Command::Conformance(args) => conformance::run(args, verbose).await,
+        Command::Package(args) => package::command(&args),
     }
 }

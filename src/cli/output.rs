@@ -1,4 +1,4 @@
-//! Standard output and standard error.
+//! Standard input, standard output and standard error.
 
 use std::{
     fmt::Display,
@@ -6,7 +6,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
+
+use super::exit::Failure;
 
 /// Writes whole lines to standard output, from any thread.
 #[derive(Debug)]
@@ -55,4 +58,17 @@ pub fn complain(message: &str) {
 /// Writes one line to standard error. A standard error that nobody reads is no reason to fail.
 pub fn note(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Reads standard input to its end.
+///
+/// # Errors
+/// It cannot be read, or is not UTF-8. The message names `what` it should have held.
+pub async fn standard_input(what: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = tokio::io::stdin().read_to_string(&mut text).await;
+    read.map_err(|error| {
+        Failure::usage(format!("cannot read {what} from standard input: {error}"))
+    })?;
+    Ok(text)
 }

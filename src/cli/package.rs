@@ -2,19 +2,63 @@
 //!
 //! Both hold the same bytes for the same input, so that two builds can be compared.
 
+mod files;
+
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use flate2::{Compression, GzBuilder};
 use serde_json::Value;
+
+use self::files::{collect, failed, pack, read, read_json, write, write_directory};
+
+use super::{
+    exit::{Exit, Failure},
+    output::note,
+};
 
 const NAME: &str = "openclaw-remote-agent";
 
-/// The time npm gives every file it packs: 1985-10-26T08:15:00Z, in seconds. Zero would be refused by some file systems.
-const PACKED_AT: u64 = 499_162_500;
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent package
+  openclaw plugins install npm-pack:$(remote-agent package | tail -n 1)";
+
+/// Build the OpenClaw package for this platform and print where its directory and its npm tarball are
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Put the package below this directory
+    #[arg(long, value_name = "DIR", default_value = "target/package")]
+    out: PathBuf,
+
+    /// Pack this library instead of building one
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// Those of [`run`], as a sentence.
+pub fn command(args: &Args) -> Result<Exit, Failure> {
+    // The checkout that the command was built from; where that is gone, the one it is started in.
+    let built_from = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source_root = if built_from.join("Cargo.toml").is_file() {
+        built_from
+    } else {
+        Path::new(".")
+    };
+    if args.library.is_none() {
+        note("building the library for release; the first time takes a few minutes");
+    }
+    let library = args.library.as_deref();
+    run(source_root, library, &args.out, &mut io::stdout())
+        .map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Exit::Ok)
+}
 
 /// Where a package was assembled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,119 +258,4 @@ fn cargo_version(manifest: &str) -> Option<String> {
         .take_while(|line| !line.starts_with('['))
         .find_map(|line| line.strip_prefix("version")?.trim_start().strip_prefix('='))
         .map(|value| value.trim().trim_matches('"').to_owned())
-}
-
-/// A file of the package: its path in it, with `/`, and its bytes.
-type File = (String, Vec<u8>);
-
-/// Everything that `files` of package.json names, the manifest itself, the licence and the library, sorted by path.
-fn collect(source_root: &Path, library: &Path) -> Result<Vec<File>, PackageError> {
-    let root = source_root.join("openclaw");
-    let manifest = root.join("package.json");
-    let mut package = read_json(&manifest)?;
-    let listed: Vec<String> = package["files"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str().map(str::to_owned))
-        .collect();
-    let mut files = vec![
-        (format!("native/{}", library_name()), read(library)?),
-        ("LICENSE".to_owned(), read(&source_root.join("LICENSE"))?),
-        (
-            "package.json".to_owned(),
-            for_this_platform(&mut package).into_bytes(),
-        ),
-    ];
-    for name in listed
-        .iter()
-        .filter(|name| !matches!(name.as_str(), "native" | "LICENSE"))
-    {
-        collect_below(&root, name, &mut files)?;
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// The manifest of a package that carries one library: npm refuses it on every other platform.
-fn for_this_platform(package: &mut Value) -> String {
-    let (os, cpu, libc) = platform();
-    package["os"] = Value::from(vec![os]);
-    package["cpu"] = Value::from(vec![cpu]);
-    if let Some(libc) = libc {
-        package["libc"] = Value::from(vec![libc]);
-    }
-    format!("{package:#}\n")
-}
-
-fn collect_below(root: &Path, name: &str, files: &mut Vec<File>) -> Result<(), PackageError> {
-    let path = root.join(name);
-    if !path.is_dir() {
-        files.push((name.to_owned(), read(&path)?));
-        return Ok(());
-    }
-    for entry in fs::read_dir(&path).map_err(failed("read", &path))? {
-        let entry = entry.map_err(failed("read", &path))?;
-        collect_below(
-            root,
-            &format!("{name}/{}", entry.file_name().to_string_lossy()),
-            files,
-        )?;
-    }
-    Ok(())
-}
-
-fn write_directory(directory: &Path, files: &[File]) -> Result<(), PackageError> {
-    if directory.exists() {
-        if !directory.join("openclaw.plugin.json").is_file() {
-            return Err(PackageError::Occupied(directory.to_owned()));
-        }
-        fs::remove_dir_all(directory).map_err(failed("replace", directory))?;
-    }
-    files
-        .iter()
-        .try_for_each(|(name, bytes)| write(&directory.join(name), bytes))
-}
-
-/// The files as npm packs them, below `package/`.
-fn pack(files: &[File]) -> io::Result<Vec<u8>> {
-    let gzip = GzBuilder::new()
-        .mtime(0)
-        .write(Vec::new(), Compression::best());
-    let mut archive = tar::Builder::new(gzip);
-    for (name, bytes) in files {
-        let mut header = tar::Header::new_ustar();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        header.set_mtime(PACKED_AT);
-        archive.append_data(&mut header, format!("package/{name}"), bytes.as_slice())?;
-    }
-    archive.into_inner()?.finish()
-}
-
-fn read_json(path: &Path) -> Result<Value, PackageError> {
-    serde_json::from_slice(&read(path)?).map_err(|error| PackageError::Manifest {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, PackageError> {
-    fs::read(path).map_err(failed("read", path))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), PackageError> {
-    path.parent()
-        .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| fs::write(path, bytes))
-        .map_err(failed("write", path))
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PackageError {
-    let path = path.to_owned();
-    move |source| PackageError::File {
-        action,
-        path,
-        source,
-    }
 }

@@ -49,6 +49,7 @@ pub struct Config {
 #[serde(rename_all = "camelCase", default)]
 pub struct Defaults {
     /// How long a call may take, in milliseconds.
+    #[serde(deserialize_with = "validation::whole")]
     pub timeout_ms: u64,
     /// Where a target's agent card is.
     pub card_path: String,
@@ -102,7 +103,11 @@ pub struct TargetConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_transports: Option<Vec<String>>,
     /// How long a call may take, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "validation::optional_whole"
+    )]
     pub timeout_ms: Option<u64>,
     /// The credential.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,8 +134,10 @@ pub enum Auth {
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskHandles {
     /// How long an unused handle stays good, in milliseconds.
+    #[serde(deserialize_with = "validation::whole")]
     pub ttl_ms: u64,
     /// How many handles are kept.
+    #[serde(deserialize_with = "validation::whole_size")]
     pub max_entries: usize,
 }
 
@@ -176,6 +183,7 @@ impl Default for Policy {
 #[serde(rename_all = "camelCase", default)]
 pub struct Cards {
     /// How long a card is used without asking again when the peer does not say, in milliseconds.
+    #[serde(deserialize_with = "validation::whole")]
     pub ttl_ms: u64,
 }
 
@@ -190,12 +198,16 @@ impl Default for Cards {
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
     /// The largest reply, in bytes.
+    #[serde(deserialize_with = "validation::whole_size")]
     pub response_bytes: usize,
     /// The largest event of a stream, in bytes.
+    #[serde(deserialize_with = "validation::whole_size")]
     pub event_bytes: usize,
     /// How many events of a stream are kept.
+    #[serde(deserialize_with = "validation::whole_size")]
     pub stream_events: usize,
     /// How many artifacts one answer may have.
+    #[serde(deserialize_with = "validation::whole_size")]
     pub artifacts: usize,
 }
 

@@ -133,6 +133,18 @@ fn the_schema_and_the_type_agree_on_every_default() {
 }
 
 #[test]
+fn a_whole_number_may_be_written_with_a_point_and_saturates() {
+    let config =
+        json!({"defaults": {"timeoutMs": 5.0}, "taskHandles": {"maxEntries": 2.0, "ttlMs": 1e30}});
+    let config = Config::parse(&config.to_string()).unwrap();
+    assert_eq!(config.defaults.timeout_ms, 5);
+    assert_eq!(
+        (config.task_handles.max_entries, config.task_handles.ttl_ms),
+        (2, u64::MAX)
+    );
+}
+
+#[test]
 fn an_absolute_card_path_is_read_as_the_cards_url() {
     let config = Config::parse(
         &with_target(json!({"cardPath": "https://cards.example/a.json"})).to_string(),

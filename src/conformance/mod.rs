@@ -23,4 +23,4 @@ pub use driver::{Driver, Failure};
 pub use peers::Peers;
 pub use report::{Outcome, Ran, Report};
 pub use runner::{Options, run_case};
-pub use suite::{EXPECTED_FAILURES, find, run_suite};
+pub use suite::{EXPECTED_FAILURES, find, run_suite, run_suite_telling};

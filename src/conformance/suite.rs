@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -27,44 +27,69 @@ struct ExpectedFailure {
 
 /// Runs every case below `root`, each against a driver of its own made by `make`.
 ///
-/// A case is named by its path below `root` without the ending, for example `golden/fu_12_drop`.
+/// Needs a tokio runtime, best one with several threads. A case is named by its path below `root` without the ending, for example `golden/fu_12_drop`.
 ///
 /// # Errors
 /// When the directory or the list of expected failures cannot be read. A case that cannot be read is a failed case.
 pub async fn run_suite<D, M>(root: &Path, make: M, options: &Options) -> io::Result<Report>
 where
-    D: Driver,
+    D: Driver + 'static,
+    M: Fn() -> D,
+{
+    run_suite_telling(root, make, options, |_| ()).await
+}
+
+/// Like [`run_suite`], and tells of each case as soon as it was run.
+///
+/// # Errors
+/// Those of [`run_suite`].
+pub async fn run_suite_telling<D, M>(
+    root: &Path,
+    make: M,
+    options: &Options,
+    tell: impl Fn(&Ran),
+) -> io::Result<Report>
+where
+    D: Driver + 'static,
     M: Fn() -> D,
 {
     let cases = find(root)?;
     let expected = expected_failures(root)?;
     let chosen: Vec<_> = cases
         .iter()
-        .filter(|(name, _)| {
-            options
-                .filter
-                .as_ref()
-                .is_none_or(|part| name.contains(part))
-        })
+        .filter(|(name, _)| options.chooses(name))
         .collect();
+    // Each case is a task of its own: comparing a long answer must not hold up the clocks of the others.
     let runs = chosen.into_iter().map(|(name, path)| {
-        let driver = make();
-        let known = expected.get(name).cloned();
-        async move {
+        let (name, path) = (name.clone(), path.clone());
+        let (driver, options) = (make(), options.clone());
+        let known = expected.get(&name).cloned();
+        let run = tokio::spawn(async move {
             let before = Instant::now();
-            let came = match Case::read(path) {
-                Ok(case) => run_case(&case, &driver, options).await,
+            let came = match Case::read(&path) {
+                Ok(case) => run_case(&case, &driver, &options).await,
                 Err(why) => Err(why),
             };
+            (came, before.elapsed())
+        });
+        async move {
+            let (came, took) = match run.await {
+                Ok(done) => done,
+                Err(error) => (
+                    Err(format!("the case was not run to its end: {error}")),
+                    Duration::ZERO,
+                ),
+            };
             Ran {
-                name: name.clone(),
+                name,
                 outcome: Outcome::of(came, known),
-                took: before.elapsed(),
+                took,
             }
         }
     });
     let mut ran: Vec<Ran> = stream::iter(runs)
         .buffer_unordered(options.jobs.max(1))
+        .inspect(tell)
         .collect()
         .await;
     ran.sort_by(|a, b| a.name.cmp(&b.name));

@@ -4,8 +4,8 @@ use super::*;
 const TTL: Duration = Duration::from_secs(60);
 
 struct Bench {
-    handles: Handles<&'static str>,
-    target: Arc<&'static str>,
+    handles: Handles<u8>,
+    target: Arc<u8>,
     key: Arc<str>,
     start: Instant,
 }
@@ -14,7 +14,7 @@ impl Bench {
     fn new(max: usize) -> Self {
         Self {
             handles: Handles::new(max, TTL),
-            target: Arc::new("peer"),
+            target: Arc::new(7),
             key: "peer".into(),
             start: Instant::now(),
         }
@@ -35,7 +35,7 @@ impl Bench {
         )
     }
 
-    fn resolve(&mut self, handle: Handle, after: u64) -> Found<&'static str> {
+    fn resolve(&mut self, handle: Handle, after: u64) -> Found<u8> {
         self.handles
             .resolve(handle, self.start + Duration::from_secs(after))
     }

@@ -55,8 +55,17 @@ pub struct PeerError {
     pub http_status: Option<u16>,
     /// It is certain that the peer has not seen the request.
     pub not_delivered: bool,
-    /// What was asked for and what can be had, for [`Fault::UnsupportedTransport`].
-    pub transports: Option<(Vec<String>, Vec<String>)>,
+    /// What cannot be spoken and what can, for [`Fault::UnsupportedTransport`].
+    pub transports: Option<Box<Transports>>,
+}
+
+/// Transports by name: those that stand in the way, and those that would do.
+#[derive(Debug, Clone)]
+pub struct Transports {
+    /// What was asked for or offered, and is not spoken.
+    pub unsupported: Vec<String>,
+    /// What is spoken.
+    pub supported: Vec<String>,
 }
 
 impl PeerError {

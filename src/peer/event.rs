@@ -233,6 +233,12 @@ mod tests {
         );
         assert_eq!(place(json!({"kind":"message","parts":["x"]})), "/parts/0");
         assert_eq!(
+            place(
+                json!({"kind":"message","parts":[{"kind":"data","text":7},{"kind":"text","text":7}]})
+            ),
+            "/parts/1/text"
+        );
+        assert_eq!(
             place(json!({"kind":"status-update","taskId":"t"})),
             "/status"
         );

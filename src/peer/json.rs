@@ -87,10 +87,10 @@ pub(super) fn optional_string<'a>(
     }
 }
 
-/// An array of objects; missing and null count as empty where `optional`.
-pub(super) fn objects(map: &Map<String, Value>, key: &str, optional: bool) -> Result<(), Misshape> {
+/// An array of objects; missing and null count as empty.
+pub(super) fn objects(map: &Map<String, Value>, key: &str) -> Result<(), Misshape> {
     match map.get(key) {
-        None | Some(Value::Null) if optional => Ok(()),
+        None | Some(Value::Null) => Ok(()),
         Some(Value::Array(items)) => {
             for (i, item) in items.iter().enumerate() {
                 object(item).map_err(|e| e.under(i).under(key))?;
@@ -99,6 +99,24 @@ pub(super) fn objects(map: &Map<String, Value>, key: &str, optional: bool) -> Re
         }
         other => Err(Misshape::here("an array", other).under(key)),
     }
+}
+
+/// An array of message or artifact parts. The text of one, where it has any, is text.
+pub(super) fn parts(map: &Map<String, Value>) -> Result<(), Misshape> {
+    let Some(Value::Array(parts)) = map.get("parts") else {
+        return Err(Misshape::here("an array", map.get("parts")).under("parts"));
+    };
+    for (i, part) in parts.iter().enumerate() {
+        let check = || {
+            let part = object(part)?;
+            match part.get("kind").and_then(Value::as_str) {
+                None | Some("text") => optional_string(part, "text").map(|_| ()),
+                Some(_) => Ok(()),
+            }
+        };
+        check().map_err(|e| e.under(i).under("parts"))?;
+    }
+    Ok(())
 }
 
 /// The string at `key` of an object, where there is one.

@@ -64,6 +64,8 @@ pub enum CardLocation {
 /// What has to be known to reach a peer. `Debug` shows no credential.
 #[derive(Clone)]
 pub struct Reach {
+    /// The operator wrote these addresses. False where a request names the peer: then none of them has his word.
+    pub configured: bool,
     /// The peer's base URL.
     pub base_url: Url,
     /// Where its card is.
@@ -90,6 +92,7 @@ impl Reach {
         [Some(&self.base_url), card, self.endpoint.as_ref()]
             .into_iter()
             .flatten()
+            .filter(|_| self.configured)
     }
 
     /// `url` is on one of the origins that credentials were configured for.
@@ -108,6 +111,7 @@ impl Reach {
 impl fmt::Debug for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reach")
+            .field("configured", &self.configured)
             .field("base_url", &self.base_url.as_str())
             .field("card", &self.card)
             .field("endpoint", &self.endpoint.as_ref().map(Url::as_str))

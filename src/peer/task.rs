@@ -281,7 +281,7 @@ impl Task {
         json::name(map, "id")?;
         json::optional_string(map, "contextId")?;
         check_status(map)?;
-        json::objects(map, "artifacts", true)?;
+        json::objects(map, "artifacts")?;
         for (i, artifact) in json::items_at(&value, "artifacts").iter().enumerate() {
             check_artifact(artifact).map_err(|e| e.under(i).under("artifacts"))?;
         }
@@ -355,7 +355,7 @@ pub(super) fn check_message(value: &Value) -> Result<(), Misshape> {
     for key in ["messageId", "taskId", "contextId", "role"] {
         json::optional_string(map, key)?;
     }
-    json::objects(map, "parts", false)
+    json::parts(map)
 }
 
 pub(super) fn check_status(map: &Map<String, Value>) -> Result<(), Misshape> {
@@ -376,7 +376,7 @@ pub(super) fn check_status(map: &Map<String, Value>) -> Result<(), Misshape> {
 pub(super) fn check_artifact(value: &Value) -> Result<(), Misshape> {
     let map = json::object(value)?;
     json::name(map, "artifactId")?;
-    json::objects(map, "parts", false)
+    json::parts(map)
 }
 
 /// The text parts among `parts`.

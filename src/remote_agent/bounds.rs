@@ -10,7 +10,7 @@ use super::error::{Reason, ToolError};
 
 /// The end of a call: its deadline, or its caller's word.
 #[derive(Debug, Clone)]
-pub struct Bounds {
+pub(super) struct Bounds {
     deadline: Instant,
     wait: Duration,
     cancel: CancellationToken,
@@ -18,7 +18,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// A call that may take `wait` from now, unless `cancel` ends it sooner.
-    pub fn new(wait: Duration, cancel: CancellationToken) -> Self {
+    pub(super) fn new(wait: Duration, cancel: CancellationToken) -> Self {
         Self {
             deadline: Instant::now() + wait,
             wait,
@@ -28,7 +28,7 @@ impl Bounds {
 
     /// The same call, with at most `wait` from now for a part of it.
     #[must_use]
-    pub fn shorter(&self, wait: Duration) -> Self {
+    pub(super) fn shorter(&self, wait: Duration) -> Self {
         let deadline = self.deadline.min(Instant::now() + wait);
         Self {
             deadline,
@@ -41,7 +41,7 @@ impl Bounds {
     ///
     /// # Errors
     /// [`Reason::Aborted`] or [`Reason::Timeout`], whichever comes first; `work` is dropped.
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, ToolError> {
+    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, ToolError> {
         if self.cancel.is_cancelled() {
             return Err(aborted());
         }

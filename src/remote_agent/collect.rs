@@ -13,7 +13,7 @@ use super::error::{Reason, ToolError};
 
 /// What a peer has said so far.
 #[derive(Debug)]
-pub struct Collected {
+pub(super) struct Collected {
     /// The task it speaks of.
     pub task_id: Option<String>,
     /// The conversation it speaks in.
@@ -24,8 +24,12 @@ pub struct Collected {
     pub status_text: Option<String>,
     /// The text of its last message, in the stream or in a task's history.
     pub message_text: Option<String>,
+    /// What kind of answer it has been so far.
+    pub(super) kind: Option<Kind>,
     artifacts: Vec<Artifact>,
     by_id: HashMap<String, usize>,
+    /// What the pieces of each artifact take, beside `artifacts`. A snapshot's count for none of them alone.
+    piece_bytes: Vec<usize>,
     artifact_bytes: usize,
     log: VecDeque<(Value, usize)>,
     log_bytes: usize,
@@ -33,17 +37,28 @@ pub struct Collected {
     limits: Limits,
 }
 
+/// What kind of answer a peer gave (`summary.response_kind`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Messages and nothing else.
+    Message,
+    /// Something of a task.
+    Task,
+}
+
 impl Collected {
     /// Nothing yet.
-    pub fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
             task_id: None,
             context_id: None,
             state: None,
             status_text: None,
             message_text: None,
+            kind: None,
             artifacts: Vec::new(),
             by_id: HashMap::new(),
+            piece_bytes: Vec::new(),
             artifact_bytes: 0,
             log: VecDeque::new(),
             log_bytes: 0,
@@ -53,22 +68,22 @@ impl Collected {
     }
 
     /// How many events have come.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.count
     }
 
     /// The artifacts, in the order in which they first came.
-    pub fn artifacts(&self) -> &[Artifact] {
+    pub(super) fn artifacts(&self) -> &[Artifact] {
         &self.artifacts
     }
 
     /// The newest event.
-    pub fn newest(&self) -> Option<&Value> {
+    pub(super) fn newest(&self) -> Option<&Value> {
         self.log.back().map(|(event, _)| event)
     }
 
     /// Nothing more is to be expected: the task is finished, or waits for its caller.
-    pub fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.state
             .as_ref()
             .is_some_and(|state| state.is_terminal() || state.is_interrupted())
@@ -78,8 +93,15 @@ impl Collected {
     ///
     /// # Errors
     /// [`Reason::TooLarge`] when the artifacts outgrow the limits; what was collected before stays.
-    pub fn absorb(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
+    pub(super) fn absorb(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
         self.count += 1;
+        match &event {
+            Event::Message(_) => {
+                self.kind.get_or_insert(Kind::Message);
+            }
+            Event::Task(_) | Event::Status(_) | Event::Artifact(_) => self.kind = Some(Kind::Task),
+            Event::Unknown(_) => {}
+        }
         let fits = match &event {
             Event::Message(message) => {
                 self.message(message);
@@ -122,27 +144,35 @@ impl Collected {
             return Ok(());
         }
         self.artifacts.clear();
+        self.piece_bytes.clear();
         self.by_id.clear();
-        self.artifact_bytes = 0;
-        let mut share = bytes;
+        self.artifact_bytes = bytes;
         for artifact in artifacts {
-            self.artifact(artifact, false, std::mem::take(&mut share))?;
+            self.artifact(artifact, false, 0)?;
         }
         Ok(())
     }
 
     fn artifact(&mut self, piece: Artifact, append: bool, bytes: usize) -> Result<(), ToolError> {
-        self.artifact_bytes += bytes;
-        if self.artifact_bytes > self.limits.response_bytes {
+        let at = self.by_id.get(piece.id()).copied();
+        let replaced = at.filter(|_| !append).map_or(0, |i| self.piece_bytes[i]);
+        let all = self.artifact_bytes + bytes - replaced;
+        if all > self.limits.response_bytes {
             let message = format!(
                 "the artifacts are larger than {} bytes together",
                 self.limits.response_bytes
             );
             return Err(ToolError::new(Reason::TooLarge, message));
         }
-        match self.by_id.get(piece.id()) {
-            Some(&i) if append => self.artifacts[i].append(piece),
-            Some(&i) => self.artifacts[i] = piece,
+        match at {
+            Some(i) if append => {
+                self.artifacts[i].append(piece);
+                self.piece_bytes[i] += bytes;
+            }
+            Some(i) => {
+                self.artifacts[i] = piece;
+                self.piece_bytes[i] = bytes;
+            }
             None if self.artifacts.len() == self.limits.artifacts => {
                 let message = format!("the task has more than {} artifacts", self.limits.artifacts);
                 return Err(ToolError::new(Reason::TooLarge, message));
@@ -151,8 +181,10 @@ impl Collected {
                 self.by_id
                     .insert(piece.id().to_owned(), self.artifacts.len());
                 self.artifacts.push(piece);
+                self.piece_bytes.push(bytes);
             }
         }
+        self.artifact_bytes = all;
         Ok(())
     }
 
@@ -181,23 +213,25 @@ impl Collected {
     }
 
     /// What the peer said, in text: a task's artifacts, else what it says about its state, else its last message.
-    pub fn text(&self) -> Option<String> {
+    pub(super) fn text(&self) -> Option<String> {
         let texts: Vec<_> = self.artifacts.iter().filter_map(Artifact::text).collect();
         if !texts.is_empty() {
             return Some(texts.join("\n\n"));
         }
-        let status = self.status_text.as_ref().filter(|_| self.state.is_some());
-        status.or(self.message_text.as_ref()).cloned()
+        self.status_text
+            .as_ref()
+            .or(self.message_text.as_ref())
+            .cloned()
     }
 
     /// `raw` of a result that followed a stream.
-    pub fn into_raw(self) -> Value {
+    pub(super) fn take_raw(&mut self) -> Value {
         let dropped = self.count - self.log.len();
         let last = self.newest().cloned().unwrap_or_default();
         let mut raw = Map::new();
         raw.insert(
             "events".into(),
-            self.log.into_iter().map(|(event, _)| event).collect(),
+            self.log.drain(..).map(|(event, _)| event).collect(),
         );
         raw.insert("finalEvent".into(), last);
         if dropped > 0 {
@@ -207,7 +241,7 @@ impl Collected {
     }
 
     /// `raw` of a result that had one answer.
-    pub fn into_answer(mut self) -> Value {
+    pub(super) fn take_answer(&mut self) -> Value {
         self.log
             .pop_back()
             .map(|(event, _)| event)
@@ -309,10 +343,25 @@ mod tests {
             all.absorb(chunk("a", &i.to_string(), true), 1).unwrap();
         }
         assert_eq!(all.text().unwrap(), "01234");
-        let raw = all.into_raw();
+        let raw = all.take_raw();
         assert_eq!(raw["dropped_events"], 3);
         assert_eq!(raw["events"].as_array().unwrap().len(), 2);
         assert_eq!(raw["finalEvent"], raw["events"][1]);
+    }
+
+    #[test]
+    fn what_a_piece_replaced_does_not_count_against_the_limit() {
+        let mut all = Collected::new(&Limits {
+            response_bytes: 100,
+            ..Limits::default()
+        });
+        for _ in 0..10 {
+            all.absorb(chunk("a", "again", false), 60).unwrap();
+        }
+        all.absorb(chunk("a", " more", true), 40).unwrap();
+        let one_too_many = all.absorb(chunk("a", "!", true), 1);
+        assert_eq!(one_too_many.unwrap_err().reason, Reason::TooLarge);
+        assert_eq!(all.text().unwrap(), "again more");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::request::{PartRequest, Request};
 
 /// `error.details.capability_diagnostics` of a failed send.
 #[derive(Debug, Clone, Serialize, PartialEq)]
-pub struct Diagnostics {
+pub(super) struct Diagnostics {
     requested_input_modes: Vec<String>,
     unknown_file_attachments: Vec<usize>,
     advertised_input_modes: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Diagnostics {
 
 /// What a request sends and wants, by media type.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub(super) struct Wanted {
     input: Vec<String>,
     unknown: Vec<usize>,
     output: Vec<String>,
@@ -31,7 +31,7 @@ const UNKNOWN: &str = "unknown";
 
 impl Wanted {
     /// What `request` sends, and the media types it accepts.
-    pub fn of(request: &Request, accepted: &[String]) -> Self {
+    pub(super) fn of(request: &Request, accepted: &[String]) -> Self {
         let mut wanted = Self {
             output: tidy(accepted.iter()),
             ..Self::default()
@@ -57,7 +57,7 @@ impl Wanted {
     }
 
     /// The same, held against a card. Nothing is known of a peer without one.
-    pub fn against(&self, card: Option<&CardView>) -> Diagnostics {
+    pub(super) fn against(&self, card: Option<&CardView>) -> Diagnostics {
         let advertised =
             |of_card: fn(&CardView) -> &Vec<String>,
              of_skill: fn(&crate::peer::Skill) -> &Vec<String>| {

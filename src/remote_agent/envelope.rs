@@ -23,7 +23,7 @@ struct Success<'a, S, R> {
 }
 
 /// The envelope of a call that went well.
-pub fn success(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
+pub(super) fn success(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
     write(&Success {
         ok: true,
         operation: OPERATION,
@@ -35,7 +35,7 @@ pub fn success(action: &str, summary: impl Serialize, raw: impl Serialize) -> St
 }
 
 /// What a caller hears while a call is under way.
-pub fn update(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
+pub(super) fn update(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
     write(&Success {
         ok: true,
         operation: OPERATION,
@@ -47,12 +47,12 @@ pub fn update(action: &str, summary: impl Serialize, raw: impl Serialize) -> Str
 }
 
 /// The envelope of a call that failed.
-pub fn failure(action: &str, error: ToolError) -> String {
+pub(super) fn failure(action: &str, error: ToolError) -> String {
     write(&json!({ "ok": false, "operation": OPERATION, "action": action, "error": shown(error) }))
 }
 
 /// An error as envelopes show it.
-pub fn shown(error: ToolError) -> Value {
+pub(super) fn shown(error: ToolError) -> Value {
     let mut details = error.details;
     details
         .entry("hint")
@@ -75,7 +75,7 @@ fn write(envelope: &impl Serialize) -> String {
 
 /// `summary` of send, watch, status and cancel.
 #[derive(Debug, Serialize)]
-pub struct Summary<'a> {
+pub(super) struct Summary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) target_alias: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ pub struct Summary<'a> {
 
 /// `summary.continuation`: all it takes to go on, in this process or in another (spec: "Reading Output Continuations").
 #[derive(Debug, Serialize)]
-pub struct Continuation<'a> {
+pub(super) struct Continuation<'a> {
     target: ContinuationTarget<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<ContinuationTask<'a>>,
@@ -135,7 +135,7 @@ struct Conversation<'a> {
 
 impl<'a> Continuation<'a> {
     /// How to go on with a task or a conversation at `target`; `None` where there is neither.
-    pub fn new(
+    pub(super) fn new(
         target: &'a Target,
         task: Option<(Handle, &'a str, Option<&'a TaskState>)>,
         context_id: Option<&'a str>,

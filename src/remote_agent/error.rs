@@ -246,10 +246,10 @@ impl From<PeerError> for ToolError {
         if let Some(status) = error.http_status {
             told = told.with("http_status", status);
         }
-        if let Some((unsupported, supported)) = error.transports {
+        if let Some(transports) = error.transports {
             told = told
-                .with("unsupported", unsupported)
-                .with("supported", supported);
+                .with("unsupported", transports.unsupported)
+                .with("supported", transports.supported);
         }
         if error.not_delivered {
             told = told.with("delivered", "no");

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::peer::{End, Event, EventStream, Fault, PeerError, Step};
 
+use super::collect::Kind;
 use super::error::{Reason, ToolError};
 use super::session::Session;
 
@@ -18,7 +19,7 @@ const SETTLE: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// When the stream ends while the task goes on, with everything that was collected.
-pub async fn follow(
+pub(super) async fn follow(
     session: &mut Session<'_>,
     mut stream: Box<dyn EventStream>,
     mut known: Option<Value>,
@@ -66,7 +67,7 @@ fn is_last(event: &Event) -> bool {
 
 /// What the end of the bytes means, given what was said before.
 fn over(session: &mut Session<'_>, end: End) -> Result<(), ToolError> {
-    let messages_only = session.said.state.is_none() && session.said.count() > 0;
+    let messages_only = session.said.kind == Some(Kind::Message);
     let error = match end {
         _ if session.said.is_settled() => return Ok(()),
         End::Answer => return Ok(()),

@@ -18,7 +18,7 @@ use super::request::Action;
 const CARD_WAIT: Duration = Duration::from_secs(10);
 
 /// Shows every configured target. Their cards are refreshed side by side.
-pub async fn list_targets(tool: &RemoteAgent, bounds: &Bounds) -> Result<String, ToolError> {
+pub(super) async fn list_targets(tool: &RemoteAgent, bounds: &Bounds) -> Result<String, ToolError> {
     let bounds = bounds.shorter(CARD_WAIT);
     let cards = tool
         .catalog

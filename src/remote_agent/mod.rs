@@ -5,6 +5,7 @@
 //! Nothing here knows HTTP or how any protocol is written.
 
 mod bounds;
+mod caller;
 mod collect;
 mod definition;
 mod diagnostics;
@@ -38,6 +39,7 @@ pub use error::{Code, Reason, ToolError};
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 
 use bounds::Bounds;
+use caller::Caller;
 use request::{Action, Request};
 use schema::RequestSchema;
 use session::Session;
@@ -127,25 +129,27 @@ impl RemoteAgent {
             .and_then(Value::as_str)
             .unwrap_or("unknown")
             .to_owned();
+        let (caller, wrong) = Caller::read(call.caller);
+        if let Some(wrong) = wrong {
+            self.log.log(Level::Warn, &wrong);
+        }
         let outcome = self.act(value, &call).await;
-        let millis = self
-            .world
-            .now()
-            .saturating_duration_since(began)
-            .as_millis();
+        let elapsed = self.world.now().saturating_duration_since(began);
+        let told = |how: &str| {
+            let line = format!(
+                "{action} for {}: {how} after {} ms",
+                caller.label(),
+                elapsed.as_millis()
+            );
+            self.log.log(Level::Debug, &line);
+        };
         match outcome {
             Ok(done) => {
-                self.log
-                    .log(Level::Debug, &format!("{action}: done in {millis} ms"));
+                told("done");
                 done
             }
             Err(error) => {
-                let line = format!(
-                    "{action}: {} after {millis} ms: {}",
-                    error.reason.as_str(),
-                    error.message
-                );
-                self.log.log(Level::Debug, &line);
+                told(error.reason.as_str());
                 envelope::failure(&action, error)
             }
         }

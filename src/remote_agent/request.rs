@@ -6,11 +6,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::peer::{Part, Transport};
+use crate::validation;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub(super) enum Action {
     /// Show the targets.
     ListTargets,
     /// Hand over a message.
@@ -25,7 +26,7 @@ pub enum Action {
 
 impl Action {
     /// The word that requests and results use.
-    pub fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::ListTargets => "list_targets",
             Self::Send => "send",
@@ -38,7 +39,7 @@ impl Action {
 
 /// A request (spec: "Unified Tool Contract").
 #[derive(Debug, Deserialize)]
-pub struct Request {
+pub(super) struct Request {
     /// What to do.
     pub action: Action,
     /// The target's name.
@@ -71,8 +72,10 @@ pub struct Request {
     /// The peer should answer when it is done, not before.
     pub blocking: Option<bool>,
     /// At most so many of the newest messages should come back.
+    #[serde(default, deserialize_with = "validation::optional_whole")]
     pub history_length: Option<u64>,
     /// How long the call may take.
+    #[serde(default, deserialize_with = "validation::optional_whole")]
     pub timeout_ms: Option<u64>,
     /// Extra HTTP headers.
     #[serde(default)]
@@ -86,7 +89,7 @@ pub struct Request {
 /// Whether a send must become a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TaskRequirement {
+pub(super) enum TaskRequirement {
     /// A message will do.
     #[default]
     Optional,
@@ -97,7 +100,7 @@ pub enum TaskRequirement {
 /// What to hand over.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum PartRequest {
+pub(super) enum PartRequest {
     /// Text.
     Text {
         /// The text.
@@ -129,7 +132,7 @@ pub enum PartRequest {
 
 impl PartRequest {
     /// The part as peers know it.
-    pub fn into_part(self) -> Part {
+    pub(super) fn into_part(self) -> Part {
         match self {
             Self::Text { text, metadata } => Part::text(text).with_metadata(metadata),
             Self::File {
@@ -146,7 +149,7 @@ impl PartRequest {
 
 /// What an earlier result said about going on (spec: "Reading Output Continuations").
 #[derive(Debug, Deserialize)]
-pub struct Continuation {
+pub(super) struct Continuation {
     /// The peer.
     pub target: ContinuationTarget,
     /// The task.
@@ -157,7 +160,7 @@ pub struct Continuation {
 
 /// The peer of a continuation.
 #[derive(Debug, Deserialize)]
-pub struct ContinuationTarget {
+pub(super) struct ContinuationTarget {
     /// Its base URL.
     pub target_url: String,
     /// The path of its card.
@@ -170,7 +173,7 @@ pub struct ContinuationTarget {
 
 impl ContinuationTarget {
     /// The transports, as far as they are known by name.
-    pub fn transports(&self) -> Vec<Transport> {
+    pub(super) fn transports(&self) -> Vec<Transport> {
         self.preferred_transports
             .iter()
             .filter_map(|name| name.parse().ok())
@@ -180,7 +183,7 @@ impl ContinuationTarget {
 
 /// The task of a continuation.
 #[derive(Debug, Deserialize)]
-pub struct ContinuationTask {
+pub(super) struct ContinuationTask {
     /// Its handle.
     pub task_handle: Option<String>,
     /// Its id at the peer.
@@ -189,13 +192,13 @@ pub struct ContinuationTask {
 
 /// The conversation of a continuation.
 #[derive(Debug, Deserialize)]
-pub struct ContinuationConversation {
+pub(super) struct ContinuationConversation {
     /// Its id.
     pub context_id: String,
 }
 
 /// A push configuration as peers know it: the request's names are already theirs but for their case.
-pub fn push_config(request: &Value) -> Value {
+pub(super) fn push_config(request: &Value) -> Value {
     let mut config = json!({});
     for key in ["url", "id", "token", "authentication"] {
         if let (Some(value), Some(config)) = (request.get(key), config.as_object_mut()) {

@@ -12,7 +12,7 @@ use super::request::{ContinuationTarget, Request};
 
 /// What a request means.
 #[derive(Debug)]
-pub struct Resolved {
+pub(super) struct Resolved {
     /// The target.
     pub target: Arc<Target>,
     /// The task it continues or asks about.
@@ -27,7 +27,7 @@ pub struct Resolved {
 ///
 /// # Errors
 /// Why it cannot be told, or may not be used.
-pub fn resolve(
+pub(super) fn resolve(
     request: &Request,
     catalog: &Catalog,
     lookup: impl FnOnce(Handle) -> Found<Target>,
@@ -43,15 +43,7 @@ pub fn resolve(
             .and_then(|c| c.conversation.as_ref())
             .map(|conversation| conversation.context_id.as_str())
     });
-    if let (Some(flat), Some(nested)) = (&request.task_id, nested)
-        && *flat != nested.task_id
-    {
-        let message = format!(
-            "task_id is `{flat}`, but the continuation is about task `{}`",
-            nested.task_id
-        );
-        return Err(ToolError::new(Reason::Contradiction, message));
-    }
+    one_story(request)?;
 
     // A handle that is gone ends a flat request. Inside a continuation the rest of it says the same.
     let flat = request.task_handle.as_deref();
@@ -101,6 +93,53 @@ pub fn resolve(
         handle: text.parse().ok(),
         target: entry.target,
     })
+}
+
+/// What stands beside a continuation says the same as the continuation.
+fn one_story(request: &Request) -> Result<(), ToolError> {
+    let Some(continuation) = &request.continuation else {
+        return Ok(());
+    };
+    let task = continuation.task.as_ref();
+    let conversation = continuation.conversation.as_ref();
+    let told_twice = [
+        ("task_id", &request.task_id, task.map(|task| &task.task_id)),
+        (
+            "task_handle",
+            &request.task_handle,
+            task.and_then(|task| task.task_handle.as_ref()),
+        ),
+        (
+            "context_id",
+            &request.context_id,
+            conversation.map(|conversation| &conversation.context_id),
+        ),
+        (
+            "target_alias",
+            &request.target_alias,
+            continuation.target.target_alias.as_ref(),
+        ),
+    ];
+    for (name, flat, nested) in told_twice {
+        if let (Some(flat), Some(nested)) = (flat, nested)
+            && flat != nested
+        {
+            let message = format!("{name} is `{flat}`, but the continuation says `{nested}`");
+            return Err(ToolError::new(Reason::Contradiction, message).with("field", name));
+        }
+    }
+    let other_place = request.target_url.as_ref().is_some_and(|flat| {
+        let parse = |text: &str| url::Url::parse(text).ok();
+        match (parse(flat), parse(&continuation.target.target_url)) {
+            (Some(a), Some(b)) => !same_place(&a, &b),
+            _ => *flat != continuation.target.target_url,
+        }
+    });
+    if other_place {
+        let message = "target_url and the continuation name different places";
+        return Err(ToolError::new(Reason::Contradiction, message).with("field", "target_url"));
+    }
+    Ok(())
 }
 
 enum Mismatch {

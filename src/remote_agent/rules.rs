@@ -47,7 +47,7 @@ const CLOSED_HEADERS: [&str; 12] = [
 ];
 
 /// Every complaint about a request that fits the schema.
-pub fn complaints(request: &Map<String, Value>, catalog: &Catalog) -> Vec<Value> {
+pub(super) fn complaints(request: &Map<String, Value>, catalog: &Catalog) -> Vec<Value> {
     let mut out = Vec::new();
     let action = request
         .get("action")

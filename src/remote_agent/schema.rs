@@ -9,7 +9,7 @@ use crate::validation;
 pub const SCHEMA: &str = include_str!("../../schema/request.schema.json");
 
 /// The strict schema of one instance, compiled once.
-pub struct RequestSchema {
+pub(super) struct RequestSchema {
     validator: Validator,
     strict: Value,
 }
@@ -19,7 +19,7 @@ impl RequestSchema {
     ///
     /// # Errors
     /// What is wrong with the shipped schema.
-    pub fn new(aliases: &[&str]) -> Result<Self, String> {
+    pub(super) fn new(aliases: &[&str]) -> Result<Self, String> {
         let mut strict: Value = serde_json::from_str(SCHEMA).map_err(|e| e.to_string())?;
         if !aliases.is_empty() {
             strict["properties"]["target_alias"]["enum"] = json!(aliases);
@@ -31,7 +31,7 @@ impl RequestSchema {
     }
 
     /// Every complaint about a request, at most [`validation::LISTED_ERRORS`] of them, and how many more there are.
-    pub fn complaints(&self, request: &Value) -> (Vec<Value>, usize) {
+    pub(super) fn complaints(&self, request: &Value) -> (Vec<Value>, usize) {
         if self.validator.is_valid(request) {
             return (Vec::new(), 0);
         }
@@ -40,7 +40,7 @@ impl RequestSchema {
 
     /// The schema as a model sees it: objects, arrays, strings, numbers and booleans, nothing that combines schemas.
     /// Providers refuse the rest.
-    pub fn flat(&self) -> Value {
+    pub(super) fn flat(&self) -> Value {
         let mut flat = flatten(&self.strict);
         if let Some(flat) = flat.as_object_mut() {
             flat.remove("$schema");

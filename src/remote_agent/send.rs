@@ -15,7 +15,7 @@ use super::session::{Session, with_diagnostics};
 ///
 /// # Errors
 /// What went wrong, with what the card says about it.
-pub async fn send(
+pub(super) async fn send(
     mut session: Session<'_>,
     mut request: Request,
     policy: &Policy,

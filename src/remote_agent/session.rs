@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::handles::{Handle, Named};
-use crate::peer::{Event, Fault, Peer, PeerError, Transport};
+use crate::peer::{Event, Fault, Peer, PeerError, Transport, Transports};
 use crate::targets::{KnownCard, Target};
 
 use super::bounds::Bounds;
-use super::collect::Collected;
+use super::collect::{Collected, Kind};
 use super::envelope::{self, Continuation, Summary};
 use super::error::{Reason, ToolError};
 use super::request::Action;
@@ -18,7 +18,7 @@ use super::resolve::Resolved;
 use super::{RemoteAgent, Updates};
 
 /// One call to one target.
-pub struct Session<'a> {
+pub(super) struct Session<'a> {
     tool: &'a RemoteAgent,
     action: Action,
     updates: Option<Updates<'a>>,
@@ -41,7 +41,7 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// A call that has not begun.
-    pub fn new(
+    pub(super) fn new(
         tool: &'a RemoteAgent,
         action: Action,
         resolved: Resolved,
@@ -67,7 +67,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// Why it cannot be called. Nothing has been sent.
-    pub async fn open(
+    pub(super) async fn open(
         &mut self,
         parameters: &[(String, String)],
     ) -> Result<Box<dyn Peer>, ToolError> {
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
     }
 
     /// What the card says about streaming.
-    pub fn streaming(&self) -> Option<bool> {
+    pub(super) fn streaming(&self) -> Option<bool> {
         self.card.as_ref().and_then(|known| known.card.streaming)
     }
 
@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the limits are reached; what was collected before stays.
-    pub fn hear(&mut self, event: Event, bytes: usize, tell: bool) -> Result<(), ToolError> {
+    pub(super) fn hear(&mut self, event: Event, bytes: usize, tell: bool) -> Result<(), ToolError> {
         self.said.absorb(event, bytes)?;
         if tell && self.updates.is_some() {
             self.tell();
@@ -109,11 +109,11 @@ impl<'a> Session<'a> {
         let (Some(updates), Some(event)) = (self.updates, self.said.newest()) else {
             return;
         };
-        let summary = Summary {
-            message_text: None,
-            artifacts: &[],
-            ..self.summary()
-        };
+        let mut summary = self.place();
+        // Repeating what an earlier event said would make a long stream cost the square of its length.
+        if event.pointer("/status/message").is_some() {
+            summary.status_message = self.said.status_text.as_deref();
+        }
         let update = envelope::update(self.action.as_str(), summary, event);
         let _ = catch_unwind(AssertUnwindSafe(|| updates(&update)));
     }
@@ -124,8 +124,8 @@ impl<'a> Session<'a> {
             return;
         };
         let context_id = self.said.context_id.as_ref().or(self.context_id.as_ref());
-        let now = (task_id.clone(), context_id.cloned());
-        if self.remembered.as_ref() == Some(&now) {
+        let known = self.remembered.as_ref();
+        if known.is_some_and(|(task, context)| task == task_id && context.as_ref() == context_id) {
             return;
         }
         let named = Named {
@@ -135,10 +135,20 @@ impl<'a> Session<'a> {
             context_id: context_id.map(String::as_str),
         };
         self.held = Some(self.tool.remember(named, self.held));
-        self.remembered = Some(now);
+        self.remembered = Some((task_id.clone(), context_id.cloned()));
     }
 
     fn summary(&self) -> Summary<'_> {
+        Summary {
+            status_message: self.said.status_text.as_deref(),
+            message_text: self.said.text(),
+            artifacts: self.said.artifacts(),
+            ..self.place()
+        }
+    }
+
+    /// Who speaks, and how to go on: what a summary says whatever the peer has said.
+    fn place(&self) -> Summary<'_> {
         let task_id = self.said.task_id.as_deref().or(self.task_id.as_deref());
         let context_id = self
             .said
@@ -158,34 +168,33 @@ impl<'a> Session<'a> {
                 .and_then(|known| known.card.view.as_ref().ok()?.name.as_deref()),
             target_url: &self.target.url,
             streaming_supported: streaming,
-            response_kind: match (&self.said.state, self.said.count()) {
-                (Some(_), _) => Some("task"),
-                (None, 0) => None,
-                (None, _) => Some("message"),
-            },
-            status_message: self.said.status_text.as_deref(),
-            message_text: self.said.text(),
-            artifacts: self.said.artifacts(),
+            response_kind: self.said.kind.map(|kind| match kind {
+                Kind::Message => "message",
+                Kind::Task => "task",
+            }),
+            status_message: None,
+            message_text: None,
+            artifacts: &[],
             continuation: Continuation::new(&self.target, task, context_id, streaming),
         }
     }
 
     /// The envelope of a call that had one answer.
-    pub fn answered(mut self) -> String {
+    pub(super) fn answered(mut self) -> String {
         self.remember_anew();
-        let summary = json!(self.summary());
-        envelope::success(self.action.as_str(), summary, self.said.into_answer())
+        let answer = self.said.take_answer();
+        envelope::success(self.action.as_str(), self.summary(), answer)
     }
 
     /// The envelope of a call that followed a stream.
-    pub fn followed(mut self) -> String {
+    pub(super) fn followed(mut self) -> String {
         self.remember_anew();
-        let summary = json!(self.summary());
-        envelope::success(self.action.as_str(), summary, self.said.into_raw())
+        let raw = self.said.take_raw();
+        envelope::success(self.action.as_str(), self.summary(), raw)
     }
 
     /// `error` with everything that was collected before it.
-    pub fn interrupted(&mut self, error: ToolError) -> ToolError {
+    pub(super) fn interrupted(&mut self, error: ToolError) -> ToolError {
         if self.said.count() == 0 {
             return error;
         }
@@ -218,12 +227,15 @@ fn spoken(target: &Target) -> Result<(), PeerError> {
     }
     let message = format!("{} is not spoken", names(&unsupported).join(", "));
     let mut error = PeerError::new(Fault::UnsupportedTransport, message).undelivered();
-    error.transports = Some((names(&unsupported), names(&Transport::SPOKEN)));
+    error.transports = Some(Box::new(Transports {
+        unsupported: names(&unsupported),
+        supported: names(&Transport::SPOKEN),
+    }));
     Err(error)
 }
 
 /// The diagnostics of a failed send, for `details`.
-pub fn with_diagnostics(
+pub(super) fn with_diagnostics(
     error: ToolError,
     diagnostics: &super::diagnostics::Diagnostics,
 ) -> ToolError {

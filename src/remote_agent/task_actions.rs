@@ -11,7 +11,7 @@ use super::session::Session;
 ///
 /// # Errors
 /// Why it cannot be followed, with everything that was heard.
-pub async fn watch(mut session: Session<'_>, request: Request) -> Result<String, ToolError> {
+pub(super) async fn watch(mut session: Session<'_>, request: Request) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
     let task_id = task_id(&session)?;
     if session.streaming() == Some(false) {
@@ -27,7 +27,10 @@ pub async fn watch(mut session: Session<'_>, request: Request) -> Result<String,
 ///
 /// # Errors
 /// Why there is no answer.
-pub async fn status(mut session: Session<'_>, request: Request) -> Result<String, ToolError> {
+pub(super) async fn status(
+    mut session: Session<'_>,
+    request: Request,
+) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
     let task_id = task_id(&session)?;
     let task = session
@@ -42,7 +45,10 @@ pub async fn status(mut session: Session<'_>, request: Request) -> Result<String
 ///
 /// # Errors
 /// Why there is no answer, or the agent's refusal.
-pub async fn cancel(mut session: Session<'_>, request: Request) -> Result<String, ToolError> {
+pub(super) async fn cancel(
+    mut session: Session<'_>,
+    request: Request,
+) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
     let task_id = task_id(&session)?;
     let task = session.bounds.run(peer.cancel(&task_id)).await??;

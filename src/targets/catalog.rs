@@ -211,6 +211,7 @@ impl Catalog {
         }
         let card_path = card_path.unwrap_or(&self.ad_hoc.card_path).to_owned();
         let reach = Reach {
+            configured: false,
             base_url: parsed,
             card: CardLocation::Path(card_path.clone()),
             endpoint: None,
@@ -278,6 +279,7 @@ fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> 
         }) => (None, Some(format!("{source}:{id}"))),
     };
     let reach = Reach {
+        configured: true,
         base_url,
         card,
         endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,

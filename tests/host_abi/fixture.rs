@@ -13,7 +13,7 @@ use openclaw_remote_agent_interface::{PluginModuleRef, RNone, ToolBox, UpdatesBo
 use serde_json::{Value, json};
 
 pub(crate) use crate::process::SOON;
-use crate::process::end;
+use crate::{node::install, process::end};
 
 /// Cargo's fresh copy. Test executables live beside it.
 pub(crate) fn library() -> PathBuf {
@@ -123,9 +123,10 @@ const done = (value) => fs.writeSync(1, JSON.stringify(value));
 process.on("uncaughtException", (error) => { done({ uncaught: String(error) }); process.exitCode = 1; });
 "#;
 
-/// Starts Node with a script that ends in `done(value)`. `args` is what the script finds there.
-pub(crate) fn node(library: &Path, script: &str, args: &[&str]) -> Node {
-    let mut child = Command::new(node_binary())
+/// Starts Node with a script that ends in `done(value)`. `args` is what the script finds there. `None` where Node cannot be installed.
+pub(crate) fn node(library: &Path, script: &str, args: &[&str]) -> Option<Node> {
+    let node = install("node", &[])?.node();
+    let mut child = Command::new(node)
         .args([
             "--expose-gc",
             "-e",
@@ -139,7 +140,7 @@ pub(crate) fn node(library: &Path, script: &str, args: &[&str]) -> Node {
         .spawn()
         .expect("node starts");
     let stdin = child.stdin.take();
-    Node { child, stdin }
+    Some(Node { child, stdin })
 }
 
 impl Node {
@@ -159,8 +160,4 @@ impl Node {
         );
         parse(ended.stdout)
     }
-}
-
-fn node_binary() -> PathBuf {
-    env::var_os("REMOTE_AGENT_TEST_NODE").map_or_else(|| "node".into(), PathBuf::from)
 }

@@ -1,9 +1,22 @@
 //! The shared library as its hosts see it: loaded from the file that Cargo has just built, through each of its doors.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 mod fixture;
 mod loading;
+#[path = "../support/node.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with tests that need more of it"
+)]
+mod node;
 mod node_door;
 #[path = "../support/process.rs"]
 mod process;
@@ -26,7 +39,10 @@ async fn the_same_file_serves_a_rust_host_and_node() {
 
     let script =
         "done({build: buildId(), definition: JSON.parse(new RemoteAgent('{}').definition())});";
-    let from_node = fixture::node(&library, script, &[]).finish().await;
+    let Some(node) = fixture::node(&library, script, &[]) else {
+        return;
+    };
+    let from_node = node.finish().await;
 
     println!(
         "both say: {} {}",

@@ -25,25 +25,48 @@ pub struct Host {
 
 impl Host {
     /// A fresh state below `root`, which is emptied, with `config` as the rest of its configuration. `environment` is for SecretRefs.
-    pub fn new(installed: Installed, root: &Path, config: &Value, environment: &[(&str, &str)]) -> Self {
+    pub fn new(
+        installed: Installed,
+        root: &Path,
+        config: &Value,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let _ = fs::remove_dir_all(root);
         fs::create_dir_all(root.join("workspace")).unwrap();
         // The port has to be known before the gateway starts; nobody else takes it between here and there.
-        let gateway_port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let gateway_port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let mut config = config.clone();
         config["gateway"] = json!({"mode": "local", "bind": "loopback", "port": gateway_port, "auth": {"mode": "token", "token": TOKEN}});
         config["logging"] = json!({"file": root.join("openclaw.log")});
         config["agents"]["defaults"]["workspace"] = json!(root.join("workspace"));
-        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let host = Self { installed, root: root.to_owned(), gateway_port, environment };
+        let environment = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let host = Self {
+            installed,
+            root: root.to_owned(),
+            gateway_port,
+            environment,
+        };
         host.write_config(&config);
         host
     }
 
     /// What OpenClaw and Node.js say their versions are.
     pub fn versions(&self) -> (String, String) {
-        let node = Command::new(self.installed.node()).arg("--version").output().unwrap();
-        (self.cli(&["--version"]), String::from_utf8(node.stdout).unwrap().trim().to_owned())
+        let node = Command::new(self.installed.node())
+            .arg("--version")
+            .output()
+            .unwrap();
+        (
+            self.cli(&["--version"]),
+            String::from_utf8(node.stdout).unwrap().trim().to_owned(),
+        )
     }
 
     /// Runs the command `openclaw`, which has to succeed, and returns what it prints.
@@ -57,6 +80,17 @@ impl Host {
             String::from_utf8_lossy(&output.stderr)
         );
         stdout
+    }
+
+    /// Installs a plugin the way a script does: without questions.
+    pub fn install(&self, what: &str) {
+        self.cli(&[
+            "plugins",
+            "install",
+            what,
+            "--force",
+            "--accept-capabilities",
+        ]);
     }
 
     /// Changes the configuration file in one step, as an editor would save it.
@@ -73,12 +107,23 @@ impl Host {
 
     /// Starts the gateway and waits until it is ready.
     pub fn boot(&self) -> Gateway {
-        let mut child = self.command(&["gateway", "run"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .command(&["gateway", "run"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let output = Journal::new();
         follow(BufReader::new(child.stdout.take().unwrap()), &output);
         follow(BufReader::new(child.stderr.take().unwrap()), &output);
-        let gateway = Gateway { child, output, address: SocketAddr::from((Ipv4Addr::LOCALHOST, self.gateway_port)) };
-        gateway.output.wait("the gateway to be ready", |line| line.ends_with("[gateway] ready"));
+        let gateway = Gateway {
+            child,
+            output,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, self.gateway_port)),
+        };
+        gateway.output.wait("the gateway to be ready", |line| {
+            line.ends_with("[gateway] ready")
+        });
         gateway
     }
 
@@ -91,11 +136,19 @@ impl Host {
             .args(arguments)
             .current_dir(&self.root)
             .stdin(Stdio::null())
-            .env("PATH", format!("{}:{path}", node.parent().unwrap().display()))
+            .env(
+                "PATH",
+                format!("{}:{path}", node.parent().unwrap().display()),
+            )
             .env("OPENCLAW_HOME", self.root.join("home"))
             .env("OPENCLAW_STATE_DIR", self.state())
             .env("OPENCLAW_CONFIG_PATH", self.config_path())
-            .envs([("OPENCLAW_NO_AUTO_UPDATE", "1"), ("OPENCLAW_DISABLE_BONJOUR", "1"), ("DO_NOT_TRACK", "1"), ("NO_COLOR", "1")])
+            .envs([
+                ("OPENCLAW_NO_AUTO_UPDATE", "1"),
+                ("OPENCLAW_DISABLE_BONJOUR", "1"),
+                ("DO_NOT_TRACK", "1"),
+                ("NO_COLOR", "1"),
+            ])
             .envs(self.environment.iter().cloned());
         command
     }
@@ -146,7 +199,9 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let _ = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status();
         let _ = self.child.wait();
     }
 }

@@ -48,7 +48,12 @@ fn read_request(stream: &TcpStream) -> Option<Request> {
     let mut words = start.split(' ');
     let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
     let body = read_body(&mut reader, &head);
-    Some(Request { method, path, head, body })
+    Some(Request {
+        method,
+        path,
+        head,
+        body,
+    })
 }
 
 /// The first line, and the header lines after it.
@@ -102,7 +107,10 @@ pub fn answer(stream: &mut TcpStream, status: &str, content_type: &str, body: &s
 
 /// Answers with server-sent events, each a `data` field, and ends the body.
 pub fn answer_events(stream: &mut TcpStream, events: &[String]) {
-    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let body: String = events
+        .iter()
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
     answer(stream, "200 OK", "text/event-stream", &body);
 }
 
@@ -124,5 +132,8 @@ pub fn post(address: SocketAddr, path: &str, token: &str, body: &str) -> (u16, S
     let mut reader = BufReader::new(stream);
     let (start, head) = read_head(&mut reader).expect("the server answers");
     let status = start.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, String::from_utf8(read_body(&mut reader, &head)).unwrap())
+    (
+        status,
+        String::from_utf8(read_body(&mut reader, &head)).unwrap(),
+    )
 }

@@ -1,12 +1,12 @@
 //! What happened so far, and a way to wait for what has not happened yet.
 
 use std::{
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 /// Long enough for a cold start on a busy machine; nothing waits this long unless it is broken.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A list that any thread may add to.
 pub struct Journal<T>(Arc<(Mutex<Vec<T>>, Condvar)>);
@@ -23,18 +23,22 @@ impl<T: Clone> Journal<T> {
     }
 
     pub fn push(&self, entry: T) {
-        self.0.0.lock().unwrap().push(entry);
+        self.entries().push(entry);
         self.0.1.notify_all();
     }
 
     /// How many entries there are: a place to wait from.
     pub fn len(&self) -> usize {
-        self.0.0.lock().unwrap().len()
+        self.entries().len()
     }
 
     /// All entries that `wanted` accepts.
     pub fn all(&self, wanted: impl Fn(&T) -> bool) -> Vec<T> {
-        self.0.0.lock().unwrap().iter().filter(|entry| wanted(entry)).cloned().collect()
+        self.entries()
+            .iter()
+            .filter(|entry| wanted(entry))
+            .cloned()
+            .collect()
     }
 
     /// The first entry that `wanted` accepts, waiting for it. `what` is told when it does not come.
@@ -45,14 +49,24 @@ impl<T: Clone> Journal<T> {
     /// The first entry from the place `from` on that `wanted` accepts.
     pub fn wait_from(&self, from: usize, what: &str, wanted: impl Fn(&T) -> bool) -> T {
         let deadline = Instant::now() + PATIENCE;
-        let mut entries = self.0.0.lock().unwrap();
+        let mut entries = self.entries();
         loop {
             if let Some(entry) = entries[from..].iter().find(|entry| wanted(entry)) {
                 return entry.clone();
             }
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "waited {PATIENCE:?} for {what}");
-            entries = self.0.1.wait_timeout(entries, left).unwrap().0;
+            entries = self
+                .0
+                .1
+                .wait_timeout(entries, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
+    }
+
+    /// A test that fails while it waits leaves the entries as they are, good for the next one.
+    fn entries(&self) -> MutexGuard<'_, Vec<T>> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

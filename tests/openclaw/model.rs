@@ -27,9 +27,10 @@ impl Model {
 
     /// The request that brought the tool's result for the turn that `marker` appears in.
     pub fn request_with_result(&self, marker: &str) -> Value {
-        self.requests.wait("the model to be given the tool's result", |body| {
-            tool_result(body).is_some() && body["messages"].to_string().contains(marker)
-        })
+        self.requests
+            .wait("the model to be given the tool's result", |body| {
+                tool_result(body).is_some() && body["messages"].to_string().contains(marker)
+            })
     }
 }
 
@@ -37,18 +38,26 @@ impl Model {
 pub fn tool_result(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array()?;
     let turn = messages.iter().rposition(is_from_user)?;
-    messages[turn..].iter().rev().find(|message| message["role"] == "tool").map(|message| text(&message["content"]))
+    messages[turn..]
+        .iter()
+        .rev()
+        .find(|message| message["role"] == "tool")
+        .map(|message| text(&message["content"]))
 }
 
 /// OpenClaw adds messages of its own under the user's name.
 fn is_from_user(message: &Value) -> bool {
-    message["role"] == "user" && !text(&message["content"]).contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT")
+    message["role"] == "user"
+        && !text(&message["content"]).contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT")
 }
 
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        Value::Array(parts) => parts
+            .iter()
+            .filter_map(|part| part["text"].as_str())
+            .collect(),
         _ => String::new(),
     }
 }
@@ -65,19 +74,33 @@ fn complete(request: &Request, stream: &mut TcpStream, journal: &Journal<Value>)
     let mut last = chunk(json!({"index": 0, "delta": {}, "finish_reason": finish}));
     last["usage"] = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
     let first = chunk(json!({"index": 0, "delta": delta, "finish_reason": null}));
-    http::answer_events(stream, &[first.to_string(), last.to_string(), "[DONE]".to_owned()]);
+    http::answer_events(
+        stream,
+        &[first.to_string(), last.to_string(), "[DONE]".to_owned()],
+    );
 }
 
 fn reply(body: &Value) -> (Value, &'static str) {
     let messages = body["messages"].as_array().unwrap();
-    let said = messages.iter().rfind(|message| is_from_user(message)).map_or_else(String::new, |message| text(&message["content"]));
-    let call = said.find("CALL {").map(|at| &said[at + "CALL ".len()..=said.rfind('}').unwrap()]);
+    let said = messages
+        .iter()
+        .rfind(|message| is_from_user(message))
+        .map_or_else(String::new, |message| text(&message["content"]));
+    let call = said
+        .find("CALL {")
+        .map(|at| &said[at + "CALL ".len()..=said.rfind('}').unwrap()]);
     match (tool_result(body), call) {
-        (Some(result), _) => (json!({"role": "assistant", "content": format!("The tool said: {result}")}), "stop"),
+        (Some(result), _) => (
+            json!({"role": "assistant", "content": format!("The tool said: {result}")}),
+            "stop",
+        ),
         (None, Some(arguments)) => {
             let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function",
                 "function": {"name": "remote_agent", "arguments": arguments}});
-            (json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls")
+            (
+                json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+                "tool_calls",
+            )
         }
         (None, None) => (json!({"role": "assistant", "content": said}), "stop"),
     }

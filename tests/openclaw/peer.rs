@@ -13,7 +13,10 @@ use crate::{
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// A JSON-RPC request, with its `authorization` header.
-    Call { body: Value, authorization: Option<String> },
+    Call {
+        body: Value,
+        authorization: Option<String>,
+    },
     /// The caller hung up on a call that was held open; the text of its message.
     HungUp(String),
 }
@@ -40,9 +43,15 @@ impl Peer {
 
     /// Waits for the call whose message contains `marker` and returns it with its `authorization` header.
     pub fn call(&self, marker: &str) -> (Value, Option<String>) {
-        let call = self.seen.wait("the peer to be called", |seen| matches!(seen, Seen::Call { body, .. } if said(body).contains(marker)));
+        let call = self.seen.wait(
+            "the peer to be called",
+            |seen| matches!(seen, Seen::Call { body, .. } if said(body).contains(marker)),
+        );
         match call {
-            Seen::Call { body, authorization } => (body, authorization),
+            Seen::Call {
+                body,
+                authorization,
+            } => (body, authorization),
             Seen::HungUp(_) => unreachable!("only calls are looked for"),
         }
     }
@@ -54,7 +63,10 @@ pub fn answer_to(text: &str) -> String {
 }
 
 fn said(body: &Value) -> String {
-    body["params"]["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned()
+    body["params"]["message"]["parts"][0]["text"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>) {
@@ -65,15 +77,24 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>) {
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     let text = said(&body);
     let authorization = request.header("authorization").map(str::to_owned);
-    seen.push(Seen::Call { body: body.clone(), authorization });
+    seen.push(Seen::Call {
+        body: body.clone(),
+        authorization,
+    });
     if text.starts_with("hold") {
         http::wait_for_close(stream);
         return seen.push(Seen::HungUp(text));
     }
-    let result = |result: Value| json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
+    let result =
+        |result: Value| json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
     match body["method"].as_str().unwrap() {
         "message/stream" => http::answer_events(stream, &stream_of(&text).map(result)),
-        "message/send" => http::answer(stream, "200 OK", "application/json", &result(task(&text, &text))),
+        "message/send" => http::answer(
+            stream,
+            "200 OK",
+            "application/json",
+            &result(task(&text, &text)),
+        ),
         // The id of a task is the text it was made for.
         "tasks/get" => {
             let id = body["params"]["id"].as_str().unwrap();
@@ -93,7 +114,11 @@ fn card(host: &str) -> Value {
 }
 
 fn task(id: &str, text: &str) -> Value {
-    let state = if text.starts_with("work") { "working" } else { "completed" };
+    let state = if text.starts_with("work") {
+        "working"
+    } else {
+        "completed"
+    };
     json!({"kind": "task", "id": id, "contextId": "context-1", "status": {"state": state}, "artifacts": [artifact(text)]})
 }
 

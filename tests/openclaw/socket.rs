@@ -4,7 +4,7 @@ use std::{
     io::{BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{http, journal::Journal};
 
 pub struct Socket {
-    stream: Mutex<TcpStream>,
+    stream: Arc<Mutex<TcpStream>>,
     /// Every frame that came in.
     pub frames: Journal<Value>,
     next_id: AtomicU64,
@@ -36,14 +36,29 @@ impl Socket {
         assert!(start.starts_with("HTTP/1.1 101"), "{start}");
 
         let frames = Journal::new();
-        let journal = frames.clone();
+        let stream = Arc::new(Mutex::new(stream));
+        let (journal, answers) = (frames.clone(), Arc::clone(&stream));
         thread::spawn(move || {
-            while let Some(message) = read_message(&mut reader) {
-                journal.push(message);
+            while let Some((kind, body)) = read_frame(&mut reader) {
+                match kind {
+                    TEXT => {
+                        journal.push(serde_json::from_slice(&body).expect("the gateway sends JSON"))
+                    }
+                    // The gateway hangs up on clients that leave these unanswered.
+                    PING => write_frame(&answers, PONG, &body),
+                    _ => {}
+                }
             }
+            journal.push(json!({"type": "closed"}));
         });
-        let socket = Self { stream: Mutex::new(stream), frames, next_id: AtomicU64::new(1) };
-        socket.frames.wait("the gateway's challenge", |frame| frame["event"] == "connect.challenge");
+        let socket = Self {
+            stream,
+            frames,
+            next_id: AtomicU64::new(1),
+        };
+        socket.frames.wait("the gateway's challenge", |frame| {
+            frame["event"] == "connect.challenge"
+        });
         socket.request(
             "connect",
             json!({
@@ -87,7 +102,10 @@ impl Socket {
                 && frame["payload"]["stream"] == "tool"
                 && frame["payload"]["data"]["phase"] == phase
         });
-        events.into_iter().map(|frame| frame["payload"]["data"].clone()).collect()
+        events
+            .into_iter()
+            .map(|frame| frame["payload"]["data"].clone())
+            .collect()
     }
 
     fn send(&self, method: &str, params: Value) -> String {
@@ -97,40 +115,60 @@ impl Socket {
     }
 
     fn response(&self, method: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let frame = self.frames.wait(&format!("the answer to `{method}`"), |frame| {
-            frame["type"] == "res" && frame["id"] == id && (frame["ok"] != true || wanted(&frame["payload"]))
-        });
+        let frame = self
+            .frames
+            .wait(&format!("the answer to `{method}`"), |frame| {
+                frame["type"] == "closed"
+                    || frame["type"] == "res"
+                        && frame["id"] == id
+                        && (frame["ok"] != true || wanted(&frame["payload"]))
+            });
         assert_eq!(frame["ok"], true, "`{method}` was refused: {frame}");
         frame["payload"].clone()
     }
 
     fn write(&self, id: &str, method: &str, params: Value) {
         let text = json!({"type": "req", "id": id, "method": method, "params": params}).to_string();
-        // Clients have to mask what they send; a mask of zeros is one.
-        let length = u16::try_from(text.len()).expect("requests of tests are short").to_be_bytes();
-        let mut frame = vec![0x81, 0x80 | 126, length[0], length[1], 0, 0, 0, 0];
-        frame.extend(text.as_bytes());
-        self.stream.lock().unwrap().write_all(&frame).unwrap();
+        write_frame(&self.stream, TEXT, text.as_bytes());
     }
 }
 
-/// The next text message, or `None` at the end. The gateway sends each in one frame.
-fn read_message(reader: &mut impl std::io::Read) -> Option<Value> {
-    loop {
-        let [kind, length] = read_array(reader)?;
-        let length = match length {
-            126 => u64::from(u16::from_be_bytes(read_array(reader)?)),
-            127 => u64::from_be_bytes(read_array(reader)?),
-            short => u64::from(short),
-        };
-        let mut body = Vec::new();
-        reader.take(length).read_to_end(&mut body).ok()?;
-        match kind & 0x0f {
-            1 => return serde_json::from_slice(&body).ok(),
-            8 => return None,
-            _ => {}
+const TEXT: u8 = 1;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+
+fn write_frame(stream: &Mutex<TcpStream>, kind: u8, body: &[u8]) {
+    // Control frames have to have the short form of the length.
+    let mut frame = vec![0x80 | kind];
+    match u8::try_from(body.len()) {
+        Ok(length @ ..126) => frame.push(0x80 | length),
+        _ => {
+            frame.push(0x80 | 126);
+            frame.extend(
+                u16::try_from(body.len())
+                    .expect("what tests send is short")
+                    .to_be_bytes(),
+            );
         }
     }
+    // Clients have to mask what they send; a mask of zeros is one.
+    frame.extend([0; 4]);
+    frame.extend(body);
+    let sent = stream.lock().unwrap().write_all(&frame);
+    sent.expect("the gateway is there");
+}
+
+/// The next frame's kind and body, or `None` at the end. The gateway sends each message in one frame.
+fn read_frame(reader: &mut impl std::io::Read) -> Option<(u8, Vec<u8>)> {
+    let [kind, length] = read_array(reader)?;
+    let length = match length {
+        126 => u64::from(u16::from_be_bytes(read_array(reader)?)),
+        127 => u64::from_be_bytes(read_array(reader)?),
+        short => u64::from(short),
+    };
+    let mut body = Vec::new();
+    reader.take(length).read_to_end(&mut body).ok()?;
+    Some((kind & 0x0f, body))
 }
 
 fn read_array<const N: usize>(reader: &mut impl std::io::Read) -> Option<[u8; N]> {

@@ -57,11 +57,19 @@ fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
     }
     fs::write(root.join("package.json"), r#"{"private":true}"#).expect("target/ is writable");
     let output = Command::new("npm")
-        .args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+        .args([
+            "install",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+        ])
         .args(&wanted)
         .current_dir(&root)
         .output()
-        .map_err(|error| format!("npm does not start ({error}); install Node.js with npm to run this test"))?;
+        .map_err(|error| {
+            format!("npm does not start ({error}); install Node.js with npm to run this test")
+        })?;
     if !output.status.success() {
         return Err(format!(
             "npm cannot install {}; this test needs the npm registry:\n{}",

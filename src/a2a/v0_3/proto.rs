@@ -91,7 +91,8 @@ pub(crate) fn unwrap_in(answer: Value) -> Result<Value, Value> {
     let Value::Object(mut answer) = answer else {
         return Err(answer);
     };
-    let readers: [(&str, &str, fn(Value) -> Value); 4] = [
+    type Read = fn(Value) -> Value;
+    let readers: [(&str, &str, Read); 4] = [
         ("task", "task", task_in),
         ("message", "message", message_in),
         ("statusUpdate", "status_update", status_update_in),

@@ -1,0 +1,70 @@
+//! What a call costs: `cargo bench`.
+//!
+//! Everything is measured in one run against a peer in another process, in turns, so that a busy machine slows all of it alike. Rates say little
+//! on their own; the column `floor` says how much of bare reqwest's rate is left.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::exit,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark that fails should say so and stop"
+)]
+
+mod handles;
+mod loading;
+#[path = "../../tests/support/node.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with tests that need more of it"
+)]
+mod node;
+mod peer;
+mod round_trip;
+mod stream;
+mod table;
+mod validation;
+
+use std::env;
+
+use table::Table;
+
+/// How often each figure is taken. The table shows the median.
+const ROUNDS: usize = 5;
+
+fn main() {
+    let args: Vec<String> = env::args().collect();
+    // The other processes of a run are this program again.
+    match args.get(1).map(String::as_str) {
+        Some(peer::ARGUMENT) => return peer::serve(),
+        Some(loading::ARGUMENT) => return loading::load_once(),
+        _ => {}
+    }
+    let mut table = Table::default();
+    loading::measure(&mut table);
+    validation::measure(&mut table);
+    handles::measure(&mut table);
+    let peer = peer::Peer::start();
+    round_trip::measure(&mut table, &peer);
+    stream::measure(&mut table, &peer);
+    table.print();
+}
+
+/// The value in the middle.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The shared library that Cargo built for this benchmark.
+fn library() -> std::path::PathBuf {
+    let file = format!(
+        "{}openclaw_remote_agent{}",
+        env::consts::DLL_PREFIX,
+        env::consts::DLL_SUFFIX
+    );
+    env::current_exe().unwrap().with_file_name(file)
+}

@@ -1,0 +1,66 @@
+//! Long streams that append to one artifact, each event an update.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
+use serde_json::json;
+
+use crate::{
+    ROUNDS, library, median,
+    peer::Peer,
+    table::{Table, time},
+};
+
+pub(crate) fn measure(table: &mut Table, peer: &Peer) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let module = load(library()).unwrap();
+    let config = peer.config();
+    let tool = module.new_tool()(config.as_str().into(), RNone)
+        .into_result()
+        .expect("a tool");
+    runtime.block_on(async {
+        follow(&tool, 100).await;
+        let [mut short, mut long] = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            short.push(follow(&tool, 1_000).await);
+            long.push(follow(&tool, 10_000).await);
+        }
+        let [short, long] = [short, long].map(median);
+        table.row(
+            "stream of 1,000 events with updates",
+            time(short),
+            String::new(),
+        );
+        let note = format!("{:.1}x of 1,000; limits 1 s, 12x", long / short);
+        table.row("stream of 10,000 events with updates", time(long), note);
+    });
+}
+
+/// Seconds for a stream of `count` events.
+async fn follow(tool: &ToolBox, count: usize) -> f64 {
+    let request = json!({
+        "action": "send", "follow_updates": true,
+        "parts": [{"kind": "text", "text": count.to_string()}],
+    });
+    let told = Arc::new(AtomicUsize::new(0));
+    let tell = Arc::clone(&told);
+    let updates = updates_to(move |_| {
+        tell.fetch_add(1, Ordering::Relaxed);
+    });
+    let start = Instant::now();
+    let call = tool.execute(request.to_string().into(), RNone, RSome(updates));
+    let envelope = call.future.await;
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(envelope.starts_with(r#"{"ok":true"#), "{envelope}");
+    assert_eq!(told.load(Ordering::Relaxed), count);
+    seconds
+}

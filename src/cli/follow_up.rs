@@ -1,0 +1,117 @@
+//! Going on with what an earlier command began: a continuation kept in a file, or the id of a task.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+
+use super::exit::Failure;
+
+/// Which task a command is about.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Task")]
+pub(super) struct FollowUpArgs {
+    /// Go on from the file that `send --save FILE` wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "task")]
+    continuation: Option<PathBuf>,
+
+    /// Go on with the agent's task of this id
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+}
+
+impl FollowUpArgs {
+    /// Reads the file, where one is given.
+    ///
+    /// # Errors
+    /// It cannot be read, or holds no JSON object.
+    pub(super) fn read(&self) -> Result<FollowUp<'_>, Failure> {
+        let file = self.continuation.as_deref();
+        Ok(FollowUp {
+            continuation: file.map(read).transpose()?,
+            file,
+            task: self.task.as_deref(),
+        })
+    }
+}
+
+/// What is gone on with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FollowUp<'a> {
+    /// The continuation in the file.
+    pub(super) continuation: Option<Value>,
+    /// The file.
+    pub(super) file: Option<&'a Path>,
+    task: Option<&'a str>,
+}
+
+impl FollowUp<'_> {
+    /// Names the task in a request.
+    pub(super) fn put_into(&self, request: &mut Map<String, Value>) {
+        if let Some(continuation) = &self.continuation {
+            request.insert("continuation".to_owned(), continuation.clone());
+        }
+        if let Some(task) = self.task {
+            request.insert("task_id".to_owned(), task.into());
+        }
+    }
+
+    /// There is something to go on with.
+    pub(super) fn names_task(&self) -> bool {
+        self.continuation.is_some() || self.task.is_some()
+    }
+}
+
+/// Reads a continuation that [`save`] wrote.
+///
+/// # Errors
+/// The file cannot be read, or holds no JSON object.
+pub(super) fn read(file: &Path) -> Result<Value, Failure> {
+    let wrong = |why: String| {
+        let file = file.display();
+        Failure::usage(format!(
+            "cannot go on from `{file}`: {why}; give a file that `remote-agent send --save FILE` wrote"
+        ))
+    };
+    let text = fs::read(file).map_err(|error| wrong(error.to_string()))?;
+    let value: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(wrong("it holds no JSON object".to_owned()))
+    }
+}
+
+/// Writes a continuation for this user's eyes only: whoever has it can speak in the conversation. A file of that name is replaced as a whole.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn save(file: &Path, continuation: &Value) -> Result<(), Failure> {
+    replace(file, &format!("{continuation}\n")).map_err(|error| {
+        Failure::new(format!(
+            "cannot write the continuation to `{}`: {error}; it is {continuation}",
+            file.display()
+        ))
+    })
+}
+
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = file.with_file_name(name);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options
+        .open(&new)
+        .and_then(|mut out| out.write_all(text.as_bytes()))
+        .and_then(|()| fs::rename(&new, file));
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
+}

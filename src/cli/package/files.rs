@@ -1,0 +1,126 @@
+//! What goes into the package, and the two forms it is written in.
+
+use std::{fs, io, path::Path};
+
+use flate2::{Compression, GzBuilder};
+use serde_json::Value;
+
+use super::{PackageError, library_name, platform};
+
+/// The time npm gives every file it packs: 1985-10-26T08:15:00Z, in seconds. Zero would be refused by some file systems.
+const PACKED_AT: u64 = 499_162_500;
+
+/// A file of the package: its path in it, with `/`, and its bytes.
+pub(super) type File = (String, Vec<u8>);
+
+/// Everything that `files` of package.json names, the manifest itself, the licence and the library, sorted by path.
+pub(super) fn collect(source_root: &Path, library: &Path) -> Result<Vec<File>, PackageError> {
+    let root = source_root.join("openclaw");
+    let manifest = root.join("package.json");
+    let mut package = read_json(&manifest)?;
+    let listed: Vec<String> = package["files"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect();
+    let mut files = vec![
+        (format!("native/{}", library_name()), read(library)?),
+        ("LICENSE".to_owned(), read(&source_root.join("LICENSE"))?),
+        (
+            "package.json".to_owned(),
+            for_this_platform(&mut package).into_bytes(),
+        ),
+    ];
+    for name in listed
+        .iter()
+        .filter(|name| !matches!(name.as_str(), "native" | "LICENSE"))
+    {
+        collect_below(&root, name, &mut files)?;
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The manifest of a package that carries one library: npm refuses it on every other platform.
+fn for_this_platform(package: &mut Value) -> String {
+    let (os, cpu, libc) = platform();
+    package["os"] = Value::from(vec![os]);
+    package["cpu"] = Value::from(vec![cpu]);
+    if let Some(libc) = libc {
+        package["libc"] = Value::from(vec![libc]);
+    }
+    format!("{package:#}\n")
+}
+
+fn collect_below(root: &Path, name: &str, files: &mut Vec<File>) -> Result<(), PackageError> {
+    let path = root.join(name);
+    if !path.is_dir() {
+        files.push((name.to_owned(), read(&path)?));
+        return Ok(());
+    }
+    for entry in fs::read_dir(&path).map_err(failed("read", &path))? {
+        let entry = entry.map_err(failed("read", &path))?;
+        collect_below(
+            root,
+            &format!("{name}/{}", entry.file_name().to_string_lossy()),
+            files,
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn write_directory(directory: &Path, files: &[File]) -> Result<(), PackageError> {
+    if directory.exists() {
+        if !directory.join("openclaw.plugin.json").is_file() {
+            return Err(PackageError::Occupied(directory.to_owned()));
+        }
+        fs::remove_dir_all(directory).map_err(failed("replace", directory))?;
+    }
+    files
+        .iter()
+        .try_for_each(|(name, bytes)| write(&directory.join(name), bytes))
+}
+
+/// The files as npm packs them, below `package/`.
+pub(super) fn pack(files: &[File]) -> io::Result<Vec<u8>> {
+    let gzip = GzBuilder::new()
+        .mtime(0)
+        .write(Vec::new(), Compression::best());
+    let mut archive = tar::Builder::new(gzip);
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(PACKED_AT);
+        archive.append_data(&mut header, format!("package/{name}"), bytes.as_slice())?;
+    }
+    archive.into_inner()?.finish()
+}
+
+pub(super) fn read_json(path: &Path) -> Result<Value, PackageError> {
+    serde_json::from_slice(&read(path)?).map_err(|error| PackageError::Manifest {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, PackageError> {
+    fs::read(path).map_err(failed("read", path))
+}
+
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), PackageError> {
+    path.parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(path, bytes))
+        .map_err(failed("write", path))
+}
+
+pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PackageError {
+    let path = path.to_owned();
+    move |source| PackageError::File {
+        action,
+        path,
+        source,
+    }
+}

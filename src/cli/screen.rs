@@ -1,0 +1,88 @@
+//! A running call as people see it: a spinner, or plain lines where standard error is no terminal, and the agent's words beside it.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use super::{
+    output::note,
+    text,
+    words::{Words, render_message},
+};
+
+const FRAME: Duration = Duration::from_millis(100);
+
+/// One running call.
+pub(super) struct Screen {
+    bar: ProgressBar,
+    /// What is said of the agent apart from its words.
+    state: String,
+    pub(super) words: Words,
+}
+
+impl Screen {
+    /// Shows that something is under way.
+    pub(super) fn new(doing: &str) -> Self {
+        // On standard error, and hidden where that is no terminal.
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(doing.to_owned());
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(FRAME);
+        }
+        Self {
+            words: Words::new(bar.clone()),
+            bar,
+            state: String::new(),
+        }
+    }
+
+    /// Takes one update.
+    pub(super) fn update(&mut self, update: &Value) {
+        let event = &update["raw"];
+        match event["kind"].as_str() {
+            Some("artifact-update") => {
+                let append = event["append"].as_bool().unwrap_or_default();
+                self.words.piece(&event["artifact"], append);
+            }
+            Some("message") => {
+                if let Some(text) = render_message(event) {
+                    self.words.message(&text);
+                }
+            }
+            _ => {
+                self.state(&update["summary"]);
+                let artifacts = event["artifacts"].as_array();
+                artifacts
+                    .into_iter()
+                    .flatten()
+                    .for_each(|artifact| self.words.artifact(artifact));
+            }
+        }
+    }
+
+    fn state(&mut self, summary: &Value) {
+        let state = summary["continuation"]["task"]["status"].as_str();
+        let said = summary["status_message"].as_str();
+        let both = [state, said].into_iter().flatten().map(text::line);
+        let state = both.collect::<Vec<_>>().join(": ");
+        if state.is_empty() || state == self.state {
+            return;
+        }
+        if self.bar.is_hidden() {
+            note(&state);
+        } else {
+            self.bar.set_message(state.clone());
+        }
+        self.state = state;
+    }
+
+    /// Takes the spinner away.
+    pub(super) fn stop(&mut self) {
+        self.words.finish();
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,105 @@
+//! `remote-agent send`.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    door::Door,
+    exit::{Exit, Failure},
+    follow_up::FollowUpArgs,
+    outcome::Context,
+    output::standard_input,
+    parts::PartArgs,
+    talk::{OutputArgs, Talk},
+    target::TargetArgs,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent send --url https://desk.example --bearer-env DESK_TOKEN Is the shop down?
+  remote-agent send --config agents.json --target desk --follow --save task.json 'Write the report' --file log.txt
+  remote-agent send --config agents.json --continuation task.json 'Yes, publish it'";
+
+/// Hand a message to an agent and show its answer
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    parts: PartArgs,
+
+    /// Listen while the agent works, and show its words as they come
+    #[arg(long)]
+    follow: bool,
+
+    /// Fail unless the agent makes a task of it that can be followed
+    #[arg(long)]
+    task_required: bool,
+
+    /// Speak in the conversation of this id
+    #[arg(long, value_name = "ID", conflicts_with = "continuation")]
+    context: Option<String>,
+
+    /// Give up after so many milliseconds
+    #[arg(long, value_name = "N")]
+    timeout_ms: Option<u64>,
+
+    /// Keep what it takes to go on in this file, for --continuation
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    #[command(flatten)]
+    follow_up: FollowUpArgs,
+
+    #[command(flatten)]
+    target: TargetArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The library, the configuration, a file or standard input cannot be used.
+pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+    let follow_up = args.follow_up.read()?;
+    let input = if args.parts.wants_input() {
+        Some(standard_input("the text").await?)
+    } else {
+        None
+    };
+    let mut request = Map::new();
+    request.insert("action".to_owned(), json!("send"));
+    request.insert("parts".to_owned(), args.parts.parts(input)?.into());
+    follow_up.put_into(&mut request);
+    let alias = args.target.alias(follow_up.continuation.as_ref());
+    let optional: [(&str, Option<Value>); 5] = [
+        ("target_alias", alias.map(Value::from)),
+        ("context_id", args.context.map(Value::from)),
+        ("timeout_ms", args.timeout_ms.map(Value::from)),
+        ("follow_updates", args.follow.then_some(Value::Bool(true))),
+        (
+            "task_requirement",
+            args.task_required.then(|| "required".into()),
+        ),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            request.insert(name.to_owned(), value);
+        }
+    }
+    let door = Door::open(verbose)?;
+    let config = args.target.config(follow_up.continuation.as_ref())?;
+    let instance = door.instance_for_people(&config)?;
+    let talk = Talk {
+        output: args.output,
+        doing: "sent, waiting for the agent",
+        save: args.save.as_deref(),
+        context: Context {
+            target: &args.target,
+            file: None,
+        },
+    };
+    talk.run(&instance, &Value::Object(request)).await
+}

@@ -1,0 +1,107 @@
+//! One call for people: progress while it runs, then its outcome.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+
+use super::{
+    door::Instance,
+    exit::{Exit, Failure},
+    follow_up,
+    outcome::{self, Context},
+    output::{Lines, note},
+    screen::Screen,
+};
+
+/// How a call is shown.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct OutputArgs {
+    /// Print the envelope as a line of JSON, after one for each update
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What to do with a call.
+pub(super) struct Talk<'a> {
+    pub(super) output: OutputArgs,
+    /// What to say while nothing is heard.
+    pub(super) doing: &'a str,
+    /// Where to keep the continuation.
+    pub(super) save: Option<&'a Path>,
+    pub(super) context: Context<'a>,
+}
+
+impl Talk<'_> {
+    /// Runs the call and shows it.
+    ///
+    /// # Errors
+    /// The continuation cannot be kept. Everything else is part of the outcome.
+    pub(super) async fn run(
+        mut self,
+        instance: &Instance,
+        request: &Value,
+    ) -> Result<Exit, Failure> {
+        let request = request.to_string();
+        let (text, screen) = if self.output.json {
+            let lines = Arc::new(Lines::default());
+            let updates = Arc::clone(&lines);
+            let text = instance
+                .call(
+                    &request,
+                    None,
+                    Some(move |update: &str| updates.write(update.to_owned())),
+                )
+                .await;
+            lines.write(text.clone());
+            (text, None)
+        } else {
+            let screen = Arc::new(Mutex::new(Screen::new(self.doing)));
+            let updates = Arc::clone(&screen);
+            let take = move |update: &str| {
+                if let Ok(update) = serde_json::from_str(update) {
+                    lock(&updates).update(&update);
+                }
+            };
+            (
+                instance.call(&request, None, Some(take)).await,
+                Some(screen),
+            )
+        };
+        let exit = Exit::of_envelope(&text);
+        let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
+        if let Some(screen) = &screen {
+            let mut screen = lock(screen);
+            outcome::words(&envelope, &mut screen.words);
+            screen.stop();
+        }
+        let kept = self.keep(&envelope);
+        if screen.is_some() {
+            outcome::tell(&envelope, &self.context);
+        }
+        kept.map(|()| exit)
+    }
+
+    fn keep(&mut self, envelope: &Value) -> Result<(), Failure> {
+        let Some(file) = self.save else {
+            return Ok(());
+        };
+        let Some(continuation) = outcome::continuation(envelope) else {
+            note(format_args!(
+                "there is nothing to go on with, so `{}` is left as it is",
+                file.display()
+            ));
+            return Ok(());
+        };
+        follow_up::save(file, continuation)?;
+        self.context.file = Some(file);
+        Ok(())
+    }
+}
+
+fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
+    screen.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,109 @@
+//! `remote-agent watch`, `status` and `cancel`: what can be done about a task.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    door::Door,
+    exit::{Exit, Failure},
+    follow_up::FollowUpArgs,
+    outcome::Context,
+    talk::{OutputArgs, Talk},
+    target::TargetArgs,
+};
+
+/// What is done about the task.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Action {
+    /// Follow it.
+    Watch,
+    /// Look at it.
+    Status,
+    /// Stop it.
+    Cancel,
+}
+
+/// The task, and how to call its agent.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    follow_up: FollowUpArgs,
+
+    /// Give up after so many milliseconds
+    #[arg(long, value_name = "N")]
+    timeout_ms: Option<u64>,
+
+    #[command(flatten)]
+    target: TargetArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl Action {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Watch => "watch",
+            Self::Status => "status",
+            Self::Cancel => "cancel",
+        }
+    }
+
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Watch => "watching the task",
+            Self::Status => "asking how the task stands",
+            Self::Cancel => "asking for the task to be stopped",
+        }
+    }
+
+    /// What the help shows at its end.
+    pub(super) const fn examples(self) -> &'static str {
+        match self {
+            Self::Watch => {
+                "Examples:\n  remote-agent watch --continuation task.json\n  remote-agent watch --config agents.json --target desk --task task-456 --json"
+            }
+            Self::Status => {
+                "Examples:\n  remote-agent status --continuation task.json\n  remote-agent status --url https://desk.example --task task-456"
+            }
+            Self::Cancel => {
+                "Examples:\n  remote-agent cancel --continuation task.json\n  remote-agent cancel --config agents.json --target desk --task task-456"
+            }
+        }
+    }
+}
+
+/// Runs one of the subcommands.
+///
+/// # Errors
+/// The library, the configuration or the file cannot be used.
+pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exit, Failure> {
+    let follow_up = args.follow_up.read()?;
+    if !follow_up.names_task() {
+        return Err(Failure::usage(format!(
+            "{} needs a task; name it with `--continuation FILE` or `--task ID`",
+            action.name()
+        )));
+    }
+    let mut request = Map::new();
+    request.insert("action".to_owned(), json!(action.name()));
+    follow_up.put_into(&mut request);
+    if let Some(alias) = args.target.alias(follow_up.continuation.as_ref()) {
+        request.insert("target_alias".to_owned(), json!(alias));
+    }
+    if let Some(timeout) = args.timeout_ms {
+        request.insert("timeout_ms".to_owned(), json!(timeout));
+    }
+    let door = Door::open(verbose)?;
+    let config = args.target.config(follow_up.continuation.as_ref())?;
+    let instance = door.instance_for_people(&config)?;
+    let talk = Talk {
+        output: args.output,
+        doing: action.doing(),
+        save: None,
+        context: Context {
+            target: &args.target,
+            file: follow_up.file,
+        },
+    };
+    talk.run(&instance, &Value::Object(request)).await
+}

@@ -1,0 +1,140 @@
+//! What an agent wrote, made fit for a terminal: it is data, and must not move the cursor, colour the screen or hide anything.
+
+use std::borrow::Cow;
+
+/// Text of several lines: line ends and tabs stay, every other control character goes, and escape sequences with them.
+pub(super) fn block(text: &str) -> Cow<'_, str> {
+    if !text
+        .chars()
+        .any(|c| is_unsafe(c) && !matches!(c, '\n' | '\t'))
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        rest = match c {
+            '\u{1b}' => after_escape(after),
+            '\u{9b}' => after_control_sequence(after),
+            '\u{2028}' | '\u{2029}' => {
+                out.push('\n');
+                after
+            }
+            _ => {
+                if !is_unsafe(c) || matches!(c, '\n' | '\t') {
+                    out.push(c);
+                }
+                after
+            }
+        };
+    }
+    Cow::Owned(out)
+}
+
+/// Text on one line: like [`block`], with a space for each run of white space.
+pub(super) fn line(text: &str) -> String {
+    block(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it literally. Ids that agents choose are shown in commands to copy.
+pub(super) fn shell(word: &str) -> String {
+    let word = block(word);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@%,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Control characters, and those that reorder the text around them or break lines in some places only.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// What follows an escape sequence, given what follows its escape character (ECMA-48 §5.3 and §8.3).
+fn after_escape(rest: &str) -> &str {
+    let Some(kind) = rest.chars().next() else {
+        return rest;
+    };
+    let after = &rest[kind.len_utf8()..];
+    match kind {
+        '[' => after_control_sequence(after),
+        ']' | 'P' | 'X' | '^' | '_' => after_string(after),
+        '\u{20}'..='\u{2f}' => {
+            let end = after.trim_start_matches(|c| matches!(c, '\u{20}'..='\u{2f}'));
+            end.strip_prefix(|c| matches!(c, '\u{30}'..='\u{7e}'))
+                .unwrap_or(end)
+        }
+        '\u{30}'..='\u{7e}' => after,
+        _ => rest,
+    }
+}
+
+fn after_control_sequence(rest: &str) -> &str {
+    let end = rest.trim_start_matches(|c| matches!(c, '\u{20}'..='\u{3f}'));
+    end.strip_prefix(|c| matches!(c, '\u{40}'..='\u{7e}'))
+        .unwrap_or(end)
+}
+
+/// A command string without an end on its line is taken for text: nothing an agent wrote may vanish for want of a character.
+fn after_string(rest: &str) -> &str {
+    let line_end = rest.find('\n').unwrap_or(rest.len());
+    let bell = rest.find('\u{7}').map(|at| (at, 1));
+    let terminator = rest.find("\u{1b}\\").map(|at| (at, 2));
+    let end = [bell, terminator].into_iter().flatten().min();
+    match end {
+        Some((at, length)) if at < line_end => &rest[at + length..],
+        _ => rest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_titles_and_cursor_movements_go() {
+        let text = "a\u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7}b\u{1b}]8;;http://x\u{1b}\\c\u{1b}cd\u{9b}2Je\u{1b}(0f";
+        assert_eq!(block(text), "ared bcdef");
+    }
+
+    #[test]
+    fn lone_carriage_returns_bells_and_backspaces_go_and_line_ends_stay() {
+        assert_eq!(
+            block("one\r\ntwo\rthree\u{8}\u{7}\n\tfour"),
+            "one\ntwothree\n\tfour"
+        );
+    }
+
+    #[test]
+    fn text_is_not_reordered() {
+        assert_eq!(block("user\u{202e}nimda\u{2066}!"), "usernimda!");
+    }
+
+    #[test]
+    fn an_unfinished_sequence_hides_nothing() {
+        assert_eq!(block("a\u{1b}]0;the rest\nb"), "a0;the rest\nb");
+        assert_eq!(block("a\u{1b}"), "a");
+        assert_eq!(block("a\u{1b}[31"), "a");
+    }
+
+    #[test]
+    fn plain_text_is_not_copied() {
+        assert!(matches!(block("Grüße\n\t日本"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn one_line_has_single_spaces() {
+        assert_eq!(line(" a\n\n b\u{2028}c\t d "), "a b c d");
+    }
+
+    #[test]
+    fn ids_cannot_leave_their_quotes() {
+        assert_eq!(shell("task-1"), "task-1");
+        assert_eq!(shell("$(reboot)"), "'$(reboot)'");
+        assert_eq!(shell("it's"), r"'it'\''s'");
+        assert_eq!(shell(""), "''");
+    }
+}

@@ -1,0 +1,212 @@
+//! What an agent says, on standard output as it comes: its artifacts, else its message. Nothing else goes there.
+
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal, Write},
+};
+
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use super::text;
+
+/// As many characters of an unfinished line as fit beside a spinner.
+const TAIL: usize = 60;
+
+/// The words of one call.
+pub(super) struct Words {
+    bar: ProgressBar,
+    /// The spinner and the words share a terminal, so that an unfinished line has to wait.
+    shared: bool,
+    /// The line that waits.
+    waiting: String,
+    /// The text that was shown of each artifact, by its id.
+    shown: HashMap<String, String>,
+    /// The artifact whose text came last, while nothing else has.
+    open: Option<String>,
+    /// The last message.
+    message: Option<String>,
+    started: bool,
+    at_line_start: bool,
+}
+
+impl Words {
+    /// Nothing yet. `bar` is hidden where standard error is no terminal.
+    pub(super) fn new(bar: ProgressBar) -> Self {
+        let shared = !bar.is_hidden() && io::stdout().is_terminal();
+        Self {
+            bar,
+            shared,
+            waiting: String::new(),
+            shown: HashMap::new(),
+            open: None,
+            message: None,
+            started: false,
+            at_line_start: true,
+        }
+    }
+
+    /// A piece of an artifact; `append` joins it to what came before.
+    pub(super) fn piece(&mut self, artifact: &Value, append: bool) {
+        let id = artifact["artifactId"].as_str().unwrap_or_default();
+        self.say(id, &render(artifact), append);
+    }
+
+    /// An artifact as it is in the end; only what was not shown before is shown.
+    pub(super) fn artifact(&mut self, artifact: &Value) {
+        let id = artifact["artifactId"].as_str().unwrap_or_default();
+        let text = render(artifact);
+        let shown = self.shown.get(id).map_or("", String::as_str);
+        match text.strip_prefix(shown) {
+            Some("") if self.shown.contains_key(id) => {}
+            Some(more) => {
+                let append = !shown.is_empty();
+                self.say(id, more, append);
+            }
+            None => self.say(id, &text, false),
+        }
+    }
+
+    /// A message. The same one twice in a row is shown once.
+    pub(super) fn message(&mut self, text: &str) {
+        if self.message.as_deref() == Some(text) {
+            return;
+        }
+        self.begin();
+        self.write(text);
+        self.open = None;
+        self.message = Some(text.to_owned());
+    }
+
+    /// There were artifacts.
+    pub(super) fn has_artifacts(&self) -> bool {
+        !self.shown.is_empty()
+    }
+
+    /// Ends the last line.
+    pub(super) fn finish(&mut self) {
+        let rest = std::mem::take(&mut self.waiting);
+        self.out(&rest);
+        if !self.at_line_start {
+            self.out("\n");
+            self.at_line_start = true;
+        }
+    }
+
+    fn say(&mut self, id: &str, text: &str, append: bool) {
+        let goes_on = append && self.open.as_deref() == Some(id);
+        if goes_on {
+            self.write(text);
+        } else {
+            self.begin();
+            self.write(text.trim_start_matches('\n'));
+            self.open = Some(id.to_owned());
+        }
+        let shown = self.shown.entry(id.to_owned()).or_default();
+        if !append {
+            shown.clear();
+        }
+        shown.push_str(text);
+    }
+
+    /// Begins something new, after a blank line.
+    fn begin(&mut self) {
+        self.finish();
+        if self.started {
+            self.out("\n");
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        let text = text::block(text);
+        if let Some(last) = text.chars().last() {
+            self.started = true;
+            self.at_line_start = last == '\n';
+        }
+        if !self.shared {
+            return self.out(&text);
+        }
+        self.waiting.push_str(&text);
+        if let Some(end) = self.waiting.rfind('\n') {
+            let rest = self.waiting.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.waiting, rest);
+            self.out(&lines);
+        }
+        if !self.waiting.is_empty() {
+            let skip = self.waiting.chars().count().saturating_sub(TAIL);
+            let tail: String = self.waiting.chars().skip(skip).collect();
+            self.bar.set_message(tail);
+        }
+    }
+
+    /// A reader that went away misses the rest; the call goes on.
+    fn out(&self, text: &str) {
+        let write = || {
+            let mut out = io::stdout().lock();
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        };
+        if self.shared && !text.is_empty() {
+            self.bar.suspend(write);
+        } else {
+            write();
+        }
+    }
+}
+
+/// The parts as text. Two halves of an artifact give the two halves of its text.
+fn render(artifact: &Value) -> String {
+    let parts = artifact["parts"].as_array().into_iter().flatten();
+    parts.map(part).collect()
+}
+
+/// The parts of a message as text, each on lines of its own.
+pub(super) fn render_message(message: &Value) -> Option<String> {
+    let parts: Vec<_> = message["parts"].as_array()?.iter().map(part).collect();
+    let text = parts.iter().map(|part| part.trim_matches('\n'));
+    Some(text.collect::<Vec<_>>().join("\n"))
+}
+
+fn part(part: &Value) -> String {
+    match part["kind"].as_str() {
+        Some("text") => part["text"].as_str().unwrap_or_default().to_owned(),
+        Some("file") => format!("\n[{}]\n", file(&part["file"])),
+        Some("data") => format!("\n{:#}\n", part["data"]),
+        _ => format!("\n{part}\n"),
+    }
+}
+
+fn file(file: &Value) -> String {
+    let field = |name: &str| file[name].as_str().map(text::line);
+    let size = file["bytes"].as_str().map(|bytes| {
+        let padding = bytes.bytes().rev().take_while(|byte| *byte == b'=').count();
+        format!("{} bytes", (bytes.len() * 3 / 4).saturating_sub(padding))
+    });
+    let known = [field("name"), field("mimeType"), size, field("uri")];
+    let known: Vec<_> = known.into_iter().flatten().collect();
+    format!("file: {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pieces_of_text_are_one_text() {
+        let artifact =
+            json!({"parts": [{"kind": "text", "text": "a "}, {"kind": "text", "text": "b"}]});
+        assert_eq!(render(&artifact), "a b");
+    }
+
+    #[test]
+    fn files_are_named_and_not_shown() {
+        let file = json!({"name": "a.pdf", "mimeType": "application/pdf", "bytes": "aGVsbG8="});
+        let message =
+            json!({"parts": [{"kind": "text", "text": "see"}, {"kind": "file", "file": file}]});
+        assert_eq!(
+            render_message(&message).as_deref(),
+            Some("see\n[file: a.pdf, application/pdf, 5 bytes]")
+        );
+    }
+}

@@ -1,0 +1,367 @@
+//! The contract's examples: what a request looks like, what the agent hears of it, and what comes back.
+//!
+//! `examples.json` holds the long ones. In it `https://desk.example` stands for the agent, `{{handle}}` for the task's handle and `CONTINUATION`
+//! for the continuation that an earlier result gave.
+
+use std::time::Duration;
+
+use openclaw_remote_agent::conformance::{Peers, peers::Recorded};
+use serde_json::{Value, json};
+
+use crate::{in_process::InProcess, json as read_json};
+
+const SITE: &str = "https://desk.example";
+
+fn example(name: &str) -> Value {
+    let example = read_json("tests/contract/examples.json")[name].take();
+    assert!(example.is_object(), "no example is called `{name}`");
+    example
+}
+
+/// The agent of the examples, and a plugin that has it as its default target.
+struct Desk {
+    peers: Peers,
+    plugin: InProcess,
+}
+
+impl Desk {
+    /// With these answers, by JSON-RPC method.
+    async fn with(rpc: Value) -> Self {
+        let card = json!({
+            "protocolVersion": "0.3.0", "name": "Help Desk", "description": "Sorts tickets.", "version": "1.0.0",
+            "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC",
+            "additionalInterfaces": [
+                {"transport": "JSONRPC", "url": "{{origin}}/a2a/jsonrpc"},
+                {"transport": "HTTP+JSON", "url": "{{origin}}/a2a/rest"},
+            ],
+            "capabilities": {"streaming": true, "pushNotifications": true, "stateTransitionHistory": true},
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+            "skills": [{
+                "id": "sort", "name": "Sorting tickets", "description": "Reads a ticket and says what to do with it.",
+                "tags": ["helpdesk"], "examples": ["Sort out ticket 7 and say who should look at it."],
+                "inputModes": ["application/json"], "outputModes": ["application/pdf"],
+            }],
+        });
+        let script = json!({"peers": {"desk": {"card": card, "rpc": rpc}}});
+        let peers = Peers::start(&script).await.unwrap();
+        let plugin = InProcess::started(&config(peers.origin("desk")));
+        Self { peers, plugin }
+    }
+
+    /// The plugin after a restart of its host.
+    fn restarted(self) -> Self {
+        let plugin = InProcess::started(&config(self.peers.origin("desk")));
+        Self { plugin, ..self }
+    }
+
+    async fn call(&self, request: &Value) -> Value {
+        self.plugin.call(&self.here(request)).await
+    }
+
+    /// A result's continuation, or a failed test with the result.
+    async fn continuation(&self, request: &Value) -> Value {
+        let mut result = self.call(request).await;
+        assert_eq!(result["ok"], true, "{result}");
+        result["summary"]["continuation"].take()
+    }
+
+    /// The parameters of the last JSON-RPC request that the agent received.
+    fn heard(&self) -> Value {
+        let log = self.peers.log("desk");
+        let last = log.iter().rev().find_map(|request| request.body.clone());
+        last.unwrap()["params"].take()
+    }
+
+    fn methods(&self) -> Vec<String> {
+        let log = self.peers.log("desk");
+        log.iter()
+            .filter_map(Recorded::rpc_method)
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The agent of an example is this one.
+    fn here(&self, value: &Value) -> Value {
+        with(value, SITE, self.peers.origin("desk"))
+    }
+}
+
+/// One target, described as in the examples.
+fn config(base_url: &str) -> Value {
+    json!({"enabled": true, "targets": [{
+        "alias": "desk", "baseUrl": base_url, "description": "First line of support", "tags": ["helpdesk"],
+        "examples": ["Sort out ticket 7 and say who should look at it."], "default": true,
+    }]})
+}
+
+fn with(value: &Value, word: &str, replacement: &str) -> Value {
+    serde_json::from_str(&value.to_string().replace(word, replacement)).unwrap()
+}
+
+/// Every value of `expected` is in `found`; an object may have more fields.
+fn shows(found: &Value, expected: &Value) {
+    fn compare(found: &Value, expected: &Value, place: &str) -> Result<(), String> {
+        match (found, expected) {
+            (Value::Object(found), Value::Object(expected)) => {
+                expected.iter().try_for_each(|(name, expected)| {
+                    let found = found.get(name).unwrap_or(&Value::Null);
+                    compare(found, expected, &format!("{place}/{name}"))
+                })
+            }
+            (Value::Array(found), Value::Array(expected)) if found.len() == expected.len() => found
+                .iter()
+                .zip(expected)
+                .enumerate()
+                .try_for_each(|(index, (found, expected))| {
+                    compare(found, expected, &format!("{place}/{index}"))
+                }),
+            _ if found == expected => Ok(()),
+            _ => Err(format!("at `{place}`: {found} instead of {expected}")),
+        }
+    }
+    compare(found, expected, "").unwrap_or_else(|why| panic!("{why}\n{found:#}"));
+}
+
+fn text(text: &str) -> Value {
+    json!([{"kind": "text", "text": text}])
+}
+
+fn task(state: &str) -> Value {
+    json!({"kind": "task", "id": "task-7", "contextId": "ctx-7", "status": {"state": state}})
+}
+
+fn status_event(state: &str) -> Value {
+    json!({"kind": "status-update", "taskId": "task-7", "contextId": "ctx-7", "status": {"state": state}, "final": true})
+}
+
+fn sse(events: &[Value]) -> Value {
+    let items: Vec<_> = events
+        .iter()
+        .map(|event| json!({"result": event}))
+        .collect();
+    json!({"sse": items})
+}
+
+/// Sends an example's request to an agent that answers as the example says, and compares what it heard and what came back.
+async fn plays(name: &str) -> Desk {
+    let example = example(name);
+    let answer = match &example["streams"] {
+        Value::Array(events) => json!({"message/stream": sse(events)}),
+        _ => json!({"message/send": {"result": example["says"]}}),
+    };
+    let desk = Desk::with(answer).await;
+    let result = desk.call(&example["request"]).await;
+    let handle = result["summary"]["continuation"]["task"]["task_handle"].as_str();
+    let expected = with(&example["result"], "{{handle}}", handle.unwrap_or("none"));
+    shows(&result, &desk.here(&expected));
+    if example["sent"].is_object() {
+        shows(&desk.heard(), &example["sent"]);
+    }
+    desk
+}
+
+#[tokio::test]
+async fn targets_are_listed_with_what_their_cards_say() {
+    plays("list_targets").await;
+}
+
+#[tokio::test]
+async fn a_message_to_an_alias_is_answered_with_a_message() {
+    let desk = plays("send_to_an_alias").await;
+    let request = example("send_to_an_alias")["request"].take();
+    // A message outside any conversation leaves nothing to go on with.
+    assert_eq!(desk.continuation(&request).await, Value::Null);
+}
+
+#[tokio::test]
+async fn a_required_task_comes_back_at_once_with_a_handle() {
+    plays("require_a_task").await;
+}
+
+#[tokio::test]
+async fn a_message_in_place_of_a_required_task_is_an_error_that_shows_it() {
+    let answer = example("related_work")["says"].take();
+    let desk = Desk::with(json!({"message/send": {"result": answer}})).await;
+    let request = example("require_a_task")["request"].take();
+    let result = desk.call(&request).await;
+    assert_eq!(
+        result["error"]["code"], "TASK_REQUIRED_BUT_MESSAGE_RETURNED",
+        "{result}"
+    );
+    assert_eq!(
+        result["error"]["details"]["message_text"],
+        "The same printer."
+    );
+}
+
+#[tokio::test]
+async fn related_work_refers_to_tasks_without_continuing_them() {
+    let desk = plays("related_work").await;
+    assert_eq!(desk.heard()["message"].get("taskId"), None);
+}
+
+#[tokio::test]
+async fn the_default_target_is_followed_to_the_end() {
+    plays("default_target_and_updates").await;
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_without_a_task() {
+    let desk = plays("new_task_in_a_conversation").await;
+    assert_eq!(desk.heard()["message"].get("taskId"), None);
+}
+
+/// A desk where a task waits for input, and the continuation that its caller keeps.
+async fn waiting() -> (Desk, Value) {
+    let answers = json!([{"result": task("input-required")}, {"result": task("completed")}]);
+    let rpc = json!({
+        "message/send": answers,
+        "tasks/get": {"result": task("completed")},
+        "tasks/cancel": {"result": task("canceled")},
+        "tasks/resubscribe": sse(&[status_event("completed")]),
+    });
+    let desk = Desk::with(rpc).await;
+    let request =
+        json!({"action": "send", "target_alias": "desk", "parts": text("Answer ticket 7.")});
+    let continuation = desk.continuation(&request).await;
+    assert_eq!(continuation["task"]["status"], "input-required");
+    (desk, continuation)
+}
+
+async fn answers(desk: &Desk, continuation: &Value) {
+    let request =
+        json!({"action": "send", "continuation": continuation, "parts": text("Yes, do.")});
+    let went_on = desk.continuation(&request).await;
+    assert_eq!(went_on["task"]["status"], "completed", "{went_on}");
+    let ids = json!({"message": {"taskId": "task-7", "contextId": "ctx-7"}});
+    shows(&desk.heard(), &ids);
+}
+
+#[tokio::test]
+async fn a_task_goes_on_by_its_continuation() {
+    let (desk, continuation) = waiting().await;
+    answers(&desk, &continuation).await;
+}
+
+#[tokio::test]
+async fn a_task_goes_on_by_its_continuation_without_a_handle() {
+    let (desk, mut continuation) = waiting().await;
+    let task = continuation["task"].as_object_mut().unwrap();
+    task.remove("task_handle");
+    answers(&desk, &continuation).await;
+}
+
+#[tokio::test]
+async fn a_persisted_continuation_works_unchanged_after_a_restart() {
+    let (desk, continuation) = waiting().await;
+    let persisted = continuation.to_string();
+    let desk = desk.restarted();
+    answers(&desk, &serde_json::from_str(&persisted).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_task_is_looked_at_by_its_continuation() {
+    let (desk, continuation) = waiting().await;
+    let mut example = example("status");
+    example["request"]["continuation"] = continuation.clone();
+    let result = desk.call(&example["request"]).await;
+    let handle = continuation["task"]["task_handle"].as_str().unwrap();
+    let expected = with(&example["result"], "{{handle}}", handle);
+    shows(&result, &desk.here(&expected));
+    shows(&desk.heard(), &example["sent"]);
+}
+
+#[tokio::test]
+async fn a_task_is_watched_by_its_continuation() {
+    let (desk, continuation) = waiting().await;
+    let request = json!({"action": "watch", "continuation": continuation});
+    let result = desk.call(&request).await;
+    assert_eq!(
+        result["summary"]["continuation"]["task"]["status"], "completed",
+        "{result}"
+    );
+    assert_eq!(result["raw"]["finalEvent"], status_event("completed"));
+    assert_eq!(desk.methods(), ["message/send", "tasks/resubscribe"]);
+}
+
+#[tokio::test]
+async fn a_task_is_cancelled_by_its_continuation() {
+    let (desk, continuation) = waiting().await;
+    let request = json!({"action": "cancel", "continuation": continuation});
+    let went_on = desk.continuation(&request).await;
+    assert_eq!(went_on["task"]["status"], "canceled", "{went_on}");
+    assert_eq!(desk.methods(), ["message/send", "tasks/cancel"]);
+}
+
+#[tokio::test]
+async fn a_conversation_alone_cannot_be_watched_looked_at_or_cancelled() {
+    let (desk, mut continuation) = waiting().await;
+    continuation.as_object_mut().unwrap().remove("task");
+    for action in ["watch", "status", "cancel"] {
+        let request = json!({"action": action, "continuation": continuation});
+        let result = desk.call(&request).await;
+        assert_eq!(result["error"]["code"], "VALIDATION_ERROR", "{result}");
+    }
+    assert_eq!(desk.methods(), ["message/send"]);
+}
+
+#[tokio::test]
+async fn a_request_for_nobody_is_refused_with_the_rule_it_breaks() {
+    let example = example("nobody_to_send_to");
+    let plugin = InProcess::started(&json!({"enabled": true}));
+    let result = plugin.call(&example["request"]).await;
+    shows(&result, &example["result"]);
+    let message = result["error"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("remote_agent input validation failed"),
+        "{message}"
+    );
+}
+
+/// A desk whose handles live for a millisecond, and a continuation with one that has expired.
+async fn expired() -> (Desk, Value) {
+    let (mut desk, _) = waiting().await;
+    let mut config = config(desk.peers.origin("desk"));
+    config["taskHandles"] = json!({"ttlMs": 1});
+    desk.plugin = InProcess::started(&config);
+    let request = json!({"action": "status", "target_alias": "desk", "task_id": "task-7"});
+    let continuation = desk.continuation(&request).await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    (desk, continuation)
+}
+
+#[tokio::test]
+async fn an_expired_handle_says_how_to_go_on() {
+    let (desk, continuation) = expired().await;
+    let handle = continuation["task"]["task_handle"].as_str().unwrap();
+    let result = desk
+        .call(&json!({"action": "status", "task_handle": handle}))
+        .await;
+    shows(
+        &result,
+        &with(&example("expired_handle")["result"], "{{handle}}", handle),
+    );
+}
+
+#[tokio::test]
+async fn an_expired_handle_in_a_continuation_falls_back_to_its_task() {
+    let (desk, mut continuation) = expired().await;
+    continuation.as_object_mut().unwrap().remove("conversation");
+    let request = json!({"action": "status", "continuation": continuation});
+    let went_on = desk.continuation(&request).await;
+    assert_eq!(went_on["task"]["task_id"], "task-7");
+    assert_eq!(desk.heard()["id"], "task-7");
+}
+
+#[tokio::test]
+async fn the_handle_of_an_earlier_process_is_not_known_and_its_continuation_works() {
+    let (desk, continuation) = waiting().await;
+    let desk = desk.restarted();
+    let handle = &continuation["task"]["task_handle"];
+    let result = desk
+        .call(&json!({"action": "status", "task_handle": handle}))
+        .await;
+    assert_eq!(result["error"]["code"], "UNKNOWN_TASK_HANDLE", "{result}");
+    let request = json!({"action": "status", "continuation": continuation});
+    assert_eq!(desk.call(&request).await["ok"], true);
+}

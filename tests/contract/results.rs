@@ -1,0 +1,144 @@
+//! `schema/result.schema.json` describes every result, and nothing that is none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use openclaw_remote_agent::{
+    conformance::{Options, run_suite},
+    remote_agent::{Reason, RemoteAgent},
+    validation,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    in_process::{InProcess, VIOLATION, check_result},
+    json, root,
+};
+
+#[tokio::test]
+async fn every_result_of_every_recorded_case_fits_the_schema() {
+    let options = Options::default();
+    let report = run_suite(&root("fixtures"), InProcess::default, &options)
+        .await
+        .unwrap();
+    assert!(report.ran.len() > 200, "{} cases", report.ran.len());
+    // Whether the cases pass is for `remote-agent conformance` to say.
+    let lines = report.lines();
+    let violations: Vec<_> = lines
+        .iter()
+        .filter(|line| line.contains(VIOLATION))
+        .collect();
+    assert!(violations.is_empty(), "{violations:#?}");
+}
+
+#[test]
+fn every_reason_makes_a_result_that_fits() {
+    for reason in Reason::ALL {
+        let envelope = RemoteAgent::failure(r#"{"action":"send"}"#, *reason, "it failed");
+        check_result(&serde_json::from_str(&envelope).unwrap());
+    }
+}
+
+#[test]
+fn the_closed_sets_are_those_of_the_table() {
+    let error = &json("schema/result.schema.json")["definitions"]["error"];
+    let set = |words: &Value| -> BTreeSet<String> {
+        let words = words["enum"].as_array().unwrap();
+        words
+            .iter()
+            .map(|word| word.as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut table: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for reason in Reason::ALL {
+        let code = reason.code().as_str().to_owned();
+        table
+            .entry(code)
+            .or_default()
+            .insert(reason.as_str().to_owned());
+    }
+    let codes: BTreeSet<String> = table.keys().cloned().collect();
+    let reasons: BTreeSet<String> = table.values().flatten().cloned().collect();
+    assert_eq!(set(&error["properties"]["code"]), codes);
+    assert_eq!(set(&error["properties"]["reason"]), reasons);
+
+    let branches = error["allOf"].as_array().unwrap().iter().map(|branch| {
+        let code = &branch["if"]["properties"]["code"]["const"];
+        let reasons = set(&branch["then"]["properties"]["reason"]);
+        (code.as_str().unwrap().to_owned(), reasons)
+    });
+    assert_eq!(branches.collect::<BTreeMap<_, _>>(), table);
+}
+
+/// An envelope of each kind that fits, for the tests that spoil it.
+fn good() -> Vec<Value> {
+    let target = json!({"target_url": "https://x.example/", "card_path": "/card", "preferred_transports": ["JSONRPC"]});
+    let task = json!({
+        "task_handle": "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0", "task_id": "t", "status": "working",
+        "can_resume_send": true, "can_send": true, "can_status": true, "can_cancel": true, "can_watch": true,
+    });
+    let summary = json!({"target_url": "https://x.example/", "continuation": {"target": target, "task": task}});
+    let raw = json!({"kind": "task", "id": "t", "status": {"state": "working"}});
+    let error = json!({"code": "A2A_SDK_ERROR", "reason": "timeout", "retryable": true, "message": "late", "details": {"hint": "Wait."}});
+    let of = |action: &str, raw: &Value| json!({"ok": true, "operation": "remote_agent", "action": action, "summary": summary, "raw": raw});
+    let mut update = of("watch", &raw);
+    update["phase"] = json!("update");
+    vec![
+        json!({"ok": true, "operation": "remote_agent", "action": "list_targets", "summary": {"targets": []}, "raw": []}),
+        of("send", &raw),
+        of("watch", &json!({"events": [raw], "finalEvent": raw})),
+        of("status", &raw),
+        of("cancel", &raw),
+        update,
+        json!({"ok": false, "operation": "remote_agent", "action": "send", "error": error}),
+    ]
+}
+
+#[test]
+fn what_is_no_result_does_not_fit() {
+    let schema = validation::compile_value(&json("schema/result.schema.json")).unwrap();
+    for envelope in good() {
+        check_result(&envelope);
+        for pointer in places(&envelope) {
+            // Objects that belong to the tool take no other field. What a peer said is its own.
+            if pointer.starts_with("/raw") {
+                continue;
+            }
+            let mut spoilt = envelope.clone();
+            spoilt.pointer_mut(&pointer).unwrap()["more"] = json!(1);
+            assert!(!schema.is_valid(&spoilt), "`more` at `{pointer}`: {spoilt}");
+        }
+        for field in envelope.as_object().unwrap().keys() {
+            let mut spoilt = envelope.clone();
+            spoilt.as_object_mut().unwrap().remove(field);
+            // Without its phase an update is told apart by `raw` alone, which belongs to the peer.
+            let still = field == "phase" && envelope["action"] != "watch";
+            assert_eq!(
+                schema.is_valid(&spoilt),
+                still,
+                "without `{field}`: {spoilt}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_error_has_a_reason_of_its_code() {
+    let schema = validation::compile_value(&json("schema/result.schema.json")).unwrap();
+    let mut envelope = good().pop().unwrap();
+    envelope["error"]["code"] = json!("VALIDATION_ERROR");
+    assert!(!schema.is_valid(&envelope));
+    envelope["error"]["reason"] = json!("invalid_request");
+    assert!(schema.is_valid(&envelope));
+}
+
+/// JSON Pointers to every object in a value.
+fn places(value: &Value) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Value::Object(fields) = value {
+        all.push(String::new());
+        for (name, field) in fields {
+            all.extend(places(field).iter().map(|below| format!("/{name}{below}")));
+        }
+    }
+    all
+}

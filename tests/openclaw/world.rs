@@ -1,0 +1,120 @@
+//! The one OpenClaw with everything around it that the tests share.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use openclaw_remote_agent::cli::package::{self, Packaged};
+use serde_json::{Value, json};
+
+use crate::{
+    host::{Gateway, Host},
+    model::Model,
+    node::Installed,
+    peer::Peer,
+    socket::Socket,
+};
+
+/// The variable that the peer's credential is in, and its value.
+pub const SECRET: (&str, &str) = ("PEER_TOKEN", "secret-from-the-environment");
+
+/// Everything that the tests share.
+pub struct World {
+    pub packaged: Packaged,
+    pub model: Model,
+    pub peer: Peer,
+    pub host: Host,
+    pub gateway: Gateway,
+    pub socket: Socket,
+}
+
+impl World {
+    /// Installs the tarball into a fresh OpenClaw and starts it.
+    pub fn start(installed: Installed) -> Self {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw");
+        let packaged = package::assemble(
+            Path::new(env!("CARGO_MANIFEST_DIR")),
+            &library(),
+            &scratch.join("package"),
+        )
+        .unwrap();
+        let (model, peer) = (Model::start(), Peer::start());
+        let host = Host::new(
+            installed,
+            &scratch.join("host"),
+            &host_config(&model, &peer),
+            &[SECRET],
+        );
+        let (openclaw, node) = host.versions();
+        println!("{openclaw}, Node.js {node}");
+        host.install(&format!("npm-pack:{}", packaged.tarball.display()));
+        let gateway = host.boot();
+        let socket = gateway.socket();
+        Self {
+            packaged,
+            model,
+            peer,
+            host,
+            gateway,
+            socket,
+        }
+    }
+
+    /// One agent turn in which the model calls the tool with `arguments`: what the model was given after it.
+    pub fn turn(&self, session: &str, marker: &str, arguments: &Value) -> Value {
+        self.socket.run(session, &format!("CALL {arguments}"));
+        self.model.request_with_result(marker)
+    }
+
+    /// Changes the plugin's settings and waits until OpenClaw has taken them up.
+    pub fn configure(&self, change: impl FnOnce(&mut Value)) {
+        let from = self.gateway.output.len();
+        self.host
+            .edit_config(|config| change(&mut config["plugins"]["entries"]));
+        self.gateway
+            .output
+            .wait_from(from, "the new configuration to be applied", |line| {
+                line.contains("config hot reload applied")
+            });
+    }
+
+    /// Gives the plugin these settings, under its own id and no other.
+    pub fn settings(&self, settings: &Value) {
+        self.configure(|entries| {
+            *entries = json!({"remote-agent": {"enabled": true, "config": settings}})
+        });
+    }
+}
+
+/// The library that Cargo built with this test.
+fn library() -> PathBuf {
+    let name = format!(
+        "{}openclaw_remote_agent{}",
+        env::consts::DLL_PREFIX,
+        env::consts::DLL_SUFFIX
+    );
+    env::var_os("REMOTE_AGENT_LIBRARY").map_or_else(
+        || env::current_exe().unwrap().with_file_name(name),
+        PathBuf::from,
+    )
+}
+
+/// Settings of the plugin with one target, whose token is a SecretRef.
+pub fn plugin_settings(peer: &Peer) -> Value {
+    let token = json!({"source": "env", "provider": "default", "id": SECRET.0});
+    json!({"enabled": true, "targets": [{"alias": "peer", "baseUrl": peer.url(), "auth": {"type": "bearer", "token": token}}]})
+}
+
+fn host_config(model: &Model, peer: &Peer) -> Value {
+    json!({
+        "agents": {"defaults": {"skipBootstrap": true, "model": {"primary": "scripted/scripted"}, "timeoutSeconds": 60}},
+        "models": {"mode": "replace", "providers": {"scripted": {
+            "baseUrl": format!("http://{}/v1", model.address), "apiKey": "none", "api": "openai-completions",
+            "models": [{"id": "scripted", "name": "Scripted", "reasoning": false, "input": ["text"],
+                "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}, "contextWindow": 120_000, "maxTokens": 4096}]
+        }}},
+        "tools": {"alsoAllow": ["remote_agent"]},
+        "plugins": {"entries": {"remote-agent": {"enabled": true, "config": plugin_settings(peer)}}}
+    })
+}

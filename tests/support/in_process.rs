@@ -1,0 +1,119 @@
+//! The plugin linked into the test: no door, no process. Its log lines are kept.
+
+use std::{
+    panic,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use openclaw_remote_agent::{
+    conformance::{Driver, Failure, Step},
+    log::{Level, Log},
+    plugin::{self, Job, Plugin, Updates},
+};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Keeps log lines.
+#[derive(Default)]
+pub(crate) struct Kept(Mutex<Vec<(String, String)>>);
+
+impl Kept {
+    /// Level and text of each line so far.
+    pub(crate) fn lines(&self) -> Vec<(String, String)> {
+        lock(&self.0).clone()
+    }
+}
+
+impl Log for Kept {
+    fn log(&self, level: Level, line: &str) {
+        lock(&self.0).push((level.as_str().to_owned(), line.to_owned()));
+    }
+}
+
+/// One configured instance for a case.
+#[derive(Default)]
+pub(crate) struct InProcess {
+    plugin: Mutex<Option<Arc<Plugin>>>,
+    log: Arc<Kept>,
+}
+
+impl InProcess {
+    fn plugin(&self) -> Result<Arc<Plugin>, Failure> {
+        let plugin = lock(&self.plugin).clone();
+        plugin.ok_or_else(|| Failure::Broken("there is no instance".to_owned()))
+    }
+}
+
+impl Driver for InProcess {
+    async fn init(&self, config: &Value) -> Result<(), Failure> {
+        let made = Plugin::new(&config.to_string(), Arc::clone(&self.log) as Arc<dyn Log>);
+        let plugin = made.map_err(|error| refused(&error.to_json()))?;
+        *lock(&self.plugin) = Some(Arc::new(plugin));
+        Ok(())
+    }
+
+    async fn parse_config(&self, config: &Value) -> Result<Value, Failure> {
+        let parsed = plugin::parse_config(&config.to_string());
+        json(&parsed.map_err(|error| refused(&error.to_json()))?)
+    }
+
+    async fn tool_definition(&self) -> Result<Value, Failure> {
+        json(&self.plugin()?.definition())
+    }
+
+    async fn execute(
+        &self,
+        request: &Value,
+        step: Step,
+        on_update: &mut (dyn FnMut(Value) + Send),
+    ) -> Result<Value, Failure> {
+        let (told, mut heard) = mpsc::unbounded_channel();
+        let take: Updates = Arc::new(move |update: &str| {
+            let _ = told.send(update.to_owned());
+            if step.updates_fail {
+                // Unlike `panic!`, this leaves the test's output alone.
+                panic::resume_unwind(Box::new("the consumer fails"));
+            }
+        });
+        let cancel = CancellationToken::new();
+        let envelope = self.plugin()?.start(Job {
+            request: request.to_string(),
+            updates: Some(take),
+            cancel: cancel.clone(),
+            ..Job::default()
+        });
+        tokio::pin!(envelope);
+        let envelope = match step.abort_after_ms.map(Duration::from_millis) {
+            Some(after) => match tokio::time::timeout(after, &mut envelope).await {
+                Ok(envelope) => envelope,
+                Err(_) => {
+                    cancel.cancel();
+                    envelope.await
+                }
+            },
+            None => envelope.await,
+        };
+        while let Ok(update) = heard.try_recv() {
+            on_update(json(&update)?);
+        }
+        json(&envelope)
+    }
+
+    fn log(&self) -> Option<Vec<(String, String)>> {
+        Some(self.log.lines())
+    }
+}
+
+fn refused(error: &str) -> Failure {
+    json(error).map_or_else(|failure| failure, Failure::Refused)
+}
+
+fn json(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| Failure::Broken(format!("{error} in: {text}")))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
