@@ -13,7 +13,7 @@
 //! let tool = module.new_tool()(config.into(), RSome(log)).into_result().map_err(String::from)?;
 //!
 //! let updates = updates_to(|update| eprintln!("update: {update}"));
-//! let request = r#"{"action": "send", "target_alias": "desk", "message": "Good morning"}"#;
+//! let request = r#"{"action": "send", "target_alias": "desk", "parts": [{"kind": "text", "text": "Good morning"}]}"#;
 //! let call = tool.execute(request.into(), RNone, RSome(updates));
 //! println!("{}", call.future.await);
 //! tool.close();

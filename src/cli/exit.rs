@@ -20,6 +20,8 @@ pub enum Exit {
     Auth = 4,
     /// Time ran out.
     Timeout = 5,
+    /// Ctrl-C, as shells tell it.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {

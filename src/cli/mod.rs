@@ -4,7 +4,11 @@
 
 pub mod call;
 pub mod config;
+
 pub mod conformance;
+
+mod demo;
+
 pub mod door;
 pub mod exit;
 mod follow_up;
@@ -33,9 +37,9 @@ use self::exit::{Exit, Failure};
 const WORKERS: usize = 2;
 
 const HELP: &str = "\
-Start with `remote-agent targets --url URL` to see what an agent says of itself.
+Start with `remote-agent demo`, then `remote-agent targets --url URL` to see what an agent says of itself.
 
-Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 agent unreachable, 4 agent wants other credentials, 5 timeout";
+Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 agent unreachable, 4 agent wants other credentials, 5 timeout, 130 demo interrupted";
 
 /// Hands work to agents elsewhere, over A2A.
 #[derive(Debug, Parser)]
@@ -51,6 +55,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Args),
     Targets(targets::Args),
     Send(send::Args),
     /// Follow a task until it is done or waits for you
@@ -97,6 +102,7 @@ pub fn main() -> ExitCode {
 async fn run(cli: Cli) -> Result<Exit, Failure> {
     let verbose = cli.verbose;
     match cli.command {
+        Command::Demo(args) => demo::run(args, verbose).await,
         Command::Targets(args) => targets::run(args, verbose).await,
         Command::Send(args) => send::run(args, verbose).await,
         Command::Watch(args) => task::run(task::Action::Watch, args, verbose).await,

@@ -9,7 +9,7 @@ use std::{
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
 
-use super::exit::Failure;
+use super::{exit::Failure, text};
 
 /// Writes whole lines to standard output, from any thread.
 #[derive(Debug)]
@@ -55,9 +55,11 @@ pub fn complain(message: &str) {
     note(format_args!("error: {message}"));
 }
 
-/// Writes one line to standard error. A standard error that nobody reads is no reason to fail.
+/// Writes one line to standard error, without what could drive a terminal: agents' words are in many of them. A standard error that nobody reads
+/// is no reason to fail.
 pub fn note(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let line = line.to_string();
+    let _ = writeln!(io::stderr(), "{}", text::block(&line));
 }
 
 /// Reads standard input to its end.

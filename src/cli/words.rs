@@ -85,12 +85,14 @@ impl Words {
 
     /// Ends the last line.
     pub(super) fn finish(&mut self) {
-        let rest = std::mem::take(&mut self.waiting);
-        self.out(&rest);
+        // The spinner takes the line that it is drawn on, so an unfinished one would be lost.
+        let mut rest = std::mem::take(&mut self.waiting);
         if !self.at_line_start {
-            self.out("\n");
+            rest.push('\n');
             self.at_line_start = true;
+            self.bar.set_message("");
         }
+        self.out(&rest);
     }
 
     fn say(&mut self, id: &str, text: &str, append: bool) {
@@ -145,7 +147,10 @@ impl Words {
             let mut out = io::stdout().lock();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         };
-        if self.shared && !text.is_empty() {
+        if text.is_empty() {
+            return;
+        }
+        if self.shared {
             self.bar.suspend(write);
         } else {
             write();

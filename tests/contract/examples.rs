@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use openclaw_remote_agent::conformance::{Peers, peers::Recorded};
+use openclaw_remote_agent::{
+    conformance::{Peers, peers::Recorded},
+    plugin,
+};
 use serde_json::{Value, json};
 
 use crate::{in_process::InProcess, json as read_json};
@@ -158,6 +161,37 @@ async fn plays(name: &str) -> Desk {
         shows(&desk.heard(), &example["sent"]);
     }
     desk
+}
+
+/// Every key that the contract knows, with its default where it has one.
+#[test]
+fn the_contracts_configuration_is_taken_as_it_is() {
+    let target = json!({
+        "alias": "desk", "baseUrl": "https://desk.example", "description": "First line of support",
+        "tags": ["helpdesk"], "examples": ["Sort out ticket 7."], "default": true,
+    });
+    let config = json!({
+        "enabled": true,
+        "defaults": {
+            "timeoutMs": 120_000, "cardPath": "/.well-known/agent-card.json",
+            "preferredTransports": ["JSONRPC", "HTTP+JSON"], "serviceParameters": {},
+        },
+        "targets": [target],
+        "taskHandles": {"ttlMs": 86_400_000, "maxEntries": 1000},
+        "policy": {
+            "acceptedOutputModes": [], "normalizeBaseUrl": true, "enforceSupportedTransports": true,
+            "allowTargetUrlOverride": false,
+        },
+    });
+    let parsed = plugin::parse_config(&config.to_string()).unwrap();
+    let parsed: Value = serde_json::from_str(&parsed).unwrap();
+    let mut expected = config.clone();
+    expected["targets"][0]["baseUrl"] = json!("https://desk.example/");
+    shows(&parsed, &expected);
+    let defaults: Value = serde_json::from_str(&plugin::parse_config("{}").unwrap()).unwrap();
+    for group in ["defaults", "taskHandles", "policy"] {
+        shows(&defaults[group], &config[group]);
+    }
 }
 
 #[tokio::test]

@@ -4,9 +4,15 @@
 //! of date fails its test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod architecture;
+mod documents;
 mod examples;
+mod generated;
 mod in_process;
+mod manifests;
+mod ordered;
 mod results;
+mod settings;
 
 use std::{
     fs,

@@ -1,0 +1,69 @@
+//! `remote-agent demo`: the plugin at work with two scripted agents, without OpenClaw and without a network.
+
+mod stage;
+mod steps;
+mod story;
+
+use std::{sync::Arc, time::Instant};
+
+use clap::ColorChoice;
+
+use self::{stage::Stage, story::Story};
+use super::{
+    door::Door,
+    exit::{Exit, Failure},
+    output::note,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent demo
+  remote-agent demo --json | jq -c '[.action, .ok, .error.code]'";
+
+/// Show the plugin at work with two scripted agents on this machine, and check that it does as told
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Print only the envelopes, one a line
+    #[arg(long)]
+    json: bool,
+
+    /// Colour the lines; auto does where standard output is a terminal and NO_COLOR is not set
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The library cannot be opened, or a step did not go as told.
+pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+    let story = Arc::new(Story::new(args.json, args.color));
+    let gone = story.lines.gone().clone();
+    // Whatever ends first, the agents and the instance go with the demo.
+    tokio::select! {
+        biased;
+        Ok(()) = tokio::signal::ctrl_c() => {
+            note("interrupted; the demo's agents are closed");
+            Ok(Exit::Interrupted)
+        }
+        () = gone.cancelled() => Err(Failure::new("nobody reads standard output any more")),
+        done = play(verbose, Arc::clone(&story)) => done.map(|()| Exit::Ok),
+    }
+}
+
+async fn play(verbose: bool, story: Arc<Story>) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let mut stage = Stage::set(Door::open(verbose)?, Arc::clone(&story)).await?;
+    story.tell("Two scripted agents on this machine, called through the plugin's library as a host calls it.");
+    steps::play(&mut stage).await?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let steps = stage.steps();
+    story.tell(&format!(
+        "\nAll {steps} steps went as told, in {seconds:.1} s."
+    ));
+    story.tell(
+        "Next: `remote-agent targets --url URL` shows what an agent of yours says of itself.",
+    );
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! What agents answer, as people and scripts see it.
+
+use std::fs;
+
+use openclaw_remote_agent::conformance::peers::Peers;
+use serde_json::json;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn an_answer_goes_to_standard_output_and_nothing_else_does() {
+    let peers = desk(json!({"message/send": results([message("All is well.")])})).await;
+    let ended = ask(&peers, "send", &["Is", "the shop", "down?"]).await;
+    exits(&ended, 0);
+    assert_eq!(ended.stdout, "All is well.\n");
+    let sent = received(&peers)["parts"].take();
+    assert_eq!(sent, text("Is the shop down?"));
+    let again = format!("send --url {} --context ctx-1 'TEXT'", peers.origin("desk"));
+    has(&ended.stderr, &[&again]);
+}
+
+#[tokio::test]
+async fn files_and_data_are_parts_of_their_own() {
+    let peers = desk(json!({"message/send": results([message("Thanks.")])})).await;
+    let file = scratch("parts").join("notes.txt");
+    fs::write(&file, "hello").unwrap();
+    let file = file.to_str().unwrap();
+    let ended = ask(
+        &peers,
+        "send",
+        &[
+            "--file",
+            file,
+            "--file",
+            "https://files.example/a.pdf",
+            "--data",
+            r#"{"ticket":7}"#,
+        ],
+    )
+    .await;
+    exits(&ended, 0);
+    let sent = received(&peers)["parts"].take();
+    assert_eq!(
+        sent,
+        json!([
+            {"kind": "file", "file": {"bytes": "aGVsbG8=", "name": "notes.txt", "mimeType": "text/plain"}},
+            {"kind": "file", "file": {"uri": "https://files.example/a.pdf", "name": "a.pdf", "mimeType": "application/pdf"}},
+            {"kind": "data", "data": {"ticket": 7}},
+        ])
+    );
+}
+
+#[tokio::test]
+async fn a_followed_task_shows_its_states_and_its_artifact_once() {
+    let events = [
+        task("submitted", json!({})),
+        status("working", "reading the log"),
+        chunk("One line\nand ", false),
+        chunk("another", true),
+        task(
+            "completed",
+            json!({"artifacts": [{"artifactId": "a-1", "parts": text("One line\nand another")}]}),
+        ),
+    ];
+    let peers = desk(json!({"message/stream": stream(events)})).await;
+    let ended = ask(&peers, "send", &["--follow", "go"]).await;
+    exits(&ended, 0);
+    assert_eq!(ended.stdout, "One line\nand another\n");
+    has(
+        &ended.stderr,
+        &[
+            "submitted\n",
+            "working: reading the log\n",
+            "task task-1 of target: completed\n",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn updates_and_the_envelope_are_lines_of_json() {
+    let events = [
+        task("working", json!({})),
+        chunk("Done", false),
+        status("completed", "bye"),
+    ];
+    let peers = desk(json!({"message/stream": stream(events)})).await;
+    let ended = ask(&peers, "send", &["--follow", "--json", "go"]).await;
+    exits(&ended, 0);
+    let lines = lines(&ended);
+    let phases: Vec<_> = lines.iter().map(|line| line["phase"].as_str()).collect();
+    assert_eq!(
+        phases,
+        [Some("update"), Some("update"), Some("update"), None]
+    );
+    assert_eq!(lines[3]["summary"]["message_text"], "Done");
+    assert_eq!(ended.stderr, "");
+}
+
+#[tokio::test]
+async fn targets_are_a_plain_table_where_there_is_no_terminal() {
+    let script = json!({"peers": {"desk": {"card": card()}, "gone": {"unreachable": true}}});
+    let peers = Peers::start(&script).await.unwrap();
+    let config = scratch("targets").join("agents.json");
+    let targets = json!([
+        {"alias": "desk", "baseUrl": peers.origin("desk"), "default": true},
+        {"alias": "gone", "baseUrl": peers.origin("gone")},
+    ]);
+    fs::write(&config, json!({"targets": targets}).to_string()).unwrap();
+    let config = config.to_str().unwrap();
+    let ended = run(&["targets", "--config", config]).await;
+    exits(&ended, 0);
+    let rows: Vec<Vec<&str>> = ended
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows[0],
+        ["ALIAS", "NAME", "ADDRESS", "STREAMING", "SKILLS", "CARD"]
+    );
+    let address = |name: &str| format!("{}/", peers.origin(name));
+    assert_eq!(
+        rows[1],
+        [
+            "desk",
+            "(default)",
+            "Help",
+            "Desk",
+            &address("desk"),
+            "yes",
+            "Triage",
+            "ok"
+        ]
+    );
+    assert_eq!(rows[2], ["gone", "?", &address("gone"), "?", "unreachable"]);
+    has(&ended.stdout, &["\ngone: ", "\nwhat to do: "]);
+    assert!(ended.stdout.is_ascii(), "no lines drawn: {}", ended.stdout);
+
+    let ended = run(&["targets", "--config", config, "--json"]).await;
+    let lines = lines(&ended);
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0]["summary"]["targets"][0]["target_alias"], "desk");
+}
+
+#[tokio::test]
+async fn an_agent_cannot_drive_the_terminal() {
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[31mred\u{1b}[0m\r\u{8}";
+    let mut bad = card();
+    bad["name"] = json!(evil);
+    bad["skills"][0]["name"] = json!(evil);
+    let events = [
+        task("working", json!({})),
+        status("working", evil),
+        chunk(evil, false),
+        status("completed", evil),
+    ];
+    let rpc = json!({
+        "message/stream": stream(events),
+        "message/send": [{"error": {"code": -32000, "message": evil}}],
+    });
+    let peers = peer(json!({"card": bad, "rpc": rpc})).await;
+    for (subcommand, args) in [
+        ("targets", &[][..]),
+        ("send", &["--follow", "go"][..]),
+        ("send", &["go"][..]),
+    ] {
+        let ended = ask(&peers, subcommand, args).await;
+        let shown = format!("{}{}", ended.stdout, ended.stderr);
+        has(&shown, &["red"]);
+        let controls: Vec<_> = shown
+            .chars()
+            .filter(|c| c.is_control() && *c != '\n')
+            .collect();
+        assert!(controls.is_empty(), "{controls:?} in {ended:?}");
+    }
+}

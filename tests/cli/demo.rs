@@ -1,0 +1,89 @@
+//! The demo.
+
+use std::fs;
+
+use crate::{process::end, support::*};
+
+#[tokio::test]
+async fn the_demo_goes_as_told_and_leaves_nothing_behind() {
+    let temporary = scratch("demo");
+    let child = command(&["demo"]).env("TMPDIR", &temporary).spawn();
+    let ended = end(child.unwrap()).await;
+    exits(&ended, 0);
+    let actions = ["list_targets", "send", "watch", "cancel", "status"];
+    has(&ended.stdout, &actions);
+    has(&ended.stdout, &["EXPIRED_TASK_HANDLE", "went as told"]);
+    assert!(
+        !ended.stdout.contains('\u{1b}'),
+        "no colour without a terminal"
+    );
+    assert_eq!(ended.stderr, "");
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_demo_is_coloured_when_told_to() {
+    let child = command(&["demo", "--color", "always"])
+        .env("NO_COLOR", "1")
+        .spawn();
+    let ended = end(child.unwrap()).await;
+    exits(&ended, 0);
+    has(&ended.stdout, &["\u{1b}[32mok\u{1b}[0m"]);
+}
+
+#[tokio::test]
+async fn the_demo_prints_its_envelopes_alone() {
+    let ended = run(&["demo", "--json", "--color", "always"]).await;
+    exits(&ended, 0);
+    let envelopes = lines(&ended);
+    for envelope in &envelopes {
+        assert_eq!(envelope["operation"], "remote_agent");
+        assert!(envelope["phase"].is_null(), "{envelope}");
+    }
+    let refused: Vec<_> = envelopes
+        .iter()
+        .filter(|envelope| envelope["ok"] != true)
+        .map(|envelope| &envelope["error"]["code"])
+        .collect();
+    assert_eq!(refused, ["EXPIRED_TASK_HANDLE", "VALIDATION_ERROR"]);
+    assert_eq!(envelopes.len(), 14);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_interrupted_demo_ends_at_once_and_cleans_up() {
+    use std::io::{BufRead, BufReader};
+    let temporary = scratch("demo-interrupted");
+    let mut child = command(&["demo"])
+        .env("TMPDIR", &temporary)
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    interrupt(&child);
+    child.stdout = Some(stdout.into_inner());
+    let ended = end(child).await;
+    exits(&ended, 130);
+    has(&ended.stderr, &["interrupted"]);
+    assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_demo_that_nobody_reads_ends() {
+    let mut child = command(&["demo"]).spawn().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(
+        child
+            .stdout
+            .replace(std::process::ChildStdout::from(std::os::fd::OwnedFd::from(
+                reader,
+            ))),
+    );
+    drop(writer);
+    let ended = end(child).await;
+    exits(&ended, 1);
+    has(&ended.stderr, &["nobody reads"]);
+}

@@ -1,0 +1,111 @@
+//! Going on with what an earlier command began.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_continuation_is_kept_for_this_user_and_read_back_by_later_commands() {
+    let asks = task(
+        "input-required",
+        json!({"status": {"state": "input-required", "message": message("Publish it?")}}),
+    );
+    let done = json!({"artifacts": [{"artifactId": "a-1", "parts": text("Published.")}]});
+    let peers = desk(json!({
+        "message/send": results([asks.clone(), task("completed", done)]),
+        "tasks/get": results([asks]),
+        "tasks/cancel": results([task("canceled", json!({}))]),
+        "tasks/resubscribe": stream([status("completed", "over")]),
+    }))
+    .await;
+    let file = scratch("continuation").join("task one.json");
+    let path = file.to_str().unwrap();
+
+    let first = ask(&peers, "send", &["--save", path, "Write it"]).await;
+    exits(&first, 0);
+    assert_eq!(first.stdout, "Publish it?\n");
+    let again = format!(
+        "--url {} --continuation '{path}' 'YOUR ANSWER'",
+        peers.origin("desk")
+    );
+    has(&first.stderr, &["input-required", &again]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+
+    // The file alone says where to go.
+    for (subcommand, said) in [
+        ("status", "Publish it?\n"),
+        ("watch", "over\n"),
+        ("cancel", ""),
+    ] {
+        let ended = run(&[subcommand, "--continuation", path]).await;
+        exits(&ended, 0);
+        assert_eq!(ended.stdout, said, "{subcommand}");
+    }
+    let answered = run(&["send", "--continuation", path, "Yes"]).await;
+    exits(&answered, 0);
+    assert_eq!(answered.stdout, "Published.\n");
+    let sent = received(&peers);
+    assert_eq!(
+        (&sent["taskId"], &sent["contextId"]),
+        (&json!("task-1"), &json!("ctx-1"))
+    );
+}
+
+#[tokio::test]
+async fn a_task_is_found_by_its_id_and_the_configured_alias() {
+    let peers = desk(json!({"tasks/get": results([task("working", json!({}))])})).await;
+    let config = scratch("task-id").join("agents.json");
+    let targets = json!([{"alias": "my desk", "baseUrl": peers.origin("desk")}]);
+    fs::write(&config, json!({"targets": targets}).to_string()).unwrap();
+    let config = config.to_str().unwrap();
+    let ended = run(&[
+        "status", "--config", config, "--target", "my desk", "--task", "task-1",
+    ])
+    .await;
+    exits(&ended, 0);
+    let options = format!("--config {config} --target 'my desk' --task task-1");
+    has(
+        &ended.stderr,
+        &[
+            "task task-1 of my desk: working",
+            &format!("watch {options}"),
+            &format!("cancel {options}"),
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_task_id_cannot_smuggle_a_command_into_the_advice() {
+    let mut evil = task("working", json!({}));
+    evil["id"] = json!("x; reboot '");
+    let peers = desk(json!({"message/send": results([evil])})).await;
+    let ended = ask(&peers, "send", &["go"]).await;
+    has(&ended.stderr, &[r"--task 'x; reboot '\'''"]);
+}
+
+#[tokio::test]
+async fn a_cut_stream_still_shows_what_came_and_how_to_go_on() {
+    let events = results([task("working", json!({})), chunk("Half of ", false)]);
+    let cut = json!([{"sse": events, "end": "destroy"}]);
+    let peers = desk(json!({"message/stream": cut})).await;
+    let file = scratch("cut").join("task.json");
+    let path = file.to_str().unwrap();
+    let ended = ask(&peers, "send", &["--follow", "--save", path, "go"]).await;
+    exits(&ended, 1);
+    assert_eq!(ended.stdout, "Half of \n");
+    let watch = format!(
+        "remote-agent watch --url {} --continuation {path}",
+        peers.origin("desk")
+    );
+    has(&ended.stderr, &["error: the stream broke off", &watch]);
+    assert!(file.exists());
+}

@@ -1,0 +1,133 @@
+//! The command as a process, and a scripted peer for it to call.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::process::{Ended, end};
+use openclaw_remote_agent::conformance::peers::Peers;
+use serde_json::{Value, json};
+
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for variable in ["REMOTE_AGENT_LIBRARY", "REMOTE_AGENT_CONFIG", "NO_COLOR"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+pub(crate) async fn run(args: &[&str]) -> Ended {
+    end(command(args).spawn().unwrap()).await
+}
+
+/// An empty directory of this test's own.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("cli")
+        .join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    json!([{"kind": "text", "text": text}])
+}
+
+pub(crate) fn message(said: &str) -> Value {
+    json!({"kind": "message", "messageId": "m-1", "role": "agent", "contextId": "ctx-1", "parts": text(said)})
+}
+
+pub(crate) fn task(state: &str, more: Value) -> Value {
+    let mut task =
+        json!({"kind": "task", "id": "task-1", "contextId": "ctx-1", "status": {"state": state}});
+    let fields = task.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    task
+}
+
+pub(crate) fn status(state: &str, said: &str) -> Value {
+    let said = json!({"kind": "message", "messageId": "m-2", "role": "agent", "parts": text(said)});
+    json!({"kind": "status-update", "taskId": "task-1", "contextId": "ctx-1", "final": state == "completed",
+        "status": {"state": state, "message": said}})
+}
+
+pub(crate) fn chunk(said: &str, append: bool) -> Value {
+    let artifact = json!({"artifactId": "a-1", "name": "report", "parts": text(said)});
+    json!({"kind": "artifact-update", "taskId": "task-1", "contextId": "ctx-1", "append": append, "artifact": artifact})
+}
+
+pub(crate) fn results<const N: usize>(all: [Value; N]) -> Value {
+    all.into_iter()
+        .map(|result| json!({"result": result}))
+        .collect()
+}
+
+pub(crate) fn stream<const N: usize>(all: [Value; N]) -> Value {
+    json!([{"sse": results(all)}])
+}
+
+pub(crate) fn card() -> Value {
+    json!({
+        "protocolVersion": "0.3.0", "name": "Help Desk", "description": "Helps.", "version": "1.0.0",
+        "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC", "capabilities": {"streaming": true},
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "triage", "name": "Triage", "description": "Sorts.", "tags": []}],
+    })
+}
+
+/// A peer with the usual card that answers these methods.
+pub(crate) async fn desk(rpc: Value) -> Peers {
+    peer(json!({"card": card(), "rpc": rpc})).await
+}
+
+pub(crate) async fn peer(desk: Value) -> Peers {
+    let script = json!({"peers": {"desk": desk}});
+    Peers::start(&script).await.unwrap()
+}
+
+/// The message that the desk received last.
+pub(crate) fn received(peers: &Peers) -> Value {
+    let last = peers.log("desk").pop().unwrap();
+    last.body.unwrap()["params"]["message"].take()
+}
+
+/// Runs a subcommand with the desk as its `--url`.
+pub(crate) async fn ask(peers: &Peers, subcommand: &str, args: &[&str]) -> Ended {
+    let url = ["--url", peers.origin("desk")];
+    run(&[&[subcommand], &url[..], args].concat()).await
+}
+
+pub(crate) fn lines(ended: &Ended) -> Vec<Value> {
+    let lines = ended.stdout.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[track_caller]
+pub(crate) fn exits(ended: &Ended, code: i32) {
+    assert_eq!(ended.status.code(), Some(code), "{ended:?}");
+}
+
+#[track_caller]
+pub(crate) fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+}
+
+#[cfg(unix)]
+pub(crate) fn interrupt(child: &std::process::Child) {
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}

@@ -1,0 +1,277 @@
+//! The README and the command's reference: their tables are generated, their examples hold.
+
+use std::{collections::BTreeMap, process::Command};
+
+use openclaw_remote_agent::{
+    cli::exit::Exit,
+    config,
+    plugin::Plugin,
+    remote_agent::{REQUEST_SCHEMA, Reason, RemoteAgent},
+    validation,
+};
+use serde_json::Value;
+
+use crate::{generated, in_process::check_result, text};
+
+#[test]
+fn the_readmes_table_of_errors_is_the_codes() {
+    let mut table = "| `error.code` | `error.reason` | meaning | retryable | what to do |\n|---|---|---|---|---|\n".to_owned();
+    for reason in Reason::ALL {
+        table += &format!(
+            "| `{}` | `{}` | {} | {} | {} |\n",
+            reason.code().as_str(),
+            reason.as_str(),
+            reason.meaning(),
+            if reason.retryable() { "yes" } else { "no" },
+            reason.hint(),
+        );
+    }
+    generated::part("README.md", "errors", &table);
+}
+
+/// When the command ends with each code.
+const EXITS: [(Exit, &str); 6] = [
+    (Exit::Ok, "done"),
+    (Exit::Failed, "it failed for any other reason"),
+    (
+        Exit::Usage,
+        "the command line or the configuration is wrong",
+    ),
+    (
+        Exit::Unreachable,
+        "the agent cannot be reached, or may not be",
+    ),
+    (Exit::Auth, "the agent wants credentials, or other ones"),
+    (Exit::Timeout, "time ran out"),
+];
+
+#[test]
+fn the_readmes_table_of_exit_codes_is_the_commands() {
+    let mut reasons: BTreeMap<u8, Vec<String>> = BTreeMap::new();
+    for reason in Reason::ALL {
+        let envelope = RemoteAgent::failure("{}", *reason, "it failed");
+        let exit = Exit::of_envelope(&envelope) as u8;
+        reasons
+            .entry(exit)
+            .or_default()
+            .push(format!("`{}`", reason.as_str()));
+    }
+    // The first row of failures is for whatever the others do not name.
+    reasons.remove(&(Exit::Failed as u8));
+    let mut table = "| exit code | when | `error.reason` |\n|---|---|---|\n".to_owned();
+    for (exit, when) in EXITS {
+        let code = exit as u8;
+        let reasons = reasons.remove(&code).unwrap_or_default().join(", ");
+        table += &format!("| {code} | {when} | {reasons} |\n");
+    }
+    assert!(reasons.is_empty(), "exit codes without a row: {reasons:?}");
+    generated::part("README.md", "exit-codes", &table);
+}
+
+fn help(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+        .args(arguments)
+        .arg("--help")
+        // The width that lines are broken at, whatever terminal this runs in.
+        .env("COLUMNS", "100")
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    let help = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+/// The subcommands that a help text lists, without `help` itself.
+fn subcommands(help: &str) -> Vec<&str> {
+    help.lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect()
+}
+
+#[test]
+fn the_commands_reference_is_its_help() {
+    let top = help(&[]);
+    let mut page = format!(
+        "# remote-agent\n\nWhat `--help` says. The exit codes are in the [README](../README.md#the-command).\n\n```text\n{top}\n```\n"
+    );
+    let commands = subcommands(&top);
+    assert!(commands.contains(&"call"), "{top}");
+    for command in commands {
+        page += &format!(
+            "\n## remote-agent {command}\n\n```text\n{}\n```\n",
+            help(&[command])
+        );
+    }
+    generated::file("docs/cli.md", &page);
+}
+
+#[test]
+fn the_readmes_command_lines_use_options_that_there_are() {
+    let mut checked = 0;
+    for (_, block) in blocks(&text("README.md"), "sh") {
+        for line in block.lines() {
+            let after = ["remote-agent ", "cargo run --release -- "]
+                .iter()
+                .find_map(|start| line.strip_prefix(start));
+            let Some(mut words) = after.map(str::split_whitespace) else {
+                continue;
+            };
+            let help = help(&[words.next().unwrap()]);
+            for option in words.filter(|word| word.starts_with("--")) {
+                assert!(help.contains(&format!("{option} ")), "`{line}`: {help}");
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 5, "{checked} lines");
+}
+
+#[test]
+fn the_readme_installs_the_package_of_this_version() {
+    let name = concat!("openclaw-remote-agent-", env!("CARGO_PKG_VERSION"), ".tgz");
+    for document in ["README.md", "openclaw/README.md"] {
+        let text = text(document);
+        let install = text
+            .lines()
+            .find(|line| line.contains("npm-pack:"))
+            .unwrap();
+        assert!(install.contains(name), "{document}: {install}");
+    }
+}
+
+/// The fenced blocks of a document in one language, each with the number of its line.
+fn blocks(document: &str, language: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, bool, String)> = None;
+    for (index, line) in document.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(info)) => open = Some((index + 1, info == language, String::new())),
+            (Some(_), Some(_)) => {
+                if let Some((line, true, block)) = open.take() {
+                    found.push((line, block));
+                }
+                open = None;
+            }
+            (Some((_, _, block)), None) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn every_json_example_is_a_request_a_result_or_a_configuration_that_works() {
+    for document in ["README.md", "openclaw/README.md"] {
+        let blocks = blocks(&text(document), "json");
+        assert!(!blocks.is_empty(), "{document}");
+        for (line, block) in blocks {
+            let place = format!("{document}:{line}");
+            let value: Value =
+                serde_json::from_str(&block).unwrap_or_else(|error| panic!("{place}: {error}"));
+            if value.get("ok").is_some() {
+                check_result(&value);
+            } else if value.get("action").is_some() {
+                check_request(&value, &place);
+            } else if let Some(entry) = value.pointer("/plugins/entries/remote-agent") {
+                check_config(&entry["config"], &place);
+                assert_eq!(entry["enabled"], true, "{place}");
+                assert_eq!(entry["config"]["enabled"], true, "{place}");
+            } else {
+                check_config(&value, &place);
+            }
+        }
+    }
+}
+
+fn check_request(request: &Value, place: &str) {
+    let schema = validation::compile(REQUEST_SCHEMA).unwrap();
+    let (complaints, _) = validation::complaints(&schema, request);
+    assert!(complaints.is_empty(), "{place}: {complaints:?}");
+}
+
+fn check_config(config: &Value, place: &str) {
+    let schema = validation::compile(config::SCHEMA).unwrap();
+    let (complaints, _) = validation::complaints(&schema, config);
+    assert!(complaints.is_empty(), "{place}: {complaints:?}");
+    let log = std::sync::Arc::new(openclaw_remote_agent::log::Silent);
+    Plugin::new(&config.to_string(), log).unwrap_or_else(|error| panic!("{place}: {error}"));
+}
+
+#[test]
+fn the_readmes_first_commands_are_what_ci_runs() {
+    let first = blocks(&text("README.md"), "sh").swap_remove(0).1;
+    let commands: Vec<&str> = first
+        .lines()
+        .map(|line| line.split('#').next().unwrap().trim())
+        .collect();
+    assert_eq!(commands, ["cargo run --release -- demo", "cargo test"]);
+    let ci = text(".ci/run");
+    for command in commands {
+        assert!(ci.contains(&format!("{{ {command}; }}")), "{command}");
+    }
+}
+
+#[test]
+fn the_readmes_rust_host_is_the_example_that_compiles() {
+    let example = text("examples/rust_host.rs");
+    let code = example.split_once("\nuse ").unwrap().1;
+    generated::part("README.md", "rust-host", &format!("```rust\nuse {code}```"));
+}
+
+#[test]
+fn every_link_within_the_checkout_leads_somewhere() {
+    for document in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+        "docs/cli.md",
+        "fixtures/README.md",
+    ] {
+        let folder = crate::root(document);
+        let folder = folder.parent().unwrap();
+        for link in text(document).split("](").skip(1) {
+            let target = link.split(')').next().unwrap();
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            if path.contains("://") || path.starts_with("mailto:") {
+                continue;
+            }
+            let file = if path.is_empty() {
+                crate::root(document)
+            } else {
+                folder.join(path)
+            };
+            assert!(file.exists(), "{document}: {target}");
+            if !anchor.is_empty() {
+                let text = std::fs::read_to_string(&file).unwrap();
+                let known = text
+                    .lines()
+                    .filter_map(|line| line.strip_prefix('#'))
+                    .map(slug);
+                assert!(
+                    known.into_iter().any(|slug| slug == anchor),
+                    "{document}: {target}"
+                );
+            }
+        }
+    }
+}
+
+/// A heading as GitHub names it in links.
+fn slug(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}

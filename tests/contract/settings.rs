@@ -1,0 +1,222 @@
+//! The settings: what `schema/config.schema.json` says, and where else it is told.
+
+use std::collections::BTreeSet;
+
+use openclaw_remote_agent::plugin;
+use serde_json::{Value, json};
+
+use crate::{generated, json as read_json, ordered::Ordered, text};
+
+const MANIFEST: &str = "openclaw/openclaw.plugin.json";
+
+/// One setting, under its path as manifests write it: `targets.*.auth.token`.
+pub(crate) struct Setting {
+    pub(crate) path: String,
+    schema: Ordered,
+    required: bool,
+    /// It holds other settings.
+    group: bool,
+}
+
+impl Setting {
+    /// A string or a SecretRef.
+    fn is_secret(&self) -> bool {
+        self.schema.get("anyOf").is_some()
+    }
+
+    fn default(&self) -> Option<Value> {
+        self.schema.get("default").map(Ordered::to_value)
+    }
+
+    /// The kind of value, with its bounds.
+    fn kind(&self) -> String {
+        let words = |schema: &Ordered| match schema.get("enum") {
+            Some(Ordered::Array(words)) => {
+                let words = words.iter().map(|word| code(&word.to_value()));
+                Some(words.collect::<Vec<_>>().join(", "))
+            }
+            _ => None,
+        };
+        match self.schema.str("type") {
+            None => "string or SecretRef".to_owned(),
+            Some("integer") => {
+                let bound = |name| self.schema.get(name).map(|value| value.to_value());
+                match (bound("minimum"), bound("maximum")) {
+                    (Some(min), Some(max)) => format!("integer, {min} to {max}"),
+                    (Some(min), None) => format!("integer, {min} or more"),
+                    _ => "integer".to_owned(),
+                }
+            }
+            Some("array") => {
+                let items = self.schema.get("items").and_then(words);
+                format!("list of {}", items.unwrap_or_else(|| "strings".to_owned()))
+            }
+            Some("object") => "map of strings".to_owned(),
+            Some(kind) => words(&self.schema).unwrap_or_else(|| kind.to_owned()),
+        }
+    }
+}
+
+/// Every setting, in the order of the schema; a group comes before what it holds.
+pub(crate) fn settings() -> Vec<Setting> {
+    fn walk(schema: &Ordered, path: &str, all: &mut Vec<Setting>) {
+        let required = schema.get("required").map(Ordered::to_value);
+        let required = required.unwrap_or_default();
+        let properties = schema.get("properties").map_or(&[][..], Ordered::fields);
+        for (name, property) in properties {
+            let path = match path {
+                "" => name.clone(),
+                _ => format!("{path}.{name}"),
+            };
+            let items = property
+                .get("items")
+                .filter(|items| items.get("properties").is_some());
+            all.push(Setting {
+                path: path.clone(),
+                schema: property.clone(),
+                required: required
+                    .as_array()
+                    .is_some_and(|names| names.contains(&json!(name))),
+                group: items.is_some() || property.get("properties").is_some(),
+            });
+            match items {
+                Some(items) => walk(items, &format!("{path}.*"), all),
+                None => walk(property, &path, all),
+            }
+        }
+    }
+    let mut all = Vec::new();
+    walk(
+        &Ordered::parse(&text("schema/config.schema.json")),
+        "",
+        &mut all,
+    );
+    all
+}
+
+fn code(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("`{text}`"),
+        other => format!("`{other}`"),
+    }
+}
+
+#[test]
+fn the_readmes_table_of_settings_is_the_schemas() {
+    let mut table = "| setting | value | default | meaning |\n|---|---|---|---|\n".to_owned();
+    for setting in settings().iter().filter(|setting| !setting.group) {
+        let default = match (setting.default(), setting.required) {
+            (Some(default), _) => code(&default),
+            (None, true) => "required".to_owned(),
+            (None, false) => String::new(),
+        };
+        let path = setting.path.replace(".*", "[]");
+        let meaning = setting.schema.str("description").unwrap();
+        table += &format!(
+            "| `{path}` | {} | {default} | {meaning} |\n",
+            setting.kind()
+        );
+    }
+    generated::part("README.md", "settings", &table);
+}
+
+#[test]
+fn the_manifests_schema_is_the_schema() {
+    let schema = Ordered::parse(&text("schema/config.schema.json")).without(&["$schema", "title"]);
+    // OpenClaw writes defaults of the top level into a configuration, and an entry that was left empty would no longer look empty.
+    let schema = schema.map(|name, value| match name {
+        "properties" => value.map(|_, property| property.without(&["default"])),
+        _ => value.clone(),
+    });
+    let expected = schema.pretty(2);
+    generated::between(MANIFEST, "\"configSchema\": ", "\n}\n", &expected);
+}
+
+#[test]
+fn the_schemas_defaults_are_the_ones_that_hold() {
+    let config = json!({"targets": [{"alias": "a", "baseUrl": "https://a.example", "auth": {"type": "bearer", "token": "x"}}]});
+    let parsed: Value =
+        serde_json::from_str(&plugin::parse_config(&config.to_string()).unwrap()).unwrap();
+    let mut checked = 0;
+    for setting in settings().iter().filter(|setting| !setting.group) {
+        let pointer = format!("/{}", setting.path.replace('*', "0").replace('.', "/"));
+        if let Some(default) = setting.default() {
+            assert_eq!(parsed.pointer(&pointer), Some(&default), "{}", setting.path);
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "{checked} defaults");
+}
+
+#[test]
+fn every_setting_has_a_label_and_a_help_text_and_nothing_else_has() {
+    let manifest = read_json(MANIFEST);
+    let hints = manifest["uiHints"].as_object().unwrap();
+    let paths: BTreeSet<&str> = hints.keys().map(String::as_str).collect();
+    let settings = settings();
+    let expected: BTreeSet<&str> = settings
+        .iter()
+        .map(|setting| setting.path.as_str())
+        .collect();
+    assert_eq!(paths, expected);
+    for (path, hint) in hints {
+        for field in ["label", "help"] {
+            let words = hint[field].as_str().unwrap_or_default();
+            assert!(!words.is_empty(), "{field} of `{path}`");
+        }
+    }
+}
+
+#[test]
+fn the_groups_hold_every_setting_of_the_top_level_once() {
+    let manifest = read_json(MANIFEST);
+    let groups = manifest["configGroups"].as_array().unwrap();
+    let mut grouped: Vec<&str> = groups
+        .iter()
+        .flat_map(|group| group["properties"].as_array().unwrap())
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    grouped.sort_unstable();
+    let settings = settings();
+    let mut top: Vec<&str> = settings
+        .iter()
+        .map(|setting| setting.path.as_str())
+        .filter(|path| !path.contains('.'))
+        .collect();
+    top.sort_unstable();
+    assert_eq!(grouped, top);
+}
+
+#[test]
+fn secret_inputs_are_the_settings_that_take_a_secret_ref() {
+    let manifest = read_json(MANIFEST);
+    let inputs = &manifest["configContracts"]["secretInputs"]["paths"];
+    let inputs = inputs.as_array().unwrap().iter();
+    let named: BTreeSet<String> = inputs
+        .map(|input| input["path"].as_str().unwrap().to_owned())
+        .collect();
+    let settings = settings();
+    let secrets = settings.iter().filter(|setting| setting.is_secret());
+    assert_eq!(named, secrets.map(|secret| secret.path.clone()).collect());
+    for path in &named {
+        assert_eq!(manifest["uiHints"][path]["sensitive"], true, "{path}");
+    }
+}
+
+#[test]
+fn dangerous_flags_are_switches_that_are_off_by_default() {
+    let manifest = read_json(MANIFEST);
+    let flags = manifest["configContracts"]["dangerousFlags"]
+        .as_array()
+        .unwrap();
+    assert!(!flags.is_empty());
+    for flag in flags {
+        let path = flag["path"].as_str().unwrap();
+        let settings = settings();
+        let setting = settings.iter().find(|setting| setting.path == path);
+        let setting = setting.unwrap_or_else(|| panic!("no setting `{path}`"));
+        assert_eq!(setting.schema.str("type"), Some("boolean"), "{path}");
+        assert_eq!(setting.default(), Some(json!(false)), "{path}");
+        assert_eq!(flag["equals"], true, "{path}");
+    }
+}
