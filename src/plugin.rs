@@ -193,6 +193,9 @@ impl Plugin {
         cancel: CancellationToken,
     ) {
         let stop = self.closing.child_token();
+        if cancel.is_cancelled() {
+            stop.cancel();
+        }
         let take = updates.map(|updates| {
             move |json: &str| {
                 // The consumer's failure is not the call's.

@@ -1,5 +1,8 @@
 //! Reading agent cards (A2A 0.3 §5.5), as tidy or untidy as they come.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+
 use serde_json::{Map, Value};
 
 use crate::peer::{Capabilities, Card, CardView, Interface, Skill};
@@ -52,28 +55,16 @@ fn interfaces(card: &Map<String, Value>) -> Vec<Interface> {
             all.push(Interface { transport, url });
         }
     }
-    let mut seen = Vec::new();
-    all.retain(|interface| {
-        let new = !seen.contains(interface);
-        seen.push(interface.clone());
-        new
-    });
-    all
+    once(all)
 }
 
 fn view(card: &Map<String, Value>) -> Result<CardView, String> {
     let capabilities = card.get("capabilities");
-    let mut interfaces: Vec<Interface> = Vec::new();
-    for interface in declared(card.get("additionalInterfaces")) {
-        if !interfaces.contains(&interface) {
-            interfaces.push(interface);
-        }
-    }
     Ok(CardView {
         name: text(card.get("name")),
         description: text(card.get("description")),
         preferred_transport: text(card.get("preferredTransport")),
-        additional_interfaces: interfaces,
+        additional_interfaces: once(declared(card.get("additionalInterfaces")).collect()),
         capabilities: Capabilities {
             streaming: flag(capabilities, "streaming"),
             push_notifications: flag(capabilities, "pushNotifications"),
@@ -145,13 +136,14 @@ fn texts(value: Option<&Value>) -> Vec<String> {
             .collect(),
         _ => Vec::new(),
     };
-    let mut once: Vec<String> = Vec::with_capacity(all.len());
-    for text in all {
-        if !once.contains(&text) {
-            once.push(text);
-        }
-    }
-    once
+    once(all)
+}
+
+/// Each item where it first stands. The number of items is the peer's to choose, so this takes one look at each.
+fn once<T: Clone + Eq + Hash>(mut all: Vec<T>) -> Vec<T> {
+    let mut seen = HashSet::with_capacity(all.len());
+    all.retain(|item| seen.insert(item.clone()));
+    all
 }
 
 fn flag(object: Option<&Value>, key: &str) -> Option<bool> {

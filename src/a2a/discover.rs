@@ -10,12 +10,15 @@ use crate::net::redirect::get_following;
 use crate::net::{Net, Request, body};
 use crate::peer::{CardLocation, Discovered, Fault, PeerError, Reach, Validator};
 
-use super::{card, line, secrets::Secrets};
+use super::{card, line, secrets::Secrets, weight};
 
 const DEFAULT_PATH: &str = "/.well-known/agent-card.json";
 
 /// Where cards were before A2A 0.3.
 const OLD_PATH: &str = "/.well-known/agent.json";
+
+/// The largest card that is read, in bytes: cards are kept, and of many peers.
+const LARGEST: usize = 4 << 20;
 
 /// A card may move this often on its origin.
 const HOPS: usize = 5;
@@ -27,6 +30,7 @@ pub(super) async fn discover(
     known: Option<&Validator>,
     max_bytes: usize,
 ) -> Result<Discovered, PeerError> {
+    let max_bytes = max_bytes.min(LARGEST);
     let mut places = places(reach)?;
     if let Some(known) = known {
         places.retain(|place| *place != known.url);
@@ -117,6 +121,7 @@ async fn fetch(
     }
     let body = body::read_response(&mut response, max_bytes).await;
     let body = body.map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
+    weight::check(&body, max_bytes).map_err(|e| Miss::Final(e.undelivered()))?;
     let unreadable =
         |why: String| Miss::Elsewhere(PeerError::new(Fault::CardUnavailable, why).undelivered());
     let mut json =

@@ -6,7 +6,7 @@ use crate::net::sse::{self, EventReader, Item};
 use crate::peer::{BoxFuture, End, Event, EventStream, PeerError, Reply, Step};
 
 use super::line::from_net;
-use super::secrets::Secrets;
+use super::{secrets::Secrets, weight};
 
 /// Turns the data of one server-sent event into an event of the model.
 pub(super) type Decode = fn(&str, &Secrets) -> Result<Event, PeerError>;
@@ -16,17 +16,29 @@ pub(super) struct Events {
     reader: EventReader,
     decode: Decode,
     secrets: Arc<Secrets>,
+    answer_bytes: usize,
     over: bool,
 }
 
 impl Events {
-    pub(super) fn new(reader: EventReader, decode: Decode, secrets: Arc<Secrets>) -> Self {
+    pub(super) fn new(
+        reader: EventReader,
+        decode: Decode,
+        secrets: Arc<Secrets>,
+        answer_bytes: usize,
+    ) -> Self {
         Self {
             reader,
             decode,
             secrets,
+            answer_bytes,
             over: false,
         }
+    }
+
+    fn read(&self, data: &str) -> Result<Event, PeerError> {
+        weight::check(data.as_bytes(), self.answer_bytes)?;
+        (self.decode)(data, &self.secrets)
     }
 
     async fn step(&mut self) -> Step {
@@ -37,8 +49,8 @@ impl Events {
             let end = match self.reader.next().await {
                 Item::Alive => continue,
                 Item::Event { data, .. } if data.is_empty() => continue,
-                Item::Event { data, .. } => match (self.decode)(&data, &self.secrets) {
-                    Ok(event) => return Step::Event(event, data.len()),
+                Item::Event { data, .. } => match self.read(&data) {
+                    Ok(event) => return Step::Event(event, weight::bytes(&data)),
                     Err(error) => End::Broken(error),
                 },
                 Item::End(sse::End::Clean) => End::Clean,

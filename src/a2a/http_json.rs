@@ -1,7 +1,5 @@
 //! A2A over HTTP with JSON bodies (A2A 0.3 §3.2.3): a path for each operation.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -13,7 +11,7 @@ use crate::peer::{
 };
 
 use super::card;
-use super::events::{Answered, Events};
+use super::events::Answered;
 use super::jsonrpc::misshapen;
 use super::line::{Heard, Line, quoted};
 use super::secrets::Secrets;
@@ -81,9 +79,7 @@ impl HttpJson {
         body: Option<Bytes>,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         Ok(match self.line.listen(method, url, body, explain).await? {
-            Heard::Events(reader) => {
-                Box::new(Events::new(reader, event, Arc::clone(self.line.secrets())))
-            }
+            Heard::Events(reader) => Box::new(self.line.events(reader, event)),
             Heard::Answer(answer) => {
                 let reply = self.reply(self.line.json(&answer)?)?;
                 Box::new(Answered(Some((reply, answer.body.len()))))

@@ -1,7 +1,5 @@
 //! A2A over JSON-RPC 2.0 (A2A 0.3 §3.2.1): one address, one POST a call.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -13,7 +11,7 @@ use crate::peer::{
 };
 
 use super::card;
-use super::events::{Answered, Events};
+use super::events::Answered;
 use super::line::{Heard, Line, quoted};
 use super::secrets::Secrets;
 use super::v0_3::json as wire;
@@ -59,9 +57,7 @@ impl JsonRpc {
             .listen(Method::POST, self.url.clone(), Some(body), explain)
             .await?;
         Ok(match heard {
-            Heard::Events(reader) => {
-                Box::new(Events::new(reader, event, Arc::clone(self.line.secrets())))
-            }
+            Heard::Events(reader) => Box::new(self.line.events(reader, event)),
             Heard::Answer(answer) => {
                 let result = self.result(self.line.json(&answer)?)?;
                 let reply = Reply::read(result).map_err(misshapen)?;

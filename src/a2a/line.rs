@@ -9,11 +9,13 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use url::Url;
 
-use crate::net::sse::{self, Opened, SseLimits};
+use crate::net::sse::{self, EventReader, Opened, SseLimits};
 use crate::net::{Access, Net, NetError, NetFault, Request, Sent, access, body};
 use crate::peer::{Fault, PeerError, Reach};
 
+use super::events::{Decode, Events};
 use super::secrets::Secrets;
+use super::weight;
 
 /// How much of what a peer says about a failure is repeated, in characters.
 const QUOTED: usize = 300;
@@ -153,6 +155,7 @@ impl Line {
 
     /// The JSON of an answer.
     pub(super) fn json(&self, answer: &Answer) -> Result<Value, PeerError> {
+        weight::check(&answer.body, self.limits.answer_bytes)?;
         let mut json = serde_json::from_slice(&answer.body).map_err(|e| {
             let kind = answer.headers.get(CONTENT_TYPE);
             let kind = kind
@@ -169,8 +172,14 @@ impl Line {
         Ok(json)
     }
 
+    /// The stream's events, each read by `decode`.
+    pub(super) fn events(&self, reader: EventReader, decode: Decode) -> Events {
+        let secrets = Arc::clone(&self.secrets);
+        Events::new(reader, decode, secrets, self.limits.answer_bytes)
+    }
+
     /// The peer's credentials.
-    pub(super) fn secrets(&self) -> &Arc<Secrets> {
+    pub(super) fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
@@ -200,7 +209,7 @@ pub(super) type Explain = fn(Value, &Secrets) -> Option<PeerError>;
 /// What listening led to.
 pub(super) enum Heard {
     /// A stream.
-    Events(sse::EventReader),
+    Events(EventReader),
     /// A plain answer.
     Answer(Answer),
 }

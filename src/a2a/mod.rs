@@ -13,6 +13,7 @@ mod line;
 mod negotiate;
 mod secrets;
 mod v0_3;
+mod weight;
 
 use std::sync::Arc;
 

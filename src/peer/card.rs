@@ -17,7 +17,7 @@ pub struct Card {
 }
 
 /// One place where a peer can be called.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Interface {
     /// The transport's name as the card gives it.
     pub transport: String,

@@ -109,7 +109,7 @@ impl StatusUpdate {
     fn read(value: Value) -> Result<Self, Misshape> {
         let map = json::object(&value)?;
         json::name(map, "taskId")?;
-        json::optional_string(map, "contextId")?;
+        json::optional_id(map, "contextId")?;
         task::check_status(map)?;
         Ok(Self(value))
     }
@@ -151,7 +151,7 @@ impl ArtifactUpdate {
     fn read(value: Value) -> Result<Self, Misshape> {
         let map = json::object(&value)?;
         json::name(map, "taskId")?;
-        json::optional_string(map, "contextId")?;
+        json::optional_id(map, "contextId")?;
         let artifact = map.get("artifact").unwrap_or(&Value::Null);
         task::check_artifact(artifact).map_err(|e| e.under("artifact"))?;
         Ok(Self(value))

@@ -67,11 +67,34 @@ pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, Misshape> {
         .ok_or_else(|| Misshape::here("an object", Some(value)))
 }
 
+/// Ids longer than this are refused, in bytes: they are remembered, and a peer may choose them.
+const LONGEST_ID: usize = 1024;
+
 /// A string that must be there and say something.
 pub(super) fn name<'a>(map: &'a Map<String, Value>, key: &str) -> Result<&'a str, Misshape> {
     match map.get(key) {
+        Some(Value::String(text)) if text.len() > LONGEST_ID => Err(too_long(key)),
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
         other => Err(Misshape::here("a string that is not empty", other).under(key)),
+    }
+}
+
+fn too_long(key: &str) -> Misshape {
+    Misshape {
+        pointer: format!("/{key}"),
+        expected: "an id of at most 1024 bytes",
+        found: "a longer string",
+    }
+}
+
+/// An id that may be missing or null.
+pub(super) fn optional_id<'a>(
+    map: &'a Map<String, Value>,
+    key: &str,
+) -> Result<Option<&'a str>, Misshape> {
+    match optional_string(map, key)? {
+        Some(id) if id.len() > LONGEST_ID => Err(too_long(key)),
+        id => Ok(id),
     }
 }
 

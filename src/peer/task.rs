@@ -221,12 +221,29 @@ impl Artifact {
         }
     }
 
+    /// The artifact as JSON.
+    pub fn into_json(self) -> Value {
+        let fields = [
+            ("artifactId", Some(self.id.into())),
+            ("name", self.name),
+            ("description", self.description),
+            ("parts", Some(self.parts.into())),
+            ("metadata", self.metadata),
+            ("extensions", self.extensions),
+        ];
+        let known = fields
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        Value::Object(known.collect())
+    }
+
     /// Its text: the pieces as one, nothing between them.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         joined(texts(&self.parts), "")
     }
 }
 
+/// As [`Artifact::into_json`], without taking it apart.
 impl Serialize for Artifact {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -279,7 +296,7 @@ impl Task {
             });
         }
         json::name(map, "id")?;
-        json::optional_string(map, "contextId")?;
+        json::optional_id(map, "contextId")?;
         check_status(map)?;
         json::objects(map, "artifacts")?;
         for (i, artifact) in json::items_at(&value, "artifacts").iter().enumerate() {
@@ -353,7 +370,7 @@ pub(super) fn status_text_of(value: &Value) -> Option<String> {
 pub(super) fn check_message(value: &Value) -> Result<(), Misshape> {
     let map = json::object(value)?;
     for key in ["messageId", "taskId", "contextId", "role"] {
-        json::optional_string(map, key)?;
+        json::optional_id(map, key)?;
     }
     json::parts(map)
 }

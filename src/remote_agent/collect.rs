@@ -224,6 +224,20 @@ impl Collected {
             .cloned()
     }
 
+    /// The artifacts, which are no longer held.
+    pub(super) fn take_artifacts(&mut self) -> Vec<Artifact> {
+        self.by_id.clear();
+        self.piece_bytes.clear();
+        self.artifact_bytes = 0;
+        std::mem::take(&mut self.artifacts)
+    }
+
+    /// Lets go of the events, which an error does not show. Everything put together from them stays.
+    pub(super) fn forget_events(&mut self) {
+        self.log = VecDeque::new();
+        self.log_bytes = 0;
+    }
+
     /// `raw` of a result that followed a stream.
     pub(super) fn take_raw(&mut self) -> Value {
         let dropped = self.count - self.log.len();

@@ -1,5 +1,7 @@
 //! Why a peer may have refused a message: what was sent and wanted, against what its card says it takes and gives.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 use url::Url;
 
@@ -36,6 +38,7 @@ impl Wanted {
             output: tidy(accepted.iter()),
             ..Self::default()
         };
+        let mut seen = HashSet::new();
         for (i, part) in request.parts.iter().flatten().enumerate() {
             let mode = match part {
                 PartRequest::Text { .. } => "text/plain".to_owned(),
@@ -51,7 +54,9 @@ impl Wanted {
                         UNKNOWN.to_owned()
                     }),
             };
-            add(&mut wanted.input, mode);
+            if seen.insert(mode.clone()) {
+                wanted.input.push(mode);
+            }
         }
         wanted
     }
@@ -73,9 +78,10 @@ impl Wanted {
             |skill| &skill.output_modes,
         );
         let missing = |wanted: &[String], offered: &[String]| {
-            wanted
-                .iter()
-                .filter(|mode| *mode != UNKNOWN && !offered.contains(mode))
+            let offered: HashSet<&String> = offered.iter().collect();
+            let known = wanted.iter().filter(|mode| *mode != UNKNOWN);
+            known
+                .filter(|mode| !offered.contains(mode))
                 .cloned()
                 .collect()
         };
@@ -106,19 +112,11 @@ fn file_mode(uri: Option<&str>, name: Option<&str>, mime_type: Option<&str>) -> 
         .or_else(|| name.and_then(by_path))
 }
 
+/// Trimmed, in lower case, each once. A card may list any number of them.
 fn tidy<'a>(modes: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let mut all = Vec::new();
-    for mode in modes {
-        let mode = mode.trim().to_ascii_lowercase();
-        if !mode.is_empty() {
-            add(&mut all, mode);
-        }
-    }
-    all
-}
-
-fn add(all: &mut Vec<String>, mode: String) {
-    if !all.contains(&mode) {
-        all.push(mode);
-    }
+    let mut seen = HashSet::new();
+    modes
+        .map(|mode| mode.trim().to_ascii_lowercase())
+        .filter(|mode| !mode.is_empty() && seen.insert(mode.clone()))
+        .collect()
 }

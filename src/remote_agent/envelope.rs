@@ -1,7 +1,7 @@
 //! Results: the only place where an envelope is written.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::handles::Handle;
 use crate::peer::{Artifact, TaskState};
@@ -46,24 +46,53 @@ pub(super) fn update(action: &str, summary: impl Serialize, raw: impl Serialize)
     })
 }
 
+#[derive(Serialize)]
+struct Failure<'a> {
+    ok: bool,
+    operation: &'static str,
+    action: &'a str,
+    error: Shown,
+}
+
+/// An error as envelopes show it.
+#[derive(Serialize)]
+struct Shown {
+    code: &'static str,
+    reason: &'static str,
+    retryable: bool,
+    message: String,
+    details: Map<String, Value>,
+}
+
+impl From<ToolError> for Shown {
+    fn from(error: ToolError) -> Self {
+        let mut details = error.details;
+        details
+            .entry("hint")
+            .or_insert_with(|| error.reason.hint().into());
+        Self {
+            code: error.reason.code().as_str(),
+            reason: error.reason.as_str(),
+            retryable: error.reason.retryable(),
+            message: error.message,
+            details,
+        }
+    }
+}
+
 /// The envelope of a call that failed.
 pub(super) fn failure(action: &str, error: ToolError) -> String {
-    write(&json!({ "ok": false, "operation": OPERATION, "action": action, "error": shown(error) }))
+    write(&Failure {
+        ok: false,
+        operation: OPERATION,
+        action,
+        error: error.into(),
+    })
 }
 
 /// An error as envelopes show it.
 pub(super) fn shown(error: ToolError) -> Value {
-    let mut details = error.details;
-    details
-        .entry("hint")
-        .or_insert_with(|| error.reason.hint().into());
-    json!({
-        "code": error.reason.code().as_str(),
-        "reason": error.reason.as_str(),
-        "retryable": error.reason.retryable(),
-        "message": error.message,
-        "details": details,
-    })
+    json!(Shown::from(error))
 }
 
 fn write(envelope: &impl Serialize) -> String {

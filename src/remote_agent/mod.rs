@@ -44,6 +44,9 @@ use request::{Action, Request};
 use schema::RequestSchema;
 use session::Session;
 
+/// The longest word that is taken for an action, in bytes.
+const LONGEST_ACTION: usize = 64;
+
 /// Who hears of updates while a call is under way; each is an envelope with `phase: "update"`.
 pub type Updates<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
@@ -124,11 +127,7 @@ impl RemoteAgent {
                 return envelope::failure("unknown", invalid(vec![wrong], 0));
             }
         };
-        let action = value
-            .get("action")
-            .and_then(Value::as_str)
-            .unwrap_or("unknown")
-            .to_owned();
+        let action = action_of(&value).to_owned();
         let (caller, wrong) = Caller::read(call.caller);
         if let Some(wrong) = wrong {
             self.log.log(Level::Warn, &wrong);
@@ -137,7 +136,8 @@ impl RemoteAgent {
         let elapsed = self.world.now().saturating_duration_since(began);
         let told = |how: &str| {
             let line = format!(
-                "{action} for {}: {how} after {} ms",
+                "{} for {}: {how} after {} ms",
+                action.escape_debug(),
                 caller.label(),
                 elapsed.as_millis()
             );
@@ -158,11 +158,7 @@ impl RemoteAgent {
     /// The envelope for a call that never got as far as [`execute`](Self::execute), or did not come back from it.
     pub fn failure(request: &str, reason: Reason, message: &str) -> String {
         let request: Value = serde_json::from_str(request).unwrap_or_default();
-        let action = request
-            .get("action")
-            .and_then(Value::as_str)
-            .unwrap_or("unknown");
-        envelope::failure(action, ToolError::new(reason, message))
+        envelope::failure(action_of(&request), ToolError::new(reason, message))
     }
 
     async fn act(&self, value: Value, call: &Call<'_>) -> Result<String, ToolError> {
@@ -224,6 +220,14 @@ impl RemoteAgent {
     fn lock(&self) -> std::sync::MutexGuard<'_, Handles<Target>> {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a request asks for, as envelopes and log lines name it. A word that is no action is repeated, unless it is no word.
+fn action_of(request: &Value) -> &str {
+    let action = request.get("action").and_then(Value::as_str);
+    action
+        .filter(|action| action.len() <= LONGEST_ACTION)
+        .unwrap_or("unknown")
 }
 
 /// The error for a request that is not as it should be; at most [`LISTED_ERRORS`] of its faults are listed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::handles::{Handle, Named};
-use crate::peer::{Event, Fault, Peer, PeerError, Transport, Transports};
+use crate::peer::{Artifact, Event, Fault, Peer, PeerError, Transport, Transports};
 use crate::targets::{KnownCard, Target};
 
 use super::bounds::Bounds;
@@ -179,6 +179,23 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The summary as JSON. What the peer said may be long, so it is moved there and not copied.
+    fn told(&mut self) -> Value {
+        let text = self.said.text().map(Value::from);
+        let artifacts = self.said.take_artifacts().into_iter();
+        let artifacts: Vec<Value> = artifacts.map(Artifact::into_json).collect();
+        let artifacts = (!artifacts.is_empty()).then(|| artifacts.into());
+        let mut summary = json!(self.summary());
+        if let Some(summary) = summary.as_object_mut() {
+            for (key, value) in [("message_text", text), ("artifacts", artifacts)] {
+                if let Some(value) = value {
+                    summary.insert(key.to_owned(), value);
+                }
+            }
+        }
+        summary
+    }
+
     /// The envelope of a call that had one answer.
     pub(super) fn answered(mut self) -> String {
         self.remember_anew();
@@ -199,7 +216,8 @@ impl<'a> Session<'a> {
             return error;
         }
         self.remember_anew();
-        let summary = json!(self.summary());
+        self.said.forget_events();
+        let summary = self.told();
         error
             .with("partial_event_count", self.said.count())
             .with("latest_event_summary", summary)

@@ -1,0 +1,351 @@
+//! Whatever JSON comes in, from a caller or from a peer: exactly one envelope goes out.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+    mpsc,
+};
+
+use openclaw_remote_agent::plugin::Job;
+use proptest::{
+    collection::{btree_map, vec},
+    option,
+    prelude::*,
+    sample::select,
+    test_runner::{Config, TestCaseError, TestRunner},
+};
+use serde_json::{Map, Value, json};
+use tokio::runtime::Runtime;
+
+use crate::rig::{Rig, SOON, card, message, parse, peers, result, send, status, stream, task};
+
+const FIELDS: &[&str] = &[
+    "action",
+    "target_alias",
+    "target_url",
+    "task_handle",
+    "task_id",
+    "context_id",
+    "continuation",
+    "parts",
+    "blocking",
+    "follow_updates",
+    "task_requirement",
+    "timeout_ms",
+    "history_length",
+    "metadata",
+    "service_parameters",
+    "accepted_output_modes",
+    "push_notification_config",
+    "reference_task_ids",
+    "message_id",
+    "card_path",
+];
+
+/// Words that mean something to one side or the other.
+const WORDS: &[&str] = &[
+    "",
+    "send",
+    "watch",
+    "status",
+    "cancel",
+    "list_targets",
+    "main",
+    "required",
+    "optional",
+    "text",
+    "file",
+    "data",
+    "task",
+    "message",
+    "status-update",
+    "artifact-update",
+    "working",
+    "completed",
+    "input-required",
+    "agent",
+    "t-1",
+    "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0",
+    "http://127.0.0.1:1/",
+    "{{origin}}",
+    "\u{0}\r\n",
+];
+
+const KEYS: &[&str] = &[
+    "kind",
+    "id",
+    "taskId",
+    "contextId",
+    "status",
+    "state",
+    "message",
+    "parts",
+    "text",
+    "role",
+    "messageId",
+    "artifacts",
+    "artifact",
+    "artifactId",
+    "history",
+    "metadata",
+    "append",
+    "final",
+    "result",
+    "error",
+    "code",
+    "data",
+    "jsonrpc",
+    "file",
+    "uri",
+    "bytes",
+    "task",
+    "target",
+    "conversation",
+    "task_id",
+    "target_url",
+    "url",
+    "skills",
+    "capabilities",
+    "streaming",
+    "additionalInterfaces",
+    "supportedInterfaces",
+    "preferredTransport",
+    "protocolVersion",
+];
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        (-2_i64..100).prop_map(Value::from),
+        select(WORDS).prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        let key = prop_oneof![3 => select(KEYS).prop_map(str::to_owned), 1 => any::<String>()];
+        prop_oneof![
+            vec(inner.clone(), 0..5).prop_map(Value::from),
+            btree_map(key, inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+/// Requests that get past the first checks now and then.
+fn any_request() -> impl Strategy<Value = Value> {
+    let parts = || {
+        vec(
+            prop_oneof![
+                Just(json!({"kind": "text", "text": "hello"})),
+                any_json(),
+                any_json().prop_map(|data| json!({"kind": "data", "data": data})),
+            ],
+            0..4,
+        )
+        .prop_map(Value::from)
+    };
+    let field = (select(FIELDS), any_json());
+    let action = prop_oneof![4 => select(&["send", "watch", "status", "cancel", "list_targets"][..]).prop_map(Value::from), 1 => any_json()];
+    let shaped = (action, option::weighted(0.7, parts()), vec(field, 0..4)).prop_map(
+        |(action, parts, fields)| {
+            let mut request = json!({"action": action});
+            for (name, value) in fields {
+                request[name] = value;
+            }
+            if let Some(parts) = parts {
+                request["parts"] = parts;
+            }
+            // A random wait of days would be kept.
+            if request["timeout_ms"].as_u64().is_some_and(|ms| ms > 500) {
+                request["timeout_ms"] = json!(500);
+            }
+            request
+        },
+    );
+    prop_oneof![4 => shaped, 1 => any_json()]
+}
+
+/// Runs one call and counts what comes of it.
+fn one_envelope(rig: &Rig, request: String) -> Result<Value, TestCaseError> {
+    let (give, take) = mpsc::channel();
+    let count = Arc::new(AtomicUsize::new(0));
+    let job = Job {
+        request,
+        updates: Some(Arc::new(|update| {
+            parse(update);
+        })),
+        ..Job::default()
+    };
+    let counted = Arc::clone(&count);
+    rig.plugin.start_with(job, move |envelope| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let _ = give.send(envelope);
+    });
+    let envelope = take
+        .recv_timeout(SOON)
+        .map_err(|_| TestCaseError::fail("no envelope came"))?;
+    prop_assert_eq!(count.load(Ordering::SeqCst), 1);
+    let envelope = parse(&envelope);
+    prop_assert_ne!(&envelope["error"]["reason"], "internal", "{}", envelope);
+    Ok(envelope)
+}
+
+fn check<S: Strategy>(
+    cases: u32,
+    strategy: S,
+    test: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    };
+    TestRunner::new(config)
+        .run(&strategy, test)
+        .unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn any_request_gives_one_envelope() {
+    let runtime = Runtime::new().unwrap();
+    let answers = json!({"card": card(), "rpc": {
+        "message/send": result(message("pong")),
+        "message/stream": {"sse": [result(task("working")), result(status("completed", true))]},
+        "tasks/resubscribe": {"sse": [result(status("completed", true))]},
+        "tasks/get": result(task("working")),
+        "tasks/cancel": result(task("canceled")),
+    }});
+    let peers = runtime.block_on(peers(json!({"main": answers})));
+    let rig = Rig::at(&peers);
+    check(400, any_request(), |request| {
+        one_envelope(&rig, request.to_string()).map(|_| ())
+    });
+}
+
+#[test]
+fn any_text_as_request_gives_one_envelope() {
+    let rig = Rig::with_target(json!({"baseUrl": "http://127.0.0.1:1"}));
+    check(200, any::<String>(), |text| {
+        one_envelope(&rig, text).map(|_| ())
+    });
+}
+
+/// The peer answers `answer` to a message, as the result and as the whole body, and as events of a stream.
+fn answered_with(runtime: &Runtime, answer: &Value, card: &Value) -> Result<(), TestCaseError> {
+    // Braces that would be filled in are not part of the matter.
+    let literal = |value: &Value| value.to_string().replace("{{", "{ {");
+    let whole = json!({"body": literal(answer), "headers": {"content-type": "application/json"}});
+    let event = json!({"raw": format!("data: {}\n\n", literal(answer))});
+    let wrapped = format!(
+        "data: {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}}\n\n",
+        literal(answer)
+    );
+    let script = |reply: Value, events: Value| {
+        json!({"card": card, "rpc": {
+            "message/send": reply,
+            "tasks/get": reply,
+            "message/stream": events,
+        }})
+    };
+    let result = json!({"body": format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}}", literal(answer)), "headers": {"content-type": "application/json"}});
+    let peers = runtime.block_on(peers(json!({
+        "whole": script(whole.clone(), whole),
+        "result": script(result, json!({"sse": [event, {"raw": wrapped}]})),
+        "events": script(json!({"end": "destroy"}), json!({"sse": [{"raw": wrapped}, {"raw": wrapped}, event]})),
+    })));
+    for name in ["whole", "result", "events"] {
+        let rig = Rig::with_target(json!({"baseUrl": peers.origin(name), "timeoutMs": 5000}));
+        for request in [
+            send(),
+            stream(),
+            json!({"action": "status", "task_id": "t-1"}),
+        ] {
+            one_envelope(&rig, request.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn any_answer_of_a_peer_gives_one_envelope() {
+    let runtime = Runtime::new().unwrap();
+    check(60, any_json(), |answer| {
+        answered_with(&runtime, &answer, &card())
+    });
+}
+
+/// A message, task or event in which one place was replaced by something else.
+fn nearly_right() -> impl Strategy<Value = Value> {
+    let right = select(vec![
+        message("pong"),
+        task("working"),
+        status("completed", true),
+        json!({"kind": "artifact-update", "taskId": "t-1", "contextId": "c-1", "append": true,
+            "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": "x"}]}}),
+        json!({"kind": "task", "id": "t-1", "contextId": "c-1",
+            "status": {"state": "input-required", "message": message("which?")},
+            "artifacts": [{"artifactId": "a", "parts": [{"kind": "data", "data": {}}]}],
+            "history": [message("before")]}),
+    ]);
+    (right, any::<prop::sample::Index>(), any_json()).prop_map(|(mut value, place, other)| {
+        let mut places = Vec::new();
+        pointers(&value, String::new(), &mut places);
+        let place = place.get(&places).clone();
+        *value.pointer_mut(&place).unwrap() = other;
+        value
+    })
+}
+
+fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                pointers(item, format!("{at}/{index}"), all);
+            }
+        }
+        Value::Object(fields) => {
+            for (key, item) in fields {
+                pointers(item, format!("{at}/{key}"), all);
+            }
+        }
+        _ => {}
+    }
+    all.push(at);
+}
+
+#[test]
+fn an_answer_with_one_wrong_place_gives_one_envelope() {
+    let runtime = Runtime::new().unwrap();
+    check(60, nearly_right(), |answer| {
+        answered_with(&runtime, &answer, &card())
+    });
+}
+
+#[test]
+fn any_card_gives_one_envelope() {
+    let runtime = Runtime::new().unwrap();
+    let nearly = (select(KEYS), any_json()).prop_map(|(key, value)| {
+        let mut card = card();
+        card[key] = value;
+        card
+    });
+    check(60, prop_oneof![nearly, any_json()], |card| {
+        let literal = card
+            .to_string()
+            .replace("{{origin}}", "/")
+            .replace("{{", "{ {");
+        let answer = json!({"body": literal, "headers": {"content-type": "application/json"}});
+        let peers = runtime.block_on(peers(json!({"main": {
+            "routes": {"GET /.well-known/agent-card.json": answer},
+            "rpc": {"message/send": result(message("pong"))},
+        }})));
+        let rig = Rig::with_target(json!({"baseUrl": peers.origin("main"), "timeoutMs": 5000}));
+        one_envelope(&rig, json!({"action": "list_targets"}).to_string())?;
+        one_envelope(&rig, send().to_string())?;
+        one_envelope(&rig, stream().to_string()).map(|_| ())
+    });
+}

@@ -1,0 +1,118 @@
+//! Requests that are not as they should be.
+
+use std::time::{Duration, Instant};
+
+use openclaw_remote_agent::plugin::Job;
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, parse, reason, soon};
+
+fn rig() -> Rig {
+    Rig::with_target(json!({"baseUrl": "https://desk.example"}))
+}
+
+async fn call(request: String) -> Value {
+    let job = Job {
+        request,
+        ..Job::default()
+    };
+    parse(&soon(rig().plugin.start(job)).await)
+}
+
+#[tokio::test]
+async fn ten_thousand_bad_parts_are_refused_at_once_and_counted() {
+    let request = json!({"action": "send", "parts": vec![json!({"kind": "text"}); 10_000]});
+    let before = Instant::now();
+    let envelope = rig().call(&request).await;
+    assert!(
+        before.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        before.elapsed()
+    );
+    let details = &envelope["error"]["details"];
+    let listed = details["errors"].as_array().unwrap().len();
+    let more = usize::try_from(details["more_errors"].as_u64().unwrap()).unwrap();
+    assert!(listed <= 20, "{listed} listed");
+    assert!(listed + more >= 10_000, "{listed} listed, {more} more");
+    assert!(
+        envelope.to_string().len() < 20_000,
+        "{} bytes",
+        envelope.to_string().len()
+    );
+}
+
+#[tokio::test]
+async fn ten_thousand_unknown_fields_are_refused_at_once() {
+    let fields: serde_json::Map<_, _> = (0..10_000)
+        .map(|number| (format!("field{number}"), json!(1)))
+        .collect();
+    let mut request = Value::Object(fields);
+    request["action"] = json!("send");
+    let before = Instant::now();
+    let envelope = rig().call(&request).await;
+    assert!(
+        before.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        before.elapsed()
+    );
+    assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR");
+    assert!(envelope.to_string().len() < 20_000);
+}
+
+#[tokio::test]
+async fn text_that_is_no_json_object_is_a_validation_error() {
+    let deep = "[".repeat(100_000);
+    let texts = [
+        "",
+        " ",
+        "{",
+        "nul",
+        "null",
+        "[]",
+        "7",
+        "\"send\"",
+        "{\"action\":\"send\"} {}",
+        "\u{feff}{}",
+        "{\"action\":\"send\",\"action\":7}",
+        "1e999",
+        deep.as_str(),
+    ];
+    for text in texts {
+        let envelope = call(text.to_owned()).await;
+        assert_eq!(envelope["ok"], false, "{text:.40}");
+        assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR", "{text:.40}");
+    }
+}
+
+#[tokio::test]
+async fn a_megabyte_in_a_field_is_repeated_once_at_most() {
+    let long = "x".repeat(1 << 20);
+    let requests = [
+        json!({"action": long}),
+        json!({"action": "send", "target_alias": long, "parts": [{"kind": "text", "text": "hello"}]}),
+        json!({"action": "send", "target_url": format!("{long}://x"), "parts": [{"kind": "text", "text": "hello"}]}),
+        json!({"action": "send", long: 1}),
+    ];
+    for request in requests {
+        let envelope = rig().call(&request).await;
+        let bytes = envelope.to_string().len();
+        assert!(
+            bytes < (1 << 20) + (1 << 17),
+            "{bytes} bytes: {:.300}",
+            envelope.to_string()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_is_no_json_does_not_matter_to_the_envelope() {
+    for caller in ["", "{", "null", "7", "{\"chain\":7}"] {
+        let job = Job {
+            request: json!({"action": "status", "task_handle": "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0"}).to_string(),
+            caller: Some(caller.to_owned()),
+            ..Job::default()
+        };
+        let envelope = parse(&soon(rig().plugin.start(job)).await);
+        assert_ne!(reason(&envelope), "internal", "{caller}");
+    }
+}

@@ -1,0 +1,80 @@
+//! How long a card is kept.
+
+use openclaw_remote_agent::conformance::Peers;
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, card, message, peers, reason, result, send};
+
+const CARD: &str = "GET /.well-known/agent-card.json";
+
+/// A peer whose card is answered like this, one response after the other.
+async fn peer(responses: Value) -> (Peers, Rig) {
+    let peers = peers(json!({"main": {
+        "routes": {CARD: responses},
+        "rpc": {"message/send": result(message("pong"))},
+    }}))
+    .await;
+    let rig = Rig::at(&peers);
+    (peers, rig)
+}
+
+fn with(headers: Value) -> Value {
+    json!({"json": card(), "headers": headers})
+}
+
+/// The values of a header in the requests for the card.
+fn asked(peers: &Peers, header: &str) -> Vec<Option<String>> {
+    let log = peers.log("main").into_iter();
+    log.filter(|request| request.method == "GET")
+        .map(|request| request.headers.get(header).cloned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_card_that_may_not_be_stored_is_fetched_each_time() {
+    let (peers, rig) = peer(with(json!({"cache-control": "no-store"}))).await;
+    for _ in 0..3 {
+        assert_eq!(rig.call(&send()).await["ok"], true);
+    }
+    assert_eq!(asked(&peers, "if-none-match").len(), 3);
+}
+
+#[tokio::test]
+async fn a_card_with_an_etag_is_asked_for_anew_by_it_and_then_holds() {
+    let first = with(json!({"cache-control": "max-age=0", "etag": "\"one\""}));
+    let unchanged =
+        json!({"status": 304, "headers": {"cache-control": "max-age=600", "etag": "\"one\""}});
+    let (peers, rig) = peer(json!([first, unchanged, {"status": 500}])).await;
+    for _ in 0..4 {
+        assert_eq!(rig.call(&send()).await["ok"], true);
+    }
+    assert_eq!(
+        asked(&peers, "if-none-match"),
+        [None, Some("\"one\"".to_owned())]
+    );
+}
+
+#[tokio::test]
+async fn an_old_card_serves_while_the_peer_gives_no_new_one() {
+    let first = with(json!({"cache-control": "max-age=0"}));
+    let (peers, rig) = peer(json!([first, {"status": 503}, {"end": "destroy"}])).await;
+    for _ in 0..3 {
+        assert_eq!(rig.call(&send()).await["ok"], true);
+    }
+    assert_eq!(asked(&peers, "accept").len(), 3);
+    let listed = rig.call(&json!({"action": "list_targets"})).await;
+    let target = &listed["summary"]["targets"][0];
+    assert_eq!(target["target_name"], "Desk");
+    assert!(
+        target["last_refresh_error"]["message"].is_string(),
+        "{target}"
+    );
+}
+
+#[tokio::test]
+async fn a_failure_is_not_kept() {
+    let (peers, rig) = peer(json!([{"status": 500}, with(json!({}))])).await;
+    assert_eq!(reason(&rig.call(&send()).await), "http_status");
+    assert_eq!(rig.call(&send()).await["ok"], true);
+    assert_eq!(asked(&peers, "accept").len(), 2);
+}

@@ -1,0 +1,174 @@
+//! What becomes of sockets.
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+use tokio_util::sync::CancellationToken;
+
+use openclaw_remote_agent::conformance::Peers;
+
+use crate::rig::{Rig, card, message, peers, reason, send, soon, stream, task};
+
+/// A card from scripted peers, for an interface that the test plays itself.
+struct Interface {
+    _peers: Peers,
+    listener: TcpListener,
+    rig: Rig,
+}
+
+impl Interface {
+    async fn new() -> Self {
+        let peers = peers(json!({"main": {"card": card()}})).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}/", listener.local_addr().unwrap());
+        let rig = Rig::with_target(json!({"baseUrl": peers.origin("main"), "endpoint": endpoint}));
+        Self {
+            _peers: peers,
+            listener,
+            rig,
+        }
+    }
+
+    /// Takes the next connection and reads the request on it.
+    async fn asked(&self) -> TcpStream {
+        let (mut socket, _) = soon(self.listener.accept()).await.unwrap();
+        let mut request = Vec::new();
+        // The request ends with the body's closing brace; its text is short enough for one look at a time.
+        while !request.ends_with(b"}}") {
+            let mut bytes = [0; 4096];
+            let read = soon(socket.read(&mut bytes)).await.unwrap();
+            assert!(read > 0, "the request breaks off");
+            request.extend_from_slice(&bytes[..read]);
+        }
+        socket
+    }
+}
+
+/// Waits until the other side has closed the connection.
+async fn closed(socket: &mut TcpStream) {
+    let mut rest = Vec::new();
+    // A reset closes as well.
+    let _ = soon(socket.read_to_end(&mut rest)).await;
+}
+
+async fn say(socket: &mut TcpStream, text: &str) {
+    socket.write_all(text.as_bytes()).await.unwrap();
+}
+
+fn answer(result: Value) -> String {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn event(result: Value) -> String {
+    let event = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+    format!("data: {event}\n\n")
+}
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+#[tokio::test]
+async fn dropping_a_call_closes_its_connection_before_the_answer() {
+    let interface = Interface::new().await;
+    let call = interface
+        .rig
+        .begin(&send(), &CancellationToken::new(), |_| ());
+    let call = tokio::spawn(call);
+    let mut socket = interface.asked().await;
+    call.abort();
+    closed(&mut socket).await;
+}
+
+#[tokio::test]
+async fn dropping_a_call_closes_its_stream() {
+    let interface = Interface::new().await;
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let take = move |update| drop(tell.send(update));
+    let call = tokio::spawn(
+        interface
+            .rig
+            .begin(&stream(), &CancellationToken::new(), take),
+    );
+    let mut socket = interface.asked().await;
+    say(&mut socket, STREAM).await;
+    say(&mut socket, &event(task("working"))).await;
+    soon(told.recv()).await.unwrap();
+    call.abort();
+    closed(&mut socket).await;
+}
+
+#[tokio::test]
+async fn a_finished_task_closes_a_stream_that_its_peer_keeps_open() {
+    let interface = Interface::new().await;
+    let call = tokio::spawn(
+        interface
+            .rig
+            .begin(&stream(), &CancellationToken::new(), |_| ()),
+    );
+    let mut socket = interface.asked().await;
+    say(&mut socket, STREAM).await;
+    say(&mut socket, &event(task("completed"))).await;
+    closed(&mut socket).await;
+    assert_eq!(soon(call).await.unwrap()["ok"], true);
+}
+
+#[tokio::test]
+async fn a_whole_answer_counts_though_its_sender_closes_half_the_connection() {
+    let interface = Interface::new().await;
+    let call = tokio::spawn(
+        interface
+            .rig
+            .begin(&send(), &CancellationToken::new(), |_| ()),
+    );
+    let mut socket = interface.asked().await;
+    say(&mut socket, &answer(message("pong"))).await;
+    socket.shutdown().await.unwrap();
+    let envelope = soon(call).await.unwrap();
+    assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
+    closed(&mut socket).await;
+}
+
+#[tokio::test]
+async fn half_a_connection_closed_before_an_answer_is_a_cut_and_no_wait() {
+    for said in [
+        "",
+        "HTTP/1.1 200 OK\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{",
+    ] {
+        let interface = Interface::new().await;
+        let call = tokio::spawn(
+            interface
+                .rig
+                .begin(&send(), &CancellationToken::new(), |_| ()),
+        );
+        let mut socket = interface.asked().await;
+        say(&mut socket, said).await;
+        socket.shutdown().await.unwrap();
+        let envelope = soon(call).await.unwrap();
+        assert_eq!(reason(&envelope), "connection_cut", "{said}: {envelope}");
+        assert_eq!(envelope["error"]["details"]["delivered"], "unknown");
+    }
+}
+
+#[tokio::test]
+async fn half_a_connection_closed_under_a_working_task_is_a_cut_stream() {
+    let interface = Interface::new().await;
+    let call = tokio::spawn(
+        interface
+            .rig
+            .begin(&stream(), &CancellationToken::new(), |_| ()),
+    );
+    let mut socket = interface.asked().await;
+    say(&mut socket, STREAM).await;
+    say(&mut socket, &event(task("working"))).await;
+    socket.shutdown().await.unwrap();
+    let envelope = soon(call).await.unwrap();
+    assert_eq!(reason(&envelope), "stream_cut", "{envelope}");
+    let details = &envelope["error"]["details"];
+    assert_eq!(details["partial_event_count"], 1, "{envelope}");
+}

@@ -1,0 +1,175 @@
+//! Calls that end early: by their caller, by the clock.
+
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use openclaw_remote_agent::plugin::Job;
+use serde_json::{Value, json};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::rig::{
+    NEVER_MS, Rig, SOON, card, message, parse, peers, reason, result, send, soon, stream, task,
+};
+
+#[tokio::test]
+async fn a_peer_that_accepts_and_stays_silent_costs_the_timeout_and_gives_one_envelope() {
+    let peers = peers(json!({"main": {"accept_only": true}})).await;
+    let rig = Rig::at(&peers);
+    let mut request = send();
+    request["timeout_ms"] = json!(300);
+    let envelopes = Arc::new(AtomicUsize::new(0));
+    let (give, mut take) = mpsc::unbounded_channel();
+    let job = Job {
+        request: request.to_string(),
+        ..Job::default()
+    };
+    let before = Instant::now();
+    let count = Arc::clone(&envelopes);
+    rig.plugin.start_with(job, move |envelope| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let _ = give.send((envelope, Instant::now()));
+    });
+    let (envelope, at) = soon(take.recv()).await.unwrap();
+    assert_eq!(reason(&parse(&envelope)), "timeout");
+    let took = at.duration_since(before);
+    assert!(took >= Duration::from_millis(300), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    rig.plugin.close();
+    // The channel ends with the callback: nothing can come any more.
+    assert!(soon(take.recv()).await.is_none());
+    assert_eq!(envelopes.load(Ordering::SeqCst), 1);
+}
+
+/// A port whose queue of connections is full, so that one more is neither accepted nor refused.
+struct Full {
+    port: u16,
+    _listener: tokio::net::TcpListener,
+    _waiting: Vec<TcpStream>,
+}
+
+impl Full {
+    async fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(connected) =
+            timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+        {
+            waiting.push(connected.unwrap());
+            assert!(waiting.len() < 100, "the queue never fills");
+        }
+        Self {
+            port: address.port(),
+            _listener: listener,
+            _waiting: waiting,
+        }
+    }
+
+    /// Waits until this process tries to connect.
+    async fn tried(&self) {
+        const SYN_SENT: &str = "02";
+        let remote = format!("0100007F:{:04X}", self.port);
+        loop {
+            let sockets = fs::read_to_string("/proc/self/net/tcp").unwrap();
+            let trying = sockets.lines().any(|line| {
+                let mut fields = line.split_whitespace().skip(2);
+                fields.next() == Some(&remote) && fields.next() == Some(SYN_SENT)
+            });
+            if trying {
+                return;
+            }
+            // The system tells of a connection under way in no other way.
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn target(&self) -> Value {
+        json!({"baseUrl": format!("http://127.0.0.1:{}", self.port)})
+    }
+}
+
+#[tokio::test]
+async fn an_abort_ends_a_call_that_is_connecting() {
+    let full = Full::new().await;
+    let rig = Rig::with_target(full.target());
+    let cancel = CancellationToken::new();
+    let call = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
+    soon(full.tried()).await;
+    cancel.cancel();
+    let envelope = soon(call).await.unwrap();
+    assert_eq!(reason(&envelope), "aborted", "{envelope}");
+}
+
+#[tokio::test]
+async fn the_timeout_holds_while_connecting() {
+    let full = Full::new().await;
+    let rig = Rig::with_target(full.target());
+    let mut request = send();
+    request["timeout_ms"] = json!(200);
+    let before = Instant::now();
+    let envelope = rig.call(&request).await;
+    assert_eq!(reason(&envelope), "timeout", "{envelope}");
+    assert!(before.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn an_abort_ends_a_call_whose_card_is_fetched() {
+    let never = json!({"delay_ms": NEVER_MS, "json": {}});
+    let peers =
+        peers(json!({"main": {"routes": {"GET /.well-known/agent-card.json": never}}})).await;
+    let rig = Rig::at(&peers);
+    for request in [send(), stream(), json!({"action": "list_targets"})] {
+        let cancel = CancellationToken::new();
+        let seen = peers.log("main").len();
+        let call = tokio::spawn(rig.begin(&request, &cancel, |_| ()));
+        soon(peers.wait_for("main", seen + 1)).await;
+        cancel.cancel();
+        let envelope = soon(call).await.unwrap();
+        assert_eq!(reason(&envelope), "aborted", "{envelope}");
+    }
+}
+
+#[tokio::test]
+async fn an_abort_ends_a_stream_with_what_it_had_said() {
+    let events = json!({"sse": [result(task("working"))], "end": "hang"});
+    let peers = peers(json!({"main": {"card": card(), "rpc": {"message/stream": events}}})).await;
+    let rig = Rig::at(&peers);
+    let cancel = CancellationToken::new();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let take = move |update| drop(tell.send(update));
+    let call = tokio::spawn(rig.begin(&stream(), &cancel, take));
+    soon(told.recv()).await.unwrap();
+    cancel.cancel();
+    let envelope = soon(call).await.unwrap();
+    assert_eq!(reason(&envelope), "aborted", "{envelope}");
+    let details = &envelope["error"]["details"];
+    assert_eq!(details["partial_event_count"], 1, "{envelope}");
+    let task = &details["latest_event_summary"]["continuation"]["task"];
+    assert_eq!(task["task_id"], "t-1", "{envelope}");
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_before_it_began_sends_nothing() {
+    let peers =
+        peers(json!({"main": {"card": card(), "rpc": {"message/send": result(message("pong"))}}}))
+            .await;
+    let rig = Rig::at(&peers);
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let envelope = timeout(SOON, rig.begin(&send(), &cancel, |_| ())).await;
+    assert_eq!(reason(&envelope.unwrap()), "aborted");
+    assert_eq!(peers.connections("main"), 0);
+}

@@ -1,0 +1,252 @@
+//! Large answers in little memory. Measured on a process of its own, by the most it ever held.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use openclaw_remote_agent::conformance::Peers;
+use serde_json::{Value, json};
+
+use crate::rig::{card, parse, peers, reason, result, send, soon, stream, task};
+
+/// What a call may add to what the process held before, with the limits as they are by default.
+const MAY_GROW_KB: u64 = 150 * 1024;
+
+/// The same where the answer carries 32 MB of artifacts, as artifacts and as the text of them all.
+const MAY_GROW_KB_CARRYING: u64 = 256 * 1024;
+
+/// Events and artifacts made of little but structure may take eight times the bytes they count for, each of the two.
+const MAY_GROW_KB_DENSE: u64 = (8 + 8) * 32 * 1024 + MAY_GROW_KB;
+
+const MEGABYTE: usize = 1 << 20;
+
+struct Filter {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Filter {
+    fn start(peers: &Peers) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+            .args(["call", "--jsonl"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        let mut filter = Self { child, answers };
+        let targets: Vec<Value> = peers
+            .origins()
+            .iter()
+            .map(|(name, origin)| json!({"alias": name, "baseUrl": origin}))
+            .collect();
+        filter.say(&json!({"id": 1, "op": "init", "config": {"targets": targets}}));
+        assert_eq!(filter.next()["ok"], true);
+        filter
+    }
+
+    fn say(&mut self, line: &Value) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn call(&mut self, alias: &str, mut request: Value) -> Value {
+        request["target_alias"] = json!(alias);
+        self.say(&json!({"id": 2, "op": "execute", "request": request}));
+        loop {
+            let mut line = self.next();
+            if let Some(envelope) = line.get_mut("result") {
+                return parse(&envelope.take().to_string());
+            }
+        }
+    }
+
+    /// The most memory that the process has held so far, in kB.
+    fn peak(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap();
+        peak.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Makes the call in a fresh process and returns its envelope, once it is known to have stayed within bounds.
+async fn frugal(script: Value, request: Value) -> Value {
+    within(MAY_GROW_KB, script, request).await
+}
+
+async fn within(may_grow_kb: u64, script: Value, request: Value) -> Value {
+    let peers = peers(json!({
+        "main": script,
+        "small": {"card": card(), "rpc": {"message/send": result(task("completed"))}},
+    }))
+    .await;
+    let measured = tokio::task::spawn_blocking(move || {
+        let mut filter = Filter::start(&peers);
+        assert_eq!(filter.call("small", send())["ok"], true);
+        let before = filter.peak();
+        let envelope = filter.call("main", request);
+        (envelope, filter.peak() - before)
+    });
+    // Megabytes through a debug build on a busy machine.
+    let measured = tokio::time::timeout(Duration::from_secs(120), measured).await;
+    let (envelope, grown) = measured.expect("it comes to an end").unwrap();
+    assert!(
+        grown < may_grow_kb,
+        "{grown} kB more for {:.300}",
+        envelope.to_string()
+    );
+    envelope
+}
+
+fn repeated(chunk: &str, count: Option<usize>) -> Value {
+    let mut repeat = json!({"chunk": chunk});
+    if let Some(count) = count {
+        repeat["count"] = json!(count);
+    }
+    json!({"body_repeat": repeat, "headers": {"content-type": "application/json"}})
+}
+
+#[tokio::test]
+async fn a_reply_of_100_megabytes() {
+    let reply = repeated(&"x".repeat(MEGABYTE), Some(100));
+    let envelope = frugal(
+        json!({"card": card(), "rpc": {"message/send": reply}}),
+        send(),
+    )
+    .await;
+    assert_eq!(reason(&envelope), "too_large", "{envelope}");
+}
+
+#[tokio::test]
+async fn a_reply_that_never_ends() {
+    let reply = repeated(&" ".repeat(MEGABYTE), None);
+    let envelope = frugal(
+        json!({"card": card(), "rpc": {"message/send": reply}}),
+        send(),
+    )
+    .await;
+    assert_eq!(reason(&envelope), "too_large", "{envelope}");
+}
+
+#[tokio::test]
+async fn an_error_that_never_ends() {
+    let mut reply = repeated(&"x".repeat(MEGABYTE), None);
+    reply["status"] = json!(500);
+    let envelope = frugal(
+        json!({"card": card(), "rpc": {"message/send": reply}}),
+        send(),
+    )
+    .await;
+    assert_eq!(
+        reason(&envelope),
+        "http_status",
+        "{:.300}",
+        envelope.to_string()
+    );
+}
+
+#[tokio::test]
+async fn a_card_that_never_ends() {
+    let reply = repeated(&" ".repeat(MEGABYTE), None);
+    let routes = json!({"GET /.well-known/agent-card.json": reply});
+    let envelope = frugal(json!({"routes": routes}), send()).await;
+    assert_eq!(reason(&envelope), "too_large", "{envelope}");
+}
+
+#[tokio::test]
+async fn an_event_that_never_ends() {
+    let events =
+        json!({"sse": [{"raw": "data: "}, {"raw_repeat": {"chunk": "x".repeat(MEGABYTE)}}]});
+    let script = json!({"card": card(), "rpc": {"message/stream": events}});
+    let envelope = frugal(script, stream()).await;
+    assert_eq!(reason(&envelope), "too_large", "{envelope}");
+}
+
+#[tokio::test]
+async fn artifacts_that_never_end() {
+    let piece = result(
+        json!({"kind": "artifact-update", "taskId": "t-1", "contextId": "c-1", "append": true,
+        "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": "x".repeat(MEGABYTE)}]}}),
+    );
+    let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
+    let script = json!({"card": card(), "rpc": {"message/stream": events}});
+    let envelope = within(MAY_GROW_KB_CARRYING, script, stream()).await;
+    assert_eq!(
+        reason(&envelope),
+        "too_large",
+        "{:.300}",
+        envelope.to_string()
+    );
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_events() {
+    let working = result(
+        json!({"kind": "status-update", "taskId": "t-1", "contextId": "c-1",
+        "status": {"state": "working", "message": {"kind": "message", "messageId": "m", "role": "agent",
+            "parts": [{"kind": "text", "text": "x".repeat(1000)}]}}}),
+    );
+    let events = json!({"sse": [{"repeat": {"count": 100_000, "each": working}}, result(task("completed"))]});
+    let script = json!({"card": card(), "rpc": {"message/stream": events}});
+    let envelope = frugal(script, stream()).await;
+    assert_eq!(envelope["ok"], true, "{:.300}", envelope.to_string());
+}
+
+/// A reply of 30 MB that repeats this piece of JSON in an array.
+fn dense(piece: &str) -> Value {
+    let many = piece.repeat(30 * MEGABYTE / piece.len());
+    let body = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"kind\":\"message\",\"parts\":[],\"x\":[{many}0]}}}}"
+    );
+    let reply = json!({"body": body, "headers": {"content-type": "application/json"}});
+    json!({"card": card(), "rpc": {"message/send": reply}})
+}
+
+#[tokio::test]
+async fn a_reply_of_many_small_values() {
+    for piece in ["[],", "{\"a\":0},", "[0],"] {
+        let envelope = frugal(dense(piece), send()).await;
+        assert_eq!(
+            reason(&envelope),
+            "too_large",
+            "{:.300}",
+            envelope.to_string()
+        );
+    }
+}
+
+#[tokio::test]
+async fn events_of_many_small_values() {
+    let data: Vec<Value> = vec![json!({"a": 0}); 20_000];
+    let piece = result(
+        json!({"kind": "artifact-update", "taskId": "t-1", "contextId": "c-1", "append": true,
+        "artifact": {"artifactId": "a", "parts": [{"kind": "data", "data": data}]}}),
+    );
+    let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
+    let script = json!({"card": card(), "rpc": {"message/stream": events}});
+    let envelope = within(MAY_GROW_KB_DENSE, script, stream()).await;
+    assert_eq!(
+        reason(&envelope),
+        "too_large",
+        "{:.300}",
+        envelope.to_string()
+    );
+}

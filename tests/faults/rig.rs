@@ -1,0 +1,148 @@
+//! One instance in this process, and peers for it.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use openclaw_remote_agent::{
+    conformance::Peers,
+    log::Log,
+    plugin::{Job, Plugin},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::in_process::Kept;
+
+/// Far longer than anything here takes on a busy machine. What waits this long hangs.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Longer than any test: a peer that answers after it does not answer.
+pub(crate) const NEVER_MS: u64 = 3_600_000;
+
+/// Waits for what has to come.
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, what)
+        .await
+        .expect("it comes in time")
+}
+
+/// An instance, and what it logs.
+pub(crate) struct Rig {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) log: Arc<Kept>,
+}
+
+impl Rig {
+    pub(crate) fn new(config: &Value) -> Self {
+        let log = Arc::<Kept>::default();
+        let plugin = Plugin::new(&config.to_string(), Arc::clone(&log) as Arc<dyn Log>);
+        Self {
+            plugin: Arc::new(plugin.unwrap_or_else(|error| panic!("{error}"))),
+            log,
+        }
+    }
+
+    /// An instance with one target, `main`, which is the default.
+    pub(crate) fn with_target(target: Value) -> Self {
+        let mut target = target;
+        target["alias"] = json!("main");
+        target["default"] = json!(true);
+        Self::new(&json!({"targets": [target]}))
+    }
+
+    pub(crate) fn at(peers: &Peers) -> Self {
+        Self::with_target(json!({"baseUrl": peers.origin("main")}))
+    }
+
+    /// Starts a call. Each update goes to `take`.
+    pub(crate) fn begin(
+        &self,
+        request: &Value,
+        cancel: &CancellationToken,
+        take: impl Fn(Value) + Send + Sync + 'static,
+    ) -> impl Future<Output = Value> + Send + 'static {
+        let envelope = self.plugin.start(Job {
+            request: request.to_string(),
+            updates: Some(Arc::new(move |update: &str| take(parse(update)))),
+            cancel: cancel.clone(),
+            ..Job::default()
+        });
+        async move { parse(&envelope.await) }
+    }
+
+    /// Runs a call to its end.
+    pub(crate) async fn call(&self, request: &Value) -> Value {
+        soon(self.begin(request, &CancellationToken::new(), |_| ())).await
+    }
+
+    /// Runs a call to its end, and returns its updates as well.
+    pub(crate) async fn follow(&self, request: &Value) -> (Value, Vec<Value>) {
+        let told = Arc::<Mutex<Vec<Value>>>::default();
+        let take = {
+            let told = Arc::clone(&told);
+            move |update| told.lock().unwrap().push(update)
+        };
+        let envelope = soon(self.begin(request, &CancellationToken::new(), take)).await;
+        let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+        (envelope, told)
+    }
+}
+
+/// Reads an envelope or an update, which always is one.
+pub(crate) fn parse(text: &str) -> Value {
+    let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let whole = value["ok"].is_boolean()
+        && value["operation"] == "remote_agent"
+        && value["action"].is_string()
+        && (value["ok"] == true || value["error"]["reason"].is_string());
+    assert!(whole, "not an envelope: {text}");
+    value
+}
+
+/// Peers, each as `fixtures/README.md` describes it.
+pub(crate) async fn peers(script: Value) -> Peers {
+    Peers::start(&json!({"peers": script})).await.unwrap()
+}
+
+/// The card of a JSON-RPC peer that streams.
+pub(crate) fn card() -> Value {
+    json!({
+        "protocolVersion": "0.3.0", "name": "Desk", "description": "Answers.", "version": "1.0.0",
+        "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC", "capabilities": {"streaming": true},
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+    })
+}
+
+pub(crate) fn message(text: &str) -> Value {
+    json!({"kind": "message", "messageId": "m-1", "role": "agent", "parts": [{"kind": "text", "text": text}]})
+}
+
+pub(crate) fn task(state: &str) -> Value {
+    json!({"kind": "task", "id": "t-1", "contextId": "c-1", "status": {"state": state}})
+}
+
+pub(crate) fn status(state: &str, last: bool) -> Value {
+    json!({"kind": "status-update", "taskId": "t-1", "contextId": "c-1", "status": {"state": state}, "final": last})
+}
+
+/// A response or event that carries this JSON-RPC result.
+pub(crate) fn result(result: Value) -> Value {
+    json!({"result": result})
+}
+
+pub(crate) fn send() -> Value {
+    json!({"action": "send", "parts": [{"kind": "text", "text": "hello"}]})
+}
+
+pub(crate) fn stream() -> Value {
+    let mut request = send();
+    request["follow_updates"] = json!(true);
+    request
+}
+
+pub(crate) fn reason(envelope: &Value) -> &str {
+    envelope["error"]["reason"].as_str().unwrap_or("none")
+}

@@ -1,0 +1,72 @@
+//! Many calls at once.
+
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::rig::{NEVER_MS, Rig, card, message, peers, reason, result, send, soon};
+
+#[tokio::test]
+async fn a_card_that_never_comes_holds_up_no_other_targets_calls() {
+    let never = json!({"delay_ms": NEVER_MS, "json": {}});
+    let peers = peers(json!({
+        "hangs": {"routes": {"GET /.well-known/agent-card.json": never}},
+        "main": {"card": card(), "rpc": {"message/send": result(message("pong"))}},
+    }))
+    .await;
+    let rig = Rig::new(&json!({"targets": [
+        {"alias": "hangs", "baseUrl": peers.origin("hangs")},
+        {"alias": "main", "baseUrl": peers.origin("main"), "default": true},
+    ]}));
+    let cancel = CancellationToken::new();
+    let mut request = send();
+    request["target_alias"] = json!("hangs");
+    let hanging = tokio::spawn(rig.begin(&request, &cancel, |_| ()));
+    soon(peers.wait_for("hangs", 1)).await;
+
+    let others = join_all((0..200).map(|_| async { rig.call(&send()).await })).await;
+    assert_eq!(others.len(), 200);
+    for envelope in &others {
+        assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
+    }
+    assert!(!hanging.is_finished());
+    cancel.cancel();
+    assert_eq!(reason(&soon(hanging).await.unwrap()), "aborted");
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_one_card_each_end_in_their_own_time() {
+    let never = json!({"delay_ms": NEVER_MS, "json": {}});
+    let peers =
+        peers(json!({"main": {"routes": {"GET /.well-known/agent-card.json": never}}})).await;
+    let rig = Rig::at(&peers);
+    let cancel = CancellationToken::new();
+    let patient = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
+    soon(peers.wait_for("main", 1)).await;
+    let mut request = send();
+    request["timeout_ms"] = json!(100);
+    let hasty = join_all((0..20).map(|_| async { rig.call(&request).await })).await;
+    for envelope in &hasty {
+        assert_eq!(reason(envelope), "timeout", "{envelope}");
+    }
+    assert!(!patient.is_finished());
+    cancel.cancel();
+    assert_eq!(reason(&soon(patient).await.unwrap()), "aborted");
+}
+
+#[tokio::test]
+async fn fifty_first_sends_fetch_one_card() {
+    let slow_card = json!({"delay_ms": 200, "json": card()});
+    let peers = peers(json!({"main": {
+        "routes": {"GET /.well-known/agent-card.json": slow_card},
+        "rpc": {"message/send": result(message("pong"))},
+    }}))
+    .await;
+    let rig = Rig::at(&peers);
+    let all = join_all((0..50).map(|_| async { rig.call(&send()).await })).await;
+    assert!(all.iter().all(|envelope| envelope["ok"] == true), "{all:?}");
+    let log = peers.log("main");
+    let cards = log.iter().filter(|request| request.method == "GET");
+    assert_eq!(cards.count(), 1);
+    assert_eq!(log.len(), 51);
+}

@@ -1,0 +1,98 @@
+//! Progress: in order, before the result, and no harm done by who takes it.
+
+use std::{
+    panic,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+};
+
+use openclaw_remote_agent::plugin::Job;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::rig::{Rig, SOON, card, parse, peers, result, soon, status, stream, task};
+
+/// A stream of `count` pieces between a task and its end.
+fn pieces(count: u32) -> Value {
+    let mut events = vec![result(task("working"))];
+    events.extend((0..count).map(|number| {
+        result(json!({"kind": "artifact-update", "taskId": "t-1", "contextId": "c-1", "append": true,
+            "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": format!("{number} ")}]}}))
+    }));
+    events.push(result(status("completed", true)));
+    json!({"main": {"card": card(), "rpc": {"message/stream": {"sse": events}}}})
+}
+
+#[tokio::test]
+async fn updates_come_in_order_and_before_the_result() {
+    let peers = peers(pieces(500)).await;
+    let rig = Rig::at(&peers);
+    let (tell, heard) = mpsc::channel();
+    let job = Job {
+        request: stream().to_string(),
+        updates: Some({
+            let tell = tell.clone();
+            Arc::new(move |update: &str| tell.send(update.to_owned()).unwrap())
+        }),
+        ..Job::default()
+    };
+    let done = CancellationToken::new();
+    let told = done.clone();
+    rig.plugin.start_with(job, move |envelope| {
+        tell.send(envelope).unwrap();
+        told.cancel();
+    });
+    soon(done.cancelled()).await;
+    let all: Vec<Value> = heard.try_iter().map(|text| parse(&text)).collect();
+    assert_eq!(all.len(), 503);
+    let (envelope, updates) = all.split_last().unwrap();
+    assert!(envelope.get("phase").is_none(), "{envelope}");
+    for (index, update) in updates.iter().enumerate() {
+        assert_eq!(update["phase"], "update");
+        if (1..=500).contains(&index) {
+            let text = &update["raw"]["artifact"]["parts"][0]["text"];
+            assert_eq!(text, &format!("{} ", index - 1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_consumer_that_panics_is_told_of_the_next_update_all_the_same() {
+    let peers = peers(pieces(20)).await;
+    let rig = Rig::at(&peers);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let take = {
+        let asked = Arc::clone(&asked);
+        move |_| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            panic::resume_unwind(Box::new("no"));
+        }
+    };
+    let envelope = soon(rig.begin(&stream(), &CancellationToken::new(), take)).await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    assert_eq!(asked.load(Ordering::SeqCst), 22);
+}
+
+#[tokio::test]
+async fn a_slow_consumer_holds_up_nobody_elses_call() {
+    let peers = peers(pieces(3)).await;
+    let rig = Rig::at(&peers);
+    let (release, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let (began, beginning) = mpsc::channel();
+    let slow = rig.begin(&stream(), &CancellationToken::new(), move |_| {
+        let _ = began.send(());
+        let _ = wait.lock().unwrap().recv_timeout(SOON);
+    });
+    let slow = tokio::spawn(slow);
+    let begun = tokio::task::spawn_blocking(move || beginning.recv_timeout(SOON));
+    soon(begun).await.unwrap().unwrap();
+    let (other, _) = rig.follow(&stream()).await;
+    assert_eq!(other["ok"], true, "{other}");
+    assert!(!slow.is_finished());
+    drop(release);
+    assert_eq!(soon(slow).await.unwrap()["ok"], true);
+}
