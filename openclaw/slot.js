@@ -3,6 +3,8 @@
 // OpenClaw evaluates a plugin several times in one process, each time from a private copy of the package. Agent turns
 // and direct calls go through different evaluations: without a shared slot each would map its own image of the library
 // and keep its own task handles.
+import { createHash } from "node:crypto";
+
 import manifest from "./package.json" with { type: "json" };
 import { loadLibrary } from "./native.js";
 
@@ -17,10 +19,12 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
 export function acquire(config, logger, load = loadLibrary) {
   const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
   slot.library ??= load();
-  const key = JSON.stringify(config);
+  const text = JSON.stringify(config);
+  // The slot can be seen by everything in the process, and a configuration holds credentials.
+  const key = createHash("sha256").update(text).digest("hex");
   let instance = slot.instances.get(key);
   if (!instance) {
-    instance = start(slot.library, key);
+    instance = start(slot.library, text);
     slot.instances.set(key, instance);
   }
   return lease(slot, key, instance, logger);

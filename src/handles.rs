@@ -114,9 +114,16 @@ impl<T> Handles<T> {
 
     /// What `handle` stands for at `now`.
     pub fn resolve(&mut self, handle: Handle, now: Instant) -> Found<T> {
+        // A dead handle is looked at without being moved in front of the living.
+        if self
+            .entries
+            .peek(&handle)
+            .is_some_and(|entry| entry.expires <= now)
+        {
+            return Found::Expired;
+        }
         match self.entries.get(&handle) {
             None => Found::Unknown,
-            Some(entry) if entry.expires <= now => Found::Expired,
             Some(entry) => Found::Live(Entry {
                 target: Arc::clone(&entry.target),
                 task_id: Arc::clone(&entry.task_id),

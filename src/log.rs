@@ -11,7 +11,7 @@ pub trait Log: Send + Sync + 'static {
 pub enum Level {
     /// For whoever debugs the plugin.
     Debug,
-    /// A call's one line, and what starts and stops.
+    /// A call that failed, in one line.
     Info,
     /// Something a person should look at. The plugin goes on.
     Warn,

@@ -192,34 +192,14 @@ impl Plugin {
         updates: Option<Updates>,
         cancel: CancellationToken,
     ) {
-        let stop = self.closing.child_token();
-        if cancel.is_cancelled() {
-            stop.cancel();
-        }
-        let take = updates.map(|updates| {
-            move |json: &str| {
-                // The consumer's failure is not the call's.
-                let _ = panics::catch(|| updates(json));
-            }
-        });
         let call = self.agent.execute(Call {
             request: &settle.request,
             caller: caller.as_deref(),
-            updates: take
-                .as_ref()
-                .map(|take| take as &(dyn Fn(&str) + Send + Sync)),
-            cancel: stop.clone(),
+            updates: updates.as_deref(),
+            cancel,
+            closing: self.closing.clone(),
         });
-        let outcome = self.guarded(async {
-            tokio::pin!(call);
-            tokio::select! {
-                envelope = &mut call => envelope,
-                () = cancel.cancelled() => {
-                    stop.cancel();
-                    call.await
-                }
-            }
-        });
+        let outcome = self.guarded(call);
         match outcome.await {
             Ok(envelope) => settle.done(envelope),
             Err(message) => settle.fail(Reason::InternalFault, &message),

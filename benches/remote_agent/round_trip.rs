@@ -181,6 +181,7 @@ impl Way for InProcess {
                     caller: None,
                     updates: None,
                     cancel: CancellationToken::new(),
+                    closing: CancellationToken::new(),
                 };
                 succeeded(&agent.execute(call).await);
             }

@@ -123,7 +123,8 @@ impl Peer for HttpJson {
         Box::pin(async move {
             let mut url = self.task_url(task_id, "")?;
             if let Some(length) = history_length {
-                url.set_query(Some(&format!("historyLength={length}")));
+                url.query_pairs_mut()
+                    .append_pair("historyLength", &length.to_string());
             }
             let answer = self.ask(Method::GET, url, None).await?;
             Task::read(wire::task_in(answer)).map_err(misshapen)

@@ -1,6 +1,7 @@
 //! What requests to one interface have in common: headers, credentials, limits, and how failures are told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
@@ -22,6 +23,9 @@ const QUOTED: usize = 300;
 
 /// How much of an answer with an error status is read, in bytes.
 const ERROR_BYTES: usize = 64 * 1024;
+
+/// How long the body of an answer with an error status is waited for.
+const ERROR_WAIT: Duration = Duration::from_secs(1);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -107,7 +111,11 @@ impl Line {
         let request = self.request(method, url, body, JSON);
         let mut response = self.net.exchange(request).await.map_err(from_net)?;
         if !response.status.is_success() {
-            let text = body::read_prefix(response.body, ERROR_BYTES).await;
+            let text = body::read_prefix(response.body, ERROR_BYTES);
+            // The status is what counts; a body that does not come must not hide it.
+            let text = tokio::time::timeout(ERROR_WAIT, text)
+                .await
+                .unwrap_or_default();
             return Err(self.refused(response.status, &response.headers, &text, explain));
         }
         let body = body::read_response(&mut response, self.limits.answer_bytes)

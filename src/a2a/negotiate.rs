@@ -2,7 +2,11 @@
 
 use url::Url;
 
+use super::line::quoted;
 use crate::peer::{Card, Fault, Interface, PeerError, Reach, Transport, Transports};
+
+/// So many of the transports that a peer offers are named when none can be spoken.
+const NAMED: usize = 10;
 
 /// The transport and address to call: the first transport that the target prefers and the card offers, else the first
 /// that the card offers and we speak. `Transport::Grpc` is never chosen.
@@ -26,7 +30,7 @@ pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Transport, Url), Pee
     let url = reach.base_url.join(&interface.url).map_err(|e| {
         let message = format!(
             "the agent card's address for {transport} is not a URL: `{}`: {e}",
-            interface.url.escape_debug()
+            quoted(&interface.url)
         );
         PeerError::new(Fault::CardUnavailable, message).undelivered()
     })?;
@@ -44,7 +48,8 @@ fn none(card: &Card) -> PeerError {
     let offered: Vec<String> = card
         .interfaces
         .iter()
-        .map(|i| i.transport.clone())
+        .take(NAMED)
+        .map(|i| quoted(&i.transport))
         .collect();
     let spoken: Vec<String> = Transport::SPOKEN.iter().map(ToString::to_string).collect();
     let message = format!(

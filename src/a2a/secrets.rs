@@ -12,41 +12,73 @@ const SHORTEST: usize = 6;
 
 const INSTEAD: &str = "[redacted]";
 
+/// Words in the name of a header whose value is a credential whatever it looks like.
+const TELLING: [&str; 7] = [
+    "auth", "cookie", "key", "token", "secret", "password", "session",
+];
+
+/// A header's value of this length is taken for a credential whatever its name.
+const LONG: usize = 20;
+
 /// The credentials of one peer. Its answers pass through here before they are read, since a peer may repeat what it was sent.
 pub(super) struct Secrets {
-    token: Option<SecretString>,
-    headers: Vec<SecretString>,
+    /// What is a credential beyond doubt: the token, and headers that look like one.
+    sure: Vec<SecretString>,
+    /// Other values of the operator's headers. One may be an ordinary word, such as the name of a tenant, which answers
+    /// must be able to hold.
+    maybe: Vec<SecretString>,
 }
 
 impl Secrets {
     pub(super) fn of(reach: &Reach) -> Self {
-        let headers = reach.headers.iter();
-        let headers = headers.filter_map(|(_, value)| Some(value.to_str().ok()?.to_owned().into()));
-        let long = |secret: &SecretString| secret.expose_secret().len() >= SHORTEST;
-        Self {
-            token: reach.bearer.clone().filter(long),
-            headers: headers.filter(long).collect(),
+        let mut all = Self {
+            sure: Vec::new(),
+            maybe: Vec::new(),
+        };
+        if let Some(token) = &reach.bearer {
+            all.sure.push(token.clone());
         }
+        for (name, value) in &reach.headers {
+            let Ok(value) = value.to_str() else { continue };
+            let telling = TELLING.iter().any(|word| name.as_str().contains(word));
+            let list = if telling || value.len() >= LONG {
+                &mut all.sure
+            } else {
+                &mut all.maybe
+            };
+            // `Bearer x` is as good as `x` to whoever reads it.
+            list.extend(
+                value
+                    .split_once(' ')
+                    .map(|(_, rest)| rest.trim().to_owned().into()),
+            );
+            list.push(value.to_owned().into());
+        }
+        for list in [&mut all.sure, &mut all.maybe] {
+            list.retain(|secret| secret.expose_secret().len() >= SHORTEST);
+            // The longest first, so that what is left of one is not mistaken for another.
+            list.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+        }
+        all
     }
 
     /// What a peer says about a failure, without any credential.
     pub(super) fn scrub<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
-        let all = self.token.iter().chain(&self.headers);
+        let all = self.sure.iter().chain(&self.maybe);
         all.fold(text.into(), without)
     }
 
     /// The same in every text of a JSON value.
     pub(super) fn scrub_failure(&self, value: &mut Value) {
-        if self.token.is_some() || !self.headers.is_empty() {
+        if !self.sure.is_empty() || !self.maybe.is_empty() {
             walk(value, &|text| self.scrub(text));
         }
     }
 
-    /// An answer without the token. The operator's headers stay: one may hold an ordinary word, such as the name of a tenant,
-    /// and an answer must arrive as it was given.
+    /// An answer without what is a credential beyond doubt. Everything else must arrive as it was given.
     pub(super) fn scrub_answer(&self, value: &mut Value) {
-        if let Some(token) = &self.token {
-            walk(value, &|text| without(text.into(), token));
+        if !self.sure.is_empty() {
+            walk(value, &|text| self.sure.iter().fold(text.into(), without));
         }
     }
 }
@@ -83,14 +115,18 @@ fn walk(value: &mut Value, clean: &dyn for<'a> Fn(&'a str) -> Cow<'a, str>) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http::{HeaderName, HeaderValue};
     use serde_json::json;
+
+    use crate::peer::CardLocation;
 
     use super::*;
 
     fn secrets() -> Secrets {
         Secrets {
-            token: Some("sesame-7f3a".to_owned().into()),
-            headers: vec!["acme-corp".to_owned().into()],
+            sure: vec!["sesame-7f3a".to_owned().into()],
+            maybe: vec!["acme-corp".to_owned().into()],
         }
     }
 
@@ -103,6 +139,39 @@ mod tests {
             json!({"error": {"data": [{"[redacted]": "Bearer [redacted]"}, "for [redacted]"]}});
         assert_eq!(failure, clean);
         assert_eq!(secrets().scrub("sesame-7f3a?"), "[redacted]?");
+    }
+
+    #[test]
+    fn a_header_that_looks_like_a_credential_is_one_with_its_scheme_or_without() {
+        let header = |name, value| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        };
+        let reach = Reach {
+            configured: true,
+            base_url: url::Url::parse("https://a.example/").unwrap(),
+            card: CardLocation::Path("/card".into()),
+            endpoint: None,
+            preferred: Vec::new(),
+            headers: vec![
+                header("authorization", "Basic c2VzYW1l"),
+                header("x-api-key", "key-abcdef"),
+                header("x-tenant", "acme-corp"),
+            ],
+            bearer: None,
+            allow_private: false,
+        };
+        let mut answer = json!([
+            "c2VzYW1l",
+            "Basic c2VzYW1l",
+            "I saw key-abcdef",
+            "acme-corp"
+        ]);
+        Secrets::of(&reach).scrub_answer(&mut answer);
+        let clean = json!(["[redacted]", "[redacted]", "I saw [redacted]", "acme-corp"]);
+        assert_eq!(answer, clean);
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
         &config.defaults.preferred_transports,
         "/defaults/preferredTransports",
     )?;
+    if let Some(url) = card_url(&config.defaults.card_path) {
+        normal_url(&url)
+            .map_err(|wrong| ConfigError::at("/defaults/cardPath", format!("the URL {wrong}")))?;
+    }
     let mut aliases = HashMap::new();
     let mut default = None;
     let mut targets = std::mem::take(&mut config.targets);

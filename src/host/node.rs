@@ -26,7 +26,12 @@ use crate::{
 
 /// A JavaScript function that any thread may have called. It takes its values without an error in front of them, and it is weak: it does not keep
 /// the process alive.
-type Callback<Values> = ThreadsafeFunction<Values, UnknownReturnValue, Values, Status, false, true>;
+type Callback<Values> =
+    ThreadsafeFunction<Values, UnknownReturnValue, Values, Status, false, true, WAITING>;
+
+/// So many values may wait for the thread of the JavaScript environment. While it is busy, what comes beyond that is
+/// dropped: updates and log lines are best effort, and memory is not.
+const WAITING: usize = 256;
 
 /// Names the sources that the library was built from.
 #[napi(catch_unwind)]

@@ -6,18 +6,16 @@ use http::header::CONTENT_LENGTH;
 
 use super::{ByteStream, NetError, NetFault, Response, Sent};
 
-/// The whole body.
-///
-/// # Errors
-/// [`NetFault::TooLarge`] as soon as more than `max` bytes have come; the stream's own error when it breaks off.
-pub async fn read_all(mut response_body: ByteStream, max: usize) -> Result<Bytes, NetError> {
-    collect(&mut response_body, max).await
+/// The whole body, whatever its response announced.
+#[cfg(test)]
+pub(crate) async fn read_all(mut body: ByteStream, max: usize) -> Result<Bytes, NetError> {
+    collect(&mut body, max).await
 }
 
 /// The whole body of `response`, which is refused unread when its `content-length` is already above `max`.
 ///
 /// # Errors
-/// As [`read_all`].
+/// [`NetFault::TooLarge`] as soon as more than `max` bytes have come; the stream's own error when it breaks off.
 pub async fn read_response(response: &mut Response, max: usize) -> Result<Bytes, NetError> {
     let announced = response
         .headers

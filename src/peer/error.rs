@@ -32,12 +32,43 @@ pub enum Fault {
     Cut,
     /// The peer offers no transport that we speak, or one was asked for that we do not speak.
     UnsupportedTransport,
-    /// The peer does not stream.
-    StreamingUnsupported,
     /// What was asked for cannot be written in a request of this transport.
     Unaddressable,
     /// There is no usable agent card.
     CardUnavailable,
+}
+
+/// Whether a peer has seen a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// Certainly not: no byte of it left.
+    No,
+    /// Nobody can tell.
+    Unknown,
+    /// It has: it answered.
+    Yes,
+}
+
+impl Delivered {
+    /// The word that results use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Unknown => "unknown",
+            Self::Yes => "yes",
+        }
+    }
+
+    /// What a fault says about it when nothing more is known. An HTTP status may come from something in between.
+    fn of(fault: Fault) -> Self {
+        match fault {
+            Fault::Unaddressable | Fault::UnsupportedTransport => Self::No,
+            Fault::Rpc | Fault::InvalidResponse | Fault::TooLarge | Fault::AuthRequired => {
+                Self::Yes
+            }
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// Why a peer could not be asked, or what was wrong with its answer. Holds no credential and no query string.
@@ -53,8 +84,8 @@ pub struct PeerError {
     pub rpc_data: Option<Value>,
     /// The HTTP status, where that is the matter.
     pub http_status: Option<u16>,
-    /// It is certain that the peer has not seen the request.
-    pub not_delivered: bool,
+    /// Whether the peer has seen the request.
+    pub delivered: Delivered,
     /// What cannot be spoken and what can, for [`Fault::UnsupportedTransport`].
     pub transports: Option<Box<Transports>>,
 }
@@ -77,7 +108,7 @@ impl PeerError {
             rpc_code: None,
             rpc_data: None,
             http_status: None,
-            not_delivered: false,
+            delivered: Delivered::of(fault),
             transports: None,
         }
     }
@@ -85,7 +116,7 @@ impl PeerError {
     /// The same error, where the request certainly never left.
     #[must_use]
     pub fn undelivered(mut self) -> Self {
-        self.not_delivered = true;
+        self.delivered = Delivered::No;
         self
     }
 

@@ -26,14 +26,6 @@ impl Reply {
             _ => Err(Misshape::here("a task or a message", Some(&value))),
         }
     }
-
-    /// The answer as JSON.
-    pub fn into_json(self) -> Value {
-        match self {
-            Self::Message(message) => message.into_json(),
-            Self::Task(task) => task.into_json(),
-        }
-    }
 }
 
 /// One event of a stream (A2A 0.3 §7.2).

@@ -15,7 +15,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use card::{Capabilities, Card, CardView, Interface, Skill};
-pub use error::{Fault, PeerError, Transports};
+pub use error::{Delivered, Fault, PeerError, Transports};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
 pub use json::Misshape;
 pub use outgoing::Outgoing;

@@ -8,47 +8,58 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{Reason, ToolError};
 
-/// The end of a call: its deadline, or its caller's word.
+/// The end of a call: its deadline, its caller's word, or the end of the instance. The deadline is counted by the
+/// runtime's clock, because it is the runtime that wakes the call.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     deadline: Instant,
     wait: Duration,
     cancel: CancellationToken,
+    closing: CancellationToken,
 }
 
 impl Bounds {
-    /// A call that may take `wait` from now, unless `cancel` ends it sooner.
-    pub(super) fn new(wait: Duration, cancel: CancellationToken) -> Self {
+    /// A call that may take `wait` from now, unless its caller's `cancel` or the instance's `closing` ends it sooner.
+    pub(super) fn new(
+        wait: Duration,
+        cancel: CancellationToken,
+        closing: CancellationToken,
+    ) -> Self {
         Self {
             deadline: Instant::now() + wait,
             wait,
             cancel,
+            closing,
         }
     }
 
     /// The same call, with at most `wait` from now for a part of it.
     #[must_use]
     pub(super) fn shorter(&self, wait: Duration) -> Self {
-        let deadline = self.deadline.min(Instant::now() + wait);
         Self {
-            deadline,
+            deadline: self.deadline.min(Instant::now() + wait),
             wait: wait.min(self.wait),
-            cancel: self.cancel.clone(),
+            ..self.clone()
         }
     }
 
     /// Runs `work` within the bounds.
     ///
     /// # Errors
-    /// [`Reason::Aborted`] or [`Reason::Timeout`], whichever comes first; `work` is dropped.
+    /// [`Reason::Aborted`], [`Reason::ShuttingDown`] or [`Reason::Timeout`], whichever comes first; `work` is dropped,
+    /// or not even begun.
     pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, ToolError> {
         if self.cancel.is_cancelled() {
             return Err(aborted());
+        }
+        if self.closing.is_cancelled() {
+            return Err(closing());
         }
         tokio::select! {
             biased;
             done = work => Ok(done),
             () = self.cancel.cancelled() => Err(aborted()),
+            () = self.closing.cancelled() => Err(closing()),
             () = sleep_until(self.deadline) => {
                 let message = format!("the call took longer than {} ms", self.wait.as_millis());
                 Err(ToolError::new(Reason::Timeout, message))
@@ -59,4 +70,11 @@ impl Bounds {
 
 fn aborted() -> ToolError {
     ToolError::new(Reason::Aborted, "the caller cancelled the call")
+}
+
+fn closing() -> ToolError {
+    ToolError::new(
+        Reason::ShuttingDown,
+        "the plugin was shut down while the call was under way",
+    )
 }

@@ -139,18 +139,26 @@ impl Collected {
         if let Some(text) = task.last_agent_text() {
             self.message_text = Some(text);
         }
-        let mut artifacts = task.artifacts().peekable();
-        if artifacts.peek().is_none() {
+        let artifacts: Vec<Artifact> = task.artifacts().take(self.limits.artifacts + 1).collect();
+        if artifacts.is_empty() {
             return Ok(());
         }
-        self.artifacts.clear();
-        self.piece_bytes.clear();
-        self.by_id.clear();
-        self.artifact_bytes = bytes;
-        for artifact in artifacts {
-            self.artifact(artifact, false, 0)?;
+        if artifacts.len() > self.limits.artifacts {
+            return Err(self.too_many());
         }
+        self.by_id = (0..)
+            .zip(&artifacts)
+            .map(|(i, artifact): (usize, &Artifact)| (artifact.id().to_owned(), i))
+            .collect();
+        self.piece_bytes = vec![0; artifacts.len()];
+        self.artifacts = artifacts;
+        self.artifact_bytes = bytes;
         Ok(())
+    }
+
+    fn too_many(&self) -> ToolError {
+        let message = format!("the task has more than {} artifacts", self.limits.artifacts);
+        ToolError::new(Reason::TooLarge, message)
     }
 
     fn artifact(&mut self, piece: Artifact, append: bool, bytes: usize) -> Result<(), ToolError> {
@@ -174,8 +182,7 @@ impl Collected {
                 self.piece_bytes[i] = bytes;
             }
             None if self.artifacts.len() == self.limits.artifacts => {
-                let message = format!("the task has more than {} artifacts", self.limits.artifacts);
-                return Err(ToolError::new(Reason::TooLarge, message));
+                return Err(self.too_many());
             }
             None => {
                 self.by_id

@@ -73,7 +73,7 @@ impl From<ToolError> for Shown {
         Self {
             code: error.reason.code().as_str(),
             reason: error.reason.as_str(),
-            retryable: error.reason.retryable(),
+            retryable: error.retryable,
             message: error.message,
             details,
         }
@@ -98,7 +98,7 @@ pub(super) fn shown(error: ToolError) -> Value {
 fn write(envelope: &impl Serialize) -> String {
     // Writing to memory fails only where a map has keys that are no strings, and no envelope has such a map.
     serde_json::to_string(envelope).unwrap_or_else(|_| {
-        r#"{"ok":false,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{}}}"#.to_owned()
+        r#"{"ok":false,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#.to_owned()
     })
 }
 

@@ -1,8 +1,8 @@
 //! What can go wrong with a call: the one table of errors.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::peer::{Fault, PeerError};
+use crate::peer::{Delivered, Fault, PeerError};
 
 /// The contract's error codes (`error.code`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,16 +117,16 @@ reasons! {
         "Ask for less (history_length), or ask the operator to raise limits.";
     /// The connection broke while an answer was under way.
     ConnectionCut = "connection_cut", Peer, true,
-        "If details.delivered is unknown, the agent may be working on it: check before you send it again.";
+        "Call again.";
     /// A stream ended while the task was still under way.
     StreamCut = "stream_cut", Peer, true,
         "The task goes on. Call status with details.latest_event_summary.continuation.";
     /// The call's time is up.
     Timeout = "timeout", Peer, true,
-        "Call again with a larger timeout_ms, or use task_requirement: required and follow the task.";
+        "Call again with a larger timeout_ms.";
     /// The caller gave up.
     Aborted = "aborted", Peer, true,
-        "The call was cancelled by its caller; the agent may still be working.";
+        "The call was cancelled by its caller; a task it was about goes on.";
     /// The peer offers no transport that we speak, or one was asked for that we do not speak.
     UnsupportedTransport = "unsupported_transport", Peer, false,
         "Use JSONRPC or HTTP+JSON.";
@@ -189,12 +189,15 @@ impl From<Fault> for Reason {
             Fault::TooLarge => Self::TooLarge,
             Fault::Cut => Self::ConnectionCut,
             Fault::UnsupportedTransport => Self::UnsupportedTransport,
-            Fault::StreamingUnsupported => Self::StreamingUnsupported,
             Fault::Unaddressable => Self::Unaddressable,
             Fault::CardUnavailable => Self::CardUnavailable,
         }
     }
 }
+
+/// What to do next about a message that may have arrived.
+const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
+With task_requirement: required there is a task to ask about at once.";
 
 /// A failed call.
 #[derive(Debug, Clone)]
@@ -205,6 +208,10 @@ pub struct ToolError {
     pub message: String,
     /// What is known beside that. `hint` is added from the table unless it is there.
     pub details: Map<String, Value>,
+    /// The same call may succeed later.
+    pub retryable: bool,
+    /// Whether the peer has seen the request that failed.
+    pub delivered: Delivered,
 }
 
 impl ToolError {
@@ -214,6 +221,8 @@ impl ToolError {
             reason,
             message: message.into(),
             details: Map::new(),
+            retryable: reason.retryable(),
+            delivered: Delivered::Unknown,
         }
     }
 
@@ -224,12 +233,26 @@ impl ToolError {
         self
     }
 
-    /// The same error, told as one of sending: whether the peer may have seen the message.
+    /// The same error, where it is known whether the peer has seen the request.
+    #[must_use]
+    pub fn delivered(mut self, delivered: Delivered) -> Self {
+        self.delivered = delivered;
+        self
+    }
+
+    /// The same error, told as one of sending. A message that may have arrived is not to be sent again as it is.
     #[must_use]
     pub fn of_send(mut self) -> Self {
-        self.details
-            .entry("delivered")
-            .or_insert_with(|| json!("unknown"));
+        let delivered = self.delivered.as_str();
+        self.details.insert("delivered".into(), delivered.into());
+        if self.retryable && self.delivered != Delivered::No {
+            self.retryable = false;
+            if !self.details.contains_key("latest_event_summary") {
+                self.details
+                    .entry("hint")
+                    .or_insert_with(|| MAYBE_SENT.into());
+            }
+        }
         self
     }
 }
@@ -251,10 +274,7 @@ impl From<PeerError> for ToolError {
                 .with("unsupported", transports.unsupported)
                 .with("supported", transports.supported);
         }
-        if error.not_delivered {
-            told = told.with("delivered", "no");
-        }
-        told
+        told.delivered(error.delivered)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::peer::{End, Event, EventStream, Fault, PeerError, Step};
+use crate::peer::{End, Event, EventStream, Fault, Step};
 
 use super::collect::Kind;
 use super::error::{Reason, ToolError};
@@ -72,17 +72,15 @@ fn over(session: &mut Session<'_>, end: End) -> Result<(), ToolError> {
         _ if session.said.is_settled() => return Ok(()),
         End::Answer => return Ok(()),
         End::Clean if messages_only => return Ok(()),
-        End::Broken(PeerError {
-            fault: Fault::Cut, ..
-        }) if messages_only => return Ok(()),
-        End::Clean if session.said.count() == 0 => {
-            ToolError::new(Reason::StreamCut, "the stream ended before any event came")
-        }
+        End::Clean if session.said.count() == 0 => ToolError::new(
+            Reason::ConnectionCut,
+            "the stream ended before any event came",
+        ),
         End::Clean => ToolError::new(
             Reason::StreamCut,
             "the stream ended while the task was still under way",
         ),
-        End::Broken(error) if error.fault == Fault::Cut => {
+        End::Broken(error) if error.fault == Fault::Cut && session.said.count() > 0 => {
             ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))
         }
         End::Broken(error) => error.into(),

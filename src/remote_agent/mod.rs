@@ -58,8 +58,10 @@ pub struct Call<'a> {
     pub caller: Option<&'a str>,
     /// Who hears of updates.
     pub updates: Option<Updates<'a>>,
-    /// Ends the call early.
+    /// The caller's word that the call should end early.
     pub cancel: CancellationToken,
+    /// The host's word that the instance is closing.
+    pub closing: CancellationToken,
 }
 
 /// The tool, configured. It starts no thread and opens no socket before it is called, and answers whatever the
@@ -99,6 +101,7 @@ impl RemoteAgent {
                 Arc::clone(&directory),
                 Arc::clone(&world),
                 Duration::from_millis(config.cards.ttl_ms),
+                config.targets.len(),
             ),
             directory,
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
@@ -134,22 +137,22 @@ impl RemoteAgent {
         }
         let outcome = self.act(value, &call).await;
         let elapsed = self.world.now().saturating_duration_since(began);
-        let told = |how: &str| {
+        let told = |level, how: &str| {
             let line = format!(
                 "{} for {}: {how} after {} ms",
                 action.escape_debug(),
                 caller.label(),
                 elapsed.as_millis()
             );
-            self.log.log(Level::Debug, &line);
+            self.log.log(level, &line);
         };
         match outcome {
             Ok(done) => {
-                told("done");
+                told(Level::Debug, "done");
                 done
             }
             Err(error) => {
-                told(error.reason.as_str());
+                told(Level::Info, error.reason.as_str());
                 envelope::failure(&action, error)
             }
         }
@@ -164,7 +167,11 @@ impl RemoteAgent {
     async fn act(&self, value: Value, call: &Call<'_>) -> Result<String, ToolError> {
         let request = self.valid(value)?;
         if request.action == Action::ListTargets {
-            let bounds = Bounds::new(self.default_timeout, call.cancel.clone());
+            let bounds = Bounds::new(
+                self.default_timeout,
+                call.cancel.clone(),
+                call.closing.clone(),
+            );
             return list_targets::list_targets(self, &bounds).await;
         }
         let resolved = resolve::resolve(&request, &self.catalog, |handle| {
@@ -174,7 +181,7 @@ impl RemoteAgent {
             .timeout_ms
             .map_or(resolved.target.timeout, Duration::from_millis)
             .min(LONGEST_CALL);
-        let bounds = Bounds::new(timeout, call.cancel.clone());
+        let bounds = Bounds::new(timeout, call.cancel.clone(), call.closing.clone());
         let session = Session::new(self, request.action, resolved, bounds, call.updates);
         match request.action {
             Action::Watch => task_actions::watch(session, request).await,

@@ -45,14 +45,18 @@ pub(super) fn resolve(
     });
     one_story(request)?;
 
-    // A handle that is gone ends a flat request. Inside a continuation the rest of it says the same.
+    // A handle that is gone ends a request that has nothing else to go by. A continuation has, and so has a task id with a
+    // target.
+    let goes_on = nested.is_some()
+        || (request.task_id.is_some()
+            && (request.target_alias.is_some() || request.target_url.is_some()));
     let flat = request.task_handle.as_deref();
     let named = flat.or_else(|| nested.and_then(|task| task.task_handle.as_deref()));
     let found = named.map(|text| (text, text.parse::<Handle>().map_or(Found::Unknown, lookup)));
     let live = match (found, flat) {
         (Some((text, Found::Live(entry))), _) => Some((text, entry)),
-        (Some((text, Found::Expired)), Some(_)) => return Err(expired(text)),
-        (Some((text, Found::Unknown)), Some(_)) => return Err(unknown(text)),
+        (Some((text, Found::Expired)), Some(_)) if !goes_on => return Err(expired(text)),
+        (Some((text, Found::Unknown)), Some(_)) if !goes_on => return Err(unknown(text)),
         _ => None,
     };
 

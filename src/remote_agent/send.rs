@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::config::Policy;
-use crate::peer::{Message, Outgoing, Peer, Reply, Task};
+use crate::peer::{Delivered, Message, Outgoing, Peer, Reply, Task};
 
 use super::diagnostics::Wanted;
 use super::error::{Reason, ToolError};
@@ -30,7 +30,10 @@ pub(super) async fn send(
     let parameters: Vec<_> = std::mem::take(&mut request.service_parameters)
         .into_iter()
         .collect();
-    let peer = session.open(&parameters).await?;
+    let peer = session
+        .open(&parameters)
+        .await
+        .map_err(|error| error.delivered(Delivered::No).of_send())?;
     let outgoing = Outgoing {
         message_id: request.message_id.unwrap_or(fresh_id),
         parts: request
@@ -75,7 +78,7 @@ async fn answered(
     tell: bool,
 ) -> Result<(), ToolError> {
     let reply = session.bounds.run(peer.send(outgoing)).await??;
-    session.hear(reply.into(), 0, tell)
+    session.hear_whole(reply.into(), tell)
 }
 
 /// One message, and what follows it. A peer that does not stream is asked for its one answer.
@@ -103,7 +106,7 @@ async fn task(
         Reply::Message(message) => return Err(not_a_task(&message)),
     };
     let (id, known, settled) = (task.id().to_owned(), task.json().clone(), is_settled(&task));
-    session.hear(Reply::Task(task).into(), 0, listen)?;
+    session.hear_whole(Reply::Task(task).into(), listen)?;
     if !listen || settled || session.streaming() == Some(false) {
         return Ok(());
     }
@@ -127,7 +130,7 @@ fn not_a_task(message: &Message) -> ToolError {
         "a task was required, but the agent answered with a message",
     )
     .with("response_kind", "message")
-    .with("delivered", "yes");
+    .delivered(Delivered::Yes);
     let known = [
         ("context_id", message.context_id().map(Value::from)),
         ("message_id", message.message_id().map(Value::from)),

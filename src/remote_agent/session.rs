@@ -1,12 +1,12 @@
 //! One call to one target: what it is about, what the peer has said so far, and how that is told.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::handles::{Handle, Named};
-use crate::peer::{Artifact, Event, Fault, Peer, PeerError, Transport, Transports};
+use crate::panics;
+use crate::peer::{Artifact, Delivered, Event, Fault, Peer, PeerError, Transport, Transports};
 use crate::targets::{KnownCard, Target};
 
 use super::bounds::Bounds;
@@ -103,6 +103,15 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Takes in the one answer to a call.
+    ///
+    /// # Errors
+    /// When the limits are reached, with what was collected before.
+    pub(super) fn hear_whole(&mut self, answer: Event, tell: bool) -> Result<(), ToolError> {
+        self.hear(answer, 0, tell)
+            .map_err(|error| self.interrupted(error))
+    }
+
     /// Updates are best effort: a caller that fails to take one misses it.
     fn tell(&mut self) {
         self.remember();
@@ -115,7 +124,7 @@ impl<'a> Session<'a> {
             summary.status_message = self.said.status_text.as_deref();
         }
         let update = envelope::update(self.action.as_str(), summary, event);
-        let _ = catch_unwind(AssertUnwindSafe(|| updates(&update)));
+        let _ = panics::catch(|| updates(&update));
     }
 
     /// Names the task, where there is one, with a handle.
@@ -221,6 +230,7 @@ impl<'a> Session<'a> {
         error
             .with("partial_event_count", self.said.count())
             .with("latest_event_summary", summary)
+            .delivered(Delivered::Yes)
     }
 
     /// Using a handle keeps it alive: its time counts from the end of the call.

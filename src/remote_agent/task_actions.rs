@@ -37,7 +37,7 @@ pub(super) async fn status(
         .bounds
         .run(peer.get_task(&task_id, request.history_length))
         .await??;
-    session.hear(Reply::Task(task).into(), 0, false)?;
+    session.hear_whole(Reply::Task(task).into(), false)?;
     Ok(session.answered())
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn cancel(
     let peer = session.open(&parameters(&request)).await?;
     let task_id = task_id(&session)?;
     let task = session.bounds.run(peer.cancel(&task_id)).await??;
-    session.hear(Reply::Task(task).into(), 0, false)?;
+    session.hear_whole(Reply::Task(task).into(), false)?;
     Ok(session.answered())
 }
 

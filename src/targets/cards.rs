@@ -17,6 +17,12 @@ const KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 /// The extended card is worth this long a wait; what the plain card says is enough to go on.
 const EXTENDED_WAIT: Duration = Duration::from_secs(5);
 
+/// No card is used longer than this without asking again, whatever its peer says.
+const LONGEST_USE: Duration = Duration::from_hours(24);
+
+/// So long a known card is kept waiting for the new one before it is used instead.
+const REFRESH_WAIT: Duration = Duration::from_secs(3);
+
 /// A card and when it was read.
 #[derive(Debug, Clone)]
 pub struct KnownCard {
@@ -50,13 +56,19 @@ struct Kept {
 }
 
 impl CardCache {
-    /// A cache of what `directory` finds. `ttl` is how long a card holds when its peer does not say.
-    pub fn new(directory: Arc<dyn Directory>, world: Arc<dyn World>, ttl: Duration) -> Self {
+    /// A cache of what `directory` finds, with room for the cards of all configured `targets` at least. `ttl` is how long a
+    /// card holds when its peer does not say.
+    pub fn new(
+        directory: Arc<dyn Directory>,
+        world: Arc<dyn World>,
+        ttl: Duration,
+        targets: usize,
+    ) -> Self {
         Self {
             directory,
             world,
             ttl,
-            slots: Mutex::new(LruCache::new(KEPT)),
+            slots: Mutex::new(LruCache::new(KEPT.saturating_add(targets))),
         }
     }
 
@@ -76,44 +88,62 @@ impl CardCache {
         }
         let old = lock(&slot.kept).clone();
         let validator = old.as_ref().and_then(|kept| kept.validator.as_ref());
-        let (card, validator, max_age) =
-            match self.directory.discover(&target.reach, validator).await {
-                Ok(Discovered::Card {
-                    card,
-                    validator,
-                    max_age,
-                }) => {
-                    let card = self.extended(target, *card).await;
-                    (Arc::new(card), validator, max_age)
+        let (card, validator, max_age) = match self.look(target, validator, old.is_some()).await {
+            Ok(Discovered::Card {
+                card,
+                validator,
+                max_age,
+            }) => {
+                let card = self.extended(target, *card).await;
+                (Arc::new(card), validator, max_age)
+            }
+            Ok(Discovered::Unchanged { max_age }) => match old {
+                Some(kept) => (kept.known.card, kept.validator, max_age),
+                None => {
+                    let message =
+                        "the peer answered 304 Not Modified though no card of it is known";
+                    return Err(PeerError::new(Fault::CardUnavailable, message).undelivered());
                 }
-                Ok(Discovered::Unchanged { max_age }) => match old {
-                    Some(kept) => (kept.known.card, kept.validator, max_age),
-                    None => {
-                        let message =
-                            "the peer answered 304 Not Modified though no card of it is known";
-                        return Err(PeerError::new(Fault::CardUnavailable, message).undelivered());
-                    }
-                },
-                Err(error) => {
-                    let Some(mut kept) = old else {
-                        return Err(error);
-                    };
-                    kept.known.stale = Some(error);
-                    return Ok(kept.known);
-                }
-            };
+            },
+            Err(error) => {
+                let Some(mut kept) = old else {
+                    return Err(error);
+                };
+                kept.known.stale = Some(error);
+                return Ok(kept.known);
+            }
+        };
         let known = KnownCard {
             card,
             refreshed: self.world.wall(),
             stale: None,
         };
-        let fresh_until = self.world.now() + max_age.unwrap_or(self.ttl);
+        let fresh_until = self.world.now() + max_age.unwrap_or(self.ttl).min(LONGEST_USE);
         *lock(&slot.kept) = Some(Kept {
             known: known.clone(),
             validator,
             fresh_until,
         });
         Ok(known)
+    }
+
+    /// Looks for the card; not for long where there is an old one to fall back on.
+    async fn look(
+        &self,
+        target: &Target,
+        validator: Option<&Validator>,
+        has_old: bool,
+    ) -> Result<Discovered, PeerError> {
+        let looking = self.directory.discover(&target.reach, validator);
+        if !has_old {
+            return looking.await;
+        }
+        tokio::time::timeout(REFRESH_WAIT, looking)
+            .await
+            .unwrap_or_else(|_| {
+                let message = "the agent card did not come in time";
+                Err(PeerError::new(Fault::CardUnavailable, message).undelivered())
+            })
     }
 
     /// The card the peer shows to callers it knows, where it has one and gives it; else `card`.

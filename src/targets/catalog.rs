@@ -9,7 +9,9 @@ use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
-use crate::config::{Auth, Config, ConfigError, LONGEST_CALL, Secret, TargetConfig, normal_url};
+use crate::config::{
+    Auth, Config, ConfigError, Defaults, LONGEST_CALL, Secret, TargetConfig, card_url, normal_url,
+};
 use crate::peer::{CardLocation, Reach, Transport};
 
 /// A target: a peer that work can be handed to.
@@ -96,7 +98,11 @@ impl Catalog {
             normalize: config.policy.normalize_base_url,
             allow_override: config.policy.allow_target_url_override,
             ad_hoc: AdHoc {
-                card_path: config.defaults.card_path.clone(),
+                card_path: match card_url(&config.defaults.card_path) {
+                    // That is the card of one peer; others have theirs where cards are.
+                    Some(_) => Defaults::default().card_path,
+                    None => config.defaults.card_path.clone(),
+                },
                 preferred: transports(&config.defaults.preferred_transports),
                 timeout: millis(config.defaults.timeout_ms),
                 allow_private: config.policy.allow_private_target_urls,
@@ -115,11 +121,6 @@ impl Catalog {
             .iter()
             .filter_map(|target| target.alias.as_deref())
             .collect()
-    }
-
-    /// Requests may name targets that are not configured.
-    pub fn allows_override(&self) -> bool {
-        self.allow_override
     }
 
     /// The target of this name.
@@ -265,7 +266,8 @@ fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> 
         .card_path
         .clone()
         .unwrap_or_else(|| config.defaults.card_path.clone());
-    let (card, card_path) = match &target.card_url {
+    let card_url = target.card_url.clone().or_else(|| card_url(&card_path));
+    let (card, card_path) = match &card_url {
         Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
         None => (CardLocation::Path(card_path.clone()), card_path),
     };
@@ -333,7 +335,7 @@ fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms).min(LONGEST_CALL)
 }
 
-/// The identity of a target. Credentials go in by a hash that lives and dies with this process.
+/// The identity of a target. Credentials go in by a hash; the key is never shown.
 fn key(reach: &Reach) -> Arc<str> {
     let mut credentials = DefaultHasher::new();
     reach

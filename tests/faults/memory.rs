@@ -10,7 +10,7 @@ use std::{
 use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
 
-use crate::rig::{card, parse, peers, reason, result, send, soon, stream, task};
+use crate::rig::{card, parse, peers, reason, result, send, stream, task};
 
 /// What a call may add to what the process held before, with the limits as they are by default.
 const MAY_GROW_KB: u64 = 150 * 1024;
