@@ -15,7 +15,9 @@ use crate::{
 };
 
 const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
-const OPERATIONS: u32 = 50_000;
+const OPERATIONS: usize = 50_000;
+/// A handle is mostly used again soon after it was given out.
+const RECENT: usize = 1_000;
 
 struct Store {
     handles: Handles<()>,
@@ -52,44 +54,42 @@ impl Store {
         self.handles.remember(task, None, self.now, Uuid::new_v4)
     }
 
-    /// Seconds for one resolve and for one create. Resolves hop through the store, so that caches help as little as they would.
-    fn round(&mut self) -> [f64; 2] {
-        let step = 7_919;
-        let start = Instant::now();
-        for n in 0..OPERATIONS {
-            let handle = self.known[(n as usize * step) % self.known.len()];
-            black_box(matches!(
-                self.handles.resolve(handle, self.now),
-                Found::Live(_)
-            ));
-        }
-        let resolve = start.elapsed().as_secs_f64() / f64::from(OPERATIONS);
-        let start = Instant::now();
-        for _ in 0..OPERATIONS {
-            black_box(self.create());
-        }
+    /// Seconds for resolving one of the newest handles, resolving any, and creating one.
+    fn round(&mut self) -> [f64; 3] {
+        let size = self.known.len();
         [
-            resolve,
-            start.elapsed().as_secs_f64() / f64::from(OPERATIONS),
+            each(|n| self.resolve(size - 1 - n % RECENT)),
+            // A step that is no factor of any size, so that the processor's caches help as little as they would.
+            each(|n| self.resolve(n * 7_919 % size)),
+            // Last, because the store is full: each new handle pushes one out.
+            each(|_| {
+                black_box(self.create());
+            }),
         ]
     }
+
+    fn resolve(&mut self, at: usize) {
+        let found = self.handles.resolve(self.known[at], self.now);
+        assert!(matches!(black_box(found), Found::Live(_)));
+    }
+}
+
+fn each(mut work: impl FnMut(usize)) -> f64 {
+    let start = Instant::now();
+    (0..OPERATIONS).for_each(&mut work);
+    start.elapsed().as_secs_f64() / OPERATIONS as f64
 }
 
 pub(crate) fn measure(table: &mut Table) {
     let mut smallest = None;
     for size in SIZES {
-        let rounds: Vec<[f64; 2]> = (0..ROUNDS).map(|_| Store::full(size).round()).collect();
-        let [resolve, create] =
-            [0, 1].map(|n| median(rounds.iter().map(|round| round[n]).collect()));
-        let [small_resolve, small_create] = *smallest.get_or_insert([resolve, create]);
-        table.row(
-            format!("handles at {size}: resolve, create"),
-            format!("{}, {}", time(resolve), time(create)),
-            format!(
-                "{:.1}x, {:.1}x of 1000; limit 4x",
-                resolve / small_resolve,
-                create / small_create
-            ),
-        );
+        let rounds: Vec<[f64; 3]> = (0..ROUNDS).map(|_| Store::full(size).round()).collect();
+        let took = [0, 1, 2].map(|n| median(rounds.iter().map(|round| round[n]).collect()));
+        let of = *smallest.get_or_insert(took);
+        let names = ["resolve a recent one", "resolve any", "create"];
+        for (name, (took, of)) in names.iter().zip(took.into_iter().zip(of)) {
+            let note = format!("{:.1}x of 1,000", took / of);
+            table.row(format!("handles at {size}: {name}"), time(took), note);
+        }
     }
 }

@@ -1,83 +1,96 @@
 //! One message and its answer, one at a time and 64 at a time: bare reqwest, the tool in process, and through each door.
 
 use std::{
-    future::Future, path::PathBuf, pin::Pin, process::Command, rc::Rc, sync::Arc, time::Instant,
+    collections::BTreeMap,
+    future::Future,
+    path::PathBuf,
+    pin::Pin,
+    process::Command,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use openclaw_remote_agent::{
     log::Silent,
     plugin::assemble,
     remote_agent::{Call, RemoteAgent},
 };
 use openclaw_remote_agent_interface::{RNone, ToolBox, load};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::LocalSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{ROUNDS, library, median, node, peer::Peer, table::Table};
+use crate::{ROUNDS, library, median, node, peers::Running, table::Table};
 
-const WIDTHS: [(usize, usize); 2] = [(1, 1_500), (64, 12_800)];
+/// How many calls are in flight, and how many are made in one slice.
+const WIDTHS: [(usize, usize); 2] = [(1, 300), (64, 3_200)];
+
+/// Each round gives every way this many turns, so that a slow moment of the machine meets them all.
+const SLICES: usize = 5;
+
+/// What the others are held against.
+const FLOOR: &str = "bare reqwest";
 
 /// A way to make the round trip.
 trait Way {
     fn name(&self) -> &'static str;
-    /// Makes `calls` calls, `width` of them at any time, and returns how many a second.
-    fn rate<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>>;
+    /// Makes `calls` calls, `width` of them at any time, and returns the seconds.
+    fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>>;
 }
 
-pub(crate) fn measure(table: &mut Table, peer: &Peer) {
+pub(crate) fn measure(table: &mut Table) {
     // The host of each way but Node's: one thread, as a small host would have it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let mut ways: Vec<Box<dyn Way>> = vec![
-        Box::new(Bare::new(peer)),
-        Box::new(InProcess::new(peer)),
-        Box::new(RustDoor::new(peer)),
-    ];
-    match node::install("node", &[]) {
-        Some(installed) => ways.push(Box::new(NodeDoor {
-            node: installed.node(),
-            config: peer.config(),
-        })),
-        None => table.row("Node door", "not measured".to_owned(), String::new()),
-    }
-    LocalSet::new().block_on(&runtime, async {
+    let node = node::install("node", &[]).map(|installed| installed.node());
+    let mut rates = BTreeMap::<_, Vec<f64>>::new();
+    for _ in 0..ROUNDS {
+        // Peers remember what they were asked, so each round has its own.
+        let peers = Running::start();
+        let mut ways: Vec<Box<dyn Way>> = vec![
+            Box::new(Bare::new(&peers)),
+            Box::new(InProcess::new(&peers)),
+            Box::new(RustDoor::new(&peers)),
+        ];
+        if let Some(node) = node.clone() {
+            let config = peers.config();
+            ways.push(Box::new(NodeDoor { node, config }));
+        }
         for (width, calls) in WIDTHS {
-            let mut rates = vec![Vec::new(); ways.len()];
-            for _ in 0..ROUNDS {
-                for (way, rates) in ways.iter().zip(&mut rates) {
-                    rates.push(way.rate(width, calls).await);
+            let mut seconds = vec![0.0; ways.len()];
+            for _ in 0..SLICES {
+                for (way, seconds) in ways.iter().zip(&mut seconds) {
+                    *seconds += LocalSet::new().block_on(&runtime, way.time(width, calls));
                 }
             }
-            let floor = rates[0].clone();
-            for (way, rates) in ways.iter().zip(rates) {
-                let share = median(
-                    rates
-                        .iter()
-                        .zip(&floor)
-                        .map(|(rate, floor)| rate / floor)
-                        .collect(),
-                );
-                let name = format!("send, {width} in flight: {}", way.name());
-                table.row(
-                    name,
-                    format!("{:.0}/s", median(rates)),
-                    format!("{share:.2} of the floor"),
-                );
+            for (order, (way, seconds)) in ways.iter().zip(seconds).enumerate() {
+                let rate = (calls * SLICES) as f64 / seconds;
+                let way = (width, order, way.name());
+                rates.entry(way).or_default().push(rate);
             }
         }
-    });
+    }
+    for (&(width, _, name), taken) in &rates {
+        let floor = &rates[&(width, 0, FLOOR)];
+        let shares = taken.iter().zip(floor).map(|(rate, floor)| rate / floor);
+        let share = median(shares.collect());
+        table.row(
+            format!("send, {width} in flight: {name}"),
+            format!("{:.0}/s", median(taken.clone())),
+            format!("{share:.2} of the floor"),
+        );
+    }
 }
 
 fn request() -> String {
-    json!({"action": "send", "parts": [{"kind": "text", "text": "Good morning"}]}).to_string()
+    json!({"action": "send", "target_alias": "desk", "parts": [{"kind": "text", "text": "Good morning"}]}).to_string()
 }
 
 /// Runs `call` over and over, a few calls first that do not count.
-async fn rate<F: Future<Output = ()> + 'static>(
+async fn time<F: Future<Output = ()> + 'static>(
     width: usize,
     calls: usize,
     call: impl Fn() -> F + 'static,
@@ -99,59 +112,60 @@ async fn rate<F: Future<Output = ()> + 'static>(
     repeat(10).await;
     let start = Instant::now();
     repeat(calls / width).await;
-    calls as f64 / start.elapsed().as_secs_f64()
+    start.elapsed().as_secs_f64()
 }
 
-/// What the tool would send, sent by reqwest and read to the end: no HTTP client does less.
+/// The message that the tool would send, written as JSON, sent by reqwest with a deadline, and its answer read as JSON.
 struct Bare {
     client: reqwest::Client,
     url: String,
-    body: Bytes,
+    message: Rc<Value>,
 }
 
 impl Bare {
-    fn new(peer: &Peer) -> Self {
+    fn new(peers: &Running) -> Self {
         let message = json!({
             "kind": "message", "messageId": "00000000-0000-4000-8000-000000000000", "role": "user",
             "parts": [{"kind": "text", "text": "Good morning"}],
         });
-        let params = json!({"message": message, "configuration": {"blocking": true, "acceptedOutputModes": []}});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": params});
-        let tls = rustls::ClientConfig::builder_with_provider(Arc::new(
-            rustls::crypto::ring::default_provider(),
-        ))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth();
+        let configuration = json!({"blocking": true, "acceptedOutputModes": []});
+        let params = json!({"message": message, "configuration": configuration});
+        let message =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": params});
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
-            .no_proxy()
-            .build()
-            .unwrap();
+            .no_proxy();
         Self {
-            client,
-            url: peer.rpc(),
-            body: body.to_string().into(),
+            client: client.build().unwrap(),
+            url: peers.desk(),
+            message: Rc::new(message),
         }
     }
 }
 
 impl Way for Bare {
     fn name(&self) -> &'static str {
-        "bare reqwest"
+        FLOOR
     }
 
-    fn rate<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
-        let (client, url, body) = (self.client.clone(), self.url.clone(), self.body.clone());
-        Box::pin(rate(width, calls, move || {
+    fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
+        let (client, url, message) = (self.client.clone(), self.url.clone(), self.message.clone());
+        Box::pin(time(width, calls, move || {
             let request = client
                 .post(&url)
                 .header("content-type", "application/json")
-                .body(body.clone());
+                .timeout(Duration::from_secs(60))
+                .body(message.to_string());
             async move {
                 let answer = request.send().await.unwrap().bytes().await.unwrap();
-                assert!(answer.len() > 50);
+                let answer: Value = serde_json::from_slice(&answer).unwrap();
+                assert_eq!(answer["result"]["kind"], "message");
             }
         }))
     }
@@ -160,8 +174,10 @@ impl Way for Bare {
 struct InProcess(Rc<RemoteAgent>);
 
 impl InProcess {
-    fn new(peer: &Peer) -> Self {
-        Self(Rc::new(assemble(&peer.config(), Arc::new(Silent)).unwrap()))
+    fn new(peers: &Running) -> Self {
+        Self(Rc::new(
+            assemble(&peers.config(), Arc::new(Silent)).unwrap(),
+        ))
     }
 }
 
@@ -170,9 +186,9 @@ impl Way for InProcess {
         "in process"
     }
 
-    fn rate<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
+    fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
         let agent = Rc::clone(&self.0);
-        Box::pin(rate(width, calls, move || {
+        Box::pin(time(width, calls, move || {
             let agent = Rc::clone(&agent);
             async move {
                 let request = request();
@@ -192,9 +208,9 @@ impl Way for InProcess {
 struct RustDoor(Rc<ToolBox>);
 
 impl RustDoor {
-    fn new(peer: &Peer) -> Self {
+    fn new(peers: &Running) -> Self {
         let module = load(library()).unwrap();
-        let config = peer.config();
+        let config = peers.config();
         let tool = module.new_tool()(config.as_str().into(), RNone);
         Self(Rc::new(tool.into_result().expect("a tool")))
     }
@@ -205,9 +221,9 @@ impl Way for RustDoor {
         "Rust door"
     }
 
-    fn rate<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
+    fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
         let tool = Rc::clone(&self.0);
-        Box::pin(rate(width, calls, move || {
+        Box::pin(time(width, calls, move || {
             let call = tool.execute(request().into(), RNone, RNone);
             async move { succeeded(call.future.await.as_str()) }
         }))
@@ -237,10 +253,10 @@ const repeat = async (each) => {
 };
 const all = (each) => Promise.all(Array.from({ length: Number(width) }, () => repeat(each)));
 (async () => {
-  await all(Math.max(10, 500 / width));
+  await all(Math.max(10, 200 / width));
   const start = process.hrtime.bigint();
   await all(calls / width);
-  console.log(calls / (Number(process.hrtime.bigint() - start) / 1e9));
+  console.log(Number(process.hrtime.bigint() - start) / 1e9);
   agent.close();
 })();
 "#;
@@ -250,7 +266,7 @@ impl Way for NodeDoor {
         "Node door"
     }
 
-    fn rate<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
+    fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
         let output = Command::new(&self.node)
             .args(["-e", SCRIPT])
             .arg(library())
@@ -262,8 +278,9 @@ impl Way for NodeDoor {
             ])
             .output()
             .unwrap();
-        let rate = String::from_utf8(output.stdout).unwrap().trim().parse();
-        let rate = rate.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-        Box::pin(std::future::ready(rate))
+        let seconds = String::from_utf8(output.stdout).unwrap().trim().parse();
+        let seconds =
+            seconds.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        Box::pin(std::future::ready(seconds))
     }
 }

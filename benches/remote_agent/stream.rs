@@ -13,28 +13,30 @@ use serde_json::json;
 
 use crate::{
     ROUNDS, library, median,
-    peer::Peer,
+    peers::{Running, STREAMS},
     table::{Table, time},
 };
 
-pub(crate) fn measure(table: &mut Table, peer: &Peer) {
+pub(crate) fn measure(table: &mut Table) {
+    let peers = Running::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let module = load(library()).unwrap();
-    let config = peer.config();
+    let config = peers.config();
     let tool = module.new_tool()(config.as_str().into(), RNone)
         .into_result()
         .expect("a tool");
     runtime.block_on(async {
-        follow(&tool, 100).await;
-        let [mut short, mut long] = [Vec::new(), Vec::new()];
+        follow(&tool, STREAMS[0]).await;
+        let mut seconds = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
-            short.push(follow(&tool, 1_000).await);
-            long.push(follow(&tool, 10_000).await);
+            for (seconds, stream) in seconds.iter_mut().zip(STREAMS) {
+                seconds.push(follow(&tool, stream).await);
+            }
         }
-        let [short, long] = [short, long].map(median);
+        let [short, long] = seconds.map(median);
         table.row(
             "stream of 1,000 events with updates",
             time(short),
@@ -45,11 +47,11 @@ pub(crate) fn measure(table: &mut Table, peer: &Peer) {
     });
 }
 
-/// Seconds for a stream of `count` events.
-async fn follow(tool: &ToolBox, count: usize) -> f64 {
+/// Seconds for one stream.
+async fn follow(tool: &ToolBox, (peer, events): (&str, usize)) -> f64 {
     let request = json!({
-        "action": "send", "follow_updates": true,
-        "parts": [{"kind": "text", "text": count.to_string()}],
+        "action": "send", "target_alias": peer, "follow_updates": true,
+        "parts": [{"kind": "text", "text": "Go on"}],
     });
     let told = Arc::new(AtomicUsize::new(0));
     let tell = Arc::clone(&told);
@@ -61,6 +63,6 @@ async fn follow(tool: &ToolBox, count: usize) -> f64 {
     let envelope = call.future.await;
     let seconds = start.elapsed().as_secs_f64();
     assert!(envelope.starts_with(r#"{"ok":true"#), "{envelope}");
-    assert_eq!(told.load(Ordering::Relaxed), count);
+    assert_eq!(told.load(Ordering::Relaxed), events);
     seconds
 }

@@ -53,7 +53,9 @@ impl Line {
         parameters: &[(String, String)],
         limits: SseLimits,
     ) -> Result<Self, PeerError> {
-        let access = access_to(reach, url)?;
+        let access = access_to(reach, url).map_err(|error| {
+            error.during("the agent's card names an address that may not be called")
+        })?;
         let mut headers = own_headers(reach, url);
         for (name, value) in parameters {
             let pair = HeaderName::try_from(name.as_str())

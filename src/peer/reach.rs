@@ -1,11 +1,12 @@
 //! What has to be known to reach a peer.
 
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use http::{HeaderName, HeaderValue};
 use secrecy::SecretString;
-use url::Url;
+use url::{Host, Url};
 
 /// A way of carrying A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,15 +98,26 @@ impl Reach {
 
     /// `url` is on one of the origins that credentials were configured for.
     pub fn is_own_origin(&self, url: &Url) -> bool {
-        self.written().any(|own| own.origin() == url.origin())
+        self.written()
+            .any(|own| own.scheme() == url.scheme() && same_place(own, url))
     }
 
     /// The operator wrote this very host and port.
     pub fn is_written_host(&self, url: &Url) -> bool {
-        self.written().any(|own| {
-            own.host() == url.host() && own.port_or_known_default() == url.port_or_known_default()
-        })
+        self.written().any(|own| same_place(own, url))
     }
+}
+
+/// The same host and port. `localhost`, 127.0.0.1 and [::1] are one host: servers write one where operators write another.
+fn same_place(a: &Url, b: &Url) -> bool {
+    let loopback = |url: &Url| match url.host() {
+        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(ip)) => ip == Ipv4Addr::LOCALHOST,
+        Some(Host::Ipv6(ip)) => ip == Ipv6Addr::LOCALHOST,
+        None => false,
+    };
+    a.port_or_known_default() == b.port_or_known_default()
+        && (a.host() == b.host() || (loopback(a) && loopback(b)))
 }
 
 impl fmt::Debug for Reach {
@@ -127,5 +139,75 @@ impl fmt::Debug for Reach {
             .field("bearer", &self.bearer.is_some())
             .field("allow_private", &self.allow_private)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn reach(base_url: &str) -> Reach {
+        Reach {
+            configured: true,
+            base_url: Url::parse(base_url).unwrap(),
+            card: CardLocation::Path("/card".into()),
+            endpoint: None,
+            preferred: Vec::new(),
+            headers: Vec::new(),
+            bearer: None,
+            allow_private: false,
+        }
+    }
+
+    fn own(base_url: &str, url: &str) -> (bool, bool) {
+        let (reach, url) = (reach(base_url), Url::parse(url).unwrap());
+        (reach.is_own_origin(&url), reach.is_written_host(&url))
+    }
+
+    #[test]
+    fn the_names_of_this_machine_are_one_host_on_one_port() {
+        for base in [
+            "http://localhost:7801",
+            "http://127.0.0.1:7801",
+            "http://[::1]:7801",
+        ] {
+            assert_eq!(
+                own(base, "http://127.0.0.1:7801/rpc"),
+                (true, true),
+                "{base}"
+            );
+            assert_eq!(
+                own(base, "http://localhost:7801/rpc"),
+                (true, true),
+                "{base}"
+            );
+            assert_eq!(
+                own(base, "http://127.0.0.1:7802/rpc"),
+                (false, false),
+                "{base}"
+            );
+            assert_eq!(
+                own(base, "http://127.0.0.2:7801/rpc"),
+                (false, false),
+                "{base}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_scheme_is_another_origin() {
+        assert_eq!(
+            own("https://a.example:8443", "http://a.example:8443/"),
+            (false, true)
+        );
+    }
+
+    #[test]
+    fn a_peer_that_a_request_names_has_no_written_host() {
+        let mut named = reach("http://127.0.0.1:7801");
+        named.configured = false;
+        let url = named.base_url.clone();
+        assert!(!named.is_written_host(&url) && !named.is_own_origin(&url));
     }
 }

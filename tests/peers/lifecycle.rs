@@ -200,7 +200,7 @@ pub(super) fn a_finished_task_can_be_watched_or_is_refused(mut peer: Peer) {
     // before any event over HTTP+JSON.
     if peer.sdk == Sdk::Py03 {
         assert!(
-            ["rpc_error", "stream_cut"].contains(&refusal(&answer)["reason"].as_str().unwrap()),
+            ["rpc_error", "connection_cut"].contains(&refusal(&answer)["reason"].as_str().unwrap()),
             "{answer:#}"
         );
         return;
