@@ -15,7 +15,11 @@ export default {
   register(api) {
     if (METADATA_MODES.has(api.registrationMode)) return;
     const { config, place } = settings(api);
-    if (config.enabled !== true) return;
+    if (config.enabled !== true) {
+      // Other modes register as well, and would say it again.
+      if (api.registrationMode === "full") api.logger.info(`remote_agent is switched off: ${place}.enabled is not true`);
+      return;
+    }
 
     let lease;
     try {

@@ -4,6 +4,11 @@
 pub trait Log: Send + Sync + 'static {
     /// Takes one line, without a line end. Called from any thread.
     fn log(&self, level: Level, line: &str);
+
+    /// Whether lines of this level are wanted; what is not wanted need not be put into words.
+    fn wants(&self, _level: Level) -> bool {
+        true
+    }
 }
 
 /// How much a line matters.
@@ -38,4 +43,8 @@ pub struct Silent;
 
 impl Log for Silent {
     fn log(&self, _level: Level, _line: &str) {}
+
+    fn wants(&self, _level: Level) -> bool {
+        false
+    }
 }

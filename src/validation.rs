@@ -32,6 +32,18 @@ pub fn compile_value(schema: &Value) -> Result<Validator, String> {
         .map_err(|e| format!("the schema does not compile: {}", e.masked()))
 }
 
+/// As many characters of an unknown key as a message repeats.
+const QUOTED_KEY: usize = 64;
+
+/// The beginning of a key, for a message: its maker may have chosen a long one.
+fn shortened(key: &str) -> String {
+    let mut short: String = key.chars().take(QUOTED_KEY).collect();
+    if short.len() < key.len() {
+        short.push('…');
+    }
+    short
+}
+
 /// One complaint, as Ajv gives it. It never holds the value that was complained about.
 pub fn complaint(
     place: &str,
@@ -121,15 +133,15 @@ pub fn escape(key: &str) -> String {
 fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
     match error.kind() {
         Kind::AnyOf { context } => context.iter().flatten().for_each(|inner| push(inner, out)),
-        Kind::OneOfNotValid { context } => {
-            meant(context).flatten().for_each(|inner| push(inner, out))
-        }
+        Kind::OneOfNotValid { context } => match missing_in_all(error, context) {
+            Some(missing) => push(missing, out),
+            None => meant(context).flatten().for_each(|inner| push(inner, out)),
+        },
         _ => {}
     }
     let place = error.instance_path().as_str();
     let schema_path = format!("#{}", error.schema_path().as_str());
     let keyword = error.kind().keyword();
-    let text = message(error.kind());
     if let Kind::AdditionalProperties { unexpected } = error.kind() {
         for name in unexpected {
             out.push(complaint(
@@ -137,11 +149,15 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
                 &schema_path,
                 keyword,
                 json!({ "additionalProperty": name }),
-                &text,
+                &format!(
+                    "must NOT have additional properties: {}",
+                    json!(shortened(name))
+                ),
             ));
         }
         return;
     }
+    let text = message(error.kind());
     out.push(complaint(
         place,
         &schema_path,
@@ -149,6 +165,27 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
         params(error.kind()),
         &text,
     ));
+}
+
+/// The complaint that every branch of a `oneOf` has: the key that would tell them apart is missing. What else a branch
+/// complains about is of no use before it is there.
+fn missing_in_all<'a>(
+    one_of: &ValidationError<'_>,
+    branches: &'a [Vec<ValidationError<'static>>],
+) -> Option<&'a ValidationError<'static>> {
+    let missed = |error: &'a ValidationError<'static>| match error.kind() {
+        Kind::Required { property } if error.instance_path() == one_of.instance_path() => {
+            Some(property)
+        }
+        _ => None,
+    };
+    let (first, others) = branches.split_first()?;
+    first.iter().find(|error| {
+        missed(error).is_some_and(|key| {
+            let misses_it = |error: &'a _| missed(error) == Some(key);
+            others.iter().all(|branch| branch.iter().any(misses_it))
+        })
+    })
 }
 
 /// The branches of a `oneOf` worth telling about: those whose discriminator (an `enum` or `const`) the value meets.
@@ -207,7 +244,6 @@ fn params(kind: &Kind) -> Value {
 
 fn message(kind: &Kind) -> String {
     match kind {
-        Kind::AdditionalProperties { .. } => "must NOT have additional properties".into(),
         Kind::Required { property } => format!(
             "must have required property '{}'",
             property.as_str().unwrap_or_default()
@@ -228,5 +264,54 @@ fn message(kind: &Kind) -> String {
             "must match exactly one schema in oneOf".into()
         }
         other => format!("fails the keyword {}", other.keyword()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn told(schema: Value, value: &Value) -> Vec<(String, String)> {
+        let (complaints, _) = complaints(&compile_value(&schema).unwrap(), value);
+        let field = |complaint: &Value, name: &str| complaint[name].as_str().unwrap().to_owned();
+        complaints
+            .iter()
+            .map(|complaint| (field(complaint, "keyword"), field(complaint, "message")))
+            .collect()
+    }
+
+    #[test]
+    fn an_unknown_key_is_named() {
+        let schema = json!({"properties": {"a": {}}, "additionalProperties": false});
+        let told = told(schema, &json!({"te\"xt": 1}));
+        assert_eq!(
+            told[0].1,
+            r#"must NOT have additional properties: "te\"xt""#
+        );
+    }
+
+    #[test]
+    fn a_value_without_its_discriminator_is_told_only_that() {
+        let branch = |kind: &str| {
+            json!({"type": "object", "additionalProperties": false, "required": ["kind", kind],
+                "properties": {"kind": {"enum": [kind]}, kind: {"type": "string"}}})
+        };
+        let schema = json!({"oneOf": [branch("text"), branch("data")]});
+        let told = told(schema, &json!({"type": "text", "more": 1}));
+        assert_eq!(
+            told,
+            [
+                (
+                    "required".to_owned(),
+                    "must have required property 'kind'".to_owned()
+                ),
+                (
+                    "oneOf".to_owned(),
+                    "must match exactly one schema in oneOf".to_owned()
+                ),
+            ]
+        );
     }
 }

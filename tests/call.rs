@@ -212,20 +212,119 @@ async fn a_new_instance_ends_the_calls_of_the_one_before_and_others_run_beside_t
 }
 
 #[tokio::test]
-async fn an_unset_secret_is_refused_with_its_place() {
-    let config =
-        json!({"targets": [{"auth": {"token": {"source": "env", "id": "REMOTE_AGENT_NO_SUCH"}}}]});
+async fn an_unset_secret_fails_the_calls_that_need_it_and_no_others() {
+    let peers = answering_peer().await;
+    let token = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
+    let url = peers.origin("desk");
+    let targets = json!([
+        {"alias": "locked", "baseUrl": url, "auth": {"type": "bearer", "token": token}},
+        {"alias": "desk", "baseUrl": url},
+    ]);
+    let mut child = filter();
+    let init = json!({"id": 1, "op": "init", "config": {"targets": targets}});
+    for line in [init, send("locked"), send("desk")] {
+        say(&mut child, &line.to_string());
+    }
+    drop(child.stdin.take());
+    let ended = end(child).await;
+    let mut told: Vec<String> = ended
+        .stdout
+        .lines()
+        .map(|line| {
+            let answer: Value = serde_json::from_str(line).unwrap();
+            let result = &answer["result"];
+            format!("{} {}", answer["id"], result["error"]["reason"])
+        })
+        .collect();
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            r#""desk" null"#,
+            r#""locked" "credential_unresolved""#,
+            "1 null"
+        ]
+    );
+    for part in ["`REMOTE_AGENT_NO_SUCH`", "`/targets/0/auth/token`"] {
+        assert_eq!(ended.stderr.matches(part).count(), 1, "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unset_secret_where_none_may_be_is_refused_with_its_variable() {
+    let alias = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
+    let config = json!({"targets": [{"alias": alias, "baseUrl": "http://127.0.0.1:1"}]});
     let line = json!({"id": 1, "op": "init", "config": config}).to_string();
     let answers = answers(&[&line]).await;
     let error = &answers[0]["init_error"];
-    assert_eq!(error["path"], "/targets/0/auth/token", "{error}");
-    assert!(
-        error["message"]
-            .as_str()
-            .unwrap()
-            .contains("REMOTE_AGENT_NO_SUCH"),
-        "{error}"
+    assert_eq!(error["path"], "/targets/0/alias", "{error}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("REMOTE_AGENT_NO_SUCH"), "{error}");
+}
+
+#[tokio::test]
+async fn an_unset_secret_is_told_at_once_when_asked_to() {
+    let token = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
+    let target = json!({"alias": "a", "baseUrl": "http://127.0.0.1:1", "auth": {"type": "bearer", "token": token}});
+    let init = json!({"id": 1, "op": "init", "config": {"targets": [target]}});
+    let mut child = command(&["call", "--jsonl", "-v"]).spawn().unwrap();
+    say(&mut child, &init.to_string());
+    drop(child.stdin.take());
+    let ended = end(child).await;
+    assert!(ended.stderr.contains("REMOTE_AGENT_NO_SUCH"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_call_without_a_known_caller_is_logged_without_one() {
+    let ended = run(&["call", "-v", r#"{"action":"list_targets"}"#], "").await;
+    assert!(ended.stderr.contains("list_targets: done"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn an_unknown_field_of_an_operation_is_named() {
+    let answers = answers(&[
+        r#"{"id":1,"op":"init","config":{},"confg":{}}"#,
+        r#"{"id":2,"op":"execute","request":{},"timeout":1}"#,
+    ])
+    .await;
+    let told = answers
+        .iter()
+        .map(|answer| answer["error"]["message"].as_str().unwrap());
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            "`init` does not take `confg`",
+            "`execute` does not take `timeout`"
+        ]
     );
+}
+
+#[tokio::test]
+async fn a_request_that_is_no_json_is_called_so_once() {
+    let ended = run(&["call", "{"], "").await;
+    let envelope: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("remote_agent input validation failed: the request is not JSON: "),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_call_whose_task_failed_is_a_good_call() {
+    let failed =
+        json!({"kind": "task", "id": "t", "contextId": "c", "status": {"state": "failed"}});
+    let peers = peer("desk", &json!([{"result": failed}])).await;
+    let target = json!({"alias": "desk", "baseUrl": peers.origin("desk")});
+    let config = json!({"targets": [target]});
+    let file = Scratch::new("failed.json", config.to_string().as_bytes());
+    let request = send("desk")["request"].to_string();
+    let ended = run(
+        &["call", &request, "--config", file.0.to_str().unwrap()],
+        "",
+    )
+    .await;
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
 }
 
 #[tokio::test]

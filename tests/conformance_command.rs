@@ -107,7 +107,6 @@ async fn a_program_that_ends_or_answers_nonsense_fails_its_cases() {
         (&["false"][..], "it ended"),
         // It answers each operation with itself, which has no answer's field.
         (&["cat"], "there is no `ok`"),
-        (&["/no/such/program"], "cannot be started"),
     ] {
         let cases = Cases::new("broken", &[("good", lists("good", true))]);
         let mut args = vec!["--fixtures", cases.path(), "--"];
@@ -116,6 +115,19 @@ async fn a_program_that_ends_or_answers_nonsense_fails_its_cases() {
         assert_eq!(ended.status.code(), Some(1), "{ended:?}");
         assert!(ended.stdout.contains(why), "{ended:?}");
     }
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_start_is_told_once() {
+    let cases = Cases::new(
+        "no-start",
+        &[("a", lists("a", true)), ("b", lists("b", true))],
+    );
+    let ended = conformance(&["--fixtures", cases.path(), "--", "/no/such/program"]).await;
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert_eq!(ended.stdout, "");
+    let told = "`/no/such/program` cannot be started";
+    assert_eq!(ended.stderr.matches(told).count(), 1, "{ended:?}");
 }
 
 #[tokio::test]

@@ -282,7 +282,18 @@ fn edited_settings_apply_and_keep_one_image(world: &World) {
 fn tool_is_absent_unless_enabled(world: &World) {
     let mut settings = plugin_settings(&world.peer);
     settings["enabled"] = json!(false);
+    let from = world.gateway.output.len();
     world.settings(&settings);
+    let line = world
+        .gateway
+        .output
+        .wait_from(from, "the reason to be logged", |line| {
+            line.contains("remote_agent is switched off")
+        });
+    assert!(
+        line.contains("plugins.entries.remote-agent.config.enabled is not true"),
+        "{line}"
+    );
     let (status, answer) = world.gateway.invoke(json!({"action": "list_targets"}));
     assert_eq!(status, 404, "{answer}");
     process::wait_for_no_plugin_thread(world.gateway.pid());

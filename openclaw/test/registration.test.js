@@ -9,11 +9,11 @@ const legacyEntry = { enabled: true, config: { enabled: true } };
 const host = (entry) => ({ plugins: { entries: { "openclaw-a2a-outbound": entry } } });
 
 function register(registrationMode, pluginConfig) {
-  const seen = { tools: 0, errors: [] };
+  const seen = { tools: 0, infos: [], errors: [] };
   plugin.register({
     registrationMode,
     pluginConfig,
-    logger: { info() {}, warn() {}, error: (line) => seen.errors.push(line) },
+    logger: { info: (line) => seen.infos.push(line), warn() {}, error: (line) => seen.errors.push(line) },
     lifecycle: { onDispose() {} },
     registerTool: () => (seen.tools += 1),
   });
@@ -21,11 +21,16 @@ function register(registrationMode, pluginConfig) {
 }
 
 test("nothing is loaded where only metadata is asked for", () => {
-  for (const mode of ["cli-metadata", "setup-only"]) assert.deepEqual(register(mode, { enabled: true }), { tools: 0, errors: [] });
+  for (const mode of ["cli-metadata", "setup-only"]) assert.deepEqual(register(mode, { enabled: true }), { tools: 0, infos: [], errors: [] });
 });
 
-test("nothing is loaded unless the settings enable the tool", () => {
-  for (const config of [undefined, {}, { enabled: false }]) assert.deepEqual(register("full", config), { tools: 0, errors: [] });
+test("nothing is loaded unless the settings enable the tool, and one line says so", () => {
+  const infos = ["remote_agent is switched off: plugins.entries.remote-agent.config.enabled is not true"];
+  for (const config of [undefined, {}, { enabled: false }]) assert.deepEqual(register("full", config), { tools: 0, infos, errors: [] });
+});
+
+test("that the tool is switched off is said in full mode alone", () => {
+  assert.deepEqual(register("discovery", {}), { tools: 0, infos: [], errors: [] });
 });
 
 test("a library that is not there is logged with its file, and the tool left out", () => {

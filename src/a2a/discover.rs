@@ -124,9 +124,12 @@ async fn fetch(
     weight::check(&body, max_bytes).map_err(|e| Miss::Final(e.undelivered()))?;
     let unreadable =
         |why: String| Miss::Elsewhere(PeerError::new(Fault::CardUnavailable, why).undelivered());
-    let mut json =
-        serde_json::from_slice(&body).map_err(|e| unreadable(format!("not JSON: {e}")))?;
-    Secrets::of(reach).scrub_answer(&mut json);
+    let secrets = Secrets::of(reach);
+    let mut json = serde_json::from_slice(&body).map_err(|e| {
+        let kind = line::content_type(&response.headers, &secrets);
+        unreadable(format!("not JSON ({kind}, {} bytes): {e}", body.len()))
+    })?;
+    secrets.scrub_answer(&mut json);
     let card = card::read(&json).map_err(unreadable)?;
     let etag = response.headers.get(ETAG).cloned();
     Ok(Discovered::Card {

@@ -167,13 +167,9 @@ impl Line {
     pub(super) fn json(&self, answer: &Answer) -> Result<Value, PeerError> {
         weight::check(&answer.body, self.limits.answer_bytes)?;
         let mut json = serde_json::from_slice(&answer.body).map_err(|e| {
-            let kind = answer.headers.get(CONTENT_TYPE);
-            let kind = kind
-                .and_then(|v| v.to_str().ok())
-                .map_or("no content type".into(), |kind| self.secrets.scrub(kind));
+            let kind = content_type(&answer.headers, &self.secrets);
             let message = format!(
-                "the answer is not JSON ({}, {} bytes): {e}",
-                quoted(&kind),
+                "the answer is not JSON ({kind}, {} bytes): {e}",
                 answer.body.len()
             );
             PeerError::new(Fault::InvalidResponse, message)
@@ -281,6 +277,14 @@ pub(super) fn by_status(
         format!("the peer answered {status}{asks}: {said}")
     };
     PeerError::new(Fault::HttpStatus, message)
+}
+
+/// What kind of answer it is by its own word, for a message.
+pub(super) fn content_type(headers: &HeaderMap, secrets: &Secrets) -> String {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    quoted(&kind.map_or("no content type".into(), |kind| secrets.scrub(kind)))
 }
 
 /// The beginning of what a peer said, on one line.

@@ -13,11 +13,22 @@ Examples:
   remote-agent call --config agents.json '{\"action\": \"list_targets\"}'
   remote-agent call --jsonl < operations.jsonl
 
-Operations of --jsonl, one a line; answers carry the same id and may interleave:
+Operations of --jsonl, one a line:
   {\"id\": 1, \"op\": \"init\", \"config\": {...}}
   {\"id\": 2, \"op\": \"tool_definition\"}
   {\"id\": 3, \"op\": \"execute\", \"request\": {...}, \"caller\": {...}, \"abort_after_ms\": 1000}
-  {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}";
+  {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}
+Each `init` closes the instance before it, whose calls end, and starts a new one; when it fails there is none.
+
+Answers, one a line; they carry the id of their operation and may interleave:
+  {\"id\": 1, \"ok\": true}
+  {\"id\": 2, \"tool_definition\": {...}}
+  {\"id\": 3, \"update\": {...}}, any number of them, then {\"id\": 3, \"result\": {...}}
+  {\"id\": 4, \"parsed\": {...}}
+  {\"id\": 1, \"init_error\": {\"code\", \"message\", \"path\"}} where the configuration is wrong, to `init` and `parse_config`
+  {\"id\": 5, \"error\": {\"code\", \"message\"}} where the line is no operation; the next one is read
+
+The exit code is that of the envelope, whatever became of the task in it; with --jsonl it is 0.";
 
 /// Call the tool with a JSON request and print its envelope
 #[derive(Debug, clap::Args)]
@@ -56,6 +67,7 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let envelope = instance
         .call(&request, args.caller.as_deref(), None::<fn(&str)>)
         .await;
+    instance.missing().warn_about(&envelope);
     let exit = Exit::of_envelope(&envelope);
     Lines::default().write(envelope);
     Ok(exit)

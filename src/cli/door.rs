@@ -4,7 +4,12 @@ use openclaw_remote_agent_interface::{
     Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, log_to, updates_to,
 };
 
-use super::{config, exit::Failure, library, output::note};
+use super::{
+    config::{self, Missing},
+    exit::Failure,
+    library,
+    output::note,
+};
 
 /// The opened library.
 #[derive(Clone, Copy)]
@@ -14,7 +19,10 @@ pub struct Door {
 }
 
 /// One configured tool. Closes when it is dropped.
-pub struct Instance(ToolBox);
+pub struct Instance {
+    tool: ToolBox,
+    missing: Missing,
+}
 
 /// A running call.
 pub struct Running(Call);
@@ -38,14 +46,23 @@ impl Door {
         parsed.into_result().map(String::from).map_err(String::from)
     }
 
-    /// Makes an instance. The configuration's references to environment variables are looked up first.
+    /// Makes an instance. The configuration's references to environment variables are looked up first; one that is not set fails only the calls
+    /// that need it.
     ///
     /// # Errors
     /// A configuration error as JSON, `{"code", "message", "path"}`.
     pub fn instance(&self, config: &str) -> Result<Instance, String> {
-        let config = config::resolve(config, |name| std::env::var(name).ok())
-            .map_err(|unset| unset.to_json())?;
-        self.instance_with(&config, self.log())
+        let (config, missing) = config::resolve(config, |name| std::env::var(name).ok());
+        if self.verbose {
+            missing.iter().for_each(config::warn);
+        }
+        match self.instance_with(&config, self.log()) {
+            Ok(mut instance) => {
+                instance.missing = missing;
+                Ok(instance)
+            }
+            Err(error) => Err(missing.or_unset(error)),
+        }
     }
 
     /// Makes an instance from a configuration as it stands, whose log lines go to `log`.
@@ -54,7 +71,9 @@ impl Door {
     /// A configuration error as JSON, `{"code", "message", "path"}`.
     pub fn instance_with(&self, config: &str, log: LogBox) -> Result<Instance, String> {
         let tool = self.module.new_tool()(config.into(), RSome(log));
-        tool.into_result().map(Instance).map_err(String::from)
+        let tool = tool.into_result().map_err(String::from)?;
+        let missing = Missing::default();
+        Ok(Instance { tool, missing })
     }
 
     /// Makes the instance of a command that people use, from its configuration.
@@ -80,7 +99,13 @@ impl Instance {
     /// The tool's definition as JSON.
     #[must_use]
     pub fn definition(&self) -> String {
-        self.0.definition().into()
+        self.tool.definition().into()
+    }
+
+    /// The environment variables that the configuration refers to in vain.
+    #[must_use]
+    pub fn missing(&self) -> &Missing {
+        &self.missing
     }
 
     /// Starts a call. `request` and `caller` are JSON, as is each update.
@@ -90,7 +115,7 @@ impl Instance {
     {
         let caller: ROption<_> = caller.map(Into::into).into();
         let updates: ROption<_> = updates.map(updates_to).into();
-        Running(self.0.execute(request.into(), caller, updates))
+        Running(self.tool.execute(request.into(), caller, updates))
     }
 
     /// Runs a call to its end, or to an early one at Ctrl-C, and returns its envelope as JSON.
@@ -108,7 +133,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.0.close();
+        self.tool.close();
     }
 }
 

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +50,53 @@ impl Exit {
         if envelope.ok {
             return Self::Ok;
         }
-        match envelope.error.and_then(|error| error.reason).as_deref() {
+        let reason = envelope.error.and_then(|error| error.reason);
+        Self::of_reason(reason.as_deref())
+    }
+
+    /// The code for people: a task that failed or was rejected is a failure, although its call went well.
+    #[must_use]
+    pub fn of_outcome(text: &str) -> Self {
+        let exit = Self::of_envelope(text);
+        let envelope: Value = serde_json::from_str(text).unwrap_or_default();
+        let state = envelope["summary"]["continuation"]["task"]["status"].as_str();
+        if exit == Self::Ok && matches!(state, Some("failed" | "rejected")) {
+            return Self::Failed;
+        }
+        exit
+    }
+
+    /// The code where no card of a list could be had, by the worst of the reasons: an agent that is not there is worse than one that answers.
+    #[must_use]
+    pub fn of_targets(targets: &[Value]) -> Self {
+        let code = |target: &Value| {
+            let error = &target["last_refresh_error"];
+            if error.is_null() || target["target_name"].is_string() {
+                return Self::Ok;
+            }
+            Self::of_reason(error["reason"].as_str())
+        };
+        let badness = |exit: &Self| match exit {
+            Self::Ok => 0,
+            Self::Timeout => 1,
+            Self::Auth => 2,
+            Self::Usage => 3,
+            Self::Unreachable => 4,
+            Self::Failed | Self::Interrupted => 5,
+        };
+        let codes: Vec<Self> = targets.iter().map(code).collect();
+        if codes.contains(&Self::Ok) {
+            return Self::Ok;
+        }
+        codes.into_iter().max_by_key(badness).unwrap_or(Self::Ok)
+    }
+
+    fn of_reason(reason: Option<&str>) -> Self {
+        match reason {
             Some("unreachable" | "dns" | "tls" | "address_refused" | "card_unavailable") => {
                 Self::Unreachable
             }
-            Some("invalid_request" | "contradiction") => Self::Usage,
+            Some("invalid_request" | "contradiction" | "credential_unresolved") => Self::Usage,
             Some("auth_required") => Self::Auth,
             Some("timeout") => Self::Timeout,
             _ => Self::Failed,
@@ -116,6 +159,36 @@ mod tests {
         ]
         .map(code_of);
         assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 2, 2, 1]);
+    }
+
+    #[test]
+    fn a_task_that_failed_or_was_rejected_counts_for_people_and_not_for_scripts() {
+        let codes = [
+            "completed",
+            "input-required",
+            "canceled",
+            "failed",
+            "rejected",
+        ]
+        .map(|state| {
+            let summary = serde_json::json!({"continuation": {"task": {"status": state}}});
+            let envelope = serde_json::json!({"ok": true, "summary": summary}).to_string();
+            (
+                Exit::of_outcome(&envelope) as u8,
+                Exit::of_envelope(&envelope) as u8,
+            )
+        });
+        assert_eq!(codes, [(0, 0), (0, 0), (0, 0), (1, 0), (1, 0)]);
+    }
+
+    #[test]
+    fn one_good_card_is_enough_and_the_worst_reason_decides_without_any() {
+        let bad = |reason| serde_json::json!({"last_refresh_error": {"reason": reason}});
+        let good = serde_json::json!({"target_name": "Desk"});
+        assert_eq!(Exit::of_targets(&[bad("dns"), good]), Exit::Ok);
+        assert_eq!(Exit::of_targets(&[bad("auth_required")]), Exit::Auth);
+        let mixed = [bad("auth_required"), bad("unreachable"), bad("timeout")];
+        assert_eq!(Exit::of_targets(&mixed), Exit::Unreachable);
     }
 
     #[test]

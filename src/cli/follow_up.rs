@@ -27,7 +27,7 @@ impl FollowUpArgs {
     /// Reads the file, where one is given.
     ///
     /// # Errors
-    /// It cannot be read, or holds no JSON object.
+    /// It cannot be read, or holds no continuation.
     pub(super) fn read(&self) -> Result<FollowUp<'_>, Failure> {
         let file = self.continuation.as_deref();
         Ok(FollowUp {
@@ -68,7 +68,7 @@ impl FollowUp<'_> {
 /// Reads a continuation that [`save`] wrote.
 ///
 /// # Errors
-/// The file cannot be read, or holds no JSON object.
+/// The file cannot be read, or holds no continuation.
 pub(super) fn read(file: &Path) -> Result<Value, Failure> {
     let wrong = |why: String| {
         let file = file.display();
@@ -78,11 +78,20 @@ pub(super) fn read(file: &Path) -> Result<Value, Failure> {
     };
     let text = fs::read(file).map_err(|error| wrong(error.to_string()))?;
     let value: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    if value.is_object() {
-        Ok(value)
-    } else {
-        Err(wrong("it holds no JSON object".to_owned()))
+    let names = |part: &str, field: &str| value[part][field].is_string();
+    if names("target", "target_url")
+        && (names("task", "task_id") || names("conversation", "context_id"))
+    {
+        return Ok(value);
     }
+    Err(wrong(
+        if value["targets"].is_array() {
+            "it holds a configuration"
+        } else {
+            "it holds no continuation"
+        }
+        .to_owned(),
+    ))
 }
 
 /// Writes a continuation for this user's eyes only: whoever has it can speak in the conversation. A file of that name is replaced as a whole.

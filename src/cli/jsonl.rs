@@ -108,6 +108,29 @@ impl Session<'_> {
             .get("op")
             .and_then(|op| serde_json::from_str(op.get()).ok())
             .ok_or_else(|| Bad::line("`op` must be a string".to_owned()))?;
+        let known: &[&str] = match op.as_str() {
+            "init" | "parse_config" => &["config"],
+            "execute" => &["request", "caller", "abort_after_ms"],
+            "tool_definition" => &[],
+            _ => {
+                let message = format!(
+                    "no operation is called `{op}`; there are `init`, `parse_config`, `tool_definition` and `execute`"
+                );
+                return Err(Bad {
+                    code: "UNKNOWN_OP",
+                    message,
+                });
+            }
+        };
+        let of_all = ["id", "op"];
+        let unknown = fields
+            .keys()
+            .map(String::as_str)
+            .filter(|name| !of_all.contains(name) && !known.contains(name))
+            .min();
+        if let Some(name) = unknown {
+            return Err(Bad::line(format!("`{op}` does not take `{name}`")));
+        }
         match op.as_str() {
             "init" => self.init(id, required(fields, &op, "config")?),
             "parse_config" => {
@@ -118,16 +141,7 @@ impl Session<'_> {
                 let definition = self.instance()?.definition();
                 self.reply(id, Ok(("tool_definition", definition)));
             }
-            "execute" => self.execute(id, fields)?,
-            _ => {
-                let message = format!(
-                    "no operation is called `{op}`; there are `init`, `parse_config`, `tool_definition` and `execute`"
-                );
-                return Err(Bad {
-                    code: "UNKNOWN_OP",
-                    message,
-                });
-            }
+            _ => self.execute(id, fields)?,
         }
         Ok(())
     }
@@ -162,7 +176,9 @@ impl Session<'_> {
             let (lines, id) = (Arc::clone(&self.lines), id.to_owned());
             move |update: &str| lines.write(line(&id, "update", update))
         };
-        let running = self.instance()?.execute(request, caller, Some(take));
+        let instance = self.instance()?;
+        let missing = instance.missing().clone();
+        let running = instance.execute(request, caller, Some(take));
         let (lines, id) = (Arc::clone(&self.lines), id.to_owned());
         self.calls.spawn(async move {
             let envelope = match abort_after {
@@ -175,6 +191,7 @@ impl Session<'_> {
                 }
                 None => running.finished().await,
             };
+            missing.warn_about(&envelope);
             lines.write(line(&id, "result", &envelope));
         });
         Ok(())

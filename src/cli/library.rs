@@ -30,6 +30,27 @@ pub fn open() -> Result<PluginModuleRef, Failure> {
     Ok(module)
 }
 
+/// Checks that the library at `library` was built from the same sources as the command. Returns why it cannot be asked, where it cannot be loaded:
+/// it may be for another platform.
+///
+/// # Errors
+/// It was built from other sources.
+pub fn check(library: &Path) -> Result<Option<String>, Failure> {
+    let module = match load(library) {
+        Ok(module) => module,
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    let theirs = module.build_id()();
+    if theirs.as_str() == crate::BUILD_ID {
+        return Ok(None);
+    }
+    Err(Failure::new(format!(
+        "the library `{}` is build {theirs}, and this command packs build {}; build both from the same sources",
+        library.display(),
+        crate::BUILD_ID,
+    )))
+}
+
 /// Where the library may be, the likeliest first.
 fn candidates(command: &Path, named: Option<PathBuf>) -> Vec<PathBuf> {
     if let Some(named) = named {

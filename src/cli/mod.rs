@@ -12,6 +12,7 @@ mod demo;
 pub mod door;
 pub mod exit;
 mod follow_up;
+mod hints;
 pub mod jsonl;
 pub mod library;
 mod outcome;
@@ -39,7 +40,8 @@ const WORKERS: usize = 2;
 const HELP: &str = "\
 Start with `remote-agent demo`, then `remote-agent targets --url URL` to see what an agent says of itself.
 
-Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 agent unreachable, 4 agent wants other credentials, 5 timeout, 130 demo interrupted";
+Exit codes: 0 ok, 1 failed (the call, or the task), 2 wrong usage or configuration, 3 agent unreachable, 4 agent wants other credentials, 5 timeout, 130 demo interrupted.
+`call` judges the call alone; `targets` fails only where no agent can be reached, by the worst reason";
 
 /// Hands work to agents elsewhere, over A2A.
 #[derive(Debug, Parser)]

@@ -5,8 +5,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{
+    config::Missing,
+    follow_up::FollowUp,
+    hints,
     output::{complain, note},
-    target::TargetArgs,
+    target::{PeerArgs, TargetArgs},
     text::{self, shell},
     words::{Words, render_message},
 };
@@ -15,8 +18,29 @@ use super::{
 pub(super) struct Context<'a> {
     /// Which agents are known.
     pub(super) target: &'a TargetArgs,
-    /// The file that holds the result's continuation, where one does.
-    pub(super) file: Option<&'a Path>,
+    /// What was gone on with.
+    pub(super) follow_up: &'a FollowUp<'a>,
+    /// The file that the result's continuation was saved in, where it was.
+    pub(super) saved: Option<&'a Path>,
+}
+
+impl Context<'_> {
+    /// The file that speaks of the same task as `continuation`, or of the same conversation where there is no task.
+    fn file(&self, continuation: &Value) -> Option<&Path> {
+        let earlier = self.follow_up.continuation.as_ref();
+        let same = |earlier: &&Value| {
+            let id = |of: &Value| match of["task"]["task_id"].as_str() {
+                Some(task) => (true, task.to_owned()),
+                None => {
+                    let context = of["conversation"]["context_id"].as_str();
+                    (false, context.unwrap_or_default().to_owned())
+                }
+            };
+            id(earlier) == id(continuation)
+        };
+        let earlier = earlier.filter(same).and(self.follow_up.file);
+        self.saved.or(earlier)
+    }
 }
 
 /// The continuation of a result, or of what was heard before an error.
@@ -45,28 +69,39 @@ pub(super) fn words(envelope: &Value, words: &mut Words) {
     let message = message.as_deref().or(summary["message_text"].as_str());
     // What a failed call has in its details is part of the answer, too.
     let message = message.or(envelope["error"]["details"]["message_text"].as_str());
-    if let Some(message) = message.filter(|_| !words.has_artifacts()) {
+    let is_new =
+        |message: &&str| !words.has_artifacts() && words.aside.as_deref() != Some(*message);
+    if let Some(message) = message.filter(is_new) {
         words.message(message);
     }
     words.finish();
 }
 
-/// Tells what became of the call.
-pub(super) fn tell(envelope: &Value, context: &Context<'_>) {
+/// Tells what became of the call. `shown` is what the agent said on standard output.
+pub(super) fn tell(envelope: &Value, context: &Context<'_>, missing: &Missing, shown: &Words) {
     if envelope["ok"] != true {
-        tell_error(envelope);
+        tell_error(envelope, context.target.peers(), missing);
     }
-    if let Some(continuation) = continuation(envelope) {
-        go_on(continuation, context);
-    }
+    let Some(continuation) = continuation(envelope) else {
+        return;
+    };
+    let said = summary(envelope)["status_message"].as_str();
+    let said = said.filter(|said| !shown.said(said));
+    go_on(continuation, said, context);
 }
 
 /// An error: what failed and why, and what to do next.
-pub(super) fn tell_error(envelope: &Value) {
+pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &Missing) {
     let error = &envelope["error"];
-    complain(&text::line(error["message"].as_str().unwrap_or(
-        "the library's answer is not one of its results; this is a bug of the plugin",
-    )));
+    let message = error["message"]
+        .as_str()
+        .unwrap_or("the library's answer is not one of its results; this is a bug of the plugin");
+    if error["reason"] == "credential_unresolved"
+        && let Some(unset) = missing.behind(message).next()
+    {
+        return complain(&unset.sentence());
+    }
+    complain(&text::line(message));
     let details = &error["details"];
     let places = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
     if places.len() > 1 {
@@ -79,25 +114,20 @@ pub(super) fn tell_error(envelope: &Value) {
             )));
         }
     }
-    // The library's hint speaks of a request, which nobody wrote here.
-    let hint = if error["reason"] == "invalid_request" {
-        let action = envelope["action"].as_str().unwrap_or_default();
-        let action = action.replace("list_targets", "targets");
-        Some(format!(
-            "See `remote-agent help {action}`, and `remote-agent targets` for the agents that can be named."
-        ))
-    } else {
-        details["hint"].as_str().map(text::line)
-    };
-    if let Some(hint) = hint {
+    if let Some(hint) = hints::hint(envelope, peers) {
         note(format_args!("what to do: {hint}"));
     }
 }
 
-fn go_on(continuation: &Value, context: &Context<'_>) {
+/// How the task stands, with what the agent says to it, and the commands that go on.
+fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
     let alias = continuation["target"]["target_alias"].as_str();
     let whose = alias.map_or_else(String::new, |alias| format!(" of {}", text::line(alias)));
-    let to_target = context.target.options_for(alias);
+    let to_target = context.target.options_for(&continuation["target"]);
+    let from_file = context.file(continuation).map(|file| {
+        let file = shell(&file.display().to_string());
+        format!("{} --continuation {file}", context.target.peer_options())
+    });
     let task = &continuation["task"];
     let can = |what: &str| task[what] == true;
     let command = |verb: &str, options: &str, rest: &str| {
@@ -105,19 +135,17 @@ fn go_on(continuation: &Value, context: &Context<'_>) {
     };
     if let Some(id) = task["task_id"].as_str() {
         let state = task["status"].as_str().unwrap_or("in no known state");
+        // What it says while it works was told as it came.
+        let said = said.filter(|_| !matches!(state, "submitted" | "working"));
+        let said = said.map(|said| format!(": {}", text::line(said)));
         note(format_args!(
-            "task {}{whose}: {}",
+            "task {}{whose}: {}{}",
             text::line(id),
-            text::line(state)
+            text::line(state),
+            said.unwrap_or_default()
         ));
         if can("can_cancel") {
-            let options = match context.file {
-                Some(file) => {
-                    let file = shell(&file.display().to_string());
-                    format!("{} --continuation {file}", context.target.peer_options())
-                }
-                None => format!("{to_target} --task {}", shell(id)),
-            };
+            let options = from_file.unwrap_or_else(|| format!("{to_target} --task {}", shell(id)));
             let waits = matches!(state, "input-required" | "auth-required");
             note(if waits {
                 "it waits for you; answer, or give it up:"
@@ -137,7 +165,10 @@ fn go_on(continuation: &Value, context: &Context<'_>) {
         }
     }
     if let Some(id) = continuation["conversation"]["context_id"].as_str() {
-        let options = format!("{to_target} --context {}", shell(id));
+        // A file that has a task as well would speak to the task, which is over.
+        let from_file = from_file
+            .filter(|_| continuation["task"].is_null() && context.target.peers().is_empty());
+        let options = from_file.unwrap_or_else(|| format!("{to_target} --context {}", shell(id)));
         note("to go on with the conversation:");
         command("send", &options, " 'TEXT'");
     }

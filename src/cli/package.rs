@@ -16,6 +16,7 @@ use self::files::{collect, failed, pack, read, read_json, write, write_directory
 
 use super::{
     exit::{Exit, Failure},
+    library,
     output::note,
 };
 
@@ -51,8 +52,17 @@ pub fn command(args: &Args) -> Result<Exit, Failure> {
     } else {
         Path::new(".")
     };
-    if args.library.is_none() {
-        note("building the library for release; the first time takes a few minutes");
+    match &args.library {
+        None => note("building the library for release; the first time takes a few minutes"),
+        Some(library) if library.is_file() => {
+            if let Some(why) = library::check(library)? {
+                note(format_args!(
+                    "warn: cannot tell which build the library is, so it is packed as it stands: {why}"
+                ));
+            }
+        }
+        // Told when it is read.
+        Some(_) => {}
     }
     let library = args.library.as_deref();
     run(source_root, library, &args.out, &mut io::stdout())

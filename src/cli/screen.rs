@@ -67,6 +67,8 @@ impl Screen {
     fn state(&mut self, summary: &Value) {
         let state = summary["continuation"]["task"]["status"].as_str();
         let said = summary["status_message"].as_str();
+        // What it says to any other state is told in the end.
+        let said = said.filter(|_| matches!(state, Some("submitted" | "working")));
         let both = [state, said].into_iter().flatten().map(text::line);
         let state = both.collect::<Vec<_>>().join(": ");
         if state.is_empty() || state == self.state {
@@ -74,6 +76,7 @@ impl Screen {
         }
         if self.bar.is_hidden() {
             note(&state);
+            self.words.aside = said.map(str::to_owned);
         } else {
             self.bar.set_message(state.clone());
         }

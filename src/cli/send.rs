@@ -98,7 +98,8 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         save: args.save.as_deref(),
         context: Context {
             target: &args.target,
-            file: None,
+            follow_up: &follow_up,
+            saved: None,
         },
     };
     talk.run(&instance, &Value::Object(request)).await

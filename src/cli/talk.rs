@@ -71,7 +71,7 @@ impl Talk<'_> {
                 Some(screen),
             )
         };
-        let exit = Exit::of_envelope(&text);
+        let exit = Exit::of_outcome(&text);
         let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some(screen) = &screen {
             let mut screen = lock(screen);
@@ -79,8 +79,12 @@ impl Talk<'_> {
             screen.stop();
         }
         let kept = self.keep(&envelope);
-        if screen.is_some() {
-            outcome::tell(&envelope, &self.context);
+        match &screen {
+            Some(screen) => {
+                let shown = &lock(screen).words;
+                outcome::tell(&envelope, &self.context, instance.missing(), shown);
+            }
+            None => instance.missing().warn_about(&text),
         }
         kept.map(|()| exit)
     }
@@ -97,7 +101,7 @@ impl Talk<'_> {
             return Ok(());
         };
         follow_up::save(file, continuation)?;
-        self.context.file = Some(file);
+        self.context.saved = Some(file);
         Ok(())
     }
 }

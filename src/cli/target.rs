@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{config::ConfigArgs, exit::Failure, text::shell};
+use std::net::IpAddr;
+
+use super::{config::ConfigArgs, exit::Failure, hints::NAME_ONE, text::shell};
 
 /// The alias of the agent that `--url` names.
 pub(super) const AD_HOC: &str = "target";
@@ -14,15 +16,19 @@ pub(super) struct PeerArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// Call the agent at this base URL, without a configuration; it gets the alias `target`
-    #[arg(long, value_name = "URL")]
+    /// Call the agent at this base URL, without any configuration; it gets the alias `target`
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
     url: Option<String>,
 
     /// Send the bearer token in this environment variable to the agent of --url
     #[arg(long, value_name = "VAR", requires = "url")]
     bearer_env: Option<String>,
 
-    /// Speak only this transport with the agent of --url
+    /// Let the agent of --url be at an address that is not public
+    #[arg(long, requires = "url")]
+    allow_private: bool,
+
+    /// Prefer this transport with the agent of --url
     #[arg(long, requires = "url", ignore_case = true, value_parser = ["JSONRPC", "HTTP+JSON"])]
     transport: Option<String>,
 }
@@ -40,16 +46,19 @@ pub(super) struct TargetArgs {
 }
 
 impl PeerArgs {
-    /// The configuration, with the agent of `--url` in it.
+    /// The configuration, which is the agent of `--url` alone where that is given.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Neither is given, the file cannot be read, or the URL is none.
     pub(super) fn config(&self) -> Result<String, Failure> {
-        let config = self.config.read()?;
-        Ok(match self.ad_hoc() {
-            Some(target) => with_target(config, target),
-            None => config,
-        })
+        if self.is_empty() {
+            return Err(Failure::usage(format!("no agent is known; {NAME_ONE}")));
+        }
+        match &self.url {
+            Some(url) => complete(url)?,
+            None => return self.config.read(),
+        }
+        Ok(json!({"targets": [self.ad_hoc()]}).to_string())
     }
 
     fn ad_hoc(&self) -> Option<Value> {
@@ -58,14 +67,28 @@ impl PeerArgs {
             let token = json!({"source": "env", "id": variable});
             target["auth"] = json!({"type": "bearer", "token": token});
         }
+        if self.allow_private {
+            target["allowPrivateNetwork"] = json!(true);
+        }
         if let Some(transport) = &self.transport {
             target["preferredTransports"] = json!([transport.to_uppercase()]);
         }
         Some(target)
     }
 
-    fn is_empty(&self) -> bool {
+    /// Neither options nor the environment name an agent.
+    pub(super) fn is_empty(&self) -> bool {
         self.url.is_none() && !self.config.is_given()
+    }
+
+    /// The agents are those of a file.
+    pub(super) fn reads_config(&self) -> bool {
+        self.url.is_none() && self.config.is_given()
+    }
+
+    /// The environment variable with the token for the agent of `--url`.
+    pub(super) fn token_variable(&self) -> Option<&str> {
+        self.bearer_env.as_deref()
     }
 
     /// The same options, for a command line to copy.
@@ -77,10 +100,14 @@ impl PeerArgs {
             ("--bearer-env", self.bearer_env.clone()),
             ("--transport", self.transport.clone()),
         ];
-        options
+        let mut line: String = options
             .iter()
             .filter_map(|(name, value)| Some(format!(" {name} {}", shell(value.as_ref()?))))
-            .collect()
+            .collect();
+        if self.allow_private {
+            line.push_str(" --allow-private");
+        }
+        line
     }
 }
 
@@ -103,13 +130,30 @@ impl TargetArgs {
         self.target.as_deref().or(implied.map(|_| AD_HOC))
     }
 
+    /// Where the known agents come from.
+    pub(super) fn peers(&self) -> &PeerArgs {
+        &self.peers
+    }
+
     /// The options that name the known agents, for a command line to copy. Empty, or with a space before each.
     pub(super) fn peer_options(&self) -> String {
         self.peers.options()
     }
 
-    /// The options that name the agent `alias` as well.
-    pub(super) fn options_for(&self, alias: Option<&str>) -> String {
+    /// The options that name the agent that a continuation comes from, which `origin` is.
+    pub(super) fn options_for(&self, origin: &Value) -> String {
+        if let Some(url) = origin["target_url"]
+            .as_str()
+            .filter(|_| self.peers.is_empty())
+        {
+            let transport = match origin["preferred_transports"].as_array().map(Vec::as_slice) {
+                Some([only]) => only.as_str(),
+                _ => None,
+            };
+            let transport = transport.map(|only| format!(" --transport {}", shell(only)));
+            return format!(" --url {}{}", shell(url), transport.unwrap_or_default());
+        }
+        let alias = origin["target_alias"].as_str();
         let mut options = self.peers.options();
         let implied = self.peers.url.as_ref().map(|_| AD_HOC);
         if let Some(alias) = alias.filter(|alias| Some(*alias) != implied) {
@@ -135,20 +179,24 @@ fn known_from(origin: &Value) -> Value {
     target
 }
 
-/// A configuration that is no object, or has no list of targets where one should be, is left for the library to refuse.
-fn with_target(config: String, target: Value) -> String {
-    let Ok(mut parsed) = serde_json::from_str::<Value>(&config) else {
-        return config;
+/// Refuses a URL without a scheme, which a person types and the library would take for something else, such as `localhost:` for a scheme.
+fn complete(url: &str) -> Result<(), Failure> {
+    if url.contains("://") {
+        return Ok(());
+    }
+    let authority = url.split('/').next().unwrap_or_default();
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let scheme = if host == "localhost" || address.is_ok() {
+        "http"
+    } else {
+        "https"
     };
-    let Some(fields) = parsed.as_object_mut() else {
-        return config;
-    };
-    let targets = fields.entry("targets").or_insert_with(|| json!([]));
-    let Some(targets) = targets.as_array_mut() else {
-        return config;
-    };
-    targets.push(target);
-    parsed.to_string()
+    Err(Failure::usage(format!(
+        "`--url {url}` has no scheme; try `--url {scheme}://{url}`"
+    )))
 }
 
 #[cfg(test)]
@@ -162,25 +210,31 @@ mod tests {
             url: Some("https://desk.example".to_owned()),
             bearer_env: Some("DESK_TOKEN".to_owned()),
             transport: Some("http+json".to_owned()),
+            allow_private: true,
             ..PeerArgs::default()
         }
     }
 
     #[test]
-    fn the_agent_of_the_url_joins_those_of_the_file() {
-        let config = with_target(
-            r#"{"targets":[{"alias":"a"}]}"#.to_owned(),
-            json!({"alias": "b"}),
-        );
-        let config: Value = serde_json::from_str(&config).unwrap();
-        assert_eq!(config["targets"], json!([{"alias": "a"}, {"alias": "b"}]));
+    fn a_url_without_a_scheme_is_completed_in_the_advice() {
+        for (url, whole) in [
+            ("127.0.0.1:7801", "http://127.0.0.1:7801"),
+            ("localhost:1/a", "http://localhost:1/a"),
+            ("desk.example", "https://desk.example"),
+        ] {
+            let message = complete(url).unwrap_err().message;
+            assert!(message.contains(&format!("`--url {whole}`")), "{message}");
+        }
+        assert!(complete("http://desk.example").is_ok());
     }
 
     #[test]
-    fn a_configuration_that_is_wrong_is_left_as_it_is() {
-        for wrong in ["{", "[]", r#"{"targets":{}}"#] {
-            assert_eq!(with_target(wrong.to_owned(), json!({})), wrong);
-        }
+    fn where_only_a_continuation_named_the_agent_its_url_does_again() {
+        let origin = json!({"target_url": "http://desk.example/", "target_alias": "a", "preferred_transports": ["HTTP+JSON"]});
+        assert_eq!(
+            TargetArgs::default().options_for(&origin),
+            " --url http://desk.example/ --transport HTTP+JSON"
+        );
     }
 
     #[test]
@@ -191,6 +245,7 @@ mod tests {
             json!({"source": "env", "id": "DESK_TOKEN"})
         );
         assert_eq!(target["preferredTransports"], json!(["HTTP+JSON"]));
+        assert_eq!(target["allowPrivateNetwork"], true);
     }
 
     #[test]
@@ -200,13 +255,9 @@ mod tests {
             target: None,
         };
         assert_eq!(
-            args.options_for(Some(AD_HOC)),
-            " --url https://desk.example --bearer-env DESK_TOKEN --transport http+json"
+            args.options_for(&json!({"target_alias": AD_HOC})),
+            " --url https://desk.example --bearer-env DESK_TOKEN --transport http+json --allow-private"
         );
         assert_eq!(args.alias(None), Some(AD_HOC));
-        assert_eq!(
-            TargetArgs::default().options_for(Some("a b")),
-            " --target 'a b'"
-        );
     }
 }

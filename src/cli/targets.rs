@@ -6,10 +6,12 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
 use super::{
+    config::Missing,
     door::Door,
     exit::{Exit, Failure},
+    hints::{self, NAME_ONE},
     outcome::tell_error,
-    output::{Lines, note},
+    output::Lines,
     target::PeerArgs,
     text,
 };
@@ -43,24 +45,32 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let instance = door.instance_for_people(&args.peers.config()?)?;
     let request = json!({"action": "list_targets"}).to_string();
     let text = instance.call(&request, None, None::<fn(&str)>).await;
-    let exit = Exit::of_envelope(&text);
-    let lines = Lines::default();
-    if args.json {
-        lines.write(text);
-        return Ok(exit);
-    }
     let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
-    match envelope["summary"]["targets"].as_array() {
-        None => tell_error(&envelope),
-        Some(targets) if targets.is_empty() => note(
-            "no agents are configured; name a configuration with `--config FILE`, or an agent with `--url URL`",
-        ),
-        Some(targets) => show(targets, &lines),
+    let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
+    let exit = match targets {
+        Some(targets) => Exit::of_targets(targets),
+        None => Exit::of_envelope(&text),
+    };
+    let lines = Lines::default();
+    let missing = instance.missing();
+    match targets {
+        _ if args.json => {
+            missing.warn_about(&text);
+            lines.write(text);
+        }
+        None => tell_error(&envelope, &args.peers, missing),
+        Some([]) => {}
+        Some(targets) => show(targets, &lines, &args.peers, missing),
+    }
+    if targets.is_some_and(<[Value]>::is_empty) {
+        return Err(Failure::usage(format!(
+            "no agents are configured; add one to `targets` of the configuration, or {NAME_ONE}"
+        )));
     }
     Ok(exit)
 }
 
-fn show(targets: &[Value], lines: &Lines) {
+fn show(targets: &[Value], lines: &Lines, peers: &PeerArgs, missing: &Missing) {
     let mut table = Table::new();
     if std::io::stdout().is_terminal() {
         table
@@ -75,7 +85,7 @@ fn show(targets: &[Value], lines: &Lines) {
     }
     lines.write(table.trim_fmt());
     for target in targets {
-        if let Some(problem) = problem(target) {
+        if let Some(problem) = problem(target, peers, missing) {
             lines.write(problem);
         }
     }
@@ -127,15 +137,20 @@ fn card(target: &Value) -> String {
 }
 
 /// What is wrong with the card, and what to do about it.
-fn problem(target: &Value) -> Option<String> {
+fn problem(target: &Value, peers: &PeerArgs, missing: &Missing) -> Option<String> {
     let error = target.get("last_refresh_error")?;
     let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
-    Some(format!(
-        "\n{}: {}\nwhat to do: {}",
-        part(&target["target_alias"]),
-        part(&error["message"]),
-        part(&error["details"]["hint"])
-    ))
+    let alias = part(&target["target_alias"]);
+    let message = part(&error["message"]);
+    let reason = part(&error["reason"]);
+    if reason == "credential_unresolved"
+        && let Some(unset) = missing.behind(&message).next()
+    {
+        return Some(format!("\n{alias}: {}", unset.sentence()));
+    }
+    let hint = hints::of_target(&reason, peers);
+    let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
+    Some(format!("\n{alias}: {message}\nwhat to do: {hint}"))
 }
 
 #[cfg(test)]

@@ -102,7 +102,8 @@ pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exi
         save: None,
         context: Context {
             target: &args.target,
-            file: follow_up.file,
+            follow_up: &follow_up,
+            saved: None,
         },
     };
     talk.run(&instance, &Value::Object(request)).await

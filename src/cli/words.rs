@@ -26,6 +26,8 @@ pub(super) struct Words {
     open: Option<String>,
     /// The last message.
     message: Option<String>,
+    /// What it said to the state it is in, where that stands on standard error.
+    pub(super) aside: Option<String>,
     started: bool,
     at_line_start: bool,
 }
@@ -41,6 +43,7 @@ impl Words {
             shown: HashMap::new(),
             open: None,
             message: None,
+            aside: None,
             started: false,
             at_line_start: true,
         }
@@ -76,6 +79,12 @@ impl Words {
         self.write(text);
         self.open = None;
         self.message = Some(text.to_owned());
+    }
+
+    /// The message was shown.
+    pub(super) fn said(&self, message: &str) -> bool {
+        let shown = self.message.as_deref().map(text::line);
+        shown.is_some_and(|shown| shown == text::line(message))
     }
 
     /// There were artifacts.

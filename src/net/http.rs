@@ -23,7 +23,7 @@ use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent,
 /// An idle connection is given up before the usual server does it (Node.js and uvicorn close after 5 seconds): a request
 /// written to a connection that is being closed fails, and nobody can tell whether it arrived.
 const IDLE: Duration = Duration::from_secs(4);
-const IDLE_PER_HOST: usize = 8;
+const IDLE_PER_HOST: usize = 64;
 /// Name, TCP and TLS together. A host that drops packets is found out while it is still certain that nothing was sent.
 const CONNECT: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));

@@ -44,11 +44,13 @@ impl FromStr for Transport {
 
     /// Reads a name as cards write it: case does not count, and two common misspellings of HTTP+JSON pass.
     fn from_str(name: &str) -> Result<Self, ()> {
-        match name.trim().to_ascii_uppercase().as_str() {
-            "JSONRPC" => Ok(Self::JsonRpc),
-            "HTTP+JSON" | "HTTP_JSON" | "REST" => Ok(Self::HttpJson),
-            "GRPC" => Ok(Self::Grpc),
-            _ => Err(()),
+        let name = name.trim();
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        match () {
+            () if is("JSONRPC") => Ok(Self::JsonRpc),
+            () if is("HTTP+JSON") || is("HTTP_JSON") || is("REST") => Ok(Self::HttpJson),
+            () if is("GRPC") => Ok(Self::Grpc),
+            () => Err(()),
         }
     }
 }

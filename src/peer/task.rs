@@ -123,6 +123,18 @@ impl Part {
         self
     }
 
+    /// `text`, `file` or `data`.
+    pub fn kind(&self) -> &str {
+        json::str_at(&self.0, "kind").unwrap_or("text")
+    }
+
+    /// What a file part says about its file: `uri`, `bytes`, `name` or `mimeType`.
+    pub fn file_field(&self, field: &str) -> Option<&str> {
+        self.0
+            .get("file")
+            .and_then(|file| json::str_at(file, field))
+    }
+
     /// The part as JSON.
     pub fn json(&self) -> &Value {
         &self.0

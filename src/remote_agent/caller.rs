@@ -25,15 +25,11 @@ impl Caller {
         }
     }
 
-    /// Whose call it is, for a log line.
-    pub(super) fn label(&self) -> String {
+    /// Whose call it is, for a log line; `None` where the host does not say.
+    pub(super) fn label(&self) -> Option<String> {
         let parts = [&self.agent_id, &self.session_key];
         let known: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-        if known.is_empty() {
-            "somebody".into()
-        } else {
-            known.join(" in ")
-        }
+        (!known.is_empty()).then(|| known.join(" in "))
     }
 }
 
@@ -54,6 +50,7 @@ mod tests {
         let (caller, _) = Caller::read(Some(
             r#"{"agent_id":"main","session_key":"agent:main:x","chain":["a"]}"#,
         ));
-        assert_eq!(caller.label(), "main in agent:main:x");
+        assert_eq!(caller.label().as_deref(), Some("main in agent:main:x"));
+        assert_eq!(Caller::default().label(), None);
     }
 }

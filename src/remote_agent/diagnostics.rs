@@ -5,9 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 use url::Url;
 
-use crate::peer::CardView;
-
-use super::request::{PartRequest, Request};
+use crate::peer::{CardView, Outgoing, Part};
 
 /// `error.details.capability_diagnostics` of a failed send.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -32,27 +30,21 @@ pub(super) struct Wanted {
 const UNKNOWN: &str = "unknown";
 
 impl Wanted {
-    /// What `request` sends, and the media types it accepts.
-    pub(super) fn of(request: &Request, accepted: &[String]) -> Self {
+    /// What a message sends, and the media types that its sender accepts.
+    pub(super) fn of(outgoing: &Outgoing) -> Self {
         let mut wanted = Self {
-            output: tidy(accepted.iter()),
+            output: tidy(outgoing.accepted_output_modes.iter()),
             ..Self::default()
         };
         let mut seen = HashSet::new();
-        for (i, part) in request.parts.iter().flatten().enumerate() {
-            let mode = match part {
-                PartRequest::Text { .. } => "text/plain".to_owned(),
-                PartRequest::Data { .. } => "application/json".to_owned(),
-                PartRequest::File {
-                    uri,
-                    name,
-                    mime_type,
-                    ..
-                } => file_mode(uri.as_deref(), name.as_deref(), mime_type.as_deref())
-                    .unwrap_or_else(|| {
-                        wanted.unknown.push(i);
-                        UNKNOWN.to_owned()
-                    }),
+        for (i, part) in outgoing.parts.iter().enumerate() {
+            let mode = match part.kind() {
+                "file" => file_mode(part).unwrap_or_else(|| {
+                    wanted.unknown.push(i);
+                    UNKNOWN.to_owned()
+                }),
+                "data" => "application/json".to_owned(),
+                _ => "text/plain".to_owned(),
             };
             if seen.insert(mode.clone()) {
                 wanted.input.push(mode);
@@ -98,8 +90,12 @@ impl Wanted {
 }
 
 /// A file's media type: as given, else by the extension in its address, else by that in its name.
-fn file_mode(uri: Option<&str>, name: Option<&str>, mime_type: Option<&str>) -> Option<String> {
-    if let Some(given) = mime_type.map(str::trim).filter(|given| !given.is_empty()) {
+fn file_mode(part: &Part) -> Option<String> {
+    if let Some(given) = part
+        .file_field("mimeType")
+        .map(str::trim)
+        .filter(|given| !given.is_empty())
+    {
         return Some(given.to_ascii_lowercase());
     }
     let by_path = |path: &str| {
@@ -107,9 +103,9 @@ fn file_mode(uri: Option<&str>, name: Option<&str>, mime_type: Option<&str>) -> 
             .first()
             .map(|mime| mime.essence_str().to_owned())
     };
-    let url = uri.and_then(|uri| Url::parse(uri).ok());
+    let url = part.file_field("uri").and_then(|uri| Url::parse(uri).ok());
     url.and_then(|url| by_path(url.path()))
-        .or_else(|| name.and_then(by_path))
+        .or_else(|| part.file_field("name").and_then(by_path))
 }
 
 /// Trimmed, in lower case, each once. A card may list any number of them.

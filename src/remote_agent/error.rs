@@ -67,7 +67,7 @@ reasons! {
     /// The request's handle and the rest of the request speak of different things.
     Contradiction = "contradiction", Validation, false,
         "Leave out either the handle or what contradicts it, and call again.";
-    /// No target is configured there, and requests may not name others.
+    /// A continuation leads to where no target is configured, and policy does not allow others.
     TargetNotAllowed = "target_not_allowed", TargetResolution, false,
         "Call list_targets and use one of its target_alias values.";
     /// Several configured targets are at that address.

@@ -138,10 +138,14 @@ impl RemoteAgent {
         let outcome = self.act(value, &call).await;
         let elapsed = self.world.now().saturating_duration_since(began);
         let told = |level, how: &str| {
+            if !self.log.wants(level) {
+                return;
+            }
+            let whose = caller.label().map(|label| format!(" for {label}"));
             let line = format!(
-                "{} for {}: {how} after {} ms",
+                "{}{}: {how} after {} ms",
                 action.escape_debug(),
-                caller.label(),
+                whose.unwrap_or_default(),
                 elapsed.as_millis()
             );
             self.log.log(level, &line);
@@ -244,14 +248,14 @@ fn invalid(mut errors: Vec<Value>, mut more: usize) -> ToolError {
         errors.truncate(LISTED_ERRORS);
     }
     let first = errors.first().map(|error| {
-        let place = error["instancePath"]
-            .as_str()
-            .filter(|place| !place.is_empty())
-            .unwrap_or("the request");
-        format!(
-            ": {place} {}",
-            error["message"].as_str().unwrap_or_default()
-        )
+        let [place, message] =
+            ["instancePath", "message"].map(|field| error[field].as_str().unwrap_or_default());
+        match place {
+            // The schema's sentences lack a subject, the others have one.
+            "" if message.starts_with("must ") => format!(": the request {message}"),
+            "" => format!(": {message}"),
+            place => format!(": {place} {message}"),
+        }
     });
     let message = format!(
         "remote_agent input validation failed{}",

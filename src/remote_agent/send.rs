@@ -25,7 +25,6 @@ pub(super) async fn send(
         .accepted_output_modes
         .take()
         .unwrap_or_else(|| policy.accepted_output_modes.clone());
-    let wanted = Wanted::of(&request, &accepted);
     let required = request.task_requirement == TaskRequirement::Required;
     let parameters: Vec<_> = std::mem::take(&mut request.service_parameters)
         .into_iter()
@@ -65,7 +64,7 @@ pub(super) async fn send(
                 .card
                 .as_ref()
                 .and_then(|known| known.card.view.as_ref().ok());
-            Err(with_diagnostics(error, &wanted.against(card)).of_send())
+            Err(with_diagnostics(error, &Wanted::of(&outgoing).against(card)).of_send())
         }
     }
 }

@@ -1,5 +1,8 @@
 //! How the command fails, and with which code.
 
+use std::fs;
+
+use openclaw_remote_agent::conformance::peers::Peers;
 use serde_json::json;
 
 use crate::{process::end, support::*};
@@ -16,12 +19,46 @@ async fn what_the_peer_says_against_it_is_a_failure() {
 
 #[tokio::test]
 async fn a_wrong_command_line_is_told_with_what_is_wrong() {
+    let directory = scratch("usage");
+    let file = |name: &str, text: &str| {
+        let file = directory.join(name);
+        fs::write(&file, text).unwrap();
+        file.display().to_string()
+    };
+    let (none, list) = (
+        &*file("none.json", r#"{"targets":[]}"#),
+        &*file("list.json", "[]"),
+    );
+    let (broken, odd) = (
+        &*file("broken.json", "{"),
+        &*file("odd.json", r#"{"task":7}"#),
+    );
     for (args, told) in [
         (&["send"][..], "<TEXT>..."),
         (&["send", "--data", "[]", "hi"], "it is not a JSON object"),
-        (&["send", "hi"], "remote-agent help send"),
+        (&["send", "hi"], "--url URL"),
+        (&["targets"], "--url URL"),
+        (&["targets", "--config", none], "no agents are configured"),
+        (&["targets", "--config", list], "is not a JSON object"),
+        (&["targets", "--config", broken], "is not JSON"),
+        (
+            &["send", "hi", "--config", none, "--url", "http://a"],
+            "cannot be used with",
+        ),
+        (
+            &["status", "--continuation", none],
+            "holds a configuration; give a file that `remote-agent send --save FILE` wrote",
+        ),
+        (
+            &["status", "--continuation", odd],
+            "give a file that `remote-agent send --save FILE` wrote",
+        ),
         (&["send", "hi", "--bearer-env", "X"], "--url"),
-        (&["send", "hi", "--url", "nonsense"], "/targets/0/baseUrl"),
+        (&["send", "hi", "--url", "ftp://a"], "/targets/0/baseUrl"),
+        (
+            &["send", "hi", "--url", "127.0.0.1:7801"],
+            "http://127.0.0.1:7801",
+        ),
         (
             &[
                 "send",
@@ -43,6 +80,8 @@ async fn a_wrong_command_line_is_told_with_what_is_wrong() {
         let ended = run(args).await;
         exits(&ended, 2);
         has(&ended.stderr, &[told]);
+        let advice = ended.stderr.matches("remote-agent send --save").count();
+        assert!(advice <= 1, "{args:?} {ended:?}");
         assert_eq!(ended.stdout, "", "{args:?}");
     }
 }
@@ -63,7 +102,9 @@ async fn a_peer_that_is_not_there_is_unreachable() {
 async fn a_peer_that_wants_a_token_gets_it_from_the_environment() {
     let peers =
         desk(json!({"message/send": [{"status": 401}, {"result": message("Welcome.")}]})).await;
-    exits(&ask(&peers, "send", &["hi"]).await, 4);
+    let refused = ask(&peers, "send", &["hi"]).await;
+    exits(&refused, 4);
+    has(&refused.stderr, &["--bearer-env VAR"]);
     let url = peers.origin("desk");
     let child = command(&["send", "hi", "--url", url, "--bearer-env", "DESK_TOKEN"])
         .env("DESK_TOKEN", "s3cret-token")
@@ -87,16 +128,102 @@ async fn a_peer_that_wants_a_token_gets_it_from_the_environment() {
     ])
     .await;
     exits(&unset, 2);
-    has(&unset.stderr, &["REMOTE_AGENT_NO_SUCH"]);
+    has(
+        &unset.stderr,
+        &["error: the secret at", "`REMOTE_AGENT_NO_SUCH`"],
+    );
 }
 
 #[tokio::test]
 async fn a_peer_that_says_nothing_runs_out_of_time() {
     let peers = desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
-    exits(
-        &ask(&peers, "send", &["hi", "--timeout-ms", "200"]).await,
-        5,
+    let ended = ask(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
+    exits(&ended, 5);
+    has(&ended.stderr, &["`--timeout-ms`", "`--task-required`"]);
+    assert!(!ended.stderr.contains("timeout_ms"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_was_heard_before_the_time_ran_out_is_told_once() {
+    let events = results([status("working", "Reading the log.")]);
+    let peers = desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
+    let ended = ask(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
+    exits(&ended, 5);
+    let both = format!("{}{}", ended.stdout, ended.stderr);
+    assert_eq!(both.matches("Reading the log.").count(), 1, "{ended:?}");
+    has(
+        &ended.stderr,
+        &["The task goes on", "remote-agent watch --url"],
     );
+}
+
+#[tokio::test]
+async fn a_task_that_failed_or_was_rejected_is_a_failure_with_what_the_agent_says() {
+    for (state, follow) in [("failed", false), ("rejected", false), ("failed", true)] {
+        let done = json!({
+            "status": {"state": state, "message": message("Disk full.")},
+            "artifacts": [{"artifactId": "a-1", "parts": text("Half.")}],
+        });
+        let task = task(state, done);
+        let script =
+            json!({"message/send": results([task.clone()]), "message/stream": stream([task])});
+        let peers = desk(script).await;
+        let follow = if follow { &["--follow"][..] } else { &[] };
+        let ended = ask(&peers, "send", &[follow, &["go"]].concat()).await;
+        exits(&ended, 1);
+        assert_eq!(ended.stdout, "Half.\n");
+        has(
+            &ended.stderr,
+            &[&format!("task task-1 of target: {state}: Disk full.\n")],
+        );
+        assert_eq!(ended.stderr.matches("Disk full.").count(), 1, "{ended:?}");
+        exits(&ask(&peers, "send", &["--json", "go"]).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_list_without_a_single_card_fails_by_the_reason() {
+    let script = json!({"peers": {
+        "desk": {"card": card()}, "gone": {"unreachable": true},
+        "shut": {"routes": {"GET /.well-known/agent-card.json": {"status": 401}}},
+    }});
+    let peers = Peers::start(&script).await.unwrap();
+    for (names, code) in [
+        (&["gone"][..], 3),
+        (&["shut"], 4),
+        (&["gone", "shut"], 3),
+        (&["gone", "desk"], 0),
+    ] {
+        let targets: Vec<_> = names
+            .iter()
+            .map(|name| json!({"alias": name, "baseUrl": peers.origin(name)}))
+            .collect();
+        let file = scratch("targets-fail").join("agents.json");
+        fs::write(&file, json!({"targets": targets}).to_string()).unwrap();
+        let ended = run(&["targets", "--config", file.to_str().unwrap()]).await;
+        exits(&ended, code);
+    }
+}
+
+#[tokio::test]
+async fn a_page_instead_of_a_card_is_told_with_its_kind_and_size() {
+    let page = json!({"status": 200, "headers": {"content-type": "text/html"}, "body": "<html>"});
+    let peers = peer(json!({"routes": {"GET /.well-known/agent-card.json": page}})).await;
+    let ended = ask(&peers, "send", &["hi"]).await;
+    exits(&ended, 3);
+    has(&ended.stderr, &["not JSON (text/html, 6 bytes)"]);
+}
+
+#[tokio::test]
+async fn the_url_stands_alone_beside_the_configuration_of_the_environment() {
+    let peers = desk(json!({"message/send": results([message("Hello.")])})).await;
+    let url = peers.origin("desk");
+    let child = command(&["send", "hi", "--url", url, "--allow-private"])
+        .env("REMOTE_AGENT_CONFIG", "/nowhere/agents.json")
+        .spawn();
+    let ended = end(child.unwrap()).await;
+    exits(&ended, 0);
+    has(&ended.stderr, &["--allow-private"]);
 }
 
 #[cfg(unix)]

@@ -50,14 +50,55 @@ async fn a_continuation_is_kept_for_this_user_and_read_back_by_later_commands() 
         exits(&ended, 0);
         assert_eq!(ended.stdout, said, "{subcommand}");
     }
+    let shown = run(&["status", "--continuation", path]).await;
+    let again = format!("\n  remote-agent send --continuation '{path}' 'YOUR ANSWER'\n");
+    has(&shown.stderr, &[&again]);
     let answered = run(&["send", "--continuation", path, "Yes"]).await;
     exits(&answered, 0);
+    let again = format!(
+        "\n  remote-agent send --url {}/ --context ctx-1 'TEXT'\n",
+        peers.origin("desk")
+    );
+    has(&answered.stderr, &[&again]);
     assert_eq!(answered.stdout, "Published.\n");
     let sent = received(&peers);
     assert_eq!(
         (&sent["taskId"], &sent["contextId"]),
         (&json!("task-1"), &json!("ctx-1"))
     );
+}
+
+#[tokio::test]
+async fn a_question_of_a_followed_task_is_printed_once() {
+    let events = [
+        task("working", json!({})),
+        status("input-required", "Publish it?"),
+    ];
+    let peers = desk(json!({"message/stream": stream(events)})).await;
+    let ended = ask(&peers, "send", &["--follow", "Write it"]).await;
+    exits(&ended, 0);
+    assert_eq!(ended.stdout, "Publish it?\n");
+    assert!(!ended.stderr.contains("Publish it?"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_continuation_of_another_agent_is_refused_with_how_to_name_it() {
+    let peers = desk(json!({})).await;
+    let file = scratch("other").join("task.json");
+    let target = json!({"target_url": "https://other.example/", "card_path": "/.well-known/agent-card.json", "preferred_transports": ["JSONRPC"]});
+    fs::write(
+        &file,
+        json!({"target": target, "task": {"task_id": "t"}}).to_string(),
+    )
+    .unwrap();
+    let ended = ask(
+        &peers,
+        "status",
+        &["--continuation", file.to_str().unwrap()],
+    )
+    .await;
+    exits(&ended, 1);
+    has(&ended.stderr, &["`--target ALIAS`"]);
 }
 
 #[tokio::test]

@@ -1,6 +1,12 @@
 //! `remote-agent package`; what it assembles is the matter of `tests/package.rs`.
 
-use std::{fs, path::Path};
+use std::{
+    env::consts::{DLL_PREFIX, DLL_SUFFIX},
+    fs,
+    path::Path,
+};
+
+use openclaw_remote_agent::BUILD_ID;
 
 use crate::support::*;
 
@@ -12,10 +18,31 @@ async fn the_paths_of_the_package_are_printed_with_the_tarball_last() {
     let [library, out] = [library, directory.join("out")].map(|path| path.display().to_string());
     let ended = run(&["package", "--library", &library, "--out", &out]).await;
     exits(&ended, 0);
+    has(&ended.stderr, &["cannot tell which build"]);
     let paths: Vec<&Path> = ended.stdout.lines().map(Path::new).collect();
     assert_eq!(paths.len(), 2, "{ended:?}");
     assert!(paths[0].join("openclaw.plugin.json").is_file());
     assert!(paths[1].is_file() && paths[1].extension().is_some_and(|end| end == "tgz"));
+}
+
+#[tokio::test]
+async fn a_library_of_another_build_is_refused_with_both_builds() {
+    let file = format!("{DLL_PREFIX}openclaw_remote_agent{DLL_SUFFIX}");
+    let fresh = std::env::current_exe().unwrap().with_file_name(file);
+    let other: String = BUILD_ID.chars().rev().collect();
+    let bytes = fs::read(fresh).unwrap();
+    let mut patched = bytes.clone();
+    for place in memchr::memmem::find_iter(&bytes, BUILD_ID) {
+        patched[place..place + other.len()].copy_from_slice(other.as_bytes());
+    }
+    let directory = scratch("package-other");
+    let library = directory.join("library.so");
+    fs::write(&library, patched).unwrap();
+    let [library, out] = [library, directory.join("out")].map(|path| path.display().to_string());
+    let ended = run(&["package", "--library", &library, "--out", &out]).await;
+    exits(&ended, 1);
+    has(&ended.stderr, &[BUILD_ID, &other]);
+    assert!(!Path::new(&out).exists());
 }
 
 #[tokio::test]

@@ -11,7 +11,11 @@ use openclaw_remote_agent::{
 };
 use serde_json::Value;
 
-use crate::{generated, in_process::check_result, text};
+use crate::{
+    generated,
+    in_process::{InProcess, check_result},
+    text,
+};
 
 #[test]
 fn the_readmes_table_of_errors_is_the_codes() {
@@ -205,6 +209,20 @@ fn check_config(config: &Value, place: &str) {
     assert!(complaints.is_empty(), "{place}: {complaints:?}");
     let log = std::sync::Arc::new(openclaw_remote_agent::log::Silent);
     Plugin::new(&config.to_string(), log).unwrap_or_else(|error| panic!("{place}: {error}"));
+}
+
+#[tokio::test]
+async fn the_readmes_example_of_an_error_is_what_its_request_gives() {
+    let readme = text("README.md");
+    let config: Value = serde_json::from_str(&blocks(&readme, "json")[0].1).unwrap();
+    let config = &config["plugins"]["entries"]["remote-agent"]["config"];
+    let errors = readme.split_once("\n## Errors\n").unwrap().1;
+    let examples = blocks(errors, "json");
+    let [request, answer] = [0, 1].map(|nth| -> Value {
+        serde_json::from_str(&examples[nth].1).unwrap_or_else(|error| panic!("{error}"))
+    });
+    let plugin = InProcess::started(config).await;
+    assert_eq!(plugin.call(&request).await, answer);
 }
 
 #[test]

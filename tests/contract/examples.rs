@@ -47,13 +47,13 @@ impl Desk {
         });
         let script = json!({"peers": {"desk": {"card": card, "rpc": rpc}}});
         let peers = Peers::start(&script).await.unwrap();
-        let plugin = InProcess::started(&config(peers.origin("desk")));
+        let plugin = InProcess::started(&config(peers.origin("desk"))).await;
         Self { peers, plugin }
     }
 
     /// The plugin after a restart of its host.
-    fn restarted(self) -> Self {
-        let plugin = InProcess::started(&config(self.peers.origin("desk")));
+    async fn restarted(self) -> Self {
+        let plugin = InProcess::started(&config(self.peers.origin("desk"))).await;
         Self { plugin, ..self }
     }
 
@@ -289,7 +289,7 @@ async fn a_task_goes_on_by_its_continuation_without_a_handle() {
 async fn a_persisted_continuation_works_unchanged_after_a_restart() {
     let (desk, continuation) = waiting().await;
     let persisted = continuation.to_string();
-    let desk = desk.restarted();
+    let desk = desk.restarted().await;
     answers(&desk, &serde_json::from_str(&persisted).unwrap()).await;
 }
 
@@ -342,7 +342,7 @@ async fn a_conversation_alone_cannot_be_watched_looked_at_or_cancelled() {
 #[tokio::test]
 async fn a_request_for_nobody_is_refused_with_the_rule_it_breaks() {
     let example = example("nobody_to_send_to");
-    let plugin = InProcess::started(&json!({"enabled": true}));
+    let plugin = InProcess::started(&json!({"enabled": true})).await;
     let result = plugin.call(&example["request"]).await;
     shows(&result, &example["result"]);
     let message = result["error"]["message"].as_str().unwrap();
@@ -357,7 +357,7 @@ async fn expired() -> (Desk, Value) {
     let (mut desk, _) = waiting().await;
     let mut config = config(desk.peers.origin("desk"));
     config["taskHandles"] = json!({"ttlMs": 1});
-    desk.plugin = InProcess::started(&config);
+    desk.plugin = InProcess::started(&config).await;
     let request = json!({"action": "status", "target_alias": "desk", "task_id": "task-7"});
     let continuation = desk.continuation(&request).await;
     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -390,7 +390,7 @@ async fn an_expired_handle_in_a_continuation_falls_back_to_its_task() {
 #[tokio::test]
 async fn the_handle_of_an_earlier_process_is_not_known_and_its_continuation_works() {
     let (desk, continuation) = waiting().await;
-    let desk = desk.restarted();
+    let desk = desk.restarted().await;
     let handle = &continuation["task"]["task_handle"];
     let result = desk
         .call(&json!({"action": "status", "task_handle": handle}))

@@ -13,6 +13,8 @@ mod manifests;
 mod ordered;
 mod results;
 mod settings;
+#[path = "../support/in_process.rs"]
+mod unchecked;
 
 use std::{
     fs,

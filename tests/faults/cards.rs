@@ -1,5 +1,7 @@
 //! How long a card is kept.
 
+use std::time::{Duration, Instant};
+
 use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
 
@@ -68,6 +70,28 @@ async fn an_old_card_serves_while_the_peer_gives_no_new_one() {
     assert!(
         target["last_refresh_error"]["message"].is_string(),
         "{target}"
+    );
+}
+
+/// Reading a card is work that no deadline interrupts, so it has to be little.
+#[tokio::test]
+async fn a_card_with_sixty_thousand_input_modes_holds_no_call_past_its_deadline() {
+    let mut large = card();
+    large["defaultInputModes"] = (0..60_000).map(|n| json!(format!("x-{n}/y"))).collect();
+    let (_peers, rig) = peer(json!({"json": large})).await;
+    let mut request = send();
+    request["parts"] = json!([{"kind": "data", "data": {}}]);
+    request["timeout_ms"] = json!(2000);
+    let before = Instant::now();
+    let envelope = rig.call(&request).await;
+    let took = before.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(
+        envelope["ok"] == true
+            || reason(&envelope) == "timeout"
+            || reason(&envelope) == "too_large",
+        "{}",
+        envelope["error"]
     );
 }
 

@@ -18,7 +18,10 @@ use tokio::{
     sync::{OnceCell, mpsc},
 };
 
-use crate::conformance::{Driver, Failure, Step};
+use crate::{
+    cli::exit,
+    conformance::{Driver, Failure, Step},
+};
 
 /// One process, started with the first operation and killed with the case.
 pub(super) struct OtherCommand {
@@ -51,6 +54,14 @@ impl OtherCommand {
             process: OnceCell::new(),
             last_id: AtomicU64::new(0),
             heard: Arc::default(),
+        }
+    }
+
+    /// Tries whether the program can be started at all, so that this is told once and not for each case.
+    pub(super) fn can_start(&self) -> Result<(), exit::Failure> {
+        match self.start() {
+            Err(Failure::Broken(why)) => Err(exit::Failure::usage(why)),
+            _ => Ok(()),
         }
     }
 

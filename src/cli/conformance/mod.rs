@@ -65,6 +65,7 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let progress = Progress::new(count(&root, &options)?, args.json);
     let report = if let Some((program, arguments)) = args.command.split_first() {
         let make = || OtherCommand::new(program.clone(), arguments.to_vec());
+        make().can_start()?;
         suite(&root, make, &options, &progress).await?
     } else {
         let door = Door::open(verbose)?;

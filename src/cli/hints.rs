@@ -1,0 +1,116 @@
+//! What to do next, in the words of the command: the library's hints speak of requests and operators, and here is neither.
+
+use serde_json::Value;
+
+use super::{target::PeerArgs, text};
+
+/// Said where no agent is known.
+pub(super) const NAME_ONE: &str =
+    "name a configuration with `--config FILE`, or an agent with `--url URL`";
+
+/// What to do about the call that ended with `envelope`.
+pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
+    let error = &envelope["error"];
+    let details = &error["details"];
+    let own = match error["reason"].as_str().unwrap_or_default() {
+        "invalid_request" => {
+            let action = envelope["action"].as_str().unwrap_or_default();
+            let action = action.replace("list_targets", "targets");
+            return Some(format!(
+                "See `remote-agent help {action}`, and `remote-agent targets` for the agents that can be named."
+            ));
+        }
+        "target_not_allowed" | "ambiguous_target" if peers.is_empty() => {
+            "Name the agent as it was named before: with `--url URL`, or by its configuration with `--config FILE`."
+        }
+        "target_not_allowed" | "ambiguous_target" => {
+            "Name an agent with `--target ALIAS`; `remote-agent targets` shows those that are known."
+        }
+        "message_returned" => {
+            "The agent's answer is shown. Leave out `--task-required` if an answer is enough."
+        }
+        "stream_cut" => "The task goes on: see how it stands with `remote-agent status`.",
+        "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
+            "The task goes on: see how it stands with `remote-agent status`. A larger `--timeout-ms` waits longer."
+        }
+        "timeout" if details["delivered"] == "unknown" || details["delivered"] == "yes" => {
+            "The agent may have the message and be working on it: find out before you send it again. \
+             A larger `--timeout-ms` waits longer; with `--task-required` there is a task to ask about at once."
+        }
+        "timeout" => "Try again with a larger `--timeout-ms`.",
+        "streaming_unsupported" => "Run `remote-agent status` now and then instead.",
+        reason => return of_target(reason, peers).or(details["hint"].as_str().map(text::line)),
+    };
+    Some(own.to_owned())
+}
+
+/// What to do about an agent that cannot be called, where the command has words of its own for it.
+pub(super) fn of_target(reason: &str, peers: &PeerArgs) -> Option<String> {
+    match (reason, peers.token_variable()) {
+        ("auth_required", Some(variable)) => Some(format!(
+            "Check the token in the environment variable `{variable}`: the agent does not take it."
+        )),
+        ("auth_required", None) if peers.reads_config() => {
+            Some("Set targets[].auth of this agent in the configuration.".to_owned())
+        }
+        ("auth_required", None) => Some(
+            "Name the agent with `--url URL` and give its token with `--bearer-env VAR`, or set targets[].auth in a configuration."
+                .to_owned(),
+        ),
+        ("address_refused", _) if peers.reads_config() => Some(
+            "If the agent may be at such an address, set targets[].allowPrivateNetwork in the configuration."
+                .to_owned(),
+        ),
+        ("address_refused", _) => Some(
+            "If the agent may be at such an address, name it with `--url URL` and add `--allow-private`."
+                .to_owned(),
+        ),
+        ("credential_unresolved", _) => {
+            Some("Set the secret that the configuration refers to, and start again.".to_owned())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(reason: &str, details: &Value) -> String {
+        let envelope =
+            json!({"ok": false, "action": "send", "error": {"reason": reason, "details": details}});
+        hint(&envelope, &PeerArgs::default()).unwrap()
+    }
+
+    #[test]
+    fn what_the_command_can_mend_is_told_with_its_options() {
+        for (reason, option) in [
+            ("auth_required", "`--bearer-env VAR`"),
+            ("address_refused", "`--allow-private`"),
+            ("message_returned", "`--task-required`"),
+            ("stream_cut", "`remote-agent status`"),
+            ("timeout", "`--timeout-ms`"),
+            ("target_not_allowed", "`--url URL`"),
+        ] {
+            let hint = said(reason, &json!({"hint": "Ask the operator."}));
+            assert!(hint.contains(option), "{hint}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_may_have_arrived_is_not_to_be_sent_again_at_once() {
+        let hint = said("timeout", &json!({"delivered": "unknown"}));
+        assert!(hint.contains("before you send it again"), "{hint}");
+        let hint = said("timeout", &json!({"delivered": "no"}));
+        assert!(!hint.contains("send it again"), "{hint}");
+    }
+
+    #[test]
+    fn the_librarys_hint_is_told_where_the_command_has_none() {
+        assert_eq!(said("tls", &json!({"hint": "Check it."})), "Check it.");
+    }
+}
