@@ -26,8 +26,8 @@ use crate::{
 /// How long calls that were running when the instance closed may take to finish. They are cancelled, so they need far less.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Calls mostly wait, and a second thread would have each of them hop to and fro between the two.
-const WORKERS: usize = 1;
+/// Two, so that a call that works through a large answer, or whose updates are taken slowly, does not hold up the others.
+const WORKERS: usize = 2;
 
 /// The name of every thread that an instance starts. Linux shows 15 bytes of it.
 const THREAD_NAME: &str = "remote-agent";
