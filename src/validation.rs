@@ -66,11 +66,15 @@ pub fn complaints(validator: &Validator, value: &Value) -> (Vec<Value>, usize) {
             push(&error, &mut listed);
         }
     }
-    if listed.len() > LISTED_ERRORS {
-        more += listed.len() - LISTED_ERRORS;
-        listed.truncate(LISTED_ERRORS);
-    }
-    (listed, more)
+    let (listed, rest) = first(listed);
+    (listed, more + rest)
+}
+
+/// The first [`LISTED_ERRORS`] of `complaints`, and how many more there are.
+pub fn first(mut complaints: Vec<Value>) -> (Vec<Value>, usize) {
+    let more = complaints.len().saturating_sub(LISTED_ERRORS);
+    complaints.truncate(LISTED_ERRORS);
+    (complaints, more)
 }
 
 /// A complaint in one sentence, with its place as a JSON Pointer.

@@ -73,6 +73,11 @@ impl TaskState {
         )
     }
 
+    /// Nothing more is to be expected for now: the task is finished, or waits for its caller.
+    pub fn is_settled(&self) -> bool {
+        self.is_terminal() || self.is_interrupted()
+    }
+
     /// The task waits for its caller.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)

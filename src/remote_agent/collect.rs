@@ -84,9 +84,7 @@ impl Collected {
 
     /// Nothing more is to be expected: the task is finished, or waits for its caller.
     pub(super) fn is_settled(&self) -> bool {
-        self.state
-            .as_ref()
-            .is_some_and(|state| state.is_terminal() || state.is_interrupted())
+        self.state.as_ref().is_some_and(TaskState::is_settled)
     }
 
     /// Takes in one event that came in `bytes` bytes of JSON.

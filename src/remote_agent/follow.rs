@@ -26,11 +26,8 @@ pub(super) async fn follow(
 ) -> Result<(), ToolError> {
     loop {
         let settled = session.said.is_settled();
-        let bounds = if settled {
-            session.bounds.shorter(SETTLE)
-        } else {
-            session.bounds.clone()
-        };
+        let short = settled.then(|| session.bounds.shorter(SETTLE));
+        let bounds = short.as_ref().unwrap_or(&session.bounds);
         let step = match bounds.run(stream.next()).await {
             Ok(step) => step,
             Err(error) if settled && error.reason == Reason::Timeout => return Ok(()),
@@ -57,10 +54,7 @@ pub(super) async fn follow(
 /// The peer marks the event as its last, and the state bears it out.
 fn is_last(event: &Event) -> bool {
     match event {
-        Event::Status(update) => {
-            let state = update.state();
-            update.is_final() && (state.is_terminal() || state.is_interrupted())
-        }
+        Event::Status(update) => update.is_final() && update.state().is_settled(),
         _ => false,
     }
 }

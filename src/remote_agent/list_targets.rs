@@ -13,6 +13,7 @@ use super::bounds::Bounds;
 use super::envelope;
 use super::error::{Reason, ToolError};
 use super::request::Action;
+use super::session;
 
 /// A card that takes longer is reported as slow; the others are shown meanwhile.
 const CARD_WAIT: Duration = Duration::from_secs(10);
@@ -49,11 +50,7 @@ async fn card(
     target: &Target,
     bounds: &Bounds,
 ) -> Result<KnownCard, ToolError> {
-    if let Some(reference) = &target.unresolved {
-        let message =
-            format!("the target's credential `{reference}` has not been resolved by the host");
-        return Err(ToolError::new(Reason::CredentialUnresolved, message));
-    }
+    session::resolved(target)?;
     match bounds.run(tool.cards.get(target)).await {
         Ok(known) => Ok(known?),
         Err(error) if error.reason == Reason::Timeout => Err(ToolError::new(

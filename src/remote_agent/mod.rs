@@ -32,7 +32,7 @@ use crate::handles::{Handle, Handles, Named};
 use crate::log::{Level, Log};
 use crate::peer::Directory;
 use crate::targets::{CardCache, Catalog, Target};
-use crate::validation::{LISTED_ERRORS, complaint};
+use crate::validation::{self, complaint};
 use crate::world::World;
 
 pub use error::{Code, Reason, ToolError};
@@ -213,7 +213,8 @@ impl RemoteAgent {
             .map(|map| rules::complaints(map, &self.catalog))
             .unwrap_or_default();
         if !errors.is_empty() {
-            return Err(invalid(errors, 0));
+            let (errors, more) = validation::first(errors);
+            return Err(invalid(errors, more));
         }
         serde_json::from_value(value).map_err(|e| {
             ToolError::new(
@@ -241,12 +242,8 @@ fn action_of(request: &Value) -> &str {
         .unwrap_or("unknown")
 }
 
-/// The error for a request that is not as it should be; at most [`LISTED_ERRORS`] of its faults are listed.
-fn invalid(mut errors: Vec<Value>, mut more: usize) -> ToolError {
-    if errors.len() > LISTED_ERRORS {
-        more += errors.len() - LISTED_ERRORS;
-        errors.truncate(LISTED_ERRORS);
-    }
+/// The error for a request that is not as it should be: the faults to list, and how many more there are.
+fn invalid(errors: Vec<Value>, more: usize) -> ToolError {
     let first = errors.first().map(|error| {
         let [place, message] =
             ["instancePath", "message"].map(|field| error[field].as_str().unwrap_or_default());

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::config::Policy;
-use crate::peer::{Delivered, Message, Outgoing, Peer, Reply, Task};
+use crate::peer::{Delivered, Message, Outgoing, Peer, Reply};
 
 use super::diagnostics::Wanted;
 use super::error::{Reason, ToolError};
@@ -104,7 +104,11 @@ async fn task(
         Reply::Task(task) => task,
         Reply::Message(message) => return Err(not_a_task(&message)),
     };
-    let (id, known, settled) = (task.id().to_owned(), task.json().clone(), is_settled(&task));
+    let (id, known, settled) = (
+        task.id().to_owned(),
+        task.json().clone(),
+        task.state().is_settled(),
+    );
     session.hear_whole(Reply::Task(task).into(), listen)?;
     if !listen || settled || session.streaming() == Some(false) {
         return Ok(());
@@ -116,11 +120,6 @@ async fn task(
         Err(error) => return Err(session.interrupted(error)),
     };
     follow(session, stream, Some(known)).await
-}
-
-fn is_settled(task: &Task) -> bool {
-    let state = task.state();
-    state.is_terminal() || state.is_interrupted()
 }
 
 fn not_a_task(message: &Message) -> ToolError {

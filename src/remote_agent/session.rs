@@ -71,11 +71,7 @@ impl<'a> Session<'a> {
         &mut self,
         parameters: &[(String, String)],
     ) -> Result<Box<dyn Peer>, ToolError> {
-        if let Some(reference) = &self.target.unresolved {
-            let message =
-                format!("the target's credential `{reference}` has not been resolved by the host");
-            return Err(ToolError::new(Reason::CredentialUnresolved, message));
-        }
+        resolved(&self.target)?;
         spoken(&self.target)?;
         let known = self.bounds.run(self.tool.cards.get(&self.target)).await??;
         let peer = self
@@ -238,6 +234,16 @@ impl<'a> Session<'a> {
         self.remembered = None;
         self.remember();
     }
+}
+
+/// Refuses a target whose credential is not known, before anything is connected.
+pub(super) fn resolved(target: &Target) -> Result<(), ToolError> {
+    let Some(reference) = &target.unresolved else {
+        return Ok(());
+    };
+    let message =
+        format!("the target's credential `{reference}` has not been resolved by the host");
+    Err(ToolError::new(Reason::CredentialUnresolved, message))
 }
 
 /// Refuses a target that is to be reached by a transport that is not spoken, before anything is connected.
