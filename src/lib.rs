@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 #[cfg(feature = "cli")]
 pub mod conformance;
+pub mod credential;
 pub mod handles;
 pub mod host;
 pub mod log;

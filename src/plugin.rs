@@ -19,7 +19,7 @@ use crate::{
     log::{Level, Log},
     net::{Http, sse::SseLimits},
     panics::{self, Panicked},
-    remote_agent::{Call, Reason, RemoteAgent},
+    remote_agent::{Call, Pace, Reason, RemoteAgent},
     world::System,
 };
 
@@ -32,11 +32,15 @@ const WORKERS: usize = 2;
 /// The name of every thread that an instance starts. Linux shows 15 bytes of it.
 const THREAD_NAME: &str = "remote-agent";
 
-/// The tool for a configuration, with the peers of the real network.
+/// The tool for a configuration, with the peers of the real network, asked at `pace`.
 ///
 /// # Errors
 /// The configuration is wrong; the error names the place.
-pub fn assemble(config_json: &str, log: Arc<dyn Log>) -> Result<RemoteAgent, ConfigError> {
+pub fn assemble(
+    config_json: &str,
+    pace: Pace,
+    log: Arc<dyn Log>,
+) -> Result<RemoteAgent, ConfigError> {
     let config = Config::parse(config_json)?;
     let http = Http::new().map_err(|e| ConfigError::at("", e.to_string()))?;
     let limits = SseLimits {
@@ -44,7 +48,7 @@ pub fn assemble(config_json: &str, log: Arc<dyn Log>) -> Result<RemoteAgent, Con
         answer_bytes: config.limits.response_bytes,
     };
     let directory = Arc::new(A2a::new(Arc::new(http), limits));
-    RemoteAgent::new(&config, directory, Arc::new(System), log)
+    RemoteAgent::new(&config, directory, Arc::new(System), pace, log)
 }
 
 /// A configuration with every default filled in and every secret left out, as JSON.
@@ -102,7 +106,7 @@ impl Plugin {
     /// The configuration is wrong; the error names the place.
     pub fn new(config_json: &str, log: Arc<dyn Log>) -> Result<Self, ConfigError> {
         Ok(Self {
-            agent: assemble(config_json, Arc::clone(&log))?,
+            agent: assemble(config_json, Pace::default(), Arc::clone(&log))?,
             log,
             calls: TaskTracker::new(),
             closing: CancellationToken::new(),

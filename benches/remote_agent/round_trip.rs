@@ -14,7 +14,7 @@ use std::{
 use openclaw_remote_agent::{
     log::Silent,
     plugin::assemble,
-    remote_agent::{Call, RemoteAgent},
+    remote_agent::{Call, Pace, RemoteAgent},
 };
 use openclaw_remote_agent_interface::{RNone, ToolBox, load};
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ struct InProcess(Rc<RemoteAgent>);
 impl InProcess {
     fn new(peers: &Running) -> Self {
         Self(Rc::new(
-            assemble(&peers.config(), Arc::new(Silent)).unwrap(),
+            assemble(&peers.config(), Pace::default(), Arc::new(Silent)).unwrap(),
         ))
     }
 }

@@ -38,7 +38,7 @@ fn interfaces(card: &Map<String, Value>) -> Vec<Interface> {
         let newer =
             text(card.get("protocolVersion")).is_some_and(|version| !version.starts_with("0."));
         if !newer {
-            all.push(Interface { transport, url });
+            all.push(interface(transport, url));
         }
     }
     if !all.is_empty() {
@@ -52,7 +52,7 @@ fn interfaces(card: &Map<String, Value>) -> Vec<Interface> {
             text(entry.get("protocolBinding")),
             text(entry.get("url")),
         ) {
-            all.push(Interface { transport, url });
+            all.push(interface(transport, url));
         }
     }
     once(all)
@@ -107,11 +107,20 @@ fn skill(json: &Value) -> Result<Skill, String> {
 
 fn declared(list: Option<&Value>) -> impl Iterator<Item = Interface> {
     items(list).iter().filter_map(|entry| {
-        Some(Interface {
-            transport: text(entry.get("transport"))?,
-            url: text(entry.get("url"))?,
-        })
+        Some(interface(
+            text(entry.get("transport"))?,
+            text(entry.get("url"))?,
+        ))
     })
+}
+
+fn interface(transport: String, url: String) -> Interface {
+    Interface {
+        transport,
+        url,
+        version: None,
+        tenant: None,
+    }
 }
 
 fn items(list: Option<&Value>) -> &[Value] {
@@ -161,10 +170,7 @@ mod tests {
         let card = read(&json!({ "url": " http://a.example/rpc " })).unwrap();
         assert_eq!(
             card.interfaces,
-            [Interface {
-                transport: "JSONRPC".into(),
-                url: "http://a.example/rpc".into()
-            }]
+            [interface("JSONRPC".into(), "http://a.example/rpc".into())]
         );
         assert_eq!(card.streaming, None);
     }

@@ -215,13 +215,7 @@ mod tests {
     fn paths(base: &str, card: &str) -> Vec<String> {
         let reach = Reach {
             configured: true,
-            base_url: Url::parse(base).unwrap(),
-            card: CardLocation::Path(card.into()),
-            endpoint: None,
-            preferred: Vec::new(),
-            headers: Vec::new(),
-            bearer: None,
-            allow_private: false,
+            ..Reach::new(Url::parse(base).unwrap(), CardLocation::Path(card.into()))
         };
         places(&reach).map_or_else(
             |_| Vec::new(),

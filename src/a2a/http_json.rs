@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::peer::{
-    BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Task,
+    BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Spoken,
+    Task, Transport, Version,
 };
 
 use super::card;
@@ -89,6 +90,13 @@ impl HttpJson {
 }
 
 impl Peer for HttpJson {
+    fn spoken(&self) -> Spoken {
+        Spoken {
+            version: Version::V0_3,
+            transport: Transport::HttpJson,
+        }
+    }
+
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
         Box::pin(async {
             let json = self.ask(Method::GET, self.url("/v1/card"), None).await?;

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::peer::{
-    BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Task,
+    BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Spoken,
+    Task, Transport, Version,
 };
 
 use super::card;
@@ -68,6 +69,13 @@ impl JsonRpc {
 }
 
 impl Peer for JsonRpc {
+    fn spoken(&self) -> Spoken {
+        Spoken {
+            version: Version::V0_3,
+            transport: Transport::JsonRpc,
+        }
+    }
+
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
         Box::pin(async {
             let json = self

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use url::Url;
 
@@ -234,11 +233,8 @@ pub(super) fn own_headers(reach: &Reach, url: &Url) -> HeaderMap {
     for (name, value) in &reach.headers {
         headers.insert(name.clone(), value.clone());
     }
-    if let Some(token) = &reach.bearer
-        && let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()))
-    {
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+    if let Some((name, value)) = reach.credential.as_ref().and_then(|c| c.header()) {
+        headers.insert(name, value);
     }
     headers
 }

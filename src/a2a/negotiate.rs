@@ -74,13 +74,11 @@ mod tests {
     fn reach(preferred: &[Transport]) -> Reach {
         Reach {
             configured: true,
-            base_url: Url::parse("http://a.example/").unwrap(),
-            card: CardLocation::Path("/card".into()),
-            endpoint: None,
             preferred: preferred.to_vec(),
-            headers: Vec::new(),
-            bearer: None,
-            allow_private: false,
+            ..Reach::new(
+                Url::parse("http://a.example/").unwrap(),
+                CardLocation::Path("/card".into()),
+            )
         }
     }
 
@@ -91,6 +89,8 @@ mod tests {
                 .map(|&(transport, url)| Interface {
                     transport: transport.into(),
                     url: url.into(),
+                    version: None,
+                    tenant: None,
                 })
                 .collect(),
             streaming: None,

@@ -35,8 +35,8 @@ impl Secrets {
             sure: Vec::new(),
             maybe: Vec::new(),
         };
-        if let Some(token) = &reach.bearer {
-            all.sure.push(token.clone());
+        if let Some(credential) = &reach.credential {
+            all.sure.extend(credential.secrets());
         }
         for (name, value) in &reach.headers {
             let Ok(value) = value.to_str() else { continue };
@@ -151,17 +151,15 @@ mod tests {
         };
         let reach = Reach {
             configured: true,
-            base_url: url::Url::parse("https://a.example/").unwrap(),
-            card: CardLocation::Path("/card".into()),
-            endpoint: None,
-            preferred: Vec::new(),
             headers: vec![
                 header("authorization", "Basic c2VzYW1l"),
                 header("x-api-key", "key-abcdef"),
                 header("x-tenant", "acme-corp"),
             ],
-            bearer: None,
-            allow_private: false,
+            ..Reach::new(
+                url::Url::parse("https://a.example/").unwrap(),
+                CardLocation::Path("/card".into()),
+            )
         };
         let mut answer = json!([
             "c2VzYW1l",

@@ -2,9 +2,14 @@
 //!
 //! `schema/config.schema.json` is the one description; what it cannot say is in `check.rs`.
 
+mod audit;
+mod auth;
 mod check;
 mod error;
+mod limits;
+mod policy;
 mod secret;
+mod target;
 
 use std::time::Duration;
 
@@ -12,9 +17,14 @@ use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use audit::Audit;
+pub use auth::{Auth, KeyPlace};
 pub use check::{card_url, normal_url};
 pub use error::ConfigError;
+pub use limits::Limits;
+pub use policy::Policy;
 pub use secret::{Secret, SecretMap};
+pub use target::{ProtocolVersion, TargetConfig, TlsFiles};
 
 use crate::validation;
 
@@ -42,6 +52,8 @@ pub struct Config {
     pub cards: Cards,
     /// How much a peer can make us hold.
     pub limits: Limits,
+    /// The audit log.
+    pub audit: Audit,
 }
 
 /// What holds for every target that does not say otherwise.
@@ -70,65 +82,6 @@ impl Default for Defaults {
     }
 }
 
-/// One agent that work can be handed to.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TargetConfig {
-    /// The name agents use for it.
-    pub alias: String,
-    /// Its base URL.
-    pub base_url: String,
-    /// What it is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Key words.
-    #[serde(default)]
-    pub tags: Vec<String>,
-    /// What to ask, for example.
-    #[serde(default)]
-    pub examples: Vec<String>,
-    /// Used by a request that names no target.
-    #[serde(default)]
-    pub default: bool,
-    /// Where the agent card is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub card_path: Option<String>,
-    /// Where the agent card is, when not below the base URL.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub card_url: Option<String>,
-    /// Where to call the agent, when its card says something else.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// Transports in order of preference.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub preferred_transports: Option<Vec<String>>,
-    /// How long a call may take, in milliseconds.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "validation::optional_whole"
-    )]
-    pub timeout_ms: Option<u64>,
-    /// The credential.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth: Option<Auth>,
-    /// The target may be at an address that is not public.
-    #[serde(default)]
-    pub allow_private_network: bool,
-}
-
-/// The credential for a target.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", tag = "type")]
-#[non_exhaustive]
-pub enum Auth {
-    /// `Authorization: Bearer` (RFC 6750).
-    Bearer {
-        /// The token.
-        token: Secret,
-    },
-}
-
 /// The store of task handles.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -150,34 +103,6 @@ impl Default for TaskHandles {
     }
 }
 
-/// What requests may do.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Policy {
-    /// Media types asked for when a request names none.
-    pub accepted_output_modes: Vec<String>,
-    /// Compares URLs by their meaning.
-    pub normalize_base_url: bool,
-    /// Refuses a configuration that prefers a transport that is not spoken.
-    pub enforce_supported_transports: bool,
-    /// A request may name a target by URL that is not configured.
-    pub allow_target_url_override: bool,
-    /// Such a target may be at an address that is not public.
-    pub allow_private_target_urls: bool,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            accepted_output_modes: Vec::new(),
-            normalize_base_url: true,
-            enforce_supported_transports: true,
-            allow_target_url_override: false,
-            allow_private_target_urls: false,
-        }
-    }
-}
-
 /// The cache of agent cards.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -190,35 +115,6 @@ pub struct Cards {
 impl Default for Cards {
     fn default() -> Self {
         Self { ttl_ms: 300_000 }
-    }
-}
-
-/// How much a peer can make us hold.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Limits {
-    /// The largest reply, in bytes.
-    #[serde(deserialize_with = "validation::whole_size")]
-    pub response_bytes: usize,
-    /// The largest event of a stream, in bytes.
-    #[serde(deserialize_with = "validation::whole_size")]
-    pub event_bytes: usize,
-    /// How many events of a stream are kept.
-    #[serde(deserialize_with = "validation::whole_size")]
-    pub stream_events: usize,
-    /// How many artifacts one answer may have.
-    #[serde(deserialize_with = "validation::whole_size")]
-    pub artifacts: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            response_bytes: 32 << 20,
-            event_bytes: 10 << 20,
-            stream_events: 1000,
-            artifacts: 1000,
-        }
     }
 }
 

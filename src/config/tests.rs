@@ -69,7 +69,7 @@ fn each_way_to_be_wrong_is_named_by_its_place() {
             "/targets/0/auth/token",
         ),
         (
-            with_target(json!({"auth": {"type": "basic", "token": "a"}})),
+            with_target(json!({"auth": {"type": "kerberos", "token": "a"}})),
             "/targets/0/auth/type",
         ),
         (
@@ -114,20 +114,18 @@ fn each_way_to_be_wrong_is_named_by_its_place() {
 
 #[test]
 fn the_schema_and_the_type_agree_on_every_default() {
-    fn defaults(schema: &Value) -> Value {
-        match schema.get("default") {
-            Some(value) => value.clone(),
-            None => schema["properties"]
-                .as_object()
-                .unwrap()
-                .iter()
-                .map(|(key, property)| (key.clone(), defaults(property)))
-                .collect(),
+    fn defaults(schema: &Value) -> Option<Value> {
+        if let Some(default) = schema.get("default") {
+            return Some(default.clone());
         }
+        let properties = schema.get("properties")?.as_object()?.iter();
+        let known =
+            properties.filter_map(|(key, property)| Some((key.clone(), defaults(property)?)));
+        Some(known.collect())
     }
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     assert_eq!(
-        serde_json::to_value(Config::default()).unwrap(),
+        serde_json::to_value(Config::default()).ok(),
         defaults(&schema)
     );
 }

@@ -23,6 +23,12 @@ pub struct Interface {
     pub transport: String,
     /// The address, as the card gives it.
     pub url: String,
+    /// The version it says it speaks there, as the card gives it.
+    #[serde(skip)]
+    pub version: Option<String>,
+    /// The tenant to name there (A2A 1.0 §4.4).
+    #[serde(skip)]
+    pub tenant: Option<String>,
 }
 
 /// The descriptive part of a card, in the contract's terms.

@@ -19,7 +19,7 @@ pub use error::{Delivered, Fault, PeerError, Transports};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
 pub use json::Misshape;
 pub use outgoing::Outgoing;
-pub use reach::{CardLocation, Reach, Transport};
+pub use reach::{CardLocation, Reach, Spoken, Transport, Version};
 pub use task::{Artifact, Message, Part, Task, TaskState};
 
 /// A boxed future, so that peers can be trait objects.
@@ -27,6 +27,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A peer as one call sees it: the chosen interface, with this call's parameters.
 pub trait Peer: Send + Sync {
+    /// How it is spoken to. Where the card leaves that open, a call may find out, so this is true after a call.
+    fn spoken(&self) -> Spoken;
+
     /// The card the peer shows to this caller in particular (A2A 0.3 §7.10, the authenticated extended card).
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>>;
 

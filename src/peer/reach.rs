@@ -3,10 +3,13 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use secrecy::SecretString;
+use serde::Serialize;
 use url::{Host, Url};
+
+use crate::credential::Credential;
 
 /// A way of carrying A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,6 +58,49 @@ impl FromStr for Transport {
     }
 }
 
+/// A version of A2A that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Version {
+    /// A2A 0.3.
+    V0_3,
+    /// A2A 1.0.
+    V1_0,
+}
+
+impl Version {
+    /// The version as the protocol writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V0_3 => "0.3",
+            Self::V1_0 => "1.0",
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a peer was spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Spoken {
+    /// In which version (`summary.protocol_version`).
+    #[serde(rename = "protocol_version", serialize_with = "as_text")]
+    pub version: Version,
+    /// Over which transport (`summary.transport`).
+    #[serde(serialize_with = "as_text")]
+    pub transport: Transport,
+}
+
+fn as_text<S: serde::Serializer>(
+    value: &impl fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
 /// Where a peer's agent card is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CardLocation {
@@ -79,13 +125,33 @@ pub struct Reach {
     pub preferred: Vec<Transport>,
     /// Headers for every request to the peer's own origins. What an operator puts here counts as a credential.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The bearer token for the peer's own origins.
-    pub bearer: Option<SecretString>,
+    /// The credential for the peer's own origins.
+    pub credential: Option<Arc<Credential>>,
+    /// The version to speak, whatever else the card offers.
+    pub version: Option<Version>,
+    /// The tenant to name in every request, instead of the card's.
+    pub tenant: Option<String>,
     /// Any address may be connected, not only public ones.
     pub allow_private: bool,
 }
 
 impl Reach {
+    /// A peer at `base_url`, its card at `card`, with nothing more known of it and nobody's word for it.
+    pub fn new(base_url: Url, card: CardLocation) -> Self {
+        Self {
+            configured: false,
+            base_url,
+            card,
+            endpoint: None,
+            preferred: Vec::new(),
+            headers: Vec::new(),
+            credential: None,
+            version: None,
+            tenant: None,
+            allow_private: false,
+        }
+    }
+
     /// The addresses that the operator wrote himself.
     fn written(&self) -> impl Iterator<Item = &Url> {
         let card = match &self.card {
@@ -138,7 +204,9 @@ impl fmt::Debug for Reach {
                     .map(|(name, _)| name.as_str())
                     .collect::<Vec<_>>(),
             )
-            .field("bearer", &self.bearer.is_some())
+            .field("credential", &self.credential)
+            .field("version", &self.version)
+            .field("tenant", &self.tenant)
             .field("allow_private", &self.allow_private)
             .finish()
     }
@@ -152,13 +220,10 @@ mod tests {
     fn reach(base_url: &str) -> Reach {
         Reach {
             configured: true,
-            base_url: Url::parse(base_url).unwrap(),
-            card: CardLocation::Path("/card".into()),
-            endpoint: None,
-            preferred: Vec::new(),
-            headers: Vec::new(),
-            bearer: None,
-            allow_private: false,
+            ..Reach::new(
+                Url::parse(base_url).unwrap(),
+                CardLocation::Path("/card".into()),
+            )
         }
     }
 

@@ -1,7 +1,5 @@
 //! Listening to a stream until the task is finished or waits for its caller.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::peer::{End, Event, EventStream, Fault, Step};
@@ -9,10 +7,6 @@ use crate::peer::{End, Event, EventStream, Fault, Step};
 use super::collect::Kind;
 use super::error::{Reason, ToolError};
 use super::session::Session;
-
-/// When the task is settled and the peer has not marked its event as the last one, this much longer is waited for
-/// another. Some peers keep a finished stream open for ever.
-const SETTLE: Duration = Duration::from_millis(250);
 
 /// Listens to `stream`. Whether it is over is told by the task's state, or, where the peer answered with messages alone,
 /// by the end of the body. A first event equal to `known` has been told already.
@@ -26,7 +20,7 @@ pub(super) async fn follow(
 ) -> Result<(), ToolError> {
     loop {
         let settled = session.said.is_settled();
-        let short = settled.then(|| session.bounds.shorter(SETTLE));
+        let short = settled.then(|| session.bounds.shorter(session.pace().settle));
         let bounds = short.as_ref().unwrap_or(&session.bounds);
         let step = match bounds.run(stream.next()).await {
             Ok(step) => step,

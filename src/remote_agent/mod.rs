@@ -13,6 +13,7 @@ mod envelope;
 mod error;
 mod follow;
 mod list_targets;
+mod pace;
 mod request;
 mod resolve;
 mod rules;
@@ -36,6 +37,7 @@ use crate::validation::{self, complaint};
 use crate::world::World;
 
 pub use error::{Code, Reason, ToolError};
+pub use pace::Pace;
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 
 use bounds::Bounds;
@@ -76,11 +78,12 @@ pub struct RemoteAgent {
     policy: Policy,
     limits: Limits,
     default_timeout: Duration,
+    pace: Pace,
     log: Arc<dyn Log>,
 }
 
 impl RemoteAgent {
-    /// The tool for a configuration, with peers from `directory`.
+    /// The tool for a configuration, with peers from `directory`, asked at `pace`.
     ///
     /// # Errors
     /// What is wrong with the configuration, and where.
@@ -88,6 +91,7 @@ impl RemoteAgent {
         config: &Config,
         directory: Arc<dyn Directory>,
         world: Arc<dyn World>,
+        pace: Pace,
         log: Arc<dyn Log>,
     ) -> Result<Self, ConfigError> {
         let catalog = Catalog::new(config)?;
@@ -109,6 +113,7 @@ impl RemoteAgent {
             policy: config.policy.clone(),
             limits: config.limits.clone(),
             default_timeout: Duration::from_millis(config.defaults.timeout_ms).min(LONGEST_CALL),
+            pace,
             log,
         })
     }

@@ -15,7 +15,7 @@ use super::envelope::{self, Continuation, Summary};
 use super::error::{Reason, ToolError};
 use super::request::Action;
 use super::resolve::Resolved;
-use super::{RemoteAgent, Updates};
+use super::{Pace, RemoteAgent, Updates};
 
 /// One call to one target.
 pub(super) struct Session<'a> {
@@ -80,6 +80,11 @@ impl<'a> Session<'a> {
             .open(&self.target.reach, &known.card, parameters)?;
         self.card = Some(known);
         Ok(peer)
+    }
+
+    /// How long to wait between attempts.
+    pub(super) fn pace(&self) -> &Pace {
+        &self.tool.pace
     }
 
     /// What the card says about streaming.

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 use url::Url;
 
 use crate::config::{
-    Auth, Config, ConfigError, Defaults, LONGEST_CALL, Secret, TargetConfig, card_url, normal_url,
+    Auth, Config, ConfigError, Defaults, LONGEST_CALL, ProtocolVersion, Secret, TargetConfig,
+    card_url, normal_url,
 };
-use crate::peer::{CardLocation, Reach, Transport};
+use crate::credential::Credential;
+use crate::peer::{CardLocation, Reach, Transport, Version};
 
 /// A target: a peer that work can be handed to.
 #[derive(Debug, Clone)]
@@ -212,14 +214,9 @@ impl Catalog {
         }
         let card_path = card_path.unwrap_or(&self.ad_hoc.card_path).to_owned();
         let reach = Reach {
-            configured: false,
-            base_url: parsed,
-            card: CardLocation::Path(card_path.clone()),
-            endpoint: None,
             preferred: preferred.unwrap_or(&self.ad_hoc.preferred).to_vec(),
-            headers: Vec::new(),
-            bearer: None,
             allow_private: self.ad_hoc.allow_private,
+            ..Reach::new(parsed, CardLocation::Path(card_path.clone()))
         };
         Ok(Arc::new(Target {
             alias: None,
@@ -271,19 +268,18 @@ fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> 
         Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
         None => (CardLocation::Path(card_path.clone()), card_path),
     };
-    let (bearer, unresolved) = match &target.auth {
+    let (credential, unresolved) = match &target.auth {
         None => (None, None),
         Some(Auth::Bearer {
             token: Secret::Known(token),
-        }) => (Some(token.clone()), None),
+        }) => (Some(Arc::new(Credential::Bearer(token.clone()))), None),
         Some(Auth::Bearer {
             token: Secret::Unresolved { source, id },
         }) => (None, Some(format!("{source}:{id}"))),
+        Some(_) => return Err("this kind of credential is not known yet".into()),
     };
     let reach = Reach {
         configured: true,
-        base_url,
-        card,
         endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,
         preferred: transports(
             target
@@ -292,8 +288,15 @@ fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> 
                 .unwrap_or(&config.defaults.preferred_transports),
         ),
         headers: headers(config)?,
-        bearer,
+        credential,
+        version: match target.protocol_version {
+            ProtocolVersion::Auto => None,
+            ProtocolVersion::V0_3 => Some(Version::V0_3),
+            ProtocolVersion::V1_0 => Some(Version::V1_0),
+        },
+        tenant: target.tenant.clone(),
         allow_private: target.allow_private_network,
+        ..Reach::new(base_url, card)
     };
     Ok(Target {
         alias: Some(target.alias.clone()),
@@ -338,11 +341,9 @@ fn millis(ms: u64) -> Duration {
 /// The identity of a target. Credentials go in by a hash; the key is never shown.
 fn key(reach: &Reach) -> Arc<str> {
     let mut credentials = DefaultHasher::new();
-    reach
-        .bearer
-        .as_ref()
-        .map(SecretString::expose_secret)
-        .hash(&mut credentials);
+    for secret in reach.credential.iter().flat_map(|c| c.secrets()) {
+        secret.expose_secret().hash(&mut credentials);
+    }
     for (name, value) in &reach.headers {
         (name.as_str(), value.as_bytes()).hash(&mut credentials);
     }
@@ -351,9 +352,11 @@ fn key(reach: &Reach) -> Arc<str> {
         CardLocation::Url(url) => url.as_str(),
     };
     format!(
-        "{} {card} {:?} {} {:x}",
+        "{} {card} {:?} {:?} {:?} {} {:x}",
         reach.base_url,
         reach.endpoint.as_ref().map(Url::as_str),
+        reach.version,
+        reach.tenant,
         reach.allow_private,
         credentials.finish()
     )

@@ -90,7 +90,7 @@ fn a_url_named_by_a_request_gets_no_credential() {
         "policy": {"allowTargetUrlOverride": true}
     }));
     let target = catalog.by_url("https://y.example/").unwrap();
-    assert!(target.reach.bearer.is_none() && target.reach.headers.is_empty());
+    assert!(target.reach.credential.is_none() && target.reach.headers.is_empty());
     assert!(!target.reach.allow_private);
 }
 

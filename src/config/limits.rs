@@ -1,0 +1,50 @@
+//! How much a peer can make us hold, and how long we wait for it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::validation;
+
+/// How much a peer can make us hold, how many calls run at a time, and how long a caller waits.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Limits {
+    /// The largest reply, in bytes.
+    #[serde(deserialize_with = "validation::whole_size")]
+    pub response_bytes: usize,
+    /// The largest event of a stream, in bytes.
+    #[serde(deserialize_with = "validation::whole_size")]
+    pub event_bytes: usize,
+    /// How many events of a stream are kept.
+    #[serde(deserialize_with = "validation::whole_size")]
+    pub stream_events: usize,
+    /// How many artifacts one answer may have.
+    #[serde(deserialize_with = "validation::whole_size")]
+    pub artifacts: usize,
+    /// How many calls run at a time; the others wait inside their own deadline.
+    #[serde(deserialize_with = "validation::whole_size")]
+    pub concurrency: usize,
+    /// How many of them may be to one target.
+    #[serde(deserialize_with = "validation::whole_size")]
+    pub concurrency_per_target: usize,
+    /// The longest text a model reads of one result, in characters.
+    #[serde(deserialize_with = "validation::whole_size")]
+    pub model_text_chars: usize,
+    /// How long a call that follows a task waits when the request does not say, in milliseconds.
+    #[serde(deserialize_with = "validation::whole")]
+    pub wait_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            response_bytes: 32 << 20,
+            event_bytes: 10 << 20,
+            stream_events: 1000,
+            artifacts: 1000,
+            concurrency: 64,
+            concurrency_per_target: 16,
+            model_text_chars: 12_000,
+            wait_ms: 25_000,
+        }
+    }
+}
