@@ -1,4 +1,6 @@
-//! Reading agent cards (A2A 0.3 §5.5), as tidy or untidy as they come.
+//! Reading agent cards (A2A 0.3 §5.5, 1.0 §4.4), as tidy or untidy as they come.
+
+mod security;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -13,72 +15,95 @@ use crate::peer::{Capabilities, Card, CardView, Interface, Skill};
 /// Why the peer cannot be called with it.
 pub(super) fn read(json: &Value) -> Result<Card, String> {
     let card = json.as_object().ok_or("the card is not a JSON object")?;
-    let interfaces = interfaces(card);
+    let newer = supported(card);
+    let interfaces = if newer.is_empty() {
+        older(card)
+    } else {
+        newer.clone()
+    };
     if interfaces.is_empty() {
-        return Err(if card.contains_key("supportedInterfaces") {
-            "the card offers no interface of A2A 0.3".into()
-        } else {
-            "the card names no `url` to call".into()
-        });
+        return Err("the card names no `url` to call and no usable `supportedInterfaces`".into());
     }
-    let view = view(card);
+    let capabilities = card.get("capabilities");
     Ok(Card {
         interfaces,
-        streaming: flag(card.get("capabilities"), "streaming"),
-        has_extended_card: flag(Some(json), "supportsAuthenticatedExtendedCard").unwrap_or(false),
-        view,
+        streaming: flag(capabilities, "streaming"),
+        has_extended_card: flag(capabilities, "extendedAgentCard")
+            .or_else(|| flag(Some(json), "supportsAuthenticatedExtendedCard"))
+            .unwrap_or(false),
+        required_extensions: required_extensions(capabilities),
+        security: security::read(card),
+        view: view(card, &newer),
     })
 }
 
-/// The main interface, then the additional ones, then those of a newer card that speak 0.3 too.
-fn interfaces(card: &Map<String, Value>) -> Vec<Interface> {
-    let mut all = Vec::new();
-    if let Some(url) = text(card.get("url")) {
-        let transport = text(card.get("preferredTransport")).unwrap_or_else(|| "JSONRPC".into());
-        let newer =
-            text(card.get("protocolVersion")).is_some_and(|version| !version.starts_with("0."));
-        if !newer {
-            all.push(interface(transport, url));
-        }
-    }
-    if !all.is_empty() {
-        all.extend(declared(card.get("additionalInterfaces")));
-    }
-    for entry in items(card.get("supportedInterfaces")) {
-        let speaks_it =
-            text(entry.get("protocolVersion")).is_some_and(|version| version.starts_with("0.3"));
-        if let (true, Some(transport), Some(url)) = (
-            speaks_it,
-            text(entry.get("protocolBinding")),
-            text(entry.get("url")),
-        ) {
-            all.push(interface(transport, url));
-        }
+/// The interfaces of 1.0, which list those of other versions too (1.0 §4.4.6).
+fn supported(card: &Map<String, Value>) -> Vec<Interface> {
+    let list = items(card.get("supportedInterfaces")).iter();
+    let all = list.filter_map(|entry| {
+        Some(Interface {
+            transport: text(entry.get("protocolBinding"))?,
+            url: text(entry.get("url"))?,
+            version: text(entry.get("protocolVersion")),
+            tenant: text(entry.get("tenant")),
+        })
+    });
+    once(all.collect())
+}
+
+/// The interfaces of 0.3: the main one, then the additional ones. A card that names no version is one of 0.3.
+fn older(card: &Map<String, Value>) -> Vec<Interface> {
+    let Some(url) = text(card.get("url")) else {
+        return Vec::new();
+    };
+    let version = text(card.get("protocolVersion")).unwrap_or_else(|| "0.3".into());
+    let transport = text(card.get("preferredTransport")).unwrap_or_else(|| "JSONRPC".into());
+    let mut all = vec![interface(transport, url)];
+    all.extend(declared(card.get("additionalInterfaces")));
+    for interface in &mut all {
+        interface.version = Some(version.clone());
     }
     once(all)
 }
 
-fn view(card: &Map<String, Value>) -> Result<CardView, String> {
+fn required_extensions(capabilities: Option<&Value>) -> Vec<String> {
+    let list = items(capabilities.and_then(|c| c.get("extensions"))).iter();
+    let required = list.filter(|extension| flag(Some(extension), "required") == Some(true));
+    required
+        .map(|extension| text(extension.get("uri")).unwrap_or_else(|| "without a name".into()))
+        .collect()
+}
+
+/// What `list_targets` shows. `newer` are the card's interfaces of 1.0, shown in the place of those of 0.3 where there are any.
+fn view(card: &Map<String, Value>, newer: &[Interface]) -> Result<CardView, String> {
     let capabilities = card.get("capabilities");
+    let (preferred_transport, additional_interfaces) = match newer.split_first() {
+        Some((first, rest)) => {
+            let shown = |one: &Interface| interface(one.transport.clone(), one.url.clone());
+            let main = shown(first);
+            let others = once(rest.iter().map(shown).collect());
+            let others = others.into_iter().filter(|other| *other != main).collect();
+            (Some(main.transport), others)
+        }
+        None => (
+            text(card.get("preferredTransport")),
+            once(declared(card.get("additionalInterfaces")).collect()),
+        ),
+    };
     Ok(CardView {
         name: text(card.get("name")),
         description: text(card.get("description")),
-        preferred_transport: text(card.get("preferredTransport")),
-        additional_interfaces: once(declared(card.get("additionalInterfaces")).collect()),
+        preferred_transport,
+        additional_interfaces,
         capabilities: Capabilities {
             streaming: flag(capabilities, "streaming"),
             push_notifications: flag(capabilities, "pushNotifications"),
             state_transition_history: flag(capabilities, "stateTransitionHistory"),
-            extensions: capabilities
-                .and_then(|c| c.get("extensions"))
-                .map(|list| {
-                    items(Some(list))
-                        .iter()
-                        .filter(|e| e.is_object())
-                        .cloned()
-                        .collect()
-                })
-                .unwrap_or_default(),
+            extensions: items(capabilities.and_then(|c| c.get("extensions")))
+                .iter()
+                .filter(|extension| extension.is_object())
+                .cloned()
+                .collect(),
         },
         default_input_modes: texts(card.get("defaultInputModes")),
         default_output_modes: texts(card.get("defaultOutputModes")),
@@ -160,39 +185,4 @@ fn flag(object: Option<&Value>, key: &str) -> Option<bool> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_card_that_says_only_where_it_lives_can_be_called() {
-        let card = read(&json!({ "url": " http://a.example/rpc " })).unwrap();
-        assert_eq!(
-            card.interfaces,
-            [interface("JSONRPC".into(), "http://a.example/rpc".into())]
-        );
-        assert_eq!(card.streaming, None);
-    }
-
-    #[test]
-    fn a_card_without_an_address_is_refused() {
-        for json in [json!(null), json!([]), json!({}), json!({ "url": "" })] {
-            assert!(read(&json).is_err(), "{json}");
-        }
-    }
-
-    #[test]
-    fn a_newer_card_is_used_as_far_as_it_speaks_0_3() {
-        let only_new = json!({ "supportedInterfaces": [{ "url": "http://a/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }] });
-        assert!(read(&only_new).unwrap_err().contains("0.3"));
-        let both = json!({ "supportedInterfaces": [{ "url": "http://a/old", "protocolBinding": "JSONRPC", "protocolVersion": "0.3.0" }] });
-        assert_eq!(read(&both).unwrap().interfaces[0].url, "http://a/old");
-    }
-
-    #[test]
-    fn a_broken_skill_spoils_the_view_and_not_the_call() {
-        let card = read(&json!({ "url": "http://a/", "skills": [null] })).unwrap();
-        assert!(card.view.is_err());
-    }
-}
+mod tests;

@@ -82,6 +82,8 @@ async fn fetch(
     let access = line::access_to(reach, place).map_err(Miss::Final)?;
     let mut headers = line::own_headers(reach, place);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    // Some servers show another card to a caller that does not say so (A2A 1.0 §3.6).
+    headers.extend(line::version_header(reach.version));
     if let Some(known) = known {
         headers.insert(IF_NONE_MATCH, known.etag.clone());
     }

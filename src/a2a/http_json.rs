@@ -1,4 +1,6 @@
-//! A2A over HTTP with JSON bodies (A2A 0.3 §3.2.3): a path for each operation.
+//! A2A over HTTP with JSON bodies (A2A 0.3 §3.2.3, 1.0 §11): a path for each operation.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
@@ -11,12 +13,14 @@ use crate::peer::{
     Task, Transport, Version,
 };
 
-use super::card;
-use super::events::Answered;
-use super::jsonrpc::misshapen;
-use super::line::{Heard, Line, quoted};
+use super::error_body::explained;
+use super::events::{Answered, Decode};
+use super::jsonrpc::{misshapen, unwritable};
+use super::line::{Heard, Line};
+use super::memory::Learned;
+use super::proto_json::Reader;
 use super::secrets::Secrets;
-use super::v0_3::proto as wire;
+use super::{card, v0_3, v1};
 
 /// What may stand in a path as it is (RFC 3986 §2.3, unreserved).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -25,25 +29,90 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
+/// What a version writes and reads over HTTP+JSON.
+struct Dialect {
+    version: Version,
+    /// What its paths begin with.
+    prefix: &'static str,
+    /// Where it shows the extended card.
+    card: &'static str,
+    body: fn(&Outgoing, Option<&str>) -> serde_json::Result<Vec<u8>>,
+    reader: &'static Reader,
+    /// Turns an answer or an event into the model's.
+    reply: fn(Value) -> Result<Value, Value>,
+    event: Decode,
+}
+
+/// A2A 0.3 §3.5.6.
+static V0_3: Dialect = Dialect {
+    version: Version::V0_3,
+    prefix: "/v1",
+    card: "/v1/card",
+    body: |outgoing, _| serde_json::to_vec(&v0_3::proto::send_body(outgoing)),
+    reader: &v0_3::proto::READER,
+    reply: |answer| v0_3::proto::READER.unwrapped(answer),
+    event: |data, secrets| event(data, secrets, V0_3.reply),
+};
+
+/// A2A 1.0 §11.3.
+static V1_0: Dialect = Dialect {
+    version: Version::V1_0,
+    prefix: "",
+    card: "/extendedAgentCard",
+    body: |outgoing, tenant| serde_json::to_vec(&v1::write::SendParams::of(outgoing, tenant)),
+    reader: &v1::read::READER,
+    reply: |answer| v1::read::READER.reply(answer),
+    event: |data, secrets| event(data, secrets, V1_0.reply),
+};
+
 /// A peer's HTTP+JSON interface.
 pub(super) struct HttpJson {
     line: Line,
     base: Url,
+    tenant: Option<String>,
+    dialect: &'static Dialect,
+    learned: Arc<Learned>,
 }
 
 impl HttpJson {
-    pub(super) fn new(line: Line, base: Url) -> Self {
-        Self { line, base }
+    /// The interface at `base` in `version`. Only 1.0 knows tenants.
+    pub(super) fn new(
+        line: Line,
+        base: Url,
+        version: Version,
+        tenant: Option<String>,
+        learned: Arc<Learned>,
+    ) -> Self {
+        let (dialect, tenant) = match version {
+            Version::V0_3 => (&V0_3, None),
+            Version::V1_0 => (&V1_0, tenant),
+        };
+        Self {
+            line,
+            base,
+            tenant,
+            dialect,
+            learned,
+        }
     }
 
-    fn url(&self, path: &str) -> Url {
+    /// An address below the interface's, with the tenant in front of the path where `tenanted`.
+    fn url(&self, path: &str, tenanted: bool) -> Url {
         let mut url = self.base.clone();
-        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        let base = self.base.path();
+        let base = base.strip_suffix('/').unwrap_or(base);
+        match self.tenant.as_deref().filter(|_| tenanted) {
+            Some(tenant) => {
+                let tenant = utf8_percent_encode(tenant, SEGMENT);
+                url.set_path(&format!("{base}/{tenant}{path}"));
+            }
+            None => url.set_path(&format!("{base}{path}")),
+        }
         url
     }
 
-    /// The address of a task, with what is asked of it behind.
-    fn task_url(&self, task_id: &str, verb: &str) -> Result<Url, PeerError> {
+    /// The path of a task, with what is asked of it behind.
+    fn task_path(&self, task_id: &str, verb: &str) -> Result<String, PeerError> {
         if verb.is_empty() && matches!(task_id, "." | "..") {
             let message = format!(
                 "the task id `{task_id}` cannot be part of a path, so HTTP+JSON cannot ask for it"
@@ -51,11 +120,56 @@ impl HttpJson {
             return Err(PeerError::new(Fault::Unaddressable, message).undelivered());
         }
         let id = utf8_percent_encode(task_id, SEGMENT);
-        Ok(self.url(&format!("/v1/tasks/{id}{verb}")))
+        Ok(format!("{}/tasks/{id}{verb}", self.dialect.prefix))
     }
 
-    async fn ask(&self, method: Method, url: Url, body: Option<Bytes>) -> Result<Value, PeerError> {
-        let answer = self.line.ask(method, url, body, explain).await?;
+    /// Asks at `path`. Servers differ in whether the tenant is a part of it (1.0 §11.2), so where nothing answers at the
+    /// address with the tenant, and nothing has been done therefore, the one without it is tried.
+    async fn tenanted<'a, T>(
+        &'a self,
+        method: &Method,
+        path: &str,
+        query: &[(&str, String)],
+        ask: impl Fn(Url) -> BoxFuture<'a, Result<T, PeerError>> + Send,
+    ) -> Result<T, PeerError> {
+        let place = |tenanted| {
+            let mut url = self.url(path, tenanted);
+            let tenant = self.tenant.iter().filter(|_| !tenanted);
+            let tenant = tenant.filter(|_| *method == Method::GET);
+            for (name, value) in query
+                .iter()
+                .map(|(name, value)| (*name, value))
+                .chain(tenant.map(|tenant| ("tenant", tenant)))
+            {
+                url.query_pairs_mut().append_pair(name, value);
+            }
+            url
+        };
+        let tenanted = self.tenant.is_some() && !self.learned.takes_no_tenant_path.is_set();
+        match ask(place(tenanted)).await {
+            Err(first) if tenanted && nobody_there(&first) => match ask(place(false)).await {
+                Err(second) if nobody_there(&second) => Err(first),
+                second => {
+                    self.learned.takes_no_tenant_path.set(true);
+                    second
+                }
+            },
+            done => done,
+        }
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, String)],
+        body: Option<Bytes>,
+    ) -> Result<Value, PeerError> {
+        let answer = self
+            .tenanted(&method, path, query, |url| {
+                Box::pin(self.line.ask(method.clone(), url, body.clone(), explain))
+            })
+            .await?;
         self.line.json(&answer)
     }
 
@@ -63,7 +177,7 @@ impl HttpJson {
         if let Some(error) = explained(&answer, self.line.secrets()) {
             return Err(error);
         }
-        match wire::unwrap_in(answer) {
+        match (self.dialect.reply)(answer) {
             Ok(inner) => Reply::read(inner).map_err(misshapen),
             Err(_) => Err(misshapen(Misshape {
                 pointer: String::new(),
@@ -76,39 +190,63 @@ impl HttpJson {
     async fn listen(
         &self,
         method: Method,
-        url: Url,
+        path: &str,
         body: Option<Bytes>,
     ) -> Result<Box<dyn EventStream>, PeerError> {
-        Ok(match self.line.listen(method, url, body, explain).await? {
-            Heard::Events(reader) => Box::new(self.line.events(reader, event)),
+        let heard = self
+            .tenanted(&method, path, &[], |url| {
+                Box::pin(self.line.listen(method.clone(), url, body.clone(), explain))
+            })
+            .await?;
+        Ok(match heard {
+            Heard::Events(reader) => Box::new(self.line.events(reader, self.dialect.event)),
             Heard::Answer(answer) => {
                 let reply = self.reply(self.line.json(&answer)?)?;
                 Box::new(Answered(Some((reply, answer.body.len()))))
             }
         })
     }
+
+    fn message(&self, outgoing: &Outgoing) -> Result<Bytes, PeerError> {
+        let body = (self.dialect.body)(outgoing, self.tenant.as_deref());
+        body.map(Bytes::from).map_err(unwritable)
+    }
+
+    /// The body of a request that says all there is to say in its path.
+    fn nothing(&self) -> Bytes {
+        let body = match &self.tenant {
+            Some(tenant) => json!({ "tenant": tenant }),
+            None => json!({}),
+        };
+        Bytes::from(body.to_string())
+    }
+}
+
+/// Nothing answers at the address, by the word of the web server rather than of an agent: nothing has been done.
+pub(super) fn nobody_there(error: &PeerError) -> bool {
+    error.fault == Fault::HttpStatus && matches!(error.http_status, Some(404 | 405))
 }
 
 impl Peer for HttpJson {
     fn spoken(&self) -> Spoken {
         Spoken {
-            version: Version::V0_3,
+            version: self.dialect.version,
             transport: Transport::HttpJson,
         }
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
         Box::pin(async {
-            let json = self.ask(Method::GET, self.url("/v1/card"), None).await?;
+            let json = self.ask(Method::GET, self.dialect.card, &[], None).await?;
             card::read(&json).map_err(|why| PeerError::new(Fault::CardUnavailable, why))
         })
     }
 
     fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
-            let body = bytes(&wire::send_body(outgoing));
-            let url = self.url("/v1/message:send");
-            self.reply(self.ask(Method::POST, url, Some(body)).await?)
+            let body = self.message(outgoing)?;
+            let path = format!("{}/message:send", self.dialect.prefix);
+            self.reply(self.ask(Method::POST, &path, &[], Some(body)).await?)
         })
     }
 
@@ -117,9 +255,9 @@ impl Peer for HttpJson {
         outgoing: &'a Outgoing,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
-            let body = bytes(&wire::send_body(outgoing));
-            self.listen(Method::POST, self.url("/v1/message:stream"), Some(body))
-                .await
+            let body = self.message(outgoing)?;
+            let path = format!("{}/message:stream", self.dialect.prefix);
+            self.listen(Method::POST, &path, Some(body)).await
         })
     }
 
@@ -129,56 +267,62 @@ impl Peer for HttpJson {
         history_length: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            let mut url = self.task_url(task_id, "")?;
-            if let Some(length) = history_length {
-                url.query_pairs_mut()
-                    .append_pair("historyLength", &length.to_string());
-            }
-            let answer = self.ask(Method::GET, url, None).await?;
-            Task::read(wire::task_in(answer)).map_err(misshapen)
+            let path = self.task_path(task_id, "")?;
+            let length = history_length.map(|length| ("historyLength", length.to_string()));
+            let answer = self
+                .ask(Method::GET, &path, length.as_slice(), None)
+                .await?;
+            Task::read(self.dialect.reader.task(answer)).map_err(misshapen)
         })
     }
 
     fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            let url = self.task_url(task_id, ":cancel")?;
-            let answer = self.ask(Method::POST, url, Some(bytes(&json!({})))).await?;
-            Task::read(wire::task_in(answer)).map_err(misshapen)
+            let path = self.task_path(task_id, ":cancel")?;
+            let body = self.nothing();
+            let answer = self.ask(Method::POST, &path, &[], Some(body)).await?;
+            Task::read(self.dialect.reader.task(answer)).map_err(misshapen)
         })
     }
 
-    /// The protocol's text says POST, its definition GET, and servers follow one or the other.
+    /// The protocol's text says POST, its definition GET, and servers follow one or the other. What worked comes first.
     fn resubscribe<'a>(
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
-            let url = self.task_url(task_id, ":subscribe")?;
-            let posted = self
-                .listen(Method::POST, url.clone(), Some(bytes(&json!({}))))
-                .await;
-            match posted {
-                Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => {
-                    // The first refusal tells more than the second, where both refuse.
-                    self.listen(Method::GET, url, None).await.map_err(|second| {
-                        if second.fault == Fault::HttpStatus {
-                            error
-                        } else {
-                            second
-                        }
-                    })
+            let path = self.task_path(task_id, ":subscribe")?;
+            let subscribe = async |by_get: bool| {
+                let (method, body) = match by_get {
+                    true => (Method::GET, None),
+                    false => (Method::POST, Some(self.nothing())),
+                };
+                self.listen(method, &path, body).await
+            };
+            let by_get = self.learned.subscribes_by_get.is_set();
+            let first = match subscribe(by_get).await {
+                Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => error,
+                done => return done,
+            };
+            match subscribe(!by_get).await {
+                // The first refusal tells more than the second, where both refuse.
+                Err(second) if second.fault == Fault::HttpStatus => Err(first),
+                done => {
+                    if done.is_ok() {
+                        self.learned.subscribes_by_get.set(!by_get);
+                    }
+                    done
                 }
-                other => other,
             }
         })
     }
 }
 
-fn bytes(json: &Value) -> Bytes {
-    Bytes::from(json.to_string())
-}
-
-fn event(data: &str, secrets: &Secrets) -> Result<Event, PeerError> {
+fn event(
+    data: &str,
+    secrets: &Secrets,
+    reply: fn(Value) -> Result<Value, Value>,
+) -> Result<Event, PeerError> {
     let mut json: Value = serde_json::from_str(data).map_err(|e| {
         PeerError::new(
             Fault::InvalidResponse,
@@ -189,28 +333,7 @@ fn event(data: &str, secrets: &Secrets) -> Result<Event, PeerError> {
     if let Some(error) = explained(&json, secrets) {
         return Err(error);
     }
-    let event = wire::unwrap_in(json).unwrap_or_else(|unknown| unknown);
-    Event::read(event).map_err(misshapen)
-}
-
-/// The error in a body, in any of the shapes that servers give it: `{code, message}`, the same below `error`, `{detail}`.
-fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
-    let inner = body.get("error").filter(|e| e.is_object()).unwrap_or(body);
-    let code = inner.get("code").and_then(Value::as_i64);
-    let said = ["message", "detail"]
-        .iter()
-        .find_map(|key| inner.get(key).and_then(Value::as_str));
-    if code.is_none() && said.is_none() {
-        return None;
-    }
-    let number = code.map(|code| format!(" {code}")).unwrap_or_default();
-    let said = said.map_or_else(String::new, |said| quoted(&secrets.scrub(said)));
-    let mut error = PeerError::new(
-        Fault::Rpc,
-        format!("the peer answered with error{number}: {said}"),
-    );
-    error.rpc_code = code.filter(|code| *code < 0);
-    Some(error)
+    Event::read(reply(json).unwrap_or_else(|unknown| unknown)).map_err(misshapen)
 }
 
 fn explain(body: Value, secrets: &Secrets) -> Option<PeerError> {

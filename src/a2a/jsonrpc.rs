@@ -1,4 +1,4 @@
-//! A2A over JSON-RPC 2.0 (A2A 0.3 §3.2.1): one address, one POST a call.
+//! A2A over JSON-RPC 2.0 (A2A 0.3 §3.2.1, 1.0 §9): one address, one POST a call.
 
 use bytes::Bytes;
 use http::Method;
@@ -11,27 +11,86 @@ use crate::peer::{
     Task, Transport, Version,
 };
 
-use super::card;
-use super::events::Answered;
+use super::error_body::KEPT_DATA;
+use super::events::{Answered, Decode};
 use super::line::{Heard, Line, quoted};
 use super::secrets::Secrets;
-use super::v0_3::json as wire;
+use super::{card, v0_3, v1};
 
 /// Each exchange has a connection of its own, so one id tells every answer from noise.
 const ID: u32 = 1;
 
-/// The most of a peer's error data that is kept, in bytes of JSON.
-const KEPT_DATA: usize = 4096;
+/// What a version writes and reads over JSON-RPC.
+struct Dialect {
+    version: Version,
+    send: &'static str,
+    stream: &'static str,
+    get: &'static str,
+    cancel: &'static str,
+    subscribe: &'static str,
+    card: &'static str,
+    /// Turns a result into an answer of the model.
+    reply: fn(Value) -> Value,
+    /// Turns a result into a task of the model.
+    task: fn(Value) -> Value,
+    event: Decode,
+}
+
+/// A2A 0.3 §3.5.6. What it writes is the model's own shape.
+static V0_3: Dialect = Dialect {
+    version: Version::V0_3,
+    send: "message/send",
+    stream: "message/stream",
+    get: "tasks/get",
+    cancel: "tasks/cancel",
+    subscribe: "tasks/resubscribe",
+    card: "agent/getAuthenticatedExtendedCard",
+    reply: |result| result,
+    task: |result| result,
+    event: |data, secrets| Event::read(event(data, secrets)?).map_err(misshapen),
+};
+
+/// A2A 1.0 §5.3.
+static V1_0: Dialect = Dialect {
+    version: Version::V1_0,
+    send: "SendMessage",
+    stream: "SendStreamingMessage",
+    get: "GetTask",
+    cancel: "CancelTask",
+    subscribe: "SubscribeToTask",
+    card: "GetExtendedAgentCard",
+    reply: v1_reply,
+    task: |result| v1::read::READER.task(result),
+    event: |data, secrets| Event::read(v1_reply(event(data, secrets)?)).map_err(misshapen),
+};
+
+fn v1_reply(result: Value) -> Value {
+    v1::read::READER
+        .reply(result)
+        .unwrap_or_else(|unknown| unknown)
+}
 
 /// A peer's JSON-RPC interface.
 pub(super) struct JsonRpc {
     line: Line,
     url: Url,
+    tenant: Option<String>,
+    dialect: &'static Dialect,
 }
 
 impl JsonRpc {
-    pub(super) fn new(line: Line, url: Url) -> Self {
-        Self { line, url }
+    /// The interface at `url` in `version`. Only 1.0 knows tenants.
+    pub(super) fn new(line: Line, url: Url, version: Version, tenant: Option<String>) -> Self {
+        let (dialect, tenant) = match version {
+            Version::V0_3 => (&V0_3, None),
+            Version::V1_0 => (&V1_0, tenant),
+        };
+        Self {
+            line,
+            url,
+            tenant,
+            dialect,
+        }
     }
 
     async fn call(&self, method: &str, params: &impl Serialize) -> Result<Value, PeerError> {
@@ -47,6 +106,15 @@ impl JsonRpc {
         unwrapped(answer, true, self.line.secrets())
     }
 
+    async fn task(&self, method: &str, params: &TaskParams<'_>) -> Result<Task, PeerError> {
+        let result = self.call(method, params).await?;
+        Task::read((self.dialect.task)(result)).map_err(misshapen)
+    }
+
+    fn reply(&self, result: Value) -> Result<Reply, PeerError> {
+        Reply::read((self.dialect.reply)(result)).map_err(misshapen)
+    }
+
     async fn listen(
         &self,
         method: &str,
@@ -58,39 +126,64 @@ impl JsonRpc {
             .listen(Method::POST, self.url.clone(), Some(body), explain)
             .await?;
         Ok(match heard {
-            Heard::Events(reader) => Box::new(self.line.events(reader, event)),
+            Heard::Events(reader) => Box::new(self.line.events(reader, self.dialect.event)),
             Heard::Answer(answer) => {
-                let result = self.result(self.line.json(&answer)?)?;
-                let reply = Reply::read(result).map_err(misshapen)?;
+                let reply = self.reply(self.result(self.line.json(&answer)?)?)?;
                 Box::new(Answered(Some((reply, answer.body.len()))))
             }
         })
     }
+
+    fn message<'a>(&'a self, outgoing: &'a Outgoing) -> SendParams<'a> {
+        match self.dialect.version {
+            Version::V0_3 => SendParams::V0_3(v0_3::json::SendParams::of(outgoing)),
+            Version::V1_0 => {
+                SendParams::V1_0(v1::write::SendParams::of(outgoing, self.tenant.as_deref()))
+            }
+        }
+    }
+
+    fn about<'a>(&'a self, task_id: &'a str) -> TaskParams<'a> {
+        TaskParams {
+            tenant: self.tenant.as_deref(),
+            id: Some(task_id),
+            history_length: None,
+        }
+    }
+}
+
+/// The parameters of a message, in the version that is spoken.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum SendParams<'a> {
+    V0_3(v0_3::json::SendParams<'a>),
+    V1_0(v1::write::SendParams<'a>),
 }
 
 impl Peer for JsonRpc {
     fn spoken(&self) -> Spoken {
         Spoken {
-            version: Version::V0_3,
+            version: self.dialect.version,
             transport: Transport::JsonRpc,
         }
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
         Box::pin(async {
-            let json = self
-                .call("agent/getAuthenticatedExtendedCard", &json!({}))
-                .await?;
+            let params = TaskParams {
+                tenant: self.tenant.as_deref(),
+                id: None,
+                history_length: None,
+            };
+            let json = self.call(self.dialect.card, &params).await?;
             card::read(&json).map_err(|why| PeerError::new(Fault::CardUnavailable, why))
         })
     }
 
     fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
-            let result = self
-                .call("message/send", &wire::SendParams::of(outgoing))
-                .await?;
-            Reply::read(result).map_err(misshapen)
+            let params = self.message(outgoing);
+            self.reply(self.call(self.dialect.send, &params).await?)
         })
     }
 
@@ -99,8 +192,8 @@ impl Peer for JsonRpc {
         outgoing: &'a Outgoing,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
-            self.listen("message/stream", &wire::SendParams::of(outgoing))
-                .await
+            let params = self.message(outgoing);
+            self.listen(self.dialect.stream, &params).await
         })
     }
 
@@ -110,22 +203,16 @@ impl Peer for JsonRpc {
         history_length: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            let params = wire::TaskParams {
-                id: task_id,
+            let params = TaskParams {
                 history_length,
+                ..self.about(task_id)
             };
-            Task::read(self.call("tasks/get", &params).await?).map_err(misshapen)
+            self.task(self.dialect.get, &params).await
         })
     }
 
     fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move {
-            let params = wire::TaskParams {
-                id: task_id,
-                history_length: None,
-            };
-            Task::read(self.call("tasks/cancel", &params).await?).map_err(misshapen)
-        })
+        Box::pin(async move { self.task(self.dialect.cancel, &self.about(task_id)).await })
     }
 
     fn resubscribe<'a>(
@@ -133,13 +220,22 @@ impl Peer for JsonRpc {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
-            let params = wire::TaskParams {
-                id: task_id,
-                history_length: None,
-            };
-            self.listen("tasks/resubscribe", &params).await
+            let params = self.about(task_id);
+            self.listen(self.dialect.subscribe, &params).await
         })
     }
+}
+
+/// What is asked about a task (0.3 §7.3, §7.4; 1.0 §3.1), and without an id for the card.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskParams<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history_length: Option<u64>,
 }
 
 fn body(method: &str, params: &impl Serialize) -> Result<Bytes, PeerError> {
@@ -156,13 +252,14 @@ fn body(method: &str, params: &impl Serialize) -> Result<Bytes, PeerError> {
         method,
         params,
     };
-    serde_json::to_vec(&call).map(Bytes::from).map_err(|e| {
-        PeerError::new(
-            Fault::Unaddressable,
-            format!("the request cannot be written as JSON: {e}"),
-        )
-        .undelivered()
-    })
+    serde_json::to_vec(&call)
+        .map(Bytes::from)
+        .map_err(unwritable)
+}
+
+pub(super) fn unwritable(error: serde_json::Error) -> PeerError {
+    let message = format!("the request cannot be written as JSON: {error}");
+    PeerError::new(Fault::Unaddressable, message).undelivered()
 }
 
 /// What is inside a JSON-RPC answer (JSON-RPC 2.0 §5). In a stream the id is not held against an event: its connection
@@ -224,7 +321,8 @@ fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
     told
 }
 
-fn event(data: &str, secrets: &Secrets) -> Result<Event, PeerError> {
+/// The result in an event's data.
+fn event(data: &str, secrets: &Secrets) -> Result<Value, PeerError> {
     let mut answer: Value = serde_json::from_str(data).map_err(|e| {
         PeerError::new(
             Fault::InvalidResponse,
@@ -232,7 +330,7 @@ fn event(data: &str, secrets: &Secrets) -> Result<Event, PeerError> {
         )
     })?;
     secrets.scrub_answer(&mut answer);
-    Event::read(unwrapped(answer, false, secrets)?).map_err(misshapen)
+    unwrapped(answer, false, secrets)
 }
 
 pub(super) fn misshapen(wrong: Misshape) -> PeerError {

@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::net::sse::{self, EventReader, Opened, SseLimits};
 use crate::net::{Access, Net, NetError, NetFault, Request, Sent, access, body};
-use crate::peer::{Fault, PeerError, Reach};
+use crate::peer::{Fault, PeerError, Reach, Version};
 
 use super::events::{Decode, Events};
 use super::secrets::Secrets;
@@ -29,6 +29,7 @@ const ERROR_WAIT: Duration = Duration::from_secs(1);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A line to one interface for one call.
+#[derive(Clone)]
 pub(super) struct Line {
     net: Arc<dyn Net>,
     headers: HeaderMap,
@@ -76,6 +77,14 @@ impl Line {
             limits,
             secrets: Arc::new(Secrets::of(reach)),
         })
+    }
+
+    /// The same line, every request of which says that it speaks `version`. The header came with 1.0; without it a request
+    /// is one of 0.3 (A2A 1.0 §3.6.1).
+    #[must_use]
+    pub(super) fn speaking(mut self, version: Version) -> Self {
+        self.headers.extend(version_header(Some(version)));
+        self
     }
 
     fn request(
@@ -217,6 +226,15 @@ pub(super) enum Heard {
     Events(EventReader),
     /// A plain answer.
     Answer(Answer),
+}
+
+/// The header that names the version of a request: of `pinned`, or of the newest that is spoken. 0.3 has none.
+pub(super) fn version_header(pinned: Option<Version>) -> Option<(HeaderName, HeaderValue)> {
+    let version = pinned.unwrap_or(Version::V1_0);
+    (version != Version::V0_3).then(|| {
+        let name = HeaderName::from_static("a2a-version");
+        (name, HeaderValue::from_static(version.as_str()))
+    })
 }
 
 /// What may be connected for `url`.

@@ -1,41 +1,167 @@
-//! Which interface of a peer to call (A2A 0.3 §5.6).
+//! Which interface of a peer to call, and in which version (A2A 0.3 §5.6, 1.0 §8.3.2 and §3.6).
+
+use std::cmp::Reverse;
+use std::fmt;
 
 use url::Url;
 
 use super::line::quoted;
-use crate::peer::{Card, Fault, Interface, PeerError, Reach, Transport, Transports};
+use crate::peer::{Card, Fault, Interface, PeerError, Reach, Transport, Transports, Version};
 
-/// So many of the transports that a peer offers are named when none can be spoken.
+/// So many of the transports or versions that a peer offers are named when none can be spoken.
 const NAMED: usize = 10;
 
-/// The transport and address to call: the first transport that the target prefers and the card offers, else the first
-/// that the card offers and we speak. `Transport::Grpc` is never chosen.
-pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Transport, Url), PeerError> {
-    let offered: Vec<(Transport, &Interface)> = card
-        .interfaces
-        .iter()
-        .filter_map(|interface| Some((interface.transport.parse().ok()?, interface)))
-        .filter(|(transport, _)| Transport::SPOKEN.contains(transport))
-        .collect();
-    let preferred = reach
-        .preferred
-        .iter()
-        .find_map(|wanted| offered.iter().find(|(transport, _)| transport == wanted));
-    let Some(&(transport, interface)) = preferred.or_else(|| offered.first()) else {
-        return Err(none(card));
-    };
-    if let Some(endpoint) = &reach.endpoint {
-        return Ok((transport, endpoint.clone()));
+/// One way to call a peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Route {
+    /// Over what.
+    pub(super) transport: Transport,
+    /// Where.
+    pub(super) url: Url,
+    /// In which version, as far as the card or the operator says so; where neither does, 1.0 is tried first.
+    pub(super) version: Version,
+    /// The operator pinned the version, so no other one is tried.
+    pub(super) pinned: bool,
+    /// The tenant to name in every request of 1.0.
+    pub(super) tenant: Option<String>,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} at `{}`",
+            self.transport,
+            self.url.origin().ascii_serialization()
+        )
     }
-    let url = reach.base_url.join(&interface.url).map_err(|e| {
+}
+
+/// An interface that can be spoken.
+struct Offer<'a> {
+    interface: &'a Interface,
+    transport: Transport,
+    /// As declared; `None` where nothing is said.
+    declared: Option<Version>,
+}
+
+impl Offer<'_> {
+    /// How much it is liked: what is said to be 1.0, then what may be, then 0.3.
+    fn rank(&self, reach: &Reach) -> u8 {
+        match (self.declared, reach.version) {
+            (Some(declared), Some(pinned)) if declared == pinned => 3,
+            (Some(_), Some(_)) => 0,
+            (Some(Version::V1_0), None) => 2,
+            (None, _) => 1,
+            (Some(Version::V0_3), None) => 0,
+        }
+    }
+}
+
+/// The ways to call a peer: the one to take, and perhaps another in case its host cannot be reached at all.
+///
+/// The target's order of transports decides, then the version: 1.0 before 0.3. Where the target has no say, what is 1.0
+/// comes first, in the card's order; 0.3 and interfaces of a tenant are better called over JSON-RPC, since servers differ
+/// in how they read the paths and bodies of HTTP+JSON there. `Transport::Grpc` is never chosen.
+pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Route, Option<Route>), PeerError> {
+    if !card.required_extensions.is_empty() {
+        return Err(extension_required(card));
+    }
+    let mut offers = offers(card)?;
+    offers.sort_by_key(|offer| {
+        let wanted = reach.preferred.iter().position(|t| *t == offer.transport);
+        let old_or_tenanted = offer.declared == Some(Version::V0_3)
+            || tenant(reach, offer.interface).is_some_and(|_| reach.endpoint.is_none());
+        (
+            wanted.unwrap_or(usize::MAX),
+            Reverse(offer.rank(reach)),
+            old_or_tenanted && offer.transport == Transport::HttpJson,
+        )
+    });
+    let (first, others) = offers
+        .split_first()
+        .ok_or_else(|| unsupported_transport(card))?;
+    let first = route(reach, first)?;
+    // An operator's endpoint replaces every address, so there is no other one.
+    let other = others
+        .iter()
+        .filter(|_| reach.endpoint.is_none())
+        .filter_map(|offer| route(reach, offer).ok())
+        .find(|other| may_stand_in(&first.url, &other.url));
+    Ok((first, other))
+}
+
+/// Another address is worth a try where the first one's host cannot be reached: on another origin, and not in the clear
+/// where the first was not.
+fn may_stand_in(first: &Url, other: &Url) -> bool {
+    first.origin() != other.origin() && (first.scheme() != "https" || other.scheme() == "https")
+}
+
+/// What the card offers, as far as it can be spoken.
+fn offers(card: &Card) -> Result<Vec<Offer<'_>>, PeerError> {
+    let mut unknown_versions: Vec<String> = Vec::new();
+    let mut offers = Vec::new();
+    for interface in &card.interfaces {
+        let transport = interface.transport.parse().ok();
+        let Some(transport) = transport.filter(|t| Transport::SPOKEN.contains(t)) else {
+            continue;
+        };
+        let said = interface.version.as_deref();
+        let declared = match said.and_then(|said| Version::declared(said).ok()) {
+            None => None,
+            Some(Some(version)) => Some(version),
+            Some(None) => {
+                unknown_versions.extend(said.map(quoted));
+                continue;
+            }
+        };
+        offers.push(Offer {
+            interface,
+            transport,
+            declared,
+        });
+    }
+    if offers.is_empty() && !unknown_versions.is_empty() {
+        unknown_versions.truncate(NAMED);
+        let message = format!(
+            "the peer speaks A2A {}, and only 1.0 and 0.3 are spoken",
+            unknown_versions.join(", ")
+        );
+        return Err(PeerError::new(Fault::UnsupportedVersion, message));
+    }
+    Ok(offers)
+}
+
+fn route(reach: &Reach, offer: &Offer<'_>) -> Result<Route, PeerError> {
+    let transport = offer.transport;
+    let url = match &reach.endpoint {
+        Some(endpoint) => endpoint.clone(),
+        None => address(reach, transport, &offer.interface.url)?,
+    };
+    Ok(Route {
+        transport,
+        url,
+        version: reach.version.or(offer.declared).unwrap_or(Version::V1_0),
+        pinned: reach.version.is_some(),
+        tenant: tenant(reach, offer.interface).map(str::to_owned),
+    })
+}
+
+fn tenant<'a>(reach: &'a Reach, interface: &'a Interface) -> Option<&'a str> {
+    reach.tenant.as_deref().or(interface.tenant.as_deref())
+}
+
+/// An interface's address, which is used as the card gives it: a slash more or less is another place to some servers.
+fn address(reach: &Reach, transport: Transport, url: &str) -> Result<Url, PeerError> {
+    let url = reach.base_url.join(url).map_err(|e| {
         let message = format!(
             "the agent card's address for {transport} is not a URL: `{}`: {e}",
-            quoted(&interface.url)
+            quoted(url)
         );
         PeerError::new(Fault::CardUnavailable, message).undelivered()
     })?;
     if matches!(url.scheme(), "http" | "https") {
-        return Ok((transport, url));
+        return Ok(url);
     }
     let message = format!(
         "the agent card's address for {transport} begins with `{}:`; only http and https can be called",
@@ -44,7 +170,21 @@ pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Transport, Url), Pee
     Err(PeerError::new(Fault::CardUnavailable, message).undelivered())
 }
 
-fn none(card: &Card) -> PeerError {
+fn extension_required(card: &Card) -> PeerError {
+    let named: Vec<String> = card
+        .required_extensions
+        .iter()
+        .take(NAMED)
+        .map(|uri| format!("`{}`", quoted(uri)))
+        .collect();
+    let message = format!(
+        "the peer takes only requests that use the extension {}, which is not known here",
+        named.join(" and ")
+    );
+    PeerError::new(Fault::ExtensionRequired, message)
+}
+
+fn unsupported_transport(card: &Card) -> PeerError {
     let offered: Vec<String> = card
         .interfaces
         .iter()
@@ -66,72 +206,4 @@ fn none(card: &Card) -> PeerError {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::peer::{CardLocation, CardView};
-
-    fn reach(preferred: &[Transport]) -> Reach {
-        Reach {
-            configured: true,
-            preferred: preferred.to_vec(),
-            ..Reach::new(
-                Url::parse("http://a.example/").unwrap(),
-                CardLocation::Path("/card".into()),
-            )
-        }
-    }
-
-    fn card(interfaces: &[(&str, &str)]) -> Card {
-        Card {
-            interfaces: interfaces
-                .iter()
-                .map(|&(transport, url)| Interface {
-                    transport: transport.into(),
-                    url: url.into(),
-                    version: None,
-                    tenant: None,
-                })
-                .collect(),
-            streaming: None,
-            has_extended_card: false,
-            view: Ok(CardView::default()),
-        }
-    }
-
-    #[test]
-    fn the_targets_preference_wins_over_the_cards() {
-        let card = card(&[
-            ("JSONRPC", "http://a.example/rpc"),
-            ("http+json", "http://a.example/rest"),
-        ]);
-        let (transport, url) =
-            choose(&reach(&[Transport::HttpJson, Transport::JsonRpc]), &card).unwrap();
-        assert_eq!((transport, url.path()), (Transport::HttpJson, "/rest"));
-    }
-
-    #[test]
-    fn what_the_card_offers_is_used_when_no_preference_is_met() {
-        let card = card(&[
-            ("GRPC", "a.example:1"),
-            ("HTTP+JSON", "http://a.example/rest"),
-        ]);
-        let (transport, _) = choose(&reach(&[Transport::JsonRpc]), &card).unwrap();
-        assert_eq!(transport, Transport::HttpJson);
-    }
-
-    #[test]
-    fn a_peer_that_speaks_nothing_we_do_is_refused_with_what_there_is() {
-        let error = choose(&reach(&[]), &card(&[("GRPC", "a.example:1")])).unwrap_err();
-        assert_eq!(error.fault, Fault::UnsupportedTransport);
-        assert_eq!(error.transports.unwrap().unsupported, ["GRPC"]);
-    }
-
-    #[test]
-    fn a_configured_endpoint_replaces_the_cards_address() {
-        let mut reach = reach(&[Transport::JsonRpc]);
-        reach.endpoint = Some(Url::parse("https://real.example/rpc").unwrap());
-        let (_, url) = choose(&reach, &card(&[("JSONRPC", "http://0.0.0.0/")])).unwrap();
-        assert_eq!(url.as_str(), "https://real.example/rpc");
-    }
-}
+mod tests;

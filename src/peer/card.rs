@@ -1,7 +1,9 @@
-//! Agent cards, as far as the tool needs them (A2A 0.3 §5.5).
+//! Agent cards, as far as the tool needs them (A2A 0.3 §5.5, 1.0 §4.4).
 
 use serde::Serialize;
 use serde_json::Value;
+
+use super::security::Security;
 
 /// An agent card, read and tidied.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +14,10 @@ pub struct Card {
     pub streaming: Option<bool>,
     /// The peer shows more of itself to a caller it knows.
     pub has_extended_card: bool,
+    /// Extensions without which the peer takes no request, by URI.
+    pub required_extensions: Vec<String>,
+    /// What the peer asks its callers to prove who they are with.
+    pub security: Security,
     /// What `list_targets` shows; an error text where that part of the card cannot be read though the peer can be called.
     pub view: Result<CardView, String>,
 }

@@ -32,6 +32,10 @@ pub enum Fault {
     Cut,
     /// The peer offers no transport that we speak, or one was asked for that we do not speak.
     UnsupportedTransport,
+    /// The peer offers no version of the protocol that we speak.
+    UnsupportedVersion,
+    /// The peer takes only requests that use an extension we do not have.
+    ExtensionRequired,
     /// What was asked for cannot be written in a request of this transport.
     Unaddressable,
     /// There is no usable agent card.
@@ -62,7 +66,10 @@ impl Delivered {
     /// What a fault says about it when nothing more is known. An HTTP status may come from something in between.
     fn of(fault: Fault) -> Self {
         match fault {
-            Fault::Unaddressable | Fault::UnsupportedTransport => Self::No,
+            Fault::Unaddressable
+            | Fault::UnsupportedTransport
+            | Fault::UnsupportedVersion
+            | Fault::ExtensionRequired => Self::No,
             Fault::Rpc | Fault::InvalidResponse | Fault::TooLarge | Fault::AuthRequired => {
                 Self::Yes
             }

@@ -9,6 +9,7 @@ mod event;
 mod json;
 mod outgoing;
 mod reach;
+mod security;
 mod task;
 
 use std::future::Future;
@@ -19,7 +20,8 @@ pub use error::{Delivered, Fault, PeerError, Transports};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
 pub use json::Misshape;
 pub use outgoing::Outgoing;
-pub use reach::{CardLocation, Reach, Spoken, Transport, Version};
+pub use reach::{CardLocation, NoVersion, Reach, Spoken, Transport, Version};
+pub use security::{Scheme, Security, SecurityScheme};
 pub use task::{Artifact, Message, Part, Task, TaskState};
 
 /// A boxed future, so that peers can be trait objects.
@@ -30,7 +32,7 @@ pub trait Peer: Send + Sync {
     /// How it is spoken to. Where the card leaves that open, a call may find out, so this is true after a call.
     fn spoken(&self) -> Spoken;
 
-    /// The card the peer shows to this caller in particular (A2A 0.3 §7.10, the authenticated extended card).
+    /// The card the peer shows to this caller in particular (A2A 0.3 §7.10, 1.0 §3.1.11: the extended card).
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>>;
 
     /// Hands over one message and waits for the one answer.
@@ -98,7 +100,9 @@ pub trait Directory: Send + Sync {
     /// service parameters, in order; they override the target's own.
     ///
     /// # Errors
-    /// [`Fault::UnsupportedTransport`] when no interface can be spoken, [`Fault::AddressRefused`] when it may not be called.
+    /// [`Fault::UnsupportedTransport`] or [`Fault::UnsupportedVersion`] when no interface can be spoken,
+    /// [`Fault::ExtensionRequired`] when the peer demands what we do not have, [`Fault::AddressRefused`] when it may not be
+    /// called.
     fn open(
         &self,
         reach: &Reach,

@@ -75,7 +75,29 @@ impl Version {
             Self::V1_0 => "1.0",
         }
     }
+
+    /// The version that a card means: the numbers count, and only the first two (A2A 1.0 §3.6). `None` for one that is not
+    /// spoken. What came before 0.3 is taken for it, since its cards and calls are nearly the same.
+    ///
+    /// # Errors
+    /// The text names no version at all.
+    pub fn declared(text: &str) -> Result<Option<Self>, NoVersion> {
+        let mut numbers = text.trim().trim_start_matches(['v', 'V']).split('.');
+        let mut number = || numbers.next().map(str::parse::<u32>);
+        let (Some(Ok(major)), None | Some(Ok(_))) = (number(), number()) else {
+            return Err(NoVersion);
+        };
+        Ok(match major {
+            0 => Some(Self::V0_3),
+            1 => Some(Self::V1_0),
+            _ => None,
+        })
+    }
 }
+
+/// A text that names no version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoVersion;
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -259,6 +281,24 @@ mod tests {
                 (false, false),
                 "{base}"
             );
+        }
+    }
+
+    #[test]
+    fn of_a_version_only_the_first_numbers_count() {
+        for (text, version) in [
+            ("0.3", Some(Version::V0_3)),
+            ("0.3.0", Some(Version::V0_3)),
+            ("0.2.5", Some(Version::V0_3)),
+            ("1", Some(Version::V1_0)),
+            (" 1.0.0 ", Some(Version::V1_0)),
+            ("v1.0", Some(Version::V1_0)),
+            ("2.0", None),
+        ] {
+            assert_eq!(Version::declared(text), Ok(version), "{text}");
+        }
+        for text in ["", "latest", "1.x", "."] {
+            assert_eq!(Version::declared(text), Err(NoVersion), "{text}");
         }
     }
 

@@ -43,6 +43,11 @@ impl Bounds {
         }
     }
 
+    /// How much of the call's time is left.
+    pub(super) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
     /// Runs `work` within the bounds.
     ///
     /// # Errors

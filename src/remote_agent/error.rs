@@ -130,6 +130,12 @@ reasons! {
     /// The peer offers no transport that we speak, or one was asked for that we do not speak.
     UnsupportedTransport = "unsupported_transport", Peer, false,
         "Use JSONRPC or HTTP+JSON.";
+    /// The peer offers no version of the protocol that we speak.
+    UnsupportedVersion = "unsupported_version", Peer, false,
+        "Ask the agent's operator for an interface of A2A 1.0 or 0.3.";
+    /// The peer takes only requests that use an extension we do not have.
+    ExtensionRequired = "extension_required", Peer, false,
+        "Use another agent: this one cannot be called without the extension that the message names.";
     /// The peer does not stream.
     StreamingUnsupported = "streaming_unsupported", Peer, false,
         "Call status now and then instead.";
@@ -189,6 +195,8 @@ impl From<Fault> for Reason {
             Fault::TooLarge => Self::TooLarge,
             Fault::Cut => Self::ConnectionCut,
             Fault::UnsupportedTransport => Self::UnsupportedTransport,
+            Fault::UnsupportedVersion => Self::UnsupportedVersion,
+            Fault::ExtensionRequired => Self::ExtensionRequired,
             Fault::Unaddressable => Self::Unaddressable,
             Fault::CardUnavailable => Self::CardUnavailable,
         }

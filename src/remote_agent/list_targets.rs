@@ -51,7 +51,7 @@ async fn card(
     bounds: &Bounds,
 ) -> Result<KnownCard, ToolError> {
     session::resolved(target)?;
-    match bounds.run(tool.cards.get(target)).await {
+    match bounds.run(tool.cards.get(target, bounds.left())).await {
         Ok(known) => Ok(known?),
         Err(error) if error.reason == Reason::Timeout => Err(ToolError::new(
             Reason::Timeout,

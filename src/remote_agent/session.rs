@@ -73,7 +73,8 @@ impl<'a> Session<'a> {
     ) -> Result<Box<dyn Peer>, ToolError> {
         resolved(&self.target)?;
         spoken(&self.target)?;
-        let known = self.bounds.run(self.tool.cards.get(&self.target)).await??;
+        let card = self.tool.cards.get(&self.target, self.bounds.left());
+        let known = self.bounds.run(card).await??;
         let peer = self
             .tool
             .directory

@@ -14,7 +14,8 @@ use super::Target;
 /// Cards of so many peers are kept; requests may name any number of URLs.
 const KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
-/// The extended card is worth this long a wait; what the plain card says is enough to go on.
+/// The extended card is worth this long a wait, and no more than half of the call's time: what the plain card says is
+/// enough to go on.
 const EXTENDED_WAIT: Duration = Duration::from_secs(5);
 
 /// No card is used longer than this without asking again, whatever its peer says.
@@ -72,11 +73,16 @@ impl CardCache {
         }
     }
 
-    /// The target's card: the kept one while it is fresh, else a new one, else, where that fails, the old one.
+    /// The target's card: the kept one while it is fresh, else a new one, else, where that fails, the old one. `left` is how
+    /// much time the call has, which is not to be spent on cards alone.
+    ///
+    /// A peer's extended card takes the place of its plain one. It is asked for once for each plain card, and where it does
+    /// not come the plain one is kept.
     ///
     /// # Errors
     /// Why there is no card at all.
-    pub async fn get(&self, target: &Target) -> Result<KnownCard, PeerError> {
+    pub async fn get(&self, target: &Target, left: Duration) -> Result<KnownCard, PeerError> {
+        let deadline = tokio::time::Instant::now() + left;
         let slot = self.slot(target);
         if let Some(known) = self.fresh(&slot) {
             return Ok(known);
@@ -94,7 +100,7 @@ impl CardCache {
                 validator,
                 max_age,
             }) => {
-                let card = self.extended(target, *card).await;
+                let card = self.extended(target, *card, deadline).await;
                 (Arc::new(card), validator, max_age)
             }
             Ok(Discovered::Unchanged { max_age }) => match old {
@@ -147,14 +153,15 @@ impl CardCache {
     }
 
     /// The card the peer shows to callers it knows, where it has one and gives it; else `card`.
-    async fn extended(&self, target: &Target, card: Card) -> Card {
+    async fn extended(&self, target: &Target, card: Card, deadline: tokio::time::Instant) -> Card {
         if !card.has_extended_card {
             return card;
         }
         let Ok(peer) = self.directory.open(&target.reach, &card, &[]) else {
             return card;
         };
-        match tokio::time::timeout(EXTENDED_WAIT, peer.card()).await {
+        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+        match tokio::time::timeout(EXTENDED_WAIT.min(left / 2), peer.card()).await {
             Ok(Ok(extended)) => extended,
             _ => card,
         }

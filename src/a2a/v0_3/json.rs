@@ -66,15 +66,6 @@ impl<'a> SendParams<'a> {
     }
 }
 
-/// `TaskQueryParams` and `TaskIdParams` (§7.3, §7.4).
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct TaskParams<'a> {
-    pub(crate) id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) history_length: Option<u64>,
-}
-
 fn parts<S: Serializer>(parts: &[Part], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(parts.iter().map(Part::json))
 }

@@ -1,0 +1,138 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use serde_json::json;
+
+#[test]
+fn a_card_that_says_only_where_it_lives_can_be_called() {
+    let card = read(&json!({ "url": " http://a.example/rpc " })).unwrap();
+    assert_eq!(
+        card.interfaces,
+        [Interface {
+            version: Some("0.3".into()),
+            ..interface("JSONRPC".into(), "http://a.example/rpc".into())
+        }]
+    );
+    assert_eq!(card.streaming, None);
+}
+
+#[test]
+fn a_card_without_an_address_is_refused() {
+    for json in [json!(null), json!([]), json!({}), json!({ "url": "" })] {
+        assert!(read(&json).is_err(), "{json}");
+    }
+}
+
+/// The addresses of a card with what is said of their versions.
+fn versions(card: &Value) -> Vec<(String, Option<String>)> {
+    let interfaces = read(card).unwrap().interfaces.into_iter();
+    interfaces.map(|one| (one.url, one.version)).collect()
+}
+
+fn said(url: &str, version: Option<&str>) -> (String, Option<String>) {
+    (url.into(), version.map(str::to_owned))
+}
+
+#[test]
+fn a_newer_card_lists_its_interfaces_with_version_and_tenant() {
+    let card = json!({ "supportedInterfaces": [
+        { "url": "http://a/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0", "tenant": "acme" },
+        { "url": "http://a/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "0.3", "tenant": "" },
+        { "url": "http://a/rest", "protocolBinding": "HTTP+JSON" },
+        { "url": "", "protocolBinding": "HTTP+JSON" }, null, 7
+    ]});
+    let interfaces = read(&card).unwrap().interfaces;
+    assert_eq!(
+        versions(&card),
+        [
+            said("http://a/rpc", Some("1.0")),
+            said("http://a/rpc", Some("0.3")),
+            said("http://a/rest", None)
+        ]
+    );
+    assert_eq!(interfaces[0].tenant.as_deref(), Some("acme"));
+    assert_eq!(interfaces[1].tenant, None);
+}
+
+#[test]
+fn of_a_card_of_both_versions_only_the_newer_list_counts() {
+    let card = json!({
+        "url": "http://a/old", "preferredTransport": "JSONRPC", "protocolVersion": "0.3",
+        "additionalInterfaces": [{ "url": "http://a/older", "transport": "JSONRPC" }],
+        "supportedInterfaces": [{ "url": "http://a/new", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }]
+    });
+    assert_eq!(versions(&card), [said("http://a/new", Some("1.0"))]);
+    let mut broken = card.clone();
+    broken["supportedInterfaces"] = json!([{}]);
+    let old = [
+        said("http://a/old", Some("0.3")),
+        said("http://a/older", Some("0.3")),
+    ];
+    assert_eq!(versions(&broken), old);
+}
+
+#[test]
+fn an_older_card_without_a_version_is_one_of_0_3() {
+    assert_eq!(
+        versions(&json!({ "url": "http://a/" })),
+        [said("http://a/", Some("0.3"))]
+    );
+    assert_eq!(
+        versions(&json!({ "url": "http://a/", "protocolVersion": "1.0" })),
+        [said("http://a/", Some("1.0"))]
+    );
+}
+
+#[test]
+fn a_newer_card_is_shown_like_an_older_one() {
+    let view = |card: Value| read(&card).unwrap().view.unwrap();
+    let newer = view(
+        json!({ "name": "A", "skills": null, "supportedInterfaces": [
+            { "url": "http://a/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
+            { "url": "http://a/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
+            { "url": "http://a/rest", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0" }
+        ]}),
+    );
+    assert_eq!(newer.preferred_transport.as_deref(), Some("JSONRPC"));
+    assert_eq!(
+        newer.additional_interfaces,
+        [interface("HTTP+JSON".into(), "http://a/rest".into())]
+    );
+}
+
+#[test]
+fn an_extended_card_is_announced_in_either_place() {
+    let announced = |more: Value| {
+        let mut card = json!({ "url": "http://a/" });
+        card.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        read(&card).unwrap().has_extended_card
+    };
+    assert!(announced(
+        json!({ "supportsAuthenticatedExtendedCard": true })
+    ));
+    assert!(announced(
+        json!({ "capabilities": { "extendedAgentCard": true } })
+    ));
+    assert!(!announced(json!({ "capabilities": {} })));
+}
+
+#[test]
+fn extensions_that_are_required_are_kept_by_name() {
+    let card = json!({ "url": "http://a/", "capabilities": { "extensions": [
+        { "uri": "https://x/one", "required": true },
+        { "uri": "https://x/two", "required": false },
+        { "uri": "https://x/three" },
+        { "required": true }
+    ]}});
+    assert_eq!(
+        read(&card).unwrap().required_extensions,
+        ["https://x/one", "without a name"]
+    );
+}
+
+#[test]
+fn a_broken_skill_spoils_the_view_and_not_the_call() {
+    let card = read(&json!({ "url": "http://a/", "skills": [null] })).unwrap();
+    assert!(card.view.is_err());
+}

@@ -1,0 +1,149 @@
+//! What a card asks of callers (A2A 0.3 §5.5.3, 1.0 §4.5).
+
+use std::fmt;
+
+/// What a peer asks its callers to prove who they are with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Security {
+    /// Every way that the card describes, in its order.
+    pub schemes: Vec<SecurityScheme>,
+    /// Which of them will do, by name: one of these lists, with everything that is in it. An empty list means that nothing
+    /// has to be proved.
+    pub requirements: Vec<Vec<String>>,
+}
+
+/// One way for a caller to prove who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecurityScheme {
+    /// The name that the card gives it.
+    pub name: String,
+    /// What it is.
+    pub scheme: Scheme,
+}
+
+/// The kinds of proof that cards know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scheme {
+    /// A key in a place of the request that has a name.
+    ApiKey {
+        /// `header`, `query` or `cookie`.
+        place: String,
+        /// The name of the header, the parameter or the cookie.
+        name: String,
+    },
+    /// An HTTP authentication scheme (RFC 9110 §11), in lower case.
+    Http(String),
+    /// A token of an OAuth 2.0 authorization server.
+    OAuth2 {
+        /// The flows that the card describes, by name.
+        flows: Vec<String>,
+    },
+    /// A token of an OpenID provider.
+    OpenIdConnect,
+    /// A client certificate.
+    MutualTls,
+    /// Something that we do not know.
+    Unknown,
+}
+
+/// At most so many alternatives are named in a sentence.
+const NAMED: usize = 5;
+
+impl Security {
+    /// What the card asks for, in words that follow `it asks for`; `None` where it asks for nothing that it describes.
+    pub fn asks_for(&self) -> Option<String> {
+        let mut ways: Vec<String> = Vec::new();
+        let mut add = |way: String| {
+            if !way.is_empty() && !ways.contains(&way) {
+                ways.push(way);
+            }
+        };
+        if self.requirements.is_empty() {
+            for scheme in self.schemes.iter().take(NAMED) {
+                add(scheme.scheme.to_string());
+            }
+        }
+        for required in self.requirements.iter().take(NAMED) {
+            let together = required.iter().take(NAMED).map(|name| self.described(name));
+            add(together.collect::<Vec<_>>().join(" together with "));
+        }
+        (!ways.is_empty()).then(|| ways.join(", or "))
+    }
+
+    fn described(&self, name: &str) -> String {
+        let known = self.schemes.iter().find(|scheme| scheme.name == name);
+        known.map_or_else(
+            || format!("`{}`", name.escape_debug()),
+            |known| known.scheme.to_string(),
+        )
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ApiKey { place, name } => write!(
+                f,
+                "an API key in the {} `{}`",
+                place.escape_debug(),
+                name.escape_debug()
+            ),
+            Self::Http(scheme) if scheme == "bearer" => f.write_str("a bearer token"),
+            Self::Http(scheme) if scheme == "basic" => f.write_str("a user name and password"),
+            Self::Http(scheme) => write!(f, "HTTP authentication `{}`", scheme.escape_debug()),
+            Self::OAuth2 { flows } if flows.is_empty() => f.write_str("an OAuth 2.0 token"),
+            Self::OAuth2 { flows } => {
+                write!(
+                    f,
+                    "an OAuth 2.0 token ({})",
+                    flows.join(", ").escape_debug()
+                )
+            }
+            Self::OpenIdConnect => f.write_str("an OpenID Connect token"),
+            Self::MutualTls => f.write_str("a client certificate"),
+            Self::Unknown => f.write_str("something that is not known here"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scheme(name: &str, scheme: Scheme) -> SecurityScheme {
+        SecurityScheme {
+            name: name.into(),
+            scheme,
+        }
+    }
+
+    fn key() -> Scheme {
+        Scheme::ApiKey {
+            place: "header".into(),
+            name: "X-API-Key".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_required_is_told_as_alternatives_of_things_together() {
+        let security = Security {
+            schemes: vec![
+                scheme("main", Scheme::Http("bearer".into())),
+                scheme("key", key()),
+                scheme("cert", Scheme::MutualTls),
+            ],
+            requirements: vec![vec!["main".into()], vec!["key".into(), "cert".into()]],
+        };
+        let expected = "a bearer token, or an API key in the header `X-API-Key` together with a client certificate";
+        assert_eq!(security.asks_for().as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn without_requirements_every_scheme_is_told() {
+        let mut security = Security::default();
+        assert_eq!(security.asks_for(), None);
+        security.schemes = vec![scheme("key", key()), scheme("oidc", Scheme::OpenIdConnect)];
+        let expected = "an API key in the header `X-API-Key`, or an OpenID Connect token";
+        assert_eq!(security.asks_for().as_deref(), Some(expected));
+    }
+}
