@@ -29,7 +29,9 @@ export default {
       return;
     }
     api.lifecycle.onDispose(() => lease.release());
+    // Where OpenClaw keeps its state, and with it what each of its sessions works on.
+    const stateDir = api.runtime?.state?.resolveStateDir?.();
     // A factory, so that each call knows the agent and the session it is made for.
-    api.registerTool((context) => createTool(lease, context), { name: lease.definition.name, optional: true });
+    api.registerTool((context) => createTool(lease, { ...context, stateDir }), { name: lease.definition.name, optional: true });
   },
 };

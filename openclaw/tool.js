@@ -2,9 +2,9 @@
 import { argumentCleaner } from "./arguments.js";
 import { throttled } from "./throttle.js";
 
-/** The tool for one context; `agentId` and `sessionKey` of the context go with every call as its caller. */
-export function createTool({ agent, definition, CancelToken }, { agentId, sessionKey } = {}) {
-  const caller = JSON.stringify({ agent_id: agentId, session_key: sessionKey });
+/** The tool for one context; `agentId`, `sessionKey` and `stateDir` of the context go with every call as its caller. */
+export function createTool({ agent, definition, CancelToken }, { agentId, sessionKey, stateDir } = {}) {
+  const caller = JSON.stringify({ agent_id: agentId, session_key: sessionKey, state_dir: stateDir });
   return {
     ...definition,
     // Without this OpenClaw hides plugin tools behind its tool search, and the model has to find the tool first.
@@ -15,11 +15,11 @@ export function createTool({ agent, definition, CancelToken }, { agentId, sessio
       const cancel = () => token.cancel();
       if (signal?.aborted) cancel();
       else signal?.addEventListener("abort", cancel, { once: true });
-      const updates = onUpdate && throttled((update) => onUpdate(toolResult(update)));
+      const updates = onUpdate && throttled((update) => onUpdate(toolResult(agent, update)));
       try {
         const envelope = await agent.execute(JSON.stringify(request ?? null), caller, token, updates?.offer ?? null);
         await updates?.finish();
-        return toolResult(envelope);
+        return toolResult(agent, envelope);
       } finally {
         updates?.stop();
         signal?.removeEventListener("abort", cancel);
@@ -28,7 +28,7 @@ export function createTool({ agent, definition, CancelToken }, { agentId, sessio
   };
 }
 
-/** `content` is what the model reads, `details` what OpenClaw grades and programs read; both are the same envelope. */
-function toolResult(json) {
-  return { content: [{ type: "text", text: json }], details: JSON.parse(json) };
+/** `content` is what the model reads, the library's text of the envelope; `details` is the envelope, which OpenClaw grades and programs read. */
+function toolResult(agent, json) {
+  return { content: [{ type: "text", text: agent.render(json) }], details: JSON.parse(json) };
 }

@@ -1,30 +1,131 @@
-//! Credentials, and how they go along with a request.
+//! What proves to a peer who calls: credentials, and whom a connection trusts.
+//!
+//! Only data: `net/auth.rs` says how a credential goes along with a request, `net/tls.rs` how a connection is secured.
+
+mod oauth2;
+mod trust;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
-use http::header::AUTHORIZATION;
-use http::{HeaderName, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderName;
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// What proves to a peer who calls. `Debug` shows its kind alone.
+pub use oauth2::{OAuth2, Token, Tokens};
+pub use trust::{Trust, Unusable};
+
+/// What proves to a peer who calls, beside a certificate, which belongs to the connection ([`Trust`]). `Debug` shows its
+/// kind alone.
 pub enum Credential {
     /// `Authorization: Bearer` (RFC 6750).
     Bearer(SecretString),
+    /// `Authorization: Basic` (RFC 7617).
+    Basic {
+        /// The user's name.
+        username: String,
+        /// The user's password.
+        password: SecretString,
+    },
+    /// A key in a place of its own.
+    ApiKey {
+        /// Where the key goes.
+        place: Place,
+        /// The key.
+        key: SecretString,
+    },
+    /// A bearer token from an authorization server (RFC 6749 §4.4).
+    OAuth2(Box<OAuth2>),
+}
+
+/// Where an API key goes.
+#[derive(Clone, Hash)]
+pub enum Place {
+    /// The header of this name.
+    Header(HeaderName),
+    /// The query parameter of this name.
+    Query(String),
+    /// The cookie of this name.
+    Cookie(String),
 }
 
 impl Credential {
-    /// The header that carries it.
-    pub fn header(&self) -> Option<(HeaderName, HeaderValue)> {
-        let Self::Bearer(token) = self;
-        let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose_secret())).ok()?;
-        value.set_sensitive(true);
-        Some((AUTHORIZATION, value))
+    /// The header that carries it, which no request may set.
+    pub fn header(&self) -> Option<HeaderName> {
+        match self {
+            Self::ApiKey { place, .. } => match place {
+                Place::Header(name) => Some(name.clone()),
+                Place::Cookie(_) => Some(http::header::COOKIE),
+                Place::Query(_) => None,
+            },
+            Self::Bearer(_) | Self::Basic { .. } | Self::OAuth2(_) => {
+                Some(http::header::AUTHORIZATION)
+            }
+        }
     }
 
-    /// Every text that must not be shown.
+    /// Every text that must not be shown, as configured and as it is written in requests. What an authorization server
+    /// gave out is in [`issued`](Self::issued).
     pub fn secrets(&self) -> Vec<SecretString> {
-        let Self::Bearer(token) = self;
-        vec![token.clone()]
+        match self {
+            Self::Bearer(token) => vec![token.clone()],
+            Self::Basic { username, password } => {
+                vec![password.clone(), basic(username, password.expose_secret())]
+            }
+            Self::ApiKey { key, .. } => written(key),
+            Self::OAuth2(client) => {
+                let mut all = written(&client.client_secret);
+                all.push(client.basic());
+                all
+            }
+        }
+    }
+
+    /// The access tokens that were given out for it, the newest last.
+    pub fn issued(&self) -> Option<Arc<[SecretString]>> {
+        match self {
+            Self::OAuth2(client) => Some(client.tokens.issued()),
+            _ => None,
+        }
+    }
+}
+
+/// User name and password as `Authorization: Basic` writes them (RFC 7617 §2).
+pub(crate) fn basic(username: &str, password: &str) -> SecretString {
+    STANDARD.encode(format!("{username}:{password}")).into()
+}
+
+/// A secret as it is, and as the query of a URL or a form has it.
+fn written(secret: &SecretString) -> Vec<SecretString> {
+    let plain = secret.expose_secret();
+    let form = form_encoded(plain);
+    let mut all = vec![secret.clone()];
+    if form != plain {
+        all.push(form.replace('+', "%20").into());
+        all.push(form.into());
+    }
+    all
+}
+
+/// `text` as `application/x-www-form-urlencoded` has it.
+pub(crate) fn form_encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// What tells it from other credentials. Tokens that come and go do not count.
+impl Hash for Credential {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Self::Bearer(token) => token.expose_secret().hash(state),
+            Self::Basic { username, password } => {
+                (username, password.expose_secret()).hash(state);
+            }
+            Self::ApiKey { place, key } => (place, key.expose_secret()).hash(state),
+            Self::OAuth2(client) => client.hash(state),
+        }
     }
 }
 
@@ -32,6 +133,60 @@ impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bearer(_) => "Bearer",
+            Self::Basic { .. } => "Basic",
+            Self::ApiKey { .. } => "ApiKey",
+            Self::OAuth2(_) => "OAuth2",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn texts(credential: &Credential) -> Vec<String> {
+        let secrets = credential.secrets();
+        secrets
+            .iter()
+            .map(|secret| secret.expose_secret().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_secret_is_known_in_every_form_in_which_it_is_sent() {
+        let basic = Credential::Basic {
+            username: "desk".into(),
+            password: "open sesame".to_owned().into(),
+        };
+        assert_eq!(texts(&basic), ["open sesame", "ZGVzazpvcGVuIHNlc2FtZQ=="]);
+        let key = Credential::ApiKey {
+            place: Place::Query("key".into()),
+            key: "a b/c".to_owned().into(),
+        };
+        assert_eq!(texts(&key), ["a b/c", "a%20b%2Fc", "a+b%2Fc"]);
+    }
+
+    #[test]
+    fn no_credential_prints_more_than_its_kind() {
+        let secret = || SecretString::from("s3cret".to_owned());
+        let all = [
+            Credential::Bearer(secret()),
+            Credential::Basic {
+                username: "s3cret".into(),
+                password: secret(),
+            },
+            Credential::ApiKey {
+                place: Place::Query("s3cret".into()),
+                key: secret(),
+            },
+            Credential::OAuth2(Box::new(OAuth2::new(
+                url::Url::parse("https://s3cret.example/").unwrap(),
+                "s3cret".into(),
+                secret(),
+                vec!["s3cret".into()],
+            ))),
+        ];
+        assert_eq!(format!("{all:?}"), "[Bearer, Basic, ApiKey, OAuth2]");
     }
 }

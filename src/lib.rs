@@ -1,14 +1,18 @@
 //! Hands work from OpenClaw agents to agents elsewhere.
 
 pub mod a2a;
+pub mod address;
+pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
 #[cfg(feature = "cli")]
 pub mod conformance;
 pub mod credential;
+pub mod delegation;
 pub mod handles;
 pub mod host;
+pub mod jws;
 pub mod log;
 pub mod net;
 pub mod panics;
@@ -16,6 +20,7 @@ pub mod peer;
 pub mod plugin;
 pub mod remote_agent;
 pub mod targets;
+pub mod trace;
 pub mod validation;
 pub mod world;
 

@@ -17,10 +17,15 @@ use crate::{
     a2a::A2a,
     config::{Config, ConfigError},
     log::{Level, Log},
-    net::{Http, sse::SseLimits},
+    net::{
+        Http, Net,
+        proxy::{Proxies, ProxySettings},
+        retry::{Chance, Retry},
+        sse::SseLimits,
+    },
     panics::{self, Panicked},
     remote_agent::{Call, Pace, Reason, RemoteAgent},
-    world::System,
+    world::{System, World},
 };
 
 /// How long calls that were running when the instance closed may take to finish. They are cancelled, so they need far less.
@@ -42,13 +47,42 @@ pub fn assemble(
     log: Arc<dyn Log>,
 ) -> Result<RemoteAgent, ConfigError> {
     let config = Config::parse(config_json)?;
-    let http = Http::new().map_err(|e| ConfigError::at("", e.to_string()))?;
+    let mut http = Http::new().map_err(|e| ConfigError::at("", e.to_string()))?;
+    if config.policy.use_system_proxy {
+        let settings = ProxySettings::read(|name| std::env::var(name).ok());
+        let proxies = Proxies::new(&settings)
+            .map_err(|wrong| ConfigError::at("/policy/useSystemProxy", wrong))?;
+        http = http.with_proxies(proxies);
+    }
+    let net = Retry::new(http, chance(Arc::new(System)));
+    assemble_over(&config, Arc::new(net), pace, log)
+}
+
+/// The tool for a configuration, with the peers behind `net`, asked at `pace`.
+///
+/// # Errors
+/// The configuration is wrong; the error names the place.
+pub fn assemble_over(
+    config: &Config,
+    net: Arc<dyn Net>,
+    pace: Pace,
+    log: Arc<dyn Log>,
+) -> Result<RemoteAgent, ConfigError> {
     let limits = SseLimits {
         event_bytes: config.limits.event_bytes,
         answer_bytes: config.limits.response_bytes,
     };
-    let directory = Arc::new(A2a::new(Arc::new(http), limits));
-    RemoteAgent::new(&config, directory, Arc::new(System), pace, log)
+    let directory = Arc::new(A2a::new(net, limits));
+    RemoteAgent::new(config, directory, Arc::new(System), pace, log)
+}
+
+/// Time and randomness for the network's waits.
+fn chance(world: Arc<dyn World>) -> Chance {
+    let random = Arc::clone(&world);
+    Chance {
+        wall: Arc::new(move || world.wall()),
+        random: Arc::new(move || random.uuid().as_u64_pair().0 as f64 / u64::MAX as f64),
+    }
 }
 
 /// A configuration with every default filled in and every secret left out, as JSON.
@@ -120,6 +154,16 @@ impl Plugin {
         self.agent.definition()
     }
 
+    /// What a model reads of an envelope or update of this instance. Starts no thread.
+    #[must_use]
+    pub fn render(&self, envelope: &str) -> String {
+        panics::catch(|| self.agent.render(envelope)).unwrap_or_else(|panicked| {
+            let _ = self.report(&panicked);
+            "remote_agent: the result cannot be shown as text; this is a bug of the plugin."
+                .to_owned()
+        })
+    }
+
     /// Where the instance's log lines go.
     #[must_use]
     pub fn log(&self) -> &Arc<dyn Log> {
@@ -175,6 +219,10 @@ impl Plugin {
         let engine = mem::replace(&mut *self.lock(), Engine::Closed);
         self.closing.cancel();
         self.calls.close();
+        // A call that has been answered may count as running for a moment more, and its host may end the process now.
+        if let Some(audit) = self.agent.audit() {
+            audit.close();
+        }
         if let Engine::Running(runtime) = engine {
             if self.calls.is_empty() {
                 runtime.shutdown_background();

@@ -167,6 +167,26 @@ async fn a_bad_line_is_answered_and_the_next_one_read() {
 }
 
 #[tokio::test]
+async fn content_is_what_a_model_reads_beside_the_result() {
+    let init = r#"{"id":1,"op":"init","config":{}}"#;
+    let with = r#"{"id":"with","op":"execute","request":{"action":"list_targets"},"content":true}"#;
+    let without =
+        r#"{"id":"without","op":"execute","request":{"action":"list_targets"},"content":false}"#;
+    let wrong =
+        r#"{"id":"wrong","op":"execute","request":{"action":"list_targets"},"content":"yes"}"#;
+    let answers = answers(&[init, with, without, wrong]).await;
+    let of = |id: &str| answers.iter().find(|answer| answer["id"] == id).unwrap();
+    let content = of("with")["content"].as_str().unwrap();
+    assert!(
+        content.starts_with("list_targets: no agent is configured"),
+        "{content}"
+    );
+    assert_eq!(of("with")["result"]["ok"], true);
+    assert!(of("without")["content"].is_null() && of("without")["result"].is_object());
+    assert_eq!(of("wrong")["error"]["code"], "BAD_LINE");
+}
+
+#[tokio::test]
 async fn only_a_line_feed_ends_a_line() {
     let text = "one\u{2028}two\u{85}three";
     let line = json!({"id": text, "op": "tool_definition"}).to_string();

@@ -76,6 +76,19 @@ fn send(text: &str) -> Value {
     json!({"action": "send", "target_alias": "peer", "parts": [{"kind": "text", "text": text}]})
 }
 
+/// What is inside the fence of a text that a model reads, which is as OpenClaw itself writes fences.
+fn fenced(text: &str) -> &str {
+    let between = || {
+        let (_, rest) = text.split_once("<<<EXTERNAL_UNTRUSTED_CONTENT id=\"")?;
+        let (id, rest) = rest.split_once("\">>>\nSource: External\n---\n")?;
+        let end = format!("\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"{id}\">>>");
+        let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        assert!(id.len() == 16 && id.chars().all(hex), "{id}");
+        rest.strip_suffix(&end)
+    };
+    between().unwrap_or_else(|| panic!("no fence in {text}"))
+}
+
 fn tool_of(request: &Value) -> Option<&Value> {
     request["tools"]
         .as_array()?
@@ -141,7 +154,7 @@ fn direct_call_answers(world: &World) {
         answer_to("say hello")
     );
     let content = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert_eq!(&serde_json::from_str::<Value>(content).unwrap(), envelope);
+    assert_eq!(fenced(content).matches(&answer_to("say hello")).count(), 1);
 }
 
 fn secret_reference_arrives_resolved(world: &World) {
@@ -175,7 +188,14 @@ fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
         tool["function"]["parameters"]["required"],
         json!(["action"])
     );
-    assert!(result.contains(&answer_to("look at the logs")), "{result}");
+    assert!(
+        result.starts_with("send: task completed\nagent: peer\ntask_handle: rah_"),
+        "{result}"
+    );
+    assert!(
+        fenced(&result).contains(&answer_to("look at the logs")),
+        "{result}"
+    );
 }
 
 fn skill_is_offered_to_the_model(world: &World) {
@@ -216,13 +236,20 @@ fn updates_reach_the_gateway_while_the_call_runs(world: &World) {
         states.len() >= 2 && states.iter().all(|phase| *phase == "update"),
         "{updates:?}"
     );
+    let read = updates
+        .iter()
+        .map(|update| &update["partialResult"]["content"][0]["text"]);
+    let under_way = |text: &Value| text.as_str().unwrap().starts_with("send under way: task ");
+    assert!(read.clone().all(under_way), "{updates:?}");
 }
 
 fn handle_of_an_agent_turn_works_in_a_direct_call(world: &World) {
     let request = world.turn("agent:main:handle", "work on it", &send("work on it"));
-    let envelope: Value = serde_json::from_str(&model::tool_result(&request).unwrap()).unwrap();
-    let handle = &envelope["summary"]["continuation"]["task"]["task_handle"];
-    assert!(handle.is_string(), "{envelope}");
+    let result = model::tool_result(&request).unwrap();
+    let handle = result
+        .lines()
+        .find_map(|line| line.strip_prefix("task_handle: "));
+    let handle = handle.unwrap_or_else(|| panic!("no handle in {result}"));
     let status = world
         .gateway
         .envelope(json!({"action": "status", "task_handle": handle}));

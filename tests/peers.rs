@@ -147,7 +147,7 @@ against_every_peer! {
     lifecycle::an_unknown_task_is_refused,
     lifecycle::a_second_instance_watches,
     lifecycle::a_watcher_keeps_what_it_heard_before_a_cancel,
-    lifecycle::a_finished_task_can_be_watched_or_is_refused,
+    lifecycle::a_finished_task_can_be_watched,
     parts::binary_file_and_data_reach_the_agent,
     parts::a_text_file_reaches_the_agent,
     parts::file_and_data_come_back,

@@ -21,6 +21,9 @@
 //! # }
 //! ```
 //!
+//! The envelope is for programs. What a model should read of it is `tool.render(envelope)`: a short text in which everything that an agent
+//! wrote is fenced and harmless.
+//!
 //! Everything that crosses is text or an opaque object, so that the layouts which both sides must agree on stay few. Any executor may poll the
 //! futures: the library brings its own runtime and never looks for one of the host.
 

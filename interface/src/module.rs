@@ -55,7 +55,9 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Starts a call. `request` is the tool's input as JSON.
     ///
-    /// `caller` says on whose behalf the call is made, as JSON: `{"agent_id"?, "session_key"?, "chain"?}`. `updates` takes the call's progress.
+    /// `caller` says on whose behalf the call is made, as JSON: `{"agent_id"?, "session_key"?, "chain"?, "state_dir"?, "traceparent"?}`. `chain` is
+    /// the delegation that the caller works on, `{"hop", "chain"}`; without it, what the file of delegations in `state_dir` says of the session.
+    /// `traceparent` is the trace that the call belongs to (W3C Trace Context). `updates` takes the call's progress.
     fn execute(
         &self,
         request: RString,
@@ -68,6 +70,14 @@ pub trait Tool: Send + Sync + 'static {
     /// A call made afterwards is answered with an error whose `reason` is `shutting_down`. Closing twice does nothing.
     #[sabi(last_prefix_field)]
     fn close(&self);
+
+    /// What a model reads of `envelope`, an envelope or update of this tool: short labelled lines, and what agents said inside a fence, in at most
+    /// `limits.modelTextChars` characters. Starts no thread and opens no socket.
+    ///
+    /// Text that is no envelope gives a sentence that says so. A library that is older than this method gives `envelope` back.
+    fn render(&self, envelope: RStr<'_>) -> RString {
+        envelope.into()
+    }
 }
 
 /// An owned [`Tool`] of the library.

@@ -12,23 +12,30 @@ class CancelToken {
 
 /** A lease whose agent answers with what `execute` returns. */
 function lease(execute) {
-  return { agent: { execute }, CancelToken, definition: { name: "remote_agent", label: "Remote agent", description: "", parameters: { properties: {} } } };
+  return { agent: { execute, render: (json) => `read: ${json}` }, CancelToken, definition: { name: "remote_agent", label: "Remote agent", description: "", parameters: { properties: {} } } };
 }
 
 const envelope = JSON.stringify({ ok: true, action: "send" });
 
 test("the request and its caller reach the library as JSON", async () => {
   const seen = [];
-  const tool = createTool(lease(async (...call) => (seen.push(call), envelope)), { agentId: "main", sessionKey: "agent:main:x" });
+  const tool = createTool(lease(async (...call) => (seen.push(call), envelope)), { agentId: "main", sessionKey: "agent:main:x", stateDir: "/state" });
   await tool.execute("call_1", { action: "send" }, new AbortController().signal, undefined);
   const [request, caller, , onUpdate] = seen[0];
-  assert.deepEqual([JSON.parse(request), JSON.parse(caller)], [{ action: "send" }, { agent_id: "main", session_key: "agent:main:x" }]);
+  assert.deepEqual([JSON.parse(request), JSON.parse(caller)], [{ action: "send" }, { agent_id: "main", session_key: "agent:main:x", state_dir: "/state" }]);
   assert.equal(onUpdate, null);
 });
 
-test("the result is the envelope, as text and as details", async () => {
+test("the result is the library's text for the model and the envelope for programs", async () => {
   const result = await createTool(lease(async () => envelope)).execute("call_1", {});
-  assert.deepEqual(result, { content: [{ type: "text", text: envelope }], details: { ok: true, action: "send" } });
+  assert.deepEqual(result, { content: [{ type: "text", text: `read: ${envelope}` }], details: { ok: true, action: "send" } });
+});
+
+test("an update is the library's text and the update", async () => {
+  const updates = [];
+  const tool = createTool(lease(async (_request, _caller, _token, onUpdate) => (onUpdate('{"n":1}'), envelope)));
+  await tool.execute("call_1", {}, undefined, (update) => updates.push(update));
+  assert.deepEqual(updates, [{ content: [{ type: "text", text: 'read: {"n":1}' }], details: { n: 1 } }]);
 });
 
 test("the tool is in the model's list, not behind the tool search", () => {

@@ -58,10 +58,8 @@ impl Interface {
             return answer;
         }
         let Some(older) = self.older.as_deref().filter(|_| self.is_in_doubt()) else {
-            // What was found out does not hold any more; the next call finds out anew.
-            if answer.as_ref().is_err_and(says_so) {
-                self.learned.set_version(None);
-            }
+            // What was found out may not hold any more; the next call finds out anew.
+            self.learned.set_version(None);
             return answer;
         };
         let second = call.of(older).await;
@@ -91,10 +89,6 @@ fn refuses_version(error: &PeerError, transport: Transport) -> bool {
         error.rpc_code,
         Some(METHOD_NOT_FOUND | VERSION_NOT_SUPPORTED)
     ) || (transport == Transport::HttpJson && nobody_there(error))
-}
-
-fn says_so(error: &PeerError) -> bool {
-    error.rpc_code == Some(VERSION_NOT_SUPPORTED)
 }
 
 /// The answer is one that only a peer gives that understood the question.
@@ -240,3 +234,6 @@ impl Peer for Attempts {
         Box::pin(self.ask(move |peer: &'a dyn Peer| peer.resubscribe(task_id)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Finding a peer's agent card (A2A 0.3 §5.3).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
@@ -8,9 +9,9 @@ use url::Url;
 
 use crate::net::redirect::get_following;
 use crate::net::{Net, Request, body};
-use crate::peer::{CardLocation, Discovered, Fault, PeerError, Reach, Validator};
+use crate::peer::{CardLocation, Discovered, Fault, PeerError, Reach, Security, Validator};
 
-use super::{card, line, secrets::Secrets, weight};
+use super::{card, challenge, line, secrets::Secrets, signature, weight};
 
 const DEFAULT_PATH: &str = "/.well-known/agent-card.json";
 
@@ -25,7 +26,7 @@ const HOPS: usize = 5;
 
 /// Looks for the card wherever it may be, in order. The error names each try.
 pub(super) async fn discover(
-    net: &dyn Net,
+    net: &Arc<dyn Net>,
     reach: &Reach,
     known: Option<&Validator>,
     max_bytes: usize,
@@ -37,16 +38,18 @@ pub(super) async fn discover(
         places.insert(0, known.url.clone());
     }
     let mut tries: Vec<String> = Vec::new();
-    let mut auth_required = false;
+    let mut asked_for: Option<PeerError> = None;
     for place in places {
         let known = known.filter(|known| known.url == place);
         match fetch(net, reach, &place, known, max_bytes).await {
             Ok(found) => return Ok(found),
             Err(Miss::Elsewhere(error)) => {
-                auth_required |= error.fault == Fault::AuthRequired;
                 tries.push(format!("`{place}`: {}", error.message));
+                if error.fault == Fault::AuthRequired {
+                    asked_for.get_or_insert(error);
+                }
             }
-            Err(Miss::Final(error)) if tries.is_empty() => {
+            Err(Miss::Final(error)) if tries.is_empty() || error.fault == Fault::CardSignature => {
                 return Err(error.during(format_args!("the agent card at `{place}`")));
             }
             Err(Miss::Final(error)) => {
@@ -55,13 +58,11 @@ pub(super) async fn discover(
             }
         }
     }
-    let fault = if auth_required {
-        Fault::AuthRequired
-    } else {
-        Fault::CardUnavailable
-    };
     let message = format!("no agent card was found; tried {}", tries.join("; "));
-    Err(PeerError::new(fault, message).undelivered())
+    Err(match asked_for {
+        Some(error) => PeerError { message, ..error },
+        None => PeerError::new(Fault::CardUnavailable, message).undelivered(),
+    })
 }
 
 /// Why a place gave no card.
@@ -73,7 +74,7 @@ enum Miss {
 }
 
 async fn fetch(
-    net: &dyn Net,
+    net: &Arc<dyn Net>,
     reach: &Reach,
     place: &Url,
     known: Option<&Validator>,
@@ -93,8 +94,11 @@ async fn fetch(
         headers,
         body: None,
         access,
+        trust: reach.trust_for(place).cloned(),
+        repeatable: true,
     };
-    let fetched = get_following(net, request, HOPS)
+    let authorized = line::authorized(net, reach, place);
+    let fetched = get_following(&*authorized, request, HOPS)
         .await
         .map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
     let mut response = fetched.response;
@@ -108,12 +112,12 @@ async fn fetch(
         let mut error =
             line::by_status(response.status, &response.headers, &text, &secrets).undelivered();
         error.http_status = Some(response.status.as_u16());
-        if matches!(
-            response.status,
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
-        ) {
-            error.fault = Fault::AuthRequired;
-        }
+        challenge::note(
+            &mut error,
+            &response.headers,
+            &Security::default(),
+            &secrets,
+        );
         let elsewhere = response.status.is_client_error();
         return Err(if elsewhere {
             Miss::Elsewhere(error)
@@ -131,6 +135,9 @@ async fn fetch(
         let kind = line::content_type(&response.headers, &secrets);
         unreadable(format!("not JSON ({kind}, {} bytes): {e}", body.len()))
     })?;
+    json = signature::verified(&**net, reach, json)
+        .await
+        .map_err(Miss::Final)?;
     secrets.scrub_answer(&mut json);
     let card = card::read(&json).map_err(unreadable)?;
     let etag = response.headers.get(ETAG).cloned();

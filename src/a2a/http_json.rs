@@ -16,7 +16,7 @@ use crate::peer::{
 use super::error_body::explained;
 use super::events::{Answered, Decode};
 use super::jsonrpc::{misshapen, unwritable};
-use super::line::{Heard, Line};
+use super::line::{Heard, Line, Often};
 use super::memory::Learned;
 use super::proto_json::Reader;
 use super::secrets::Secrets;
@@ -160,6 +160,7 @@ impl HttpJson {
 
     async fn ask(
         &self,
+        often: Often,
         method: Method,
         path: &str,
         query: &[(&str, String)],
@@ -167,7 +168,10 @@ impl HttpJson {
     ) -> Result<Value, PeerError> {
         let answer = self
             .tenanted(&method, path, query, |url| {
-                Box::pin(self.line.ask(method.clone(), url, body.clone(), explain))
+                Box::pin(
+                    self.line
+                        .ask(often, method.clone(), url, body.clone(), explain),
+                )
             })
             .await?;
         self.line.json(&answer)
@@ -189,13 +193,17 @@ impl HttpJson {
 
     async fn listen(
         &self,
+        often: Often,
         method: Method,
         path: &str,
         body: Option<Bytes>,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         let heard = self
             .tenanted(&method, path, &[], |url| {
-                Box::pin(self.line.listen(method.clone(), url, body.clone(), explain))
+                Box::pin(
+                    self.line
+                        .listen(often, method.clone(), url, body.clone(), explain),
+                )
             })
             .await?;
         Ok(match heard {
@@ -237,7 +245,10 @@ impl Peer for HttpJson {
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
         Box::pin(async {
-            let json = self.ask(Method::GET, self.dialect.card, &[], None).await?;
+            let json = self
+                .ask(Often::Repeatable, Method::GET, self.dialect.card, &[], None)
+                .await?;
+            let json = self.line.verified(json).await?;
             card::read(&json).map_err(|why| PeerError::new(Fault::CardUnavailable, why))
         })
     }
@@ -246,7 +257,10 @@ impl Peer for HttpJson {
         Box::pin(async move {
             let body = self.message(outgoing)?;
             let path = format!("{}/message:send", self.dialect.prefix);
-            self.reply(self.ask(Method::POST, &path, &[], Some(body)).await?)
+            self.reply(
+                self.ask(Often::Once, Method::POST, &path, &[], Some(body))
+                    .await?,
+            )
         })
     }
 
@@ -257,7 +271,8 @@ impl Peer for HttpJson {
         Box::pin(async move {
             let body = self.message(outgoing)?;
             let path = format!("{}/message:stream", self.dialect.prefix);
-            self.listen(Method::POST, &path, Some(body)).await
+            self.listen(Often::Once, Method::POST, &path, Some(body))
+                .await
         })
     }
 
@@ -270,7 +285,13 @@ impl Peer for HttpJson {
             let path = self.task_path(task_id, "")?;
             let length = history_length.map(|length| ("historyLength", length.to_string()));
             let answer = self
-                .ask(Method::GET, &path, length.as_slice(), None)
+                .ask(
+                    Often::Repeatable,
+                    Method::GET,
+                    &path,
+                    length.as_slice(),
+                    None,
+                )
                 .await?;
             Task::read(self.dialect.reader.task(answer)).map_err(misshapen)
         })
@@ -280,7 +301,9 @@ impl Peer for HttpJson {
         Box::pin(async move {
             let path = self.task_path(task_id, ":cancel")?;
             let body = self.nothing();
-            let answer = self.ask(Method::POST, &path, &[], Some(body)).await?;
+            let answer = self
+                .ask(Often::Repeatable, Method::POST, &path, &[], Some(body))
+                .await?;
             Task::read(self.dialect.reader.task(answer)).map_err(misshapen)
         })
     }
@@ -297,7 +320,7 @@ impl Peer for HttpJson {
                     true => (Method::GET, None),
                     false => (Method::POST, Some(self.nothing())),
                 };
-                self.listen(method, &path, body).await
+                self.listen(Often::Repeatable, method, &path, body).await
             };
             let by_get = self.learned.subscribes_by_get.is_set();
             let first = match subscribe(by_get).await {

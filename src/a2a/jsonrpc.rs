@@ -13,7 +13,7 @@ use crate::peer::{
 
 use super::error_body::KEPT_DATA;
 use super::events::{Answered, Decode};
-use super::line::{Heard, Line, quoted};
+use super::line::{Heard, Line, Often, quoted};
 use super::secrets::Secrets;
 use super::{card, v0_3, v1};
 
@@ -93,11 +93,16 @@ impl JsonRpc {
         }
     }
 
-    async fn call(&self, method: &str, params: &impl Serialize) -> Result<Value, PeerError> {
+    async fn call(
+        &self,
+        often: Often,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<Value, PeerError> {
         let body = body(method, params)?;
         let answer = self
             .line
-            .ask(Method::POST, self.url.clone(), Some(body), explain)
+            .ask(often, Method::POST, self.url.clone(), Some(body), explain)
             .await?;
         self.result(self.line.json(&answer)?)
     }
@@ -107,7 +112,7 @@ impl JsonRpc {
     }
 
     async fn task(&self, method: &str, params: &TaskParams<'_>) -> Result<Task, PeerError> {
-        let result = self.call(method, params).await?;
+        let result = self.call(Often::Repeatable, method, params).await?;
         Task::read((self.dialect.task)(result)).map_err(misshapen)
     }
 
@@ -117,13 +122,14 @@ impl JsonRpc {
 
     async fn listen(
         &self,
+        often: Often,
         method: &str,
         params: &impl Serialize,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         let body = body(method, params)?;
         let heard = self
             .line
-            .listen(Method::POST, self.url.clone(), Some(body), explain)
+            .listen(often, Method::POST, self.url.clone(), Some(body), explain)
             .await?;
         Ok(match heard {
             Heard::Events(reader) => Box::new(self.line.events(reader, self.dialect.event)),
@@ -175,7 +181,10 @@ impl Peer for JsonRpc {
                 id: None,
                 history_length: None,
             };
-            let json = self.call(self.dialect.card, &params).await?;
+            let json = self
+                .call(Often::Repeatable, self.dialect.card, &params)
+                .await?;
+            let json = self.line.verified(json).await?;
             card::read(&json).map_err(|why| PeerError::new(Fault::CardUnavailable, why))
         })
     }
@@ -183,7 +192,7 @@ impl Peer for JsonRpc {
     fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
             let params = self.message(outgoing);
-            self.reply(self.call(self.dialect.send, &params).await?)
+            self.reply(self.call(Often::Once, self.dialect.send, &params).await?)
         })
     }
 
@@ -193,7 +202,7 @@ impl Peer for JsonRpc {
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             let params = self.message(outgoing);
-            self.listen(self.dialect.stream, &params).await
+            self.listen(Often::Once, self.dialect.stream, &params).await
         })
     }
 
@@ -221,7 +230,8 @@ impl Peer for JsonRpc {
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             let params = self.about(task_id);
-            self.listen(self.dialect.subscribe, &params).await
+            self.listen(Often::Repeatable, self.dialect.subscribe, &params)
+                .await
         })
     }
 }

@@ -4,18 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::Value;
 use url::Url;
 
+use crate::credential::Trust;
+use crate::net::auth::{Authorized, Endpoint};
 use crate::net::sse::{self, EventReader, Opened, SseLimits};
 use crate::net::{Access, Net, NetError, NetFault, Request, Sent, access, body};
-use crate::peer::{Fault, PeerError, Reach, Version};
+use crate::peer::{Fault, PeerError, Reach, Security, Version};
 
+use super::challenge;
 use super::events::{Decode, Events};
 use super::secrets::Secrets;
-use super::weight;
+use super::{signature, weight};
 
 /// How much of what a peer says about a failure is repeated, in characters.
 const QUOTED: usize = 300;
@@ -27,15 +30,32 @@ const ERROR_BYTES: usize = 64 * 1024;
 const ERROR_WAIT: Duration = Duration::from_secs(1);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
 
 /// A line to one interface for one call.
 #[derive(Clone)]
 pub(super) struct Line {
     net: Arc<dyn Net>,
+    /// The same without the credential.
+    bare: Arc<dyn Net>,
     headers: HeaderMap,
     access: Access,
+    trust: Option<Arc<Trust>>,
     limits: SseLimits,
     secrets: Arc<Secrets>,
+    /// What the peer's card asks of callers.
+    declared: Arc<Security>,
+    /// What a card is checked against, where it must be signed.
+    signed_by: Option<Arc<Reach>>,
+}
+
+/// Whether a request may be sent again by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Often {
+    /// It may not: it has an effect each time.
+    Once,
+    /// Asking twice does no more than asking once.
+    Repeatable,
 }
 
 /// A successful answer.
@@ -71,12 +91,23 @@ impl Line {
             headers.insert(name, value);
         }
         Ok(Self {
-            net,
+            net: authorized(&net, reach, url),
+            bare: net,
             headers,
             access,
+            trust: reach.trust_for(url).cloned(),
             limits,
             secrets: Arc::new(Secrets::of(reach)),
+            declared: Arc::default(),
+            signed_by: reach.card_keys.is_some().then(|| Arc::new(reach.clone())),
         })
+    }
+
+    /// The same line to a peer whose card asks for this.
+    #[must_use]
+    pub(super) fn declaring(mut self, security: &Security) -> Self {
+        self.declared = Arc::new(security.clone());
+        self
     }
 
     /// The same line, every request of which says that it speaks `version`. The header came with 1.0; without it a request
@@ -87,12 +118,21 @@ impl Line {
         self
     }
 
+    /// The part of a card from this peer that may be used.
+    pub(super) async fn verified(&self, card: Value) -> Result<Value, PeerError> {
+        match &self.signed_by {
+            Some(reach) => signature::verified(&*self.bare, reach, card).await,
+            None => Ok(card),
+        }
+    }
+
     fn request(
         &self,
         method: Method,
         url: Url,
         body: Option<Bytes>,
         accept: HeaderValue,
+        often: Often,
     ) -> Request {
         let mut headers = self.headers.clone();
         headers.insert(ACCEPT, accept);
@@ -100,25 +140,28 @@ impl Line {
             headers.insert(CONTENT_TYPE, JSON);
         }
         Request {
+            repeatable: often == Often::Repeatable,
             method,
             url,
             headers,
             body,
             access: self.access,
+            trust: self.trust.clone(),
         }
     }
 
-    /// Sends one request and reads its answer, which must have a status of 2xx.
+    /// Sends one request, again where `often` allows it, and reads its answer, which must have a status of 2xx.
     ///
     /// `explain` may read an error out of a body that came with another status.
     pub(super) async fn ask(
         &self,
+        often: Often,
         method: Method,
         url: Url,
         body: Option<Bytes>,
         explain: Explain,
     ) -> Result<Answer, PeerError> {
-        let request = self.request(method, url, body, JSON);
+        let request = self.request(method, url, body, JSON, often);
         let mut response = self.net.exchange(request).await.map_err(from_net)?;
         if !response.status.is_success() {
             let text = body::read_prefix(response.body, ERROR_BYTES);
@@ -137,16 +180,17 @@ impl Line {
         })
     }
 
-    /// Sends one request and opens the stream it is answered with. An answer that is no stream must have a status of 2xx.
+    /// Sends one request, again where `often` allows it, and opens the stream it is answered with. An answer that is no
+    /// stream must have a status of 2xx.
     pub(super) async fn listen(
         &self,
+        often: Often,
         method: Method,
         url: Url,
         body: Option<Bytes>,
         explain: Explain,
     ) -> Result<Heard, PeerError> {
-        let accept = HeaderValue::from_static("text/event-stream, application/json");
-        let request = self.request(method, url, body, accept);
+        let request = self.request(method, url, body, EVENTS, often);
         match sse::open(Arc::clone(&self.net), request, self.limits)
             .await
             .map_err(from_net)?
@@ -209,10 +253,8 @@ impl Line {
             .and_then(|body| explain(body, &self.secrets));
         let mut error =
             explained.unwrap_or_else(|| by_status(status, headers, body, &self.secrets));
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            error.fault = Fault::AuthRequired;
-        }
         error.http_status = Some(status.as_u16());
+        challenge::note(&mut error, headers, &self.declared, &self.secrets);
         error
     }
 }
@@ -242,7 +284,23 @@ pub(super) fn access_to(reach: &Reach, url: &Url) -> Result<Access, PeerError> {
     access::allowed(url, reach.allow_private, reach.is_written_host(url)).map_err(from_net)
 }
 
-/// The operator's headers and credential, where `url` is on an origin they were configured for.
+/// `net`, carrying the peer's credential where `url` is on an origin it was configured for. Redirects that leave that
+/// origin are followed by nobody.
+pub(super) fn authorized(net: &Arc<dyn Net>, reach: &Reach, url: &Url) -> Arc<dyn Net> {
+    match &reach.credential {
+        Some(credential) if reach.is_own_origin(url) => {
+            let endpoint = Endpoint {
+                allow_private: reach.allow_private,
+                trust: reach.trust_elsewhere.clone(),
+            };
+            let credential = Arc::clone(credential);
+            Arc::new(Authorized::new(Arc::clone(net), credential, endpoint))
+        }
+        _ => Arc::clone(net),
+    }
+}
+
+/// The operator's headers, where `url` is on an origin they were configured for.
 pub(super) fn own_headers(reach: &Reach, url: &Url) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if !reach.is_own_origin(url) {
@@ -250,9 +308,6 @@ pub(super) fn own_headers(reach: &Reach, url: &Url) -> HeaderMap {
     }
     for (name, value) in &reach.headers {
         headers.insert(name.clone(), value.clone());
-    }
-    if let Some((name, value)) = reach.credential.as_ref().and_then(|c| c.header()) {
-        headers.insert(name, value);
     }
     headers
 }
@@ -279,16 +334,10 @@ pub(super) fn by_status(
         return PeerError::new(Fault::RedirectRefused, message);
     }
     let said = quoted(&secrets.scrub(String::from_utf8_lossy(body)));
-    let asks = headers
-        .get(WWW_AUTHENTICATE)
-        .and_then(|v| v.to_str().ok())
-        .and_then(|v| v.split_whitespace().next())
-        .map(|scheme| format!(" and asks for {}", quoted(&secrets.scrub(scheme))))
-        .unwrap_or_default();
     let message = if said.is_empty() {
-        format!("the peer answered {status}{asks}")
+        format!("the peer answered {status}")
     } else {
-        format!("the peer answered {status}{asks}: {said}")
+        format!("the peer answered {status}: {said}")
     };
     PeerError::new(Fault::HttpStatus, message)
 }
@@ -322,8 +371,10 @@ pub(super) fn from_net(error: NetError) -> PeerError {
         NetFault::Unreachable => Fault::Unreachable,
         NetFault::Tls => Fault::Tls,
         NetFault::AddressRefused => Fault::AddressRefused,
+        NetFault::TokenUnavailable => Fault::TokenUnavailable,
         NetFault::Cut => Fault::Cut,
         NetFault::TooLarge => Fault::TooLarge,
+        NetFault::EventTooLarge => Fault::EventTooLarge,
         NetFault::Protocol => Fault::InvalidResponse,
     };
     let told = PeerError::new(fault, error.to_string());

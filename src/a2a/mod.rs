@@ -3,13 +3,15 @@
 //! `discover.rs` finds a card and `card.rs` reads it; `negotiate.rs` picks the interface and the version to call it in, and
 //! `attempts.rs` takes another where that turns out wrong, which `memory.rs` keeps. One file a binding (`jsonrpc.rs`,
 //! `http_json.rs`) carries requests and answers over `line.rs`; one room a protocol version (`v0_3/`, `v1/`) turns the model
-//! of `peer/` into what that version writes, and back. Nothing here decides who may be called.
+//! of `peer/` into what that version writes, and back. `signature/` checks who signed a card. Nothing here decides who may be
+//! called.
 //!
 //! gRPC would be a file beside the two bindings, with the ProtoJSON rooms' counterpart in protobuf and a place in
 //! [`Transport::SPOKEN`]. It is not spoken today.
 
 mod attempts;
 mod card;
+mod challenge;
 mod discover;
 mod error_body;
 mod events;
@@ -20,6 +22,7 @@ mod memory;
 mod negotiate;
 mod proto_json;
 mod secrets;
+mod signature;
 mod v0_3;
 mod v1;
 mod weight;
@@ -57,6 +60,7 @@ impl A2a {
     fn interface(
         &self,
         reach: &Reach,
+        card: &Card,
         route: Route,
         parameters: &[(String, String)],
     ) -> Result<Interface, PeerError> {
@@ -66,7 +70,8 @@ impl A2a {
             &route.url,
             parameters,
             self.limits,
-        )?;
+        )?
+        .declaring(&card.security);
         let learned = self.memory.of(route.transport, &route.url);
         let in_doubt = route.version == Version::V1_0 && !route.pinned;
         let (version, older) = match learned.version().filter(|_| in_doubt) {
@@ -107,7 +112,7 @@ impl Directory for A2a {
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(discover::discover(
-            &*self.net,
+            &self.net,
             reach,
             known,
             self.limits.answer_bytes,
@@ -123,9 +128,9 @@ impl Directory for A2a {
         let (first, other) = negotiate::choose(reach, card)?;
         let other = other.map(|other| {
             let names = [&first, &other].map(Route::to_string);
-            Other::new(names, self.interface(reach, other, parameters))
+            Other::new(names, self.interface(reach, card, other, parameters))
         });
-        let first = self.interface(reach, first, parameters)?;
+        let first = self.interface(reach, card, first, parameters)?;
         Ok(Box::new(Attempts::new(first, other)))
     }
 }

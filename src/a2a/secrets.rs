@@ -1,10 +1,13 @@
 //! A peer's credentials, kept out of everything that is told about it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use http::header::COOKIE;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
+use crate::credential::Credential;
 use crate::peer::Reach;
 
 /// Shorter values ("1", "en") are no secrets, and would tear holes into every text.
@@ -22,8 +25,10 @@ const LONG: usize = 20;
 
 /// The credentials of one peer. Its answers pass through here before they are read, since a peer may repeat what it was sent.
 pub(super) struct Secrets {
-    /// What is a credential beyond doubt: the token, and headers that look like one.
+    /// What is a credential beyond doubt: what `auth` holds, and headers that look like one.
     sure: Vec<SecretString>,
+    /// Where access tokens come from. They change while the peer answers.
+    issuing: Option<Arc<Credential>>,
     /// Other values of the operator's headers. One may be an ordinary word, such as the name of a tenant, which answers
     /// must be able to hold.
     maybe: Vec<SecretString>,
@@ -33,10 +38,12 @@ impl Secrets {
     pub(super) fn of(reach: &Reach) -> Self {
         let mut all = Self {
             sure: Vec::new(),
+            issuing: None,
             maybe: Vec::new(),
         };
         if let Some(credential) = &reach.credential {
             all.sure.extend(credential.secrets());
+            all.issuing = credential.issued().map(|_| Arc::clone(credential));
         }
         for (name, value) in &reach.headers {
             let Ok(value) = value.to_str() else { continue };
@@ -52,6 +59,10 @@ impl Secrets {
                     .split_once(' ')
                     .map(|(_, rest)| rest.trim().to_owned().into()),
             );
+            if name == COOKIE {
+                let values = value.split(';').filter_map(|pair| pair.split_once('='));
+                list.extend(values.map(|(_, value)| value.trim().to_owned().into()));
+            }
             list.push(value.to_owned().into());
         }
         for list in [&mut all.sure, &mut all.maybe] {
@@ -64,22 +75,44 @@ impl Secrets {
 
     /// What a peer says about a failure, without any credential.
     pub(super) fn scrub<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
-        let all = self.sure.iter().chain(&self.maybe);
-        all.fold(text.into(), without)
+        self.maybe
+            .iter()
+            .fold(self.without_sure(text.into(), &self.issued()), without)
     }
 
     /// The same in every text of a JSON value.
     pub(super) fn scrub_failure(&self, value: &mut Value) {
-        if !self.sure.is_empty() || !self.maybe.is_empty() {
-            walk(value, &|text| self.scrub(text));
+        let issued = self.issued();
+        if !self.sure.is_empty() || !self.maybe.is_empty() || !issued.is_empty() {
+            walk(value, &|text| {
+                let clean = self.without_sure(text.into(), &issued);
+                self.maybe.iter().fold(clean, without)
+            });
         }
     }
 
     /// An answer without what is a credential beyond doubt. Everything else must arrive as it was given.
     pub(super) fn scrub_answer(&self, value: &mut Value) {
-        if !self.sure.is_empty() {
-            walk(value, &|text| self.sure.iter().fold(text.into(), without));
+        let issued = self.issued();
+        if !self.sure.is_empty() || !issued.is_empty() {
+            walk(value, &|text| self.without_sure(text.into(), &issued));
         }
+    }
+
+    /// The access tokens that are known by now.
+    fn issued(&self) -> Arc<[SecretString]> {
+        let issued = self
+            .issuing
+            .as_ref()
+            .and_then(|credential| credential.issued());
+        issued.unwrap_or_default()
+    }
+
+    fn without_sure<'a>(&self, text: Cow<'a, str>, issued: &[SecretString]) -> Cow<'a, str> {
+        let issued = issued
+            .iter()
+            .filter(|token| token.expose_secret().len() >= SHORTEST);
+        self.sure.iter().chain(issued).fold(text, without)
     }
 }
 
@@ -126,6 +159,7 @@ mod tests {
     fn secrets() -> Secrets {
         Secrets {
             sure: vec!["sesame-7f3a".to_owned().into()],
+            issuing: None,
             maybe: vec!["acme-corp".to_owned().into()],
         }
     }
@@ -155,6 +189,7 @@ mod tests {
                 header("authorization", "Basic c2VzYW1l"),
                 header("x-api-key", "key-abcdef"),
                 header("x-tenant", "acme-corp"),
+                header("cookie", "a=cookie-one; b=cookie-two"),
             ],
             ..Reach::new(
                 url::Url::parse("https://a.example/").unwrap(),
@@ -165,10 +200,17 @@ mod tests {
             "c2VzYW1l",
             "Basic c2VzYW1l",
             "I saw key-abcdef",
-            "acme-corp"
+            "acme-corp",
+            "cookie-two"
         ]);
         Secrets::of(&reach).scrub_answer(&mut answer);
-        let clean = json!(["[redacted]", "[redacted]", "I saw [redacted]", "acme-corp"]);
+        let clean = json!([
+            "[redacted]",
+            "[redacted]",
+            "I saw [redacted]",
+            "acme-corp",
+            "[redacted]"
+        ]);
         assert_eq!(answer, clean);
     }
 

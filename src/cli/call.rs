@@ -18,6 +18,7 @@ Operations of --jsonl, one a line:
   {\"id\": 2, \"op\": \"tool_definition\"}
   {\"id\": 3, \"op\": \"execute\", \"request\": {...}, \"caller\": {...}, \"abort_after_ms\": 1000}
   {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}
+With \"content\": true, an `execute` has its answer's \"content\" beside \"result\": what a model reads of it.
 Each `init` closes the instance before it, whose calls end, and starts a new one; when it fails there is none.
 
 Answers, one a line; they carry the id of their operation and may interleave:
@@ -42,7 +43,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["request", "caller", "config"])]
     jsonl: bool,
 
-    /// On whose behalf: {"agent_id", "session_key", "chain"}
+    /// On whose behalf: {"agent_id", "session_key", "chain": {"hop", "chain"}, "state_dir", "traceparent"}
     #[arg(long, value_name = "JSON")]
     caller: Option<String>,
 

@@ -224,6 +224,34 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_of_credential_may_refer_to_a_variable() {
+        for (field, auth) in [
+            (
+                "password",
+                r#"{"type":"basic","username":"a","password":REF}"#,
+            ),
+            (
+                "value",
+                r#"{"type":"apiKey","in":"query","name":"a","value":REF}"#,
+            ),
+            (
+                "clientSecret",
+                r#"{"type":"oauth2","tokenUrl":"https://a.example","clientId":"a","clientSecret":REF}"#,
+            ),
+        ] {
+            let auth = auth.replace("REF", r#"{"source":"env","id":"DESK_TOKEN"}"#);
+            let config = format!(
+                r#"{{"targets":[{{"alias":"a","baseUrl":"https://a.example","auth":{auth}}}]}}"#
+            );
+            crate::config::Config::parse(&config).unwrap();
+            let (resolved, _) = resolve(&config, only_desk);
+            crate::config::Config::parse(&resolved).unwrap();
+            let resolved: Value = serde_json::from_str(&resolved).unwrap();
+            assert_eq!(resolved["targets"][0]["auth"][field], "s3cret");
+        }
+    }
+
+    #[test]
     fn an_unset_variable_is_named_with_its_places_and_its_reference_stays() {
         let config = r#"{"a/b":[0,{"~":{"source":"env","id":"NO_SUCH"}}],"c":{"source":"env","id":"NO_SUCH"}}"#;
         let (resolved, missing) = resolve(config, only_desk);

@@ -1,5 +1,7 @@
 //! How the command calls the tool: through the Rust door, like any host.
 
+use std::sync::Arc;
+
 use openclaw_remote_agent_interface::{
     Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, log_to, updates_to,
 };
@@ -20,12 +22,23 @@ pub struct Door {
 
 /// One configured tool. Closes when it is dropped.
 pub struct Instance {
-    tool: ToolBox,
+    tool: Arc<ToolBox>,
     missing: Missing,
 }
 
 /// A running call.
 pub struct Running(Call);
+
+/// Tells what a model reads of envelopes. It may outlive the instance.
+pub struct Reader(Arc<ToolBox>);
+
+impl Reader {
+    /// What a model reads of an envelope.
+    #[must_use]
+    pub fn render(&self, envelope: &str) -> String {
+        self.0.render(envelope.into()).into()
+    }
+}
 
 impl Door {
     /// Opens the command's library. With `verbose`, its debug lines go to standard error beside its warnings.
@@ -73,7 +86,10 @@ impl Door {
         let tool = self.module.new_tool()(config.into(), RSome(log));
         let tool = tool.into_result().map_err(String::from)?;
         let missing = Missing::default();
-        Ok(Instance { tool, missing })
+        Ok(Instance {
+            tool: Arc::new(tool),
+            missing,
+        })
     }
 
     /// Makes the instance of a command that people use, from its configuration.
@@ -100,6 +116,12 @@ impl Instance {
     #[must_use]
     pub fn definition(&self) -> String {
         self.tool.definition().into()
+    }
+
+    /// What tells what a model reads of this instance's envelopes.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader(Arc::clone(&self.tool))
     }
 
     /// The environment variables that the configuration refers to in vain.

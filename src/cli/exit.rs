@@ -97,8 +97,8 @@ impl Exit {
                 Self::Unreachable
             }
             Some("invalid_request" | "contradiction" | "credential_unresolved") => Self::Usage,
-            Some("auth_required") => Self::Auth,
-            Some("timeout") => Self::Timeout,
+            Some("auth_required" | "token_unavailable") => Self::Auth,
+            Some("timeout" | "busy") => Self::Timeout,
             _ => Self::Failed,
         }
     }
@@ -156,9 +156,11 @@ mod tests {
             "invalid_request",
             "contradiction",
             "aborted",
+            "busy",
+            "card_signature",
         ]
         .map(code_of);
-        assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 2, 2, 1]);
+        assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 2, 2, 1, 5, 1]);
     }
 
     #[test]

@@ -29,7 +29,9 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         "message_returned" => {
             "The agent's answer is shown. Leave out `--task-required` if an answer is enough."
         }
-        "stream_cut" => "The task goes on: see how it stands with `remote-agent status`.",
+        "stream_cut" => {
+            "The agent tells no more for now: see later how the task stands with `remote-agent status`."
+        }
         "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
             "The task goes on: see how it stands with `remote-agent status`. A larger `--timeout-ms` waits longer."
         }
@@ -38,7 +40,6 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
              A larger `--timeout-ms` waits longer; with `--task-required` there is a task to ask about at once."
         }
         "timeout" => "Try again with a larger `--timeout-ms`.",
-        "streaming_unsupported" => "Run `remote-agent status` now and then instead.",
         reason => return of_target(reason, peers).or(details["hint"].as_str().map(text::line)),
     };
     Some(own.to_owned())

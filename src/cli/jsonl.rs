@@ -5,7 +5,7 @@
 //! | `{"id", "op": "init", "config"}` | `{"id", "ok": true}` or `{"id", "init_error": {"code", "message", "path"}}` |
 //! | `{"id", "op": "parse_config", "config"}` | `{"id", "parsed"}` or `{"id", "init_error"}` |
 //! | `{"id", "op": "tool_definition"}` | `{"id", "tool_definition"}` |
-//! | `{"id", "op": "execute", "request", "caller"?, "abort_after_ms"?}` | any number of `{"id", "update"}`, then `{"id", "result"}` |
+//! | `{"id", "op": "execute", "request", "caller"?, "abort_after_ms"?, "content"?}` | any number of `{"id", "update"}`, then `{"id", "result", "content"?}` |
 //!
 //! Calls run at the same time, so their answers may interleave. `init` closes the instance before it. A line that is none of these is answered
 //! with `{"id", "error": {"code", "message"}}`, and the next one is read.
@@ -110,7 +110,7 @@ impl Session<'_> {
             .ok_or_else(|| Bad::line("`op` must be a string".to_owned()))?;
         let known: &[&str] = match op.as_str() {
             "init" | "parse_config" => &["config"],
-            "execute" => &["request", "caller", "abort_after_ms"],
+            "execute" => &["request", "caller", "abort_after_ms", "content"],
             "tool_definition" => &[],
             _ => {
                 let message = format!(
@@ -172,6 +172,11 @@ impl Session<'_> {
             ),
             None => None,
         };
+        let content: bool = match given(fields, "content") {
+            Some(text) => serde_json::from_str(text)
+                .map_err(|_| Bad::line("`content` must be true or false".to_owned()))?,
+            None => false,
+        };
         let take = {
             let (lines, id) = (Arc::clone(&self.lines), id.to_owned());
             move |update: &str| lines.write(line(&id, "update", update))
@@ -179,6 +184,7 @@ impl Session<'_> {
         let instance = self.instance()?;
         let missing = instance.missing().clone();
         let running = instance.execute(request, caller, Some(take));
+        let reader = content.then(|| instance.reader());
         let (lines, id) = (Arc::clone(&self.lines), id.to_owned());
         self.calls.spawn(async move {
             let envelope = match abort_after {
@@ -192,7 +198,13 @@ impl Session<'_> {
                 None => running.finished().await,
             };
             missing.warn_about(&envelope);
-            lines.write(line(&id, "result", &envelope));
+            let Some(reader) = reader else {
+                return lines.write(line(&id, "result", &envelope));
+            };
+            let content = json!(reader.render(&envelope));
+            lines.write(format!(
+                r#"{{"id":{id},"result":{envelope},"content":{content}}}"#
+            ));
         });
         Ok(())
     }

@@ -46,13 +46,14 @@ impl Talk<'_> {
         request: &Value,
     ) -> Result<Exit, Failure> {
         let request = request.to_string();
+        let caller = self.context.target.peers().caller();
         let (text, screen) = if self.output.json {
             let lines = Arc::new(Lines::default());
             let updates = Arc::clone(&lines);
             let text = instance
                 .call(
                     &request,
-                    None,
+                    caller.as_deref(),
                     Some(move |update: &str| updates.write(update.to_owned())),
                 )
                 .await;
@@ -67,7 +68,7 @@ impl Talk<'_> {
                 }
             };
             (
-                instance.call(&request, None, Some(take)).await,
+                instance.call(&request, caller.as_deref(), Some(take)).await,
                 Some(screen),
             )
         };

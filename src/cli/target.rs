@@ -31,6 +31,10 @@ pub(super) struct PeerArgs {
     /// Prefer this transport with the agent of --url
     #[arg(long, requires = "url", ignore_case = true, value_parser = ["JSONRPC", "HTTP+JSON"])]
     transport: Option<String>,
+
+    /// Call on behalf of this agent; a target may be for some agents only
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
 }
 
 /// The same, and which one is meant.
@@ -76,6 +80,12 @@ impl PeerArgs {
         Some(target)
     }
 
+    /// On whose behalf to call, as the library takes it.
+    pub(super) fn caller(&self) -> Option<String> {
+        let agent = self.agent.as_ref()?;
+        Some(json!({"agent_id": agent}).to_string())
+    }
+
     /// Neither options nor the environment name an agent.
     pub(super) fn is_empty(&self) -> bool {
         self.url.is_none() && !self.config.is_given()
@@ -99,6 +109,7 @@ impl PeerArgs {
             ("--url", self.url.clone()),
             ("--bearer-env", self.bearer_env.clone()),
             ("--transport", self.transport.clone()),
+            ("--agent", self.agent.clone()),
         ];
         let mut line: String = options
             .iter()
@@ -210,6 +221,7 @@ mod tests {
             url: Some("https://desk.example".to_owned()),
             bearer_env: Some("DESK_TOKEN".to_owned()),
             transport: Some("http+json".to_owned()),
+            agent: Some("main".to_owned()),
             allow_private: true,
             ..PeerArgs::default()
         }
@@ -249,6 +261,12 @@ mod tests {
     }
 
     #[test]
+    fn the_caller_is_the_agent_that_is_named() {
+        assert_eq!(ad_hoc().caller().unwrap(), r#"{"agent_id":"main"}"#);
+        assert_eq!(PeerArgs::default().caller(), None);
+    }
+
+    #[test]
     fn options_are_given_again_as_they_came() {
         let args = TargetArgs {
             peers: ad_hoc(),
@@ -256,7 +274,7 @@ mod tests {
         };
         assert_eq!(
             args.options_for(&json!({"target_alias": AD_HOC})),
-            " --url https://desk.example --bearer-env DESK_TOKEN --transport http+json --allow-private"
+            " --url https://desk.example --bearer-env DESK_TOKEN --transport http+json --agent main --allow-private"
         );
         assert_eq!(args.alias(None), Some(AD_HOC));
     }

@@ -44,7 +44,10 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let door = Door::open(verbose)?;
     let instance = door.instance_for_people(&args.peers.config()?)?;
     let request = json!({"action": "list_targets"}).to_string();
-    let text = instance.call(&request, None, None::<fn(&str)>).await;
+    let caller = args.peers.caller();
+    let text = instance
+        .call(&request, caller.as_deref(), None::<fn(&str)>)
+        .await;
     let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
     let exit = match targets {

@@ -1,19 +1,18 @@
 //! What the schema of the configuration cannot say.
 
+mod credentials;
+mod headers;
+
 use std::collections::HashMap;
 
-use http::{HeaderName, HeaderValue};
 use url::Url;
 
-use super::{Auth, Config, ConfigError, Secret, TargetConfig};
-
-/// Headers that decide how a request is framed; nobody may set them.
-const FRAMING: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
+use super::{Config, ConfigError, TargetConfig};
 
 /// Checks and tidies a configuration that fits the schema.
 pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     for (name, value) in config.defaults.service_parameters.iter() {
-        header(name, value, "/defaults/serviceParameters")?;
+        headers::header(name, value, "/defaults/serviceParameters")?;
     }
     transports(
         &config,
@@ -23,6 +22,12 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     if let Some(url) = card_url(&config.defaults.card_path) {
         normal_url(&url)
             .map_err(|wrong| ConfigError::at("/defaults/cardPath", format!("the URL {wrong}")))?;
+    }
+    for (i, url) in config.policy.push_callback_urls.iter().enumerate() {
+        normal_url(url).map_err(|wrong| {
+            let place = format!("/policy/pushCallbackUrls/{i}");
+            ConfigError::at(place, format!("the callback URL {wrong}"))
+        })?;
     }
     let mut aliases = HashMap::new();
     let mut default = None;
@@ -49,6 +54,10 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
         }
     }
     config.targets = targets;
+    if config.audit.enabled && config.audit.path.is_none() {
+        let message = "the audit log is enabled and needs a file to be written to";
+        return Err(ConfigError::at("/audit/path", message));
+    }
     Ok(config)
 }
 
@@ -82,15 +91,34 @@ fn tidy(target: &mut TargetConfig, normalize: bool, place: &str) -> Result<(), C
             url_at(value, &format!("{place}/{key}"), &target.alias)?;
         }
     }
-    if let Some(Auth::Bearer {
-        token: Secret::Known(token),
-    }) = &target.auth
+    signed(target, place)?;
+    for (name, value) in target.headers.iter() {
+        headers::header(name, value, &format!("{place}/headers"))?;
+    }
+    credentials::check(target, place)
+}
+
+/// Settings about the card's signature that could not do what they say.
+fn signed(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
+    if target.jwks_file.is_some() && !target.require_signed_card {
+        let message = "the keys have no effect unless `requireSignedCard` is true";
+        return Err(ConfigError::at(format!("{place}/jwksFile"), message));
+    }
+    let own = [
+        Some(&target.base_url),
+        target.card_url.as_ref(),
+        target.endpoint.as_ref(),
+    ];
+    let secure = |url: &&String| Url::parse(url.trim()).is_ok_and(|url| url.scheme() == "https");
+    if target.require_signed_card
+        && target.jwks_file.is_none()
+        && !own.into_iter().flatten().any(|url| secure(&url))
     {
-        use secrecy::ExposeSecret as _;
-        if HeaderValue::try_from(token.expose_secret()).is_err() {
-            let message = "the token has characters that cannot stand in an HTTP header (a line break at its end?)";
-            return Err(ConfigError::at(format!("{place}/auth/token"), message));
-        }
+        let message = "a signed card needs keys: set `jwksFile`, for without it they are taken from the target's own origin over https only";
+        return Err(ConfigError::at(
+            format!("{place}/requireSignedCard"),
+            message,
+        ));
     }
     Ok(())
 }
@@ -134,26 +162,4 @@ fn transports(config: &Config, wanted: &[String], place: &str) -> Result<(), Con
         }
         _ => Ok(()),
     }
-}
-
-fn header(name: &str, value: &str, place: &str) -> Result<(), ConfigError> {
-    let place = || format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
-    let parsed = HeaderName::try_from(name).map_err(|_| {
-        ConfigError::at(
-            place(),
-            format!("`{}` cannot be an HTTP header's name", name.escape_debug()),
-        )
-    })?;
-    if FRAMING.contains(&parsed.as_str()) {
-        return Err(ConfigError::at(
-            place(),
-            format!("`{parsed}` is set by the transport and cannot be given"),
-        ));
-    }
-    HeaderValue::try_from(value).map(drop).map_err(|_| {
-        ConfigError::at(
-            place(),
-            "the value has characters that cannot stand in an HTTP header",
-        )
-    })
 }

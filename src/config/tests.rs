@@ -7,12 +7,14 @@ fn refused(config: &Value) -> String {
 }
 
 fn with_target(extra: Value) -> Value {
-    let mut target = json!({ "alias": "a", "baseUrl": "https://a.example" });
+    json!({ "targets": [target("a", extra)] })
+}
+
+fn target(alias: &str, extra: Value) -> Value {
+    let mut target = json!({ "alias": alias, "baseUrl": "https://a.example" });
+    let fields = target.as_object_mut().unwrap();
+    fields.extend(extra.as_object().unwrap().clone());
     target
-        .as_object_mut()
-        .unwrap()
-        .extend(extra.as_object().unwrap().clone());
-    json!({ "targets": [target] })
 }
 
 #[test]
@@ -112,6 +114,93 @@ fn each_way_to_be_wrong_is_named_by_its_place() {
     assert_eq!(Config::parse("{").unwrap_err().path, "");
 }
 
+fn auth(auth: Value) -> Value {
+    with_target(json!({ "auth": auth }))
+}
+
+fn key(place: &str, name: &str, value: &str) -> Value {
+    auth(json!({"type": "apiKey", "in": place, "name": name, "value": value}))
+}
+
+fn oauth2(token_url: &str, scopes: &[&str]) -> Value {
+    let client = json!({"type": "oauth2", "tokenUrl": token_url, "clientId": "a", "clientSecret": "b", "scopes": scopes});
+    auth(client)
+}
+
+#[test]
+fn a_credential_that_cannot_be_sent_is_named_by_its_place() {
+    let basic =
+        |name: &str, word: &str| auth(json!({"type": "basic", "username": name, "password": word}));
+    let mtls = json!({"type": "mtls", "certFile": "a", "keyFile": "b"});
+    let bearer = json!({"type": "bearer", "token": "t"});
+    for (config, place) in [
+        (basic("a:b", "c"), "auth/username"),
+        (basic("a\n", "c"), "auth/username"),
+        (basic("a", "c\n"), "auth/password"),
+        (key("header", "bad name", "k"), "auth/name"),
+        (key("header", "Host", "k"), "auth/name"),
+        (key("header", "Content-Type", "k"), "auth/name"),
+        (key("header", "x-key", "k\n"), "auth/value"),
+        (key("cookie", "a=b", "k"), "auth/name"),
+        (key("cookie", "a", "k;"), "auth/value"),
+        (key("cookie", "a", "k\n"), "auth/value"),
+        (key("body", "a", "k"), "auth/in"),
+        (oauth2("as.example/token", &[]), "auth/tokenUrl"),
+        (oauth2("https://u:p@as.example/", &[]), "auth/tokenUrl"),
+        (oauth2("http://as.example/token", &[]), "auth/tokenUrl"),
+        (oauth2("http://10.0.0.1/token", &[]), "auth/tokenUrl"),
+        (
+            oauth2("https://as.example/", &["a", "b c"]),
+            "auth/scopes/1",
+        ),
+        (
+            with_target(json!({"baseUrl": "http://a.example", "auth": mtls})),
+            "auth/type",
+        ),
+        (
+            with_target(json!({"headers": {"bad name": "x"}})),
+            "headers/bad name",
+        ),
+        (
+            with_target(json!({"headers": {"Host": "x"}})),
+            "headers/Host",
+        ),
+        (
+            with_target(json!({"headers": {"x": "a\r\nb"}})),
+            "headers/x",
+        ),
+        (
+            with_target(json!({"auth": bearer, "headers": {"Authorization": "x"}})),
+            "headers/Authorization",
+        ),
+    ] {
+        assert_eq!(refused(&config), format!("/targets/0/{place}"), "{config}");
+    }
+}
+
+#[test]
+fn a_credential_that_can_be_sent_is_taken() {
+    for config in [
+        auth(json!({"type": "basic", "username": "a b", "password": "ü:c"})),
+        key("header", "X-Key", "k y"),
+        key("query", "any name", "any\nkey"),
+        key("cookie", "a", "b=c"),
+        oauth2("https://as.example/token", &["a:b", "c/d"]),
+        oauth2("http://127.0.0.1:1/token", &[]),
+        oauth2("http://localhost/token", &[]),
+        oauth2("http://[::1]/token", &[]),
+        with_target(
+            json!({"auth": oauth2("http://as.example/", &[])["targets"][0]["auth"], "allowPrivateNetwork": true}),
+        ),
+        with_target(
+            json!({"auth": key("cookie", "a", "b")["targets"][0]["auth"], "headers": {"cookie": "c=d"}}),
+        ),
+    ] {
+        let taken = Config::parse(&config.to_string());
+        assert!(taken.is_ok(), "{config}: {}", taken.unwrap_err());
+    }
+}
+
 #[test]
 fn the_schema_and_the_type_agree_on_every_default() {
     fn defaults(schema: &Value) -> Option<Value> {
@@ -159,7 +248,12 @@ fn an_absolute_card_path_is_read_as_the_cards_url() {
 fn no_secret_is_printed_or_written() {
     let config = json!({
         "defaults": {"serviceParameters": {"x-key": "hunter2"}},
-        "targets": [{"alias": "a", "baseUrl": "https://a.example", "auth": {"type": "bearer", "token": "hunter2"}}]
+        "targets": [
+            target("a", json!({"auth": {"type": "bearer", "token": "hunter2"}, "headers": {"x-key": "hunter2"}})),
+            target("b", json!({"auth": {"type": "basic", "username": "b", "password": "hunter2"}})),
+            target("c", json!({"auth": {"type": "apiKey", "in": "query", "name": "c", "value": "hunter2"}})),
+            target("d", json!({"auth": {"type": "oauth2", "tokenUrl": "https://d.example/", "clientId": "d", "clientSecret": "hunter2"}})),
+        ]
     });
     let config = Config::parse(&config.to_string()).unwrap();
     let written = serde_json::to_string(&config).unwrap();

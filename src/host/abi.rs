@@ -123,6 +123,10 @@ impl Tool for Instance {
     fn close(&self) {
         let _ = panics::catch(|| self.0.close());
     }
+
+    fn render(&self, envelope: RStr<'_>) -> RString {
+        self.0.render(envelope.as_str()).into()
+    }
 }
 
 struct Canceller(CancellationToken);

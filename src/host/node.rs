@@ -113,6 +113,13 @@ impl RemoteAgent {
         self.0.definition()
     }
 
+    /// What a model reads of an envelope or update of this tool. Starts no thread, and never throws over what it is given.
+    #[napi(catch_unwind)]
+    #[must_use]
+    pub fn render(&self, envelope_json: String) -> String {
+        self.0.render(&envelope_json)
+    }
+
     /// Starts a call. The promise always resolves, with the envelope as JSON, after the last update was taken.
     ///
     /// # Errors

@@ -2,8 +2,10 @@
 
 use url::{Host, Url};
 
+use crate::address;
+
 use super::error::place;
-use super::{Access, NetError, NetFault, Sent, address};
+use super::{Access, NetError, NetFault, Sent};
 
 /// Decides how far `url` may be followed, before anything is connected.
 ///
@@ -16,18 +18,27 @@ pub fn allowed(url: &Url, allow_private: bool, written: bool) -> Result<Access, 
     if allow_private {
         return Ok(Access::Private);
     }
-    let not_public = match url.host() {
-        Some(Host::Domain(name)) => name.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
-        _ => address::literal_ip(url).is_none_or(|ip| !address::is_public(ip)),
-    };
-    match (not_public, written) {
-        (false, _) => Ok(Access::Public),
-        (true, true) => Ok(Access::Private),
-        (true, false) => Err(NetError::new(
+    match (address::special_host(url), written) {
+        (None, _) => Ok(Access::Public),
+        (Some(_), true) if is_literal(url) => Ok(Access::Private),
+        // A name below `localhost` is a name like any other: what it resolves to decides.
+        (Some(_), true) => Ok(Access::Public),
+        (Some(class), false) => Err(NetError::new(
             NetFault::AddressRefused,
             Sent::No,
-            format!("`{}` is not a public address", place(url)),
+            format!(
+                "`{}` is a {class} address, and only public addresses may be connected",
+                place(url)
+            ),
         )),
+    }
+}
+
+/// An address, or the one name that stands for one.
+fn is_literal(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
+        _ => true,
     }
 }
 
@@ -65,6 +76,15 @@ mod tests {
         );
         assert_eq!(
             decided("http://1.1.1.1/", false, false),
+            Some(Access::Public)
+        );
+    }
+
+    #[test]
+    fn a_written_name_below_localhost_is_no_literal() {
+        assert_eq!(decided("http://a.localhost/", false, false), None);
+        assert_eq!(
+            decided("http://a.localhost/", false, true),
             Some(Access::Public)
         );
     }

@@ -16,10 +16,14 @@ pub enum NetFault {
     Tls,
     /// The host's address may not be connected under the request's [`Access`](super::Access).
     AddressRefused,
+    /// The authorization server gave no access token.
+    TokenUnavailable,
     /// The connection was made and broke off before the answer was complete.
     Cut,
     /// The answer is larger than the caller allows.
     TooLarge,
+    /// One event of a stream is larger than the caller allows.
+    EventTooLarge,
     /// The request cannot be sent as it is, or the answer is not HTTP as it should be.
     Protocol,
 }

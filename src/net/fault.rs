@@ -152,6 +152,7 @@ impl Cause {
             self.kind = match error {
                 ResolveError::NotPublic(_) => Kind::NotPublic(error.to_string()),
                 ResolveError::Empty | ResolveError::System(_) => Kind::NoAddress(error.to_string()),
+                ResolveError::Proxy(_) => Kind::Other,
             };
         } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
             self.kind = Kind::Tls(error.to_string());

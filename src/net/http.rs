@@ -3,20 +3,26 @@
 //! There are two clients, one for each [`Access`]. A connection is kept for the next request to the same host, and a
 //! request that is handed a kept connection asks no resolver. With one client, a request that may connect only public
 //! addresses could travel over a connection to a private one that another request was allowed to open. With two, the
-//! addresses behind a pool were all checked the same way.
+//! addresses behind a pool were all checked the same way. Each [`Trust`] has two more, for the same reason: a kept
+//! connection was secured as the request that opened it wanted.
 //!
 //! An address is judged in one of two places: the resolver of the public client sees every answer for a name, and a host
 //! that already is an address never reaches a resolver and is looked at before the call.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use reqwest::redirect::Policy;
 
-use super::address::{literal_ip, special_use};
+use crate::address::{literal_ip, special_use};
+use crate::credential::Trust;
+
 use super::error::place;
-use super::resolve::Resolver;
+use super::lookup::{Lookup, SystemLookup};
+use super::proxy::Proxies;
+use super::resolve::{Resolver, check_for_proxy};
 use super::tls::{self, Tls};
 use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent, fault};
 
@@ -30,27 +36,26 @@ const USER_AGENT: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSI
 
 /// The real [`Net`].
 pub struct Http {
-    shared: OnceLock<Result<Tls, NetError>>,
+    system: Clients,
+    /// By the address of the [`Trust`], which its clients keep alive.
+    others: Mutex<HashMap<usize, Arc<Clients>>>,
+    lookup: Arc<dyn Lookup>,
+    proxies: Proxies,
+}
+
+/// The clients whose connections are secured in one way.
+#[derive(Default)]
+struct Clients {
+    trust: Option<Arc<Trust>>,
+    tls: OnceLock<Result<Tls, NetError>>,
     public: OnceLock<Result<reqwest::Client, NetError>>,
     private: OnceLock<Result<reqwest::Client, NetError>>,
 }
 
-impl Http {
-    /// A network without connections. The clients are made at the first exchange, inside the caller's tokio runtime.
-    ///
-    /// # Errors
-    /// None today; what can fail is made later and reported by the exchange.
-    pub fn new() -> Result<Self, NetError> {
-        Ok(Self {
-            shared: OnceLock::new(),
-            public: OnceLock::new(),
-            private: OnceLock::new(),
-        })
-    }
-
+impl Clients {
     fn tls(&self) -> Result<&Tls, NetError> {
-        let made = self.shared.get_or_init(|| {
-            tls::client_config().map_err(|e| {
+        let made = self.tls.get_or_init(|| {
+            tls::client_config(self.trust.as_deref()).map_err(|e| {
                 NetError::new(
                     NetFault::Tls,
                     Sent::No,
@@ -61,21 +66,84 @@ impl Http {
         made.as_ref().map_err(Clone::clone)
     }
 
-    fn client(&self, access: Access) -> Result<reqwest::Client, NetError> {
-        let cell = match access {
-            Access::Public => &self.public,
-            Access::Private => &self.private,
-        };
-        cell.get_or_init(|| client(self.tls()?, access)).clone()
+    fn without_roots(&self) -> Option<String> {
+        self.tls().ok().and_then(|tls| tls.without_roots.clone())
+    }
+}
+
+impl Http {
+    /// A network without connections. The clients are made at the first exchange, inside the caller's tokio runtime.
+    ///
+    /// # Errors
+    /// None today; what can fail is made later and reported by the exchange.
+    pub fn new() -> Result<Self, NetError> {
+        Ok(Self {
+            system: Clients::default(),
+            others: Mutex::default(),
+            lookup: Arc::new(SystemLookup),
+            proxies: Proxies::default(),
+        })
     }
 
-    fn prepare(&self, request: Request) -> Result<(reqwest::Client, reqwest::Request), NetError> {
+    /// The same network, with names resolved by `lookup` instead of the system.
+    #[must_use]
+    pub fn with_lookup(mut self, lookup: Arc<dyn Lookup>) -> Self {
+        self.lookup = lookup;
+        self
+    }
+
+    /// The same network, reached through `proxies`.
+    #[must_use]
+    pub fn with_proxies(mut self, proxies: Proxies) -> Self {
+        self.proxies = proxies;
+        self
+    }
+
+    fn resolver(&self, access: Access) -> Resolver {
+        Resolver {
+            access,
+            lookup: Arc::clone(&self.lookup),
+            proxies: self.proxies.clone(),
+        }
+    }
+
+    /// Through a proxy it is the proxy that resolves the name, so it is checked before.
+    fn names_are_resolved_elsewhere(&self, access: Access) -> bool {
+        access == Access::Public && !self.proxies.is_empty()
+    }
+
+    fn others(&self, trust: &Arc<Trust>) -> Arc<Clients> {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let clients = others.entry(Arc::as_ptr(trust).addr()).or_insert_with(|| {
+            Arc::new(Clients {
+                trust: Some(Arc::clone(trust)),
+                ..Clients::default()
+            })
+        });
+        Arc::clone(clients)
+    }
+
+    fn client(&self, clients: &Clients, access: Access) -> Result<reqwest::Client, NetError> {
+        let cell = match access {
+            Access::Public => &clients.public,
+            Access::Private => &clients.private,
+        };
+        cell.get_or_init(|| client(clients.tls()?, self.resolver(access), &self.proxies))
+            .clone()
+    }
+
+    fn prepare(
+        &self,
+        clients: &Clients,
+        request: Request,
+    ) -> Result<(reqwest::Client, reqwest::Request), NetError> {
         let Request {
             method,
             mut url,
             headers,
             body,
             access,
+            ..
         } = request;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!(
@@ -99,17 +167,25 @@ impl Http {
         let mut prepared = reqwest::Request::new(method, url);
         *prepared.headers_mut() = headers;
         *prepared.body_mut() = body.map(reqwest::Body::from);
-        Ok((self.client(access)?, prepared))
+        Ok((self.client(clients, access)?, prepared))
     }
 }
 
 impl Net for Http {
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         let url = request.url.clone();
-        let prepared = self.prepare(request);
-        let without_roots = self.tls().ok().and_then(|tls| tls.without_roots.clone());
+        let check = self
+            .names_are_resolved_elsewhere(request.access)
+            .then(|| Arc::clone(&self.lookup));
+        let others = request.trust.as_ref().map(|trust| self.others(trust));
+        let clients = others.as_deref().unwrap_or(&self.system);
+        let prepared = self.prepare(clients, request);
+        let without_roots = clients.without_roots();
         Box::pin(async move {
             let (client, request) = prepared?;
+            if let Some(lookup) = check {
+                check_for_proxy(lookup, &url).await?;
+            }
             let response = client
                 .execute(request)
                 .await
@@ -140,13 +216,13 @@ fn body(
         })
 }
 
-fn client(tls: &Tls, access: Access) -> Result<reqwest::Client, NetError> {
-    reqwest::Client::builder()
+fn client(tls: &Tls, resolver: Resolver, proxies: &Proxies) -> Result<reqwest::Client, NetError> {
+    proxies
+        .apply(reqwest::Client::builder())
         .tls_backend_preconfigured(tls.config.clone())
-        .dns_resolver(Resolver(access))
+        .dns_resolver(resolver)
         .redirect(Policy::none())
         .referer(false)
-        .no_proxy()
         // Left alone, the client repeats a request after some HTTP/2 errors.
         .retry(reqwest::retry::never())
         .user_agent(USER_AGENT)

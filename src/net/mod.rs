@@ -4,33 +4,42 @@
 //! back. [`Http`] is the real one. What a caller may rely on:
 //!
 //! * a request is sent at most once, and [`NetError::sent`] says whether any of it can have left;
-//! * no redirect is followed by itself, no proxy is asked, no cookie is kept;
+//! * no redirect is followed by itself, no proxy is asked unless one is given, no cookie is kept;
 //! * the address that is connected is the address that was checked, see [`Access`];
 //! * no error and no printed request or answer shows a header's value, a body, or the user info or query of a URL.
 //!
 //! Time limits are the caller's: dropping a future or a stream closes its connection.
 
 pub mod access;
-pub mod address;
+pub mod auth;
 pub mod body;
 mod error;
 mod event_cap;
 mod fault;
 pub mod http;
+pub mod lookup;
+mod oauth2;
+pub mod proxy;
 #[cfg(test)]
 mod raw_server;
 pub mod redirect;
 mod resolve;
+pub mod retry;
+#[cfg(test)]
+mod scripted;
 pub mod sse;
 mod tls;
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use ::http::{HeaderMap, Method, StatusCode};
 use bytes::Bytes;
 use futures_util::Stream;
 use url::Url;
+
+use crate::credential::Trust;
 
 pub use error::{NetError, NetFault, Sent};
 pub use http::Http;
@@ -54,7 +63,7 @@ pub trait Net: Send + Sync + 'static {
 /// Which addresses a request may be sent to, judged after the host's name is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Only addresses that are public on the internet, see [`address::is_public`].
+    /// Only addresses that are public on the internet, see [`address::is_public`](crate::address::is_public).
     Public,
     /// Any address.
     Private,
@@ -73,6 +82,10 @@ pub struct Request {
     pub body: Option<Bytes>,
     /// Which addresses may be connected.
     pub access: Access,
+    /// How the connection is secured, where it is not as the system does it.
+    pub trust: Option<Arc<Trust>>,
+    /// Asking twice does no more than asking once, so that it may be asked again ([`retry`]).
+    pub repeatable: bool,
 }
 
 impl fmt::Debug for Request {
@@ -83,6 +96,8 @@ impl fmt::Debug for Request {
             .field("headers", &names(&self.headers))
             .field("body_bytes", &self.body.as_ref().map(Bytes::len))
             .field("access", &self.access)
+            .field("trust", &self.trust)
+            .field("repeatable", &self.repeatable)
             .finish()
     }
 }
@@ -125,6 +140,8 @@ mod tests {
             headers,
             body: Some(Bytes::from_static(b"s3cret")),
             access: Access::Public,
+            trust: None,
+            repeatable: false,
         };
         let printed = format!("{request:?}");
         assert!(!printed.contains("s3cret"), "{printed}");

@@ -172,6 +172,8 @@ pub(super) fn get(url: Url) -> Request {
         headers: HeaderMap::new(),
         body: None,
         access: Access::Private,
+        trust: None,
+        repeatable: false,
     }
 }
 

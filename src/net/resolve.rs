@@ -1,15 +1,26 @@
 //! Names to addresses, under the policy of the request.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
 
-use super::Access;
-use super::address::special_use;
+use crate::address::special_use;
 
-/// Resolves through the system and refuses a name with an address that may not be connected.
-pub(super) struct Resolver(pub(super) Access);
+use super::error::place;
+use super::lookup::Lookup;
+use super::proxy::Proxies;
+use super::{Access, NetError, NetFault, Sent};
+
+/// Resolves and refuses a name with an address that may not be connected. The client connects to nothing but what it
+/// gives, so there is no second question whose answer could be another.
+pub(super) struct Resolver {
+    pub(super) access: Access,
+    pub(super) lookup: Arc<dyn Lookup>,
+    pub(super) proxies: Proxies,
+}
 
 /// Why a name yields no address to connect.
 #[derive(Debug, thiserror::Error)]
@@ -20,31 +31,61 @@ pub(super) enum ResolveError {
     Empty,
     #[error("{0}")]
     System(io::Error),
+    #[error("the name of the proxy cannot be resolved: {0}")]
+    Proxy(io::Error),
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let access = self.0;
+        // The operator named the proxy, and it is where he says.
+        let proxy = self.proxies.has_name(name.as_str());
+        let access = if proxy { Access::Private } else { self.access };
+        let asked = self.lookup.lookup(name.as_str().to_owned());
         Box::pin(async move {
+            let found = asked.await.map_err(if proxy {
+                ResolveError::Proxy
+            } else {
+                ResolveError::System
+            })?;
+            let allowed = allowed(found, access)?;
             // The port is filled in by the connector.
-            let found = tokio::net::lookup_host((name.as_str(), 0))
-                .await
-                .map_err(ResolveError::System)?;
-            let allowed = allowed(found.collect(), access)?;
-            Ok(Box::new(allowed.into_iter()) as Addrs)
+            let allowed = allowed.into_iter().map(|ip| SocketAddr::new(ip, 0));
+            Ok(Box::new(allowed) as Addrs)
         })
+    }
+}
+
+/// Checks what a proxy would be asked to connect: a name that this system resolves to an address that is not public is
+/// refused. One that it does not know is left to the proxy.
+pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Result<(), NetError> {
+    let Some(Host::Domain(name)) = url.host() else {
+        return Ok(());
+    };
+    let Ok(found) = lookup.lookup(name.to_owned()).await else {
+        return Ok(());
+    };
+    match allowed(found, Access::Public) {
+        Err(ResolveError::NotPublic(class)) => Err(NetError::new(
+            NetFault::AddressRefused,
+            Sent::No,
+            format!(
+                "`{}` is not allowed: it resolves to a {class} address, and only public addresses may be connected",
+                place(url)
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 
 /// All of the addresses or none: a name that is public and private at once is a rebinding attempt or a mistake, and
 /// connecting the public half would hide either.
-fn allowed(found: Vec<SocketAddr>, access: Access) -> Result<Vec<SocketAddr>, ResolveError> {
+fn allowed(found: Vec<IpAddr>, access: Access) -> Result<Vec<IpAddr>, ResolveError> {
     if found.is_empty() {
         return Err(ResolveError::Empty);
     }
     match access {
         Access::Private => Ok(found),
-        Access::Public => match found.iter().find_map(|address| special_use(address.ip())) {
+        Access::Public => match found.iter().copied().find_map(special_use) {
             Some(class) => Err(ResolveError::NotPublic(class)),
             None => Ok(found),
         },
@@ -56,13 +97,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn addresses(list: &[&str]) -> Vec<SocketAddr> {
+    fn addresses(list: &[&str]) -> Vec<IpAddr> {
         list.iter().map(|a| a.parse().unwrap()).collect()
     }
 
     #[test]
     fn one_private_answer_refuses_the_whole_name() {
-        let mixed = addresses(&["8.8.8.8:0", "10.0.0.1:0"]);
+        let mixed = addresses(&["8.8.8.8", "10.0.0.1"]);
         assert!(matches!(
             allowed(mixed.clone(), Access::Public),
             Err(ResolveError::NotPublic("private"))
@@ -72,7 +113,7 @@ mod tests {
 
     #[test]
     fn public_answers_are_all_kept() {
-        let both = addresses(&["8.8.8.8:0", "[2606:4700::1111]:0"]);
+        let both = addresses(&["8.8.8.8", "2606:4700::1111"]);
         assert_eq!(allowed(both.clone(), Access::Public).unwrap(), both);
     }
 

@@ -262,7 +262,7 @@ impl CappedBody {
         match next {
             Some(Ok(bytes)) if self.cap.feed(&bytes, self.event_bytes) => Some(Ok(bytes)),
             Some(Ok(_)) => Some(Err(NetError::new(
-                NetFault::TooLarge,
+                NetFault::EventTooLarge,
                 Sent::Unknown,
                 format!(
                     "an event of `{}` is larger than {} bytes",

@@ -1,11 +1,15 @@
-//! The one TLS configuration of all sockets.
+//! TLS configurations: the system's, and those of peers with a [`Trust`] of their own.
 
 use std::sync::Arc;
 
+use rustls::client::ResolvesClientCert;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
+use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
+
+use crate::credential::Trust;
 
 /// A TLS configuration, and why it trusts nobody if that is so.
 pub(super) struct Tls {
@@ -14,35 +18,51 @@ pub(super) struct Tls {
     pub(super) without_roots: Option<String>,
 }
 
-/// Trusts whom the operating system trusts. The crypto provider is passed along rather than installed: one process may
-/// hold several copies of this library, and a process-wide default would be everyone's.
-pub(super) fn client_config() -> Result<Tls, rustls::Error> {
+/// Trusts whom `trust` says, else whom the operating system trusts. The crypto provider is passed along rather than
+/// installed: one process may hold several copies of this library, and a process-wide default would be everyone's.
+pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    match Verifier::new(provider.clone()) {
-        Ok(verifier) => Ok(Tls {
-            config: build(provider, Some(Arc::new(verifier)))?,
-            without_roots: None,
-        }),
-        Err(error) => Ok(Tls {
-            config: build(provider, None)?,
-            without_roots: Some(error.to_string()),
-        }),
-    }
+    let (whom, without_roots) = match trust.and_then(Trust::roots) {
+        Some(roots) => (Whom::Roots(Arc::clone(roots)), None),
+        None => match Verifier::new(provider.clone()) {
+            Ok(verifier) => (Whom::System(Arc::new(verifier)), None),
+            Err(error) => {
+                let nobody = Whom::Roots(Arc::new(RootCertStore::empty()));
+                (nobody, Some(error.to_string()))
+            }
+        },
+    };
+    let own = trust.and_then(Trust::certificate);
+    let own = own.map(|own| Arc::new(SingleCertAndKey::from(Arc::clone(own))) as Arc<_>);
+    Ok(Tls {
+        config: build(provider, whom, own)?,
+        without_roots,
+    })
+}
+
+/// Who says whether a server's certificate counts.
+enum Whom {
+    System(Arc<dyn ServerCertVerifier>),
+    Roots(Arc<RootCertStore>),
 }
 
 fn build(
     provider: Arc<CryptoProvider>,
-    verifier: Option<Arc<dyn ServerCertVerifier>>,
+    whom: Whom,
+    own: Option<Arc<dyn ResolvesClientCert>>,
 ) -> Result<ClientConfig, rustls::Error> {
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let builder = match verifier {
-        Some(verifier) => builder
+    let builder = match whom {
+        Whom::System(verifier) => builder
             .dangerous()
             .with_custom_certificate_verifier(verifier),
-        None => builder.with_root_certificates(RootCertStore::empty()),
+        Whom::Roots(roots) => builder.with_root_certificates(roots),
     };
-    let mut config = builder.with_no_client_auth();
+    let mut config = match own {
+        Some(own) => builder.with_client_cert_resolver(own),
+        None => builder.with_no_client_auth(),
+    };
     // A configuration made by hand is taken as it is, so the protocols are offered here.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)

@@ -22,12 +22,16 @@ pub enum Fault {
     HttpStatus,
     /// The peer wants credentials, or other ones (401, 403).
     AuthRequired,
+    /// The authorization server of the peer's credential gave no access token.
+    TokenUnavailable,
     /// The peer answered with a JSON-RPC error, or its HTTP+JSON equal.
     Rpc,
     /// The answer has the wrong shape.
     InvalidResponse,
     /// The answer is larger than the limits allow.
     TooLarge,
+    /// One event of a stream is larger than the limits allow.
+    EventTooLarge,
     /// The connection broke while an answer or a stream was under way.
     Cut,
     /// The peer offers no transport that we speak, or one was asked for that we do not speak.
@@ -40,6 +44,8 @@ pub enum Fault {
     Unaddressable,
     /// There is no usable agent card.
     CardUnavailable,
+    /// The agent card must be signed, and no signature of it holds.
+    CardSignature,
 }
 
 /// Whether a peer has seen a request.
@@ -69,10 +75,13 @@ impl Delivered {
             Fault::Unaddressable
             | Fault::UnsupportedTransport
             | Fault::UnsupportedVersion
-            | Fault::ExtensionRequired => Self::No,
-            Fault::Rpc | Fault::InvalidResponse | Fault::TooLarge | Fault::AuthRequired => {
-                Self::Yes
-            }
+            | Fault::ExtensionRequired
+            | Fault::TokenUnavailable => Self::No,
+            Fault::Rpc
+            | Fault::InvalidResponse
+            | Fault::TooLarge
+            | Fault::EventTooLarge
+            | Fault::AuthRequired => Self::Yes,
             _ => Self::Unknown,
         }
     }
@@ -91,6 +100,9 @@ pub struct PeerError {
     pub rpc_data: Option<Value>,
     /// The HTTP status, where that is the matter.
     pub http_status: Option<u16>,
+    /// The ways of proving who calls that the peer asks for, for [`Fault::AuthRequired`]: the schemes of HTTP
+    /// (RFC 9110 §11), else what its card declares.
+    pub auth_schemes: Vec<String>,
     /// Whether the peer has seen the request.
     pub delivered: Delivered,
     /// What cannot be spoken and what can, for [`Fault::UnsupportedTransport`].
@@ -115,6 +127,7 @@ impl PeerError {
             rpc_code: None,
             rpc_data: None,
             http_status: None,
+            auth_schemes: Vec::new(),
             delivered: Delivered::of(fault),
             transports: None,
         }

@@ -20,7 +20,7 @@ pub use error::{Delivered, Fault, PeerError, Transports};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
 pub use json::Misshape;
 pub use outgoing::Outgoing;
-pub use reach::{CardLocation, NoVersion, Reach, Spoken, Transport, Version};
+pub use reach::{CardKeys, CardLocation, NoVersion, Reach, Spoken, Transport, Version};
 pub use security::{Scheme, Security, SecurityScheme};
 pub use task::{Artifact, Message, Part, Task, TaskState};
 

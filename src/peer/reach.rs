@@ -9,7 +9,8 @@ use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 use url::{Host, Url};
 
-use crate::credential::Credential;
+use crate::credential::{Credential, Trust};
+use crate::jws::KeySet;
 
 /// A way of carrying A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,6 +133,15 @@ pub enum CardLocation {
     Url(Url),
 }
 
+/// With which keys a peer's agent card must be signed (A2A 1.0 §8.4).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum CardKeys {
+    /// One of these, which the operator gave.
+    Given(Arc<KeySet>),
+    /// One that a signature points to (`jku`), on the peer's own origin and over https.
+    OfOwnOrigin,
+}
+
 /// What has to be known to reach a peer. `Debug` shows no credential.
 #[derive(Clone)]
 pub struct Reach {
@@ -149,10 +159,16 @@ pub struct Reach {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The credential for the peer's own origins.
     pub credential: Option<Arc<Credential>>,
+    /// How connections to the peer's own origins are secured, where not as the system does it.
+    pub trust: Option<Arc<Trust>>,
+    /// The same for other origins that its card leads to, and for its authorization server. Shows no certificate.
+    pub trust_elsewhere: Option<Arc<Trust>>,
     /// The version to speak, whatever else the card offers.
     pub version: Option<Version>,
     /// The tenant to name in every request, instead of the card's.
     pub tenant: Option<String>,
+    /// With which keys its card must be signed; `None` where it need not be.
+    pub card_keys: Option<CardKeys>,
     /// Any address may be connected, not only public ones.
     pub allow_private: bool,
 }
@@ -168,8 +184,11 @@ impl Reach {
             preferred: Vec::new(),
             headers: Vec::new(),
             credential: None,
+            trust: None,
+            trust_elsewhere: None,
             version: None,
             tenant: None,
+            card_keys: None,
             allow_private: false,
         }
     }
@@ -190,6 +209,15 @@ impl Reach {
     pub fn is_own_origin(&self, url: &Url) -> bool {
         self.written()
             .any(|own| own.scheme() == url.scheme() && same_place(own, url))
+    }
+
+    /// How a connection to `url` is secured, where not as the system does it.
+    pub fn trust_for(&self, url: &Url) -> Option<&Arc<Trust>> {
+        if self.is_own_origin(url) {
+            self.trust.as_ref()
+        } else {
+            self.trust_elsewhere.as_ref()
+        }
     }
 
     /// The operator wrote this very host and port.
@@ -227,8 +255,10 @@ impl fmt::Debug for Reach {
                     .collect::<Vec<_>>(),
             )
             .field("credential", &self.credential)
+            .field("trust", &self.trust)
             .field("version", &self.version)
             .field("tenant", &self.tenant)
+            .field("card_keys", &self.card_keys)
             .field("allow_private", &self.allow_private)
             .finish()
     }

@@ -223,6 +223,24 @@ impl Artifact {
         &self.id
     }
 
+    /// Its parts, as the peer gave them.
+    pub fn parts(&self) -> &[Value] {
+        &self.parts
+    }
+
+    /// Whether it ends with the parts of `other` from the one at `from` on, as they are or, for text, put together.
+    pub fn ends_with(&self, other: &Artifact, from: usize) -> bool {
+        let end = other.parts.get(from..).unwrap_or_default();
+        if self.parts.ends_with(end) {
+            return true;
+        }
+        let all_text = texts(end).count() == end.len();
+        let (Some(text), Some(end)) = (self.text(), joined(texts(end), "")) else {
+            return false;
+        };
+        all_text && text.ends_with(&*end)
+    }
+
     /// Adds another piece at the end (A2A 0.3 §7.2.3, `append`). What the piece says of the whole replaces what was said before.
     pub fn append(&mut self, piece: Artifact) {
         self.parts.extend(piece.parts);

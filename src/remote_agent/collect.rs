@@ -2,14 +2,15 @@
 //!
 //! Work per event is constant and memory is bounded: artifacts grow in place, and of the events the newest are kept.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
 use crate::config::Limits;
 use crate::peer::{Artifact, Event, Message, Task, TaskState};
 
-use super::error::{Reason, ToolError};
+use super::artifacts::{Artifacts, Gap, Source, weight};
+use super::error::ToolError;
 
 /// What a peer has said so far.
 #[derive(Debug)]
@@ -26,11 +27,7 @@ pub(super) struct Collected {
     pub message_text: Option<String>,
     /// What kind of answer it has been so far.
     pub(super) kind: Option<Kind>,
-    artifacts: Vec<Artifact>,
-    by_id: HashMap<String, usize>,
-    /// What the pieces of each artifact take, beside `artifacts`. A snapshot's count for none of them alone.
-    piece_bytes: Vec<usize>,
-    artifact_bytes: usize,
+    artifacts: Artifacts,
     log: VecDeque<(Value, usize)>,
     log_bytes: usize,
     count: usize,
@@ -56,10 +53,7 @@ impl Collected {
             status_text: None,
             message_text: None,
             kind: None,
-            artifacts: Vec::new(),
-            by_id: HashMap::new(),
-            piece_bytes: Vec::new(),
-            artifact_bytes: 0,
+            artifacts: Artifacts::new(limits),
             log: VecDeque::new(),
             log_bytes: 0,
             count: 0,
@@ -72,9 +66,19 @@ impl Collected {
         self.count
     }
 
-    /// The artifacts, in the order in which they first came.
-    pub(super) fn artifacts(&self) -> &[Artifact] {
-        &self.artifacts
+    /// The artifacts.
+    pub(super) fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
+        self.artifacts.iter()
+    }
+
+    /// Here events may have been missed, as likely as `gap` says.
+    pub(super) fn open_gap(&mut self, gap: Gap) {
+        self.artifacts.open_gap(gap);
+    }
+
+    /// Something of the task may have been missed, and the peer has not shown it since.
+    pub(super) fn has_gap(&self) -> bool {
+        self.artifacts.has_gap()
     }
 
     /// The newest event.
@@ -90,7 +94,7 @@ impl Collected {
     /// Takes in one event that came in `bytes` bytes of JSON.
     ///
     /// # Errors
-    /// [`Reason::TooLarge`] when the artifacts outgrow the limits; what was collected before stays.
+    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`]; what was collected before stays.
     pub(super) fn absorb(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
         self.count += 1;
         match &event {
@@ -105,7 +109,7 @@ impl Collected {
                 self.message(message);
                 Ok(())
             }
-            Event::Task(task) => self.task(task, bytes),
+            Event::Task(task) => self.task(task, Source::Said).map(|_| ()),
             Event::Status(update) => {
                 self.ids(Some(update.task_id()), update.context_id());
                 self.state = Some(update.state());
@@ -114,7 +118,8 @@ impl Collected {
             }
             Event::Artifact(update) => {
                 self.ids(Some(update.task_id()), update.context_id());
-                self.artifact(update.artifact(), update.append(), bytes)
+                self.artifacts
+                    .piece(update.artifact(), update.append(), bytes)
             }
             Event::Unknown(_) => Ok(()),
         };
@@ -129,68 +134,42 @@ impl Collected {
         }
     }
 
-    /// A snapshot replaces what it shows. One without artifacts does not take back those that came before.
-    fn task(&mut self, task: &Task, bytes: usize) -> Result<(), ToolError> {
+    /// Takes in a snapshot of which no more is to be told than what is new in it, and says whether there was anything.
+    /// `bytes` is what it came in, where that is known.
+    ///
+    /// # Errors
+    /// As [`absorb`](Self::absorb).
+    pub(super) fn absorb_news(
+        &mut self,
+        task: Task,
+        source: Source,
+        bytes: Option<usize>,
+    ) -> Result<bool, ToolError> {
+        let first = self.kind != Some(Kind::Task);
+        let news = self.task(&task, source)? || first;
+        if news {
+            self.kind = Some(Kind::Task);
+            self.count += 1;
+            let bytes = bytes.unwrap_or_else(|| weight(task.json()));
+            self.keep(task.into_json(), bytes);
+        }
+        Ok(news)
+    }
+
+    /// What a snapshot says of the task, and whether any of it is new. One that was asked for and is behind what a stream
+    /// has said does not set a settled task going again.
+    fn task(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
         self.ids(Some(task.id()), task.context_id());
-        self.state = Some(task.state());
-        self.status_text = task.status_text();
-        if let Some(text) = task.last_agent_text() {
-            self.message_text = Some(text);
+        let state = task.state();
+        let behind = source == Source::Asked && self.is_settled() && !state.is_settled();
+        let mut news = false;
+        if !behind {
+            let text = task.last_agent_text();
+            news |= replace(&mut self.state, Some(state));
+            news |= replace(&mut self.status_text, task.status_text());
+            news |= text.is_some() && replace(&mut self.message_text, text);
         }
-        let artifacts: Vec<Artifact> = task.artifacts().take(self.limits.artifacts + 1).collect();
-        if artifacts.is_empty() {
-            return Ok(());
-        }
-        if artifacts.len() > self.limits.artifacts {
-            return Err(self.too_many());
-        }
-        self.by_id = (0..)
-            .zip(&artifacts)
-            .map(|(i, artifact): (usize, &Artifact)| (artifact.id().to_owned(), i))
-            .collect();
-        self.piece_bytes = vec![0; artifacts.len()];
-        self.artifacts = artifacts;
-        self.artifact_bytes = bytes;
-        Ok(())
-    }
-
-    fn too_many(&self) -> ToolError {
-        let message = format!("the task has more than {} artifacts", self.limits.artifacts);
-        ToolError::new(Reason::TooLarge, message)
-    }
-
-    fn artifact(&mut self, piece: Artifact, append: bool, bytes: usize) -> Result<(), ToolError> {
-        let at = self.by_id.get(piece.id()).copied();
-        let replaced = at.filter(|_| !append).map_or(0, |i| self.piece_bytes[i]);
-        let all = self.artifact_bytes + bytes - replaced;
-        if all > self.limits.response_bytes {
-            let message = format!(
-                "the artifacts are larger than {} bytes together",
-                self.limits.response_bytes
-            );
-            return Err(ToolError::new(Reason::TooLarge, message));
-        }
-        match at {
-            Some(i) if append => {
-                self.artifacts[i].append(piece);
-                self.piece_bytes[i] += bytes;
-            }
-            Some(i) => {
-                self.artifacts[i] = piece;
-                self.piece_bytes[i] = bytes;
-            }
-            None if self.artifacts.len() == self.limits.artifacts => {
-                return Err(self.too_many());
-            }
-            None => {
-                self.by_id
-                    .insert(piece.id().to_owned(), self.artifacts.len());
-                self.artifacts.push(piece);
-                self.piece_bytes.push(bytes);
-            }
-        }
-        self.artifact_bytes = all;
-        Ok(())
+        Ok(self.artifacts.show(task, source)? || news)
     }
 
     fn ids(&mut self, task_id: Option<&str>, context_id: Option<&str>) {
@@ -219,7 +198,7 @@ impl Collected {
 
     /// What the peer said, in text: a task's artifacts, else what it says about its state, else its last message.
     pub(super) fn text(&self) -> Option<String> {
-        let texts: Vec<_> = self.artifacts.iter().filter_map(Artifact::text).collect();
+        let texts: Vec<_> = self.artifacts().filter_map(Artifact::text).collect();
         if !texts.is_empty() {
             return Some(texts.join("\n\n"));
         }
@@ -231,10 +210,7 @@ impl Collected {
 
     /// The artifacts, which are no longer held.
     pub(super) fn take_artifacts(&mut self) -> Vec<Artifact> {
-        self.by_id.clear();
-        self.piece_bytes.clear();
-        self.artifact_bytes = 0;
-        std::mem::take(&mut self.artifacts)
+        self.artifacts.take()
     }
 
     /// Lets go of the events, which an error does not show. Everything put together from them stays.
@@ -243,16 +219,18 @@ impl Collected {
         self.log_bytes = 0;
     }
 
-    /// `raw` of a result that followed a stream.
+    /// `raw` of a result that followed a task. Where nothing came there is no final event.
     pub(super) fn take_raw(&mut self) -> Value {
         let dropped = self.count - self.log.len();
-        let last = self.newest().cloned().unwrap_or_default();
+        let last = self.newest().cloned();
         let mut raw = Map::new();
         raw.insert(
             "events".into(),
             self.log.drain(..).map(|(event, _)| event).collect(),
         );
-        raw.insert("finalEvent".into(), last);
+        if let Some(last) = last {
+            raw.insert("finalEvent".into(), last);
+        }
         if dropped > 0 {
             raw.insert("dropped_events".into(), json!(dropped));
         }
@@ -268,132 +246,12 @@ impl Collected {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn chunk(id: &str, text: &str, append: bool) -> Event {
-        Event::read(
-            json!({"kind": "artifact-update", "taskId": "t", "append": append,
-            "artifact": {"artifactId": id, "parts": [{"kind": "text", "text": text}]}}),
-        )
-        .unwrap()
-    }
-
-    fn task(extra: Value) -> Event {
-        let mut task = json!({"kind": "task", "id": "t", "status": {"state": "working"}});
-        task.as_object_mut()
-            .unwrap()
-            .extend(extra.as_object().unwrap().clone());
-        Event::read(task).unwrap()
-    }
-
-    fn collected(events: Vec<Event>) -> Collected {
-        let mut all = Collected::new(&Limits::default());
-        for event in events {
-            all.absorb(event, 1).unwrap();
-        }
-        all
-    }
-
-    #[test]
-    fn chunks_of_one_artifact_join_with_nothing_between_and_artifacts_with_a_blank_line() {
-        let all = collected(vec![
-            chunk("a", "one ", false),
-            chunk("b", "other", true),
-            chunk("a", "two", true),
-        ]);
-        assert_eq!(all.text().unwrap(), "one two\n\nother");
-    }
-
-    #[test]
-    fn a_chunk_that_does_not_append_replaces() {
-        assert_eq!(
-            collected(vec![chunk("a", "old", false), chunk("a", "new", false)])
-                .text()
-                .unwrap(),
-            "new"
-        );
-    }
-
-    #[test]
-    fn a_snapshot_without_artifacts_takes_none_back() {
-        let all = collected(vec![
-            chunk("a", "kept", false),
-            task(json!({"artifacts": []})),
-        ]);
-        assert_eq!(all.text().unwrap(), "kept");
-    }
-
-    #[test]
-    fn a_snapshot_with_artifacts_replaces_them() {
-        let snapshot = task(
-            json!({"artifacts": [{"artifactId": "z", "parts": [{"kind": "text", "text": "zz"}]}]}),
-        );
-        let all = collected(vec![
-            chunk("a", "1", false),
-            snapshot,
-            chunk("a", "2", true),
-        ]);
-        assert_eq!(all.text().unwrap(), "zz\n\n2");
-    }
-
-    #[test]
-    fn without_artifacts_the_status_speaks_and_never_the_user() {
-        let history = json!([{"role": "user", "parts": [{"kind": "text", "text": "q"}]}, {"role": "agent", "parts": [{"kind": "text", "text": "a"}]}]);
-        assert_eq!(
-            collected(vec![task(json!({"history": history}))])
-                .text()
-                .unwrap(),
-            "a"
-        );
-        let asks = json!({"history": history, "status": {"state": "input-required", "message": {"role": "agent", "parts": [{"kind": "text", "text": "which?"}]}}});
-        assert_eq!(collected(vec![task(asks)]).text().unwrap(), "which?");
-    }
-
-    #[test]
-    fn the_newest_events_are_kept_and_the_others_counted() {
-        let mut all = Collected::new(&Limits {
-            stream_events: 2,
-            ..Limits::default()
-        });
-        for i in 0..5 {
-            all.absorb(chunk("a", &i.to_string(), true), 1).unwrap();
-        }
-        assert_eq!(all.text().unwrap(), "01234");
-        let raw = all.take_raw();
-        assert_eq!(raw["dropped_events"], 3);
-        assert_eq!(raw["events"].as_array().unwrap().len(), 2);
-        assert_eq!(raw["finalEvent"], raw["events"][1]);
-    }
-
-    #[test]
-    fn what_a_piece_replaced_does_not_count_against_the_limit() {
-        let mut all = Collected::new(&Limits {
-            response_bytes: 100,
-            ..Limits::default()
-        });
-        for _ in 0..10 {
-            all.absorb(chunk("a", "again", false), 60).unwrap();
-        }
-        all.absorb(chunk("a", " more", true), 40).unwrap();
-        let one_too_many = all.absorb(chunk("a", "!", true), 1);
-        assert_eq!(one_too_many.unwrap_err().reason, Reason::TooLarge);
-        assert_eq!(all.text().unwrap(), "again more");
-    }
-
-    #[test]
-    fn artifacts_beyond_the_limits_are_refused_and_the_others_stay() {
-        let mut all = Collected::new(&Limits {
-            artifacts: 1,
-            ..Limits::default()
-        });
-        all.absorb(chunk("a", "kept", false), 1).unwrap();
-        assert_eq!(
-            all.absorb(chunk("b", "no", false), 1).unwrap_err().reason,
-            Reason::TooLarge
-        );
-        assert_eq!(all.text().unwrap(), "kept");
-    }
+/// Puts `new` in the place of `have`, and tells whether that changed anything.
+fn replace<T: PartialEq>(have: &mut T, new: T) -> bool {
+    let other = *have != new;
+    *have = new;
+    other
 }
+
+#[cfg(test)]
+mod tests;

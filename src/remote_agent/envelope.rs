@@ -8,6 +8,7 @@ use crate::peer::{Artifact, TaskState};
 use crate::targets::Target;
 
 use super::error::ToolError;
+use super::reading::ArtifactPage;
 
 const OPERATION: &str = "remote_agent";
 
@@ -111,6 +112,10 @@ pub(super) struct Summary<'a> {
     pub(super) target_name: Option<&'a str>,
     pub(super) target_url: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) protocol_version: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) transport: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) streaming_supported: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response_kind: Option<&'static str>,
@@ -118,10 +123,22 @@ pub(super) struct Summary<'a> {
     pub(super) status_message: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message_text: Option<String>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub(super) artifacts: &'a [Artifact],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) artifacts: Vec<&'a Artifact>,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) wait_expired: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) incomplete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_step: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) artifact_page: Option<ArtifactPage<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continuation: Option<Continuation<'a>>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// `summary.continuation`: all it takes to go on, in this process or in another (spec: "Reading Output Continuations").
@@ -168,7 +185,6 @@ impl<'a> Continuation<'a> {
         target: &'a Target,
         task: Option<(Handle, &'a str, Option<&'a TaskState>)>,
         context_id: Option<&'a str>,
-        streaming: Option<bool>,
     ) -> Option<Self> {
         if task.is_none() && context_id.is_none() {
             return None;
@@ -183,7 +199,7 @@ impl<'a> Continuation<'a> {
                 can_send: open,
                 can_status: true,
                 can_cancel: open,
-                can_watch: open && streaming != Some(false),
+                can_watch: open,
             }
         });
         Some(Self {

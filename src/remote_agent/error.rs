@@ -67,9 +67,18 @@ reasons! {
     /// The request's handle and the rest of the request speak of different things.
     Contradiction = "contradiction", Validation, false,
         "Leave out either the handle or what contradicts it, and call again.";
+    /// The task has no artifact of that id.
+    UnknownArtifact = "unknown_artifact", Validation, false,
+        "Use one of details.known_artifact_ids as artifact_id.";
     /// A continuation leads to where no target is configured, and policy does not allow others.
     TargetNotAllowed = "target_not_allowed", TargetResolution, false,
         "Call list_targets and use one of its target_alias values.";
+    /// The target is for some of the host's agents only, and the caller is none of them.
+    AgentNotAllowed = "agent_not_allowed", TargetResolution, false,
+        "Call list_targets and use one of the targets it shows; an operator can add this agent to targets[].allowedAgents.";
+    /// The work has been handed on from agent to agent as often as policy allows.
+    DelegationTooDeep = "delegation_too_deep", TargetResolution, false,
+        "Do this work yourself, or answer with what you have; do not delegate it further.";
     /// Several configured targets are at that address.
     AmbiguousTarget = "ambiguous_target", TargetResolution, false,
         "Name the target with target_alias.";
@@ -106,6 +115,9 @@ reasons! {
     /// The peer wants credentials, or other ones.
     AuthRequired = "auth_required", Peer, false,
         "Ask the operator to set targets[].auth for this target.";
+    /// The authorization server of the target's credential gave no access token.
+    TokenUnavailable = "token_unavailable", Peer, false,
+        "If the server named in the message was out of reach, call again later; else ask the operator to correct targets[].auth.";
     /// The peer answered with an error of its own.
     RpcError = "rpc_error", Peer, false,
         "Read the agent's own words in the message and change the request accordingly.";
@@ -115,12 +127,24 @@ reasons! {
     /// The peer's answer is larger than the limits allow.
     TooLarge = "too_large", Peer, false,
         "Ask for less (history_length), or ask the operator to raise limits.";
+    /// One event of a stream is larger than the limits allow.
+    EventTooLarge = "event_too_large", Peer, false,
+        "Call status for the task as it stands, or ask the operator to raise limits.eventBytes.";
+    /// The task has more artifacts than the limits allow.
+    TooManyArtifacts = "too_many_artifacts", Peer, false,
+        "Ask the agent for fewer artifacts, or the operator to raise limits.artifacts.";
+    /// The artifacts of one stream are larger together than the limits allow.
+    ArtifactsTooLarge = "artifacts_too_large", Peer, false,
+        "Ask the agent for less, or the operator to raise limits.responseBytes.";
+    /// So many calls were under way that this one's turn did not come in time.
+    Busy = "busy", Peer, true,
+        "Nothing was sent. Call again, later or with a larger timeout_ms.";
     /// The connection broke while an answer was under way.
     ConnectionCut = "connection_cut", Peer, true,
         "Call again.";
-    /// A stream ended while the task was still under way.
+    /// A stream broke off while the task was still under way, and the peer tells no more about it.
     StreamCut = "stream_cut", Peer, true,
-        "The task goes on. Call status with details.latest_event_summary.continuation.";
+        "The agent tells no more for now. Call status later with details.latest_event_summary.continuation.";
     /// The call's time is up.
     Timeout = "timeout", Peer, true,
         "Call again with a larger timeout_ms.";
@@ -136,12 +160,12 @@ reasons! {
     /// The peer takes only requests that use an extension we do not have.
     ExtensionRequired = "extension_required", Peer, false,
         "Use another agent: this one cannot be called without the extension that the message names.";
-    /// The peer does not stream.
-    StreamingUnsupported = "streaming_unsupported", Peer, false,
-        "Call status now and then instead.";
     /// There is no usable agent card.
     CardUnavailable = "card_unavailable", Peer, true,
         "Check the target's address and card path; each place that was tried is named.";
+    /// The agent card must be signed, and no signature of it holds.
+    CardSignature = "card_signature", Peer, false,
+        "Do not call this agent: someone may speak in its name. The message says what is wrong with each signature.";
     /// What was asked for cannot be written in a request of this transport.
     Unaddressable = "unaddressable", Peer, false,
         "Use another transport for this target, or another id.";
@@ -190,22 +214,25 @@ impl From<Fault> for Reason {
             Fault::RedirectRefused => Self::RedirectRefused,
             Fault::HttpStatus => Self::HttpStatus,
             Fault::AuthRequired => Self::AuthRequired,
+            Fault::TokenUnavailable => Self::TokenUnavailable,
             Fault::Rpc => Self::RpcError,
             Fault::InvalidResponse => Self::InvalidResponse,
             Fault::TooLarge => Self::TooLarge,
+            Fault::EventTooLarge => Self::EventTooLarge,
             Fault::Cut => Self::ConnectionCut,
             Fault::UnsupportedTransport => Self::UnsupportedTransport,
             Fault::UnsupportedVersion => Self::UnsupportedVersion,
             Fault::ExtensionRequired => Self::ExtensionRequired,
             Fault::Unaddressable => Self::Unaddressable,
             Fault::CardUnavailable => Self::CardUnavailable,
+            Fault::CardSignature => Self::CardSignature,
         }
     }
 }
 
 /// What to do next about a message that may have arrived.
 const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
-With task_requirement: required there is a task to ask about at once.";
+With follow_updates or task_requirement: required there is a task to ask about.";
 
 /// A failed call.
 #[derive(Debug, Clone)]
@@ -276,6 +303,9 @@ impl From<PeerError> for ToolError {
         }
         if let Some(status) = error.http_status {
             told = told.with("http_status", status);
+        }
+        if !error.auth_schemes.is_empty() {
+            told = told.with("auth_schemes", error.auth_schemes);
         }
         if let Some(transports) = error.transports {
             told = told

@@ -1,48 +1,147 @@
-//! Listening to a stream until the task is finished or waits for its caller.
+//! Listening to one connection until the task is settled or the connection is over.
 
-use serde_json::Value;
+use tokio::select;
+use tokio::time::timeout;
 
-use crate::peer::{End, Event, EventStream, Fault, Step};
+use crate::peer::{End, Event, EventStream, Fault, Peer, PeerError, Step, Task};
 
+use super::artifacts::Gap;
 use super::collect::Kind;
 use super::error::{Reason, ToolError};
 use super::session::Session;
 
-/// Listens to `stream`. Whether it is over is told by the task's state, or, where the peer answered with messages alone,
-/// by the end of the body. A first event equal to `known` has been told already.
+/// How often the time between two questions about a silent stream doubles at most.
+const DOUBLINGS: u32 = 3;
+
+/// How a connection ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// There is nothing more to hear: the task is settled, or the peer answered with messages alone.
+    Settled,
+    /// The task goes on without it.
+    Lost(Lost),
+}
+
+/// How a connection was lost.
+#[derive(Debug)]
+pub(super) struct Lost {
+    /// What to say of it where nothing more can be heard; `None` where it was closed in good order.
+    pub cut: Option<ToolError>,
+    /// It brought something that was not known.
+    pub news: bool,
+    /// The peer had rather not be listened to.
+    pub refused: bool,
+}
+
+/// What a connection is to begin with.
+#[derive(Debug)]
+pub(super) enum Begins {
+    /// With whatever the peer has to say of a task of which nothing is known.
+    Anew,
+    /// With the task as this answer showed it; it is not told twice.
+    After(Task),
+    /// Somewhere in what is known; of a snapshot only what is new is told.
+    Again,
+}
+
+/// Listens to `stream`, which `begins` so where it was subscribed to, and with the answer to a message elsewhere. Whether it is over is told by the task's state, or, where the peer answered with messages alone,
+/// by the end of the body. A stream that is silent for long is asked about, and listened to further.
 ///
 /// # Errors
-/// When the stream ends while the task goes on, with everything that was collected.
-pub(super) async fn follow(
+/// When the call is over, or the peer says something of the wrong shape, too much, or that it failed.
+pub(super) async fn listen(
     session: &mut Session<'_>,
+    peer: &dyn Peer,
     mut stream: Box<dyn EventStream>,
-    mut known: Option<Value>,
-) -> Result<(), ToolError> {
+    mut begins: Option<Begins>,
+) -> Result<Ended, ToolError> {
+    let subscribed = begins.is_some();
+    let mut heard = false;
+    let mut news = false;
     loop {
-        let settled = session.said.is_settled();
-        let short = settled.then(|| session.bounds.shorter(session.pace().settle));
-        let bounds = short.as_ref().unwrap_or(&session.bounds);
-        let step = match bounds.run(stream.next()).await {
-            Ok(step) => step,
-            Err(error) if settled && error.reason == Reason::Timeout => return Ok(()),
-            Err(error) => return Err(session.interrupted(error)),
+        let next = next(session, peer, &mut *stream);
+        let step = match session.bounds.run(next).await? {
+            Next::Step(step) => step,
+            Next::Settled(task) => {
+                if let Some(task) = task {
+                    session.said.open_gap(Gap::Open);
+                    session.hear_asked(task)?;
+                }
+                return Ok(Ended::Settled);
+            }
         };
         match step {
             Step::Event(event, bytes) => {
-                if known.take().is_some_and(|known| known == *event.json()) {
-                    continue;
-                }
                 let last = is_last(&event);
-                if let Err(error) = session.hear(event, bytes, true) {
-                    return Err(session.interrupted(error));
-                }
+                news |= hear(session, event, bytes, begins.take())?;
+                heard = true;
                 if last {
-                    return Ok(());
+                    return Ok(Ended::Settled);
                 }
             }
-            Step::End(end) => return over(session, end),
+            Step::End(end) => return over(session, end, news, subscribed && !heard),
         }
     }
+}
+
+/// Takes in an event, and tells whether it brought anything.
+fn hear(
+    session: &mut Session<'_>,
+    event: Event,
+    bytes: usize,
+    begins: Option<Begins>,
+) -> Result<bool, ToolError> {
+    match (event, begins) {
+        (Event::Task(task), Some(Begins::Again)) => session.hear_again(task, bytes),
+        (Event::Task(task), Some(Begins::After(known))) if task == known => {
+            session.hear_again(task, bytes)
+        }
+        (event, _) => session.hear(event, bytes, true).map(|()| true),
+    }
+}
+
+/// What comes next of a stream.
+enum Next {
+    /// A step of the stream.
+    Step(Step),
+    /// Nothing, and the task is settled: as was heard, or as this snapshot says.
+    Settled(Option<Task>),
+}
+
+/// Waits for the next step. When the task is settled the wait is short. When the stream is silent the peer is asked how
+/// the task stands: it may have forgotten this listener.
+async fn next(session: &Session<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Next {
+    let pace = session.pace();
+    let mut step = stream.next();
+    if session.said.is_settled() {
+        let step = timeout(pace.settle, step).await;
+        return step.map_or(Next::Settled(None), Next::Step);
+    }
+    let mut idle = pace.idle;
+    loop {
+        if let Ok(step) = timeout(idle, &mut step).await {
+            return Next::Step(step);
+        }
+        let settled = select! {
+            biased;
+            step = &mut step => return Next::Step(step),
+            settled = settled(session, peer) => settled,
+        };
+        if let Some(task) = settled {
+            // The stream may be about to say so itself, and in more words.
+            let step = timeout(pace.settle, &mut step).await;
+            return step.map_or(Next::Settled(Some(task)), Next::Step);
+        }
+        idle = (idle * 2).min(pace.idle * (1 << DOUBLINGS));
+    }
+}
+
+/// The task, if it can be asked for and is settled.
+async fn settled(session: &Session<'_>, peer: &dyn Peer) -> Option<Task> {
+    let task_id = session.followed_task()?;
+    let answer = timeout(session.pace().idle, peer.get_task(task_id, None)).await;
+    let task = answer.ok()?.ok()?;
+    task.state().is_settled().then_some(task)
 }
 
 /// The peer marks the event as its last, and the state bears it out.
@@ -54,24 +153,27 @@ fn is_last(event: &Event) -> bool {
 }
 
 /// What the end of the bytes means, given what was said before.
-fn over(session: &mut Session<'_>, end: End) -> Result<(), ToolError> {
+fn over(session: &Session<'_>, end: End, news: bool, at_once: bool) -> Result<Ended, ToolError> {
+    let lost = |cut: Option<ToolError>, refused: bool| Ok(Ended::Lost(Lost { cut, news, refused }));
     let messages_only = session.said.kind == Some(Kind::Message);
-    let error = match end {
-        _ if session.said.is_settled() => return Ok(()),
-        End::Answer => return Ok(()),
-        End::Clean if messages_only => return Ok(()),
-        End::Clean if session.said.count() == 0 => ToolError::new(
-            Reason::ConnectionCut,
-            "the stream ended before any event came",
-        ),
-        End::Clean => ToolError::new(
-            Reason::StreamCut,
-            "the stream ended while the task was still under way",
-        ),
-        End::Broken(error) if error.fault == Fault::Cut && session.said.count() > 0 => {
-            ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))
+    match end {
+        _ if session.said.is_settled() => Ok(Ended::Settled),
+        End::Answer | End::Clean if messages_only => Ok(Ended::Settled),
+        End::Answer => lost(None, true),
+        End::Clean if session.said.count() == 0 => {
+            let message = "the stream ended before any event came";
+            lost(Some(ToolError::new(Reason::ConnectionCut, message)), false)
         }
-        End::Broken(error) => error.into(),
-    };
-    Err(session.interrupted(error))
+        End::Clean => lost(None, false),
+        End::Broken(error) if error.fault == Fault::Cut => lost(Some(cut(session, &error)), false),
+        End::Broken(error) if at_once => lost(Some(error.into()), true),
+        End::Broken(error) => Err(error.into()),
+    }
+}
+
+fn cut(session: &Session<'_>, error: &PeerError) -> ToolError {
+    if session.said.count() == 0 {
+        return error.clone().into();
+    }
+    ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))
 }

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Map, Value, json};
 
 use crate::peer::{CardView, Skill};
 use crate::targets::{KnownCard, Target};
 
 use super::RemoteAgent;
+use super::admission::may_use;
 use super::bounds::Bounds;
+use super::caller::Caller;
 use super::envelope;
 use super::error::{Reason, ToolError};
 use super::request::Action;
@@ -18,17 +20,27 @@ use super::session;
 /// A card that takes longer is reported as slow; the others are shown meanwhile.
 const CARD_WAIT: Duration = Duration::from_secs(10);
 
-/// Shows every configured target. Their cards are refreshed side by side.
-pub(super) async fn list_targets(tool: &RemoteAgent, bounds: &Bounds) -> Result<String, ToolError> {
+/// Shows every configured target that `caller` may use. Their cards are refreshed side by side, as many at a time as
+/// calls may run. They take no turns at the gate: a target that is busy can still be listed.
+pub(super) async fn list_targets(
+    tool: &RemoteAgent,
+    caller: &Caller,
+    bounds: &Bounds,
+) -> Result<String, ToolError> {
     let bounds = bounds.shorter(CARD_WAIT);
-    let cards = tool
-        .catalog
-        .targets()
+    let targets = tool.catalog.targets().iter();
+    let targets: Vec<_> = targets.filter(|target| may_use(target, caller)).collect();
+    let cards: Vec<_> = targets
         .iter()
-        .map(|target| card(tool, target, &bounds));
+        .map(|target| card(tool, target, &bounds))
+        .collect();
+    let cards = stream::iter(cards)
+        .buffered(tool.limits.concurrency)
+        .collect::<Vec<_>>()
+        .await;
     let mut summary = Vec::new();
     let mut raw = Vec::new();
-    for (target, outcome) in tool.catalog.targets().iter().zip(join_all(cards).await) {
+    for (target, outcome) in targets.iter().zip(cards) {
         if let Err(error) = &outcome
             && error.reason == Reason::Aborted
         {

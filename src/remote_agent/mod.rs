@@ -4,6 +4,9 @@
 //! does the work over a `session.rs`, and `envelope.rs` writes what came of it. `error.rs` is the one table of errors.
 //! Nothing here knows HTTP or how any protocol is written.
 
+mod account;
+mod admission;
+mod artifacts;
 mod bounds;
 mod caller;
 mod collect;
@@ -12,8 +15,14 @@ mod diagnostics;
 mod envelope;
 mod error;
 mod follow;
+mod gate;
+mod hand_on;
 mod list_targets;
 mod pace;
+mod poll;
+mod reading;
+mod rejoin;
+mod render;
 mod request;
 mod resolve;
 mod rules;
@@ -21,18 +30,23 @@ mod schema;
 mod send;
 mod session;
 mod task_actions;
+mod witness;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use tracing::instrument::WithSubscriber as _;
 
+use crate::audit::AuditLog;
 use crate::config::{Config, ConfigError, LONGEST_CALL, Limits, Policy};
+use crate::delegation;
 use crate::handles::{Handle, Handles, Named};
 use crate::log::{Level, Log};
 use crate::peer::Directory;
-use crate::targets::{CardCache, Catalog, Target};
+use crate::targets::{Callbacks, CardCache, Catalog, Target};
+use crate::trace::{self, Spans};
 use crate::validation::{self, complaint};
 use crate::world::World;
 
@@ -40,8 +54,10 @@ pub use error::{Code, Reason, ToolError};
 pub use pace::Pace;
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 
+use account::Account;
 use bounds::Bounds;
 use caller::Caller;
+use gate::Gate;
 use request::{Action, Request};
 use schema::RequestSchema;
 use session::Session;
@@ -56,7 +72,7 @@ pub type Updates<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct Call<'a> {
     /// The request, as JSON.
     pub request: &'a str,
-    /// Who calls, as JSON (`{agent_id, session_key, chain}`), where the host says so.
+    /// Who calls, as JSON (`{agent_id, session_key, chain, state_dir, traceparent}`, each optional), where the host says so.
     pub caller: Option<&'a str>,
     /// Who hears of updates.
     pub updates: Option<Updates<'a>>,
@@ -71,14 +87,19 @@ pub struct Call<'a> {
 pub struct RemoteAgent {
     schema: RequestSchema,
     catalog: Catalog,
+    callbacks: Callbacks,
     cards: CardCache,
     directory: Arc<dyn Directory>,
     handles: Mutex<Handles<Target>>,
     world: Arc<dyn World>,
     policy: Policy,
     limits: Limits,
+    gate: Gate,
     default_timeout: Duration,
     pace: Pace,
+    delegations: delegation::Lookup,
+    audit: Option<AuditLog>,
+    spans: Spans,
     log: Arc<dyn Log>,
 }
 
@@ -101,17 +122,22 @@ impl RemoteAgent {
         Ok(Self {
             schema,
             catalog,
+            callbacks: Callbacks::new(config),
             cards: CardCache::new(
                 Arc::clone(&directory),
                 Arc::clone(&world),
                 Duration::from_millis(config.cards.ttl_ms),
                 config.targets.len(),
             ),
+            audit: audit(config, &log),
+            delegations: delegation::Lookup::default(),
+            spans: Spans::new(Arc::clone(&log), Arc::clone(&world)),
             directory,
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
             world,
             policy: config.policy.clone(),
             limits: config.limits.clone(),
+            gate: Gate::new(&config.limits),
             default_timeout: Duration::from_millis(config.defaults.timeout_ms).min(LONGEST_CALL),
             pace,
             log,
@@ -123,30 +149,43 @@ impl RemoteAgent {
         definition::definition(&self.catalog, &self.schema).to_string()
     }
 
+    /// The audit log, where one is written. Whoever ends the instance closes it.
+    pub fn audit(&self) -> Option<&AuditLog> {
+        self.audit.as_ref()
+    }
+
     /// Carries out one call. Always gives an envelope, by the call's deadline at the latest. Dropping the future ends
     /// the call and closes its connections. Needs a tokio runtime with time and I/O.
     pub async fn execute(&self, call: Call<'_>) -> String {
-        let began = self.world.now();
+        match self.spans.dispatch() {
+            Some(spans) => self.accounted(call).with_subscriber(spans).await,
+            None => self.accounted(call).await,
+        }
+    }
+
+    async fn accounted(&self, call: Call<'_>) -> String {
+        let (caller, wrong) = Caller::read(call.caller);
+        for wrong in wrong {
+            self.log.log(Level::Warn, &wrong);
+        }
+        let mut account = Account::open(self, caller, call.closing.clone());
         let value: Value = match serde_json::from_str(call.request) {
             Ok(value) => value,
             Err(e) => {
                 let message = format!("the request is not JSON: {e}");
                 let wrong = complaint("", "#/type", "type", json!({ "type": "object" }), &message);
+                account.settle(Err(Reason::InvalidRequest));
                 return envelope::failure("unknown", invalid(vec![wrong], 0));
             }
         };
         let action = action_of(&value).to_owned();
-        let (caller, wrong) = Caller::read(call.caller);
-        if let Some(wrong) = wrong {
-            self.log.log(Level::Warn, &wrong);
-        }
-        let outcome = self.act(value, &call).await;
-        let elapsed = self.world.now().saturating_duration_since(began);
+        let outcome = self.act(value, &call, &mut account).await;
+        let elapsed = account.elapsed();
         let told = |level, how: &str| {
             if !self.log.wants(level) {
                 return;
             }
-            let whose = caller.label().map(|label| format!(" for {label}"));
+            let whose = account.caller.label().map(|label| format!(" for {label}"));
             let line = format!(
                 "{}{}: {how} after {} ms",
                 action.escape_debug(),
@@ -155,16 +194,18 @@ impl RemoteAgent {
             );
             self.log.log(level, &line);
         };
-        match outcome {
-            Ok(done) => {
-                told(Level::Debug, "done");
-                done
-            }
-            Err(error) => {
-                told(Level::Info, error.reason.as_str());
-                envelope::failure(&action, error)
-            }
+        match &outcome {
+            Ok(_) => told(Level::Debug, "done"),
+            Err(error) => told(Level::Info, error.reason.as_str()),
         }
+        account.settle(outcome.as_ref().map(drop).map_err(|error| error.reason));
+        outcome.unwrap_or_else(|error| envelope::failure(&action, error))
+    }
+
+    /// What a model reads of an envelope or update of this tool, in at most `limits.modelTextChars` characters: the tool's
+    /// words, and what agents said inside a fence, made harmless. Text that is no envelope gives a sentence that says so.
+    pub fn render(&self, envelope: &str) -> String {
+        render::render(envelope, self.limits.model_text_chars, self.world.uuid())
     }
 
     /// The envelope for a call that never got as far as [`execute`](Self::execute), or did not come back from it.
@@ -173,25 +214,51 @@ impl RemoteAgent {
         envelope::failure(action_of(&request), ToolError::new(reason, message))
     }
 
-    async fn act(&self, value: Value, call: &Call<'_>) -> Result<String, ToolError> {
-        let request = self.valid(value)?;
+    async fn act(
+        &self,
+        value: Value,
+        call: &Call<'_>,
+        account: &mut Account<'_>,
+    ) -> Result<String, ToolError> {
+        let mut request = self.valid(value)?;
+        account.asks_for(request.action);
         if request.action == Action::ListTargets {
             let bounds = Bounds::new(
                 self.default_timeout,
                 call.cancel.clone(),
                 call.closing.clone(),
             );
-            return list_targets::list_targets(self, &bounds).await;
+            return list_targets::list_targets(self, &account.caller, &bounds).await;
         }
-        let resolved = resolve::resolve(&request, &self.catalog, |handle| {
+        let resolved = admission::resolve(&request, &self.catalog, account, |handle| {
             self.lock().resolve(handle, self.world.now())
         })?;
+        let errors = rules::own_headers(&request, &resolved.target);
+        if !errors.is_empty() {
+            let (errors, more) = validation::first(errors);
+            return Err(invalid(errors, more));
+        }
         let timeout = request
             .timeout_ms
-            .map_or(resolved.target.timeout, Duration::from_millis)
+            .map_or_else(
+                || self.patience(&request, &resolved.target),
+                Duration::from_millis,
+            )
             .min(LONGEST_CALL);
         let bounds = Bounds::new(timeout, call.cancel.clone(), call.closing.clone());
-        let session = Session::new(self, request.action, resolved, bounds, call.updates);
+        let witness = account.is_about(&resolved);
+        if request.action == Action::Send {
+            hand_on::mark(self, &mut request, &account.caller, &bounds).await?;
+        }
+        let traceparent = (trace::HEADER.to_owned(), account.trace.traceparent());
+        request.service_parameters.extend([traceparent]);
+        let turn = self.gate.enter(&resolved.target.key, &bounds).await;
+        let _turn = turn.map_err(|error| match request.action {
+            Action::Send => error.of_send(),
+            _ => error,
+        })?;
+        let mut session = Session::new(self, request.action, resolved, bounds, call.updates);
+        session.witness = witness;
         match request.action {
             Action::Watch => task_actions::watch(session, request).await,
             Action::Status => task_actions::status(session, request).await,
@@ -208,6 +275,16 @@ impl RemoteAgent {
         }
     }
 
+    /// How long a call takes that does not say. One that follows a task ends before a host loses patience with it, and the
+    /// task goes on.
+    fn patience(&self, request: &Request, target: &Target) -> Duration {
+        if !request.follows() {
+            return target.timeout;
+        }
+        let wait = Duration::from_millis(self.limits.wait_ms);
+        wait.min(self.default_timeout).min(target.timeout)
+    }
+
     fn valid(&self, value: Value) -> Result<Request, ToolError> {
         let (errors, more) = self.schema.complaints(&value);
         if !errors.is_empty() {
@@ -215,7 +292,7 @@ impl RemoteAgent {
         }
         let errors = value
             .as_object()
-            .map(|map| rules::complaints(map, &self.catalog))
+            .map(|map| rules::complaints(map, &self.catalog, &self.callbacks))
             .unwrap_or_default();
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);
@@ -237,6 +314,12 @@ impl RemoteAgent {
     fn lock(&self) -> std::sync::MutexGuard<'_, Handles<Target>> {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The audit log, where the configuration wants one.
+fn audit(config: &Config, log: &Arc<dyn Log>) -> Option<AuditLog> {
+    let path = config.audit.path.clone().filter(|_| config.audit.enabled)?;
+    Some(AuditLog::new(path, config.audit.max_bytes, Arc::clone(log)))
 }
 
 /// What a request asks for, as envelopes and log lines name it. A word that is no action is repeated, unless it is no word.

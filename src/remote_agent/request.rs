@@ -74,6 +74,11 @@ pub(super) struct Request {
     /// At most so many of the newest messages should come back.
     #[serde(default, deserialize_with = "validation::optional_whole")]
     pub history_length: Option<u64>,
+    /// The artifact whose text is asked for.
+    pub artifact_id: Option<String>,
+    /// Where in its text to begin, in characters.
+    #[serde(default, deserialize_with = "validation::optional_whole")]
+    pub offset: Option<u64>,
     /// How long the call may take.
     #[serde(default, deserialize_with = "validation::optional_whole")]
     pub timeout_ms: Option<u64>,
@@ -84,6 +89,13 @@ pub(super) struct Request {
     pub metadata: Option<Map<String, Value>>,
     /// Where the peer should report progress.
     pub push_notification_config: Option<Value>,
+}
+
+impl Request {
+    /// It listens to a task for as long as its caller waits. Any other is over with its one answer.
+    pub(super) fn follows(&self) -> bool {
+        self.action == Action::Watch || (self.action == Action::Send && self.follow_updates)
+    }
 }
 
 /// Whether a send must become a task.

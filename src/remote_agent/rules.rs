@@ -5,8 +5,12 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use crate::targets::{Catalog, Refused};
+use crate::delegation;
+use crate::targets::{Callbacks, Catalog, Refused, Target};
+use crate::trace;
 use crate::validation::{complaint, escape};
+
+use super::request::Request;
 
 /// Base64 in either alphabet's common form, padded or not.
 const LENIENT: GeneralPurposeConfig =
@@ -15,7 +19,7 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT);
 
 /// The fields that only some actions take, in the order in which they are complained about.
-const RESTRICTED: [(&str, &[&str]); 11] = [
+const RESTRICTED: [(&str, &[&str]); 13] = [
     ("parts", &["send"]),
     ("message_id", &["send"]),
     ("context_id", &["send"]),
@@ -27,11 +31,13 @@ const RESTRICTED: [(&str, &[&str]); 11] = [
     ("task_requirement", &["send"]),
     ("push_notification_config", &["send"]),
     ("history_length", &["send", "status"]),
+    ("artifact_id", &["status"]),
+    ("offset", &["status"]),
 ];
 
-/// Headers that no request may set, whatever else it may: they carry credentials or frame the connection. Names that
-/// begin with `content-` or `a2a-` are closed too.
-const CLOSED_HEADERS: [&str; 12] = [
+/// Headers that no request may set, whatever else it may: they carry credentials, frame the connection, or tell the peer
+/// whose call it is. Names that begin with `content-` or `a2a-` are closed too.
+const CLOSED_HEADERS: [&str; 14] = [
     "authorization",
     "cookie",
     "host",
@@ -44,10 +50,16 @@ const CLOSED_HEADERS: [&str; 12] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+    trace::HEADER,
+    trace::STATE_HEADER,
 ];
 
 /// Every complaint about a request that fits the schema.
-pub(super) fn complaints(request: &Map<String, Value>, catalog: &Catalog) -> Vec<Value> {
+pub(super) fn complaints(
+    request: &Map<String, Value>,
+    catalog: &Catalog,
+    callbacks: &Callbacks,
+) -> Vec<Value> {
     let mut out = Vec::new();
     let action = request
         .get("action")
@@ -57,6 +69,10 @@ pub(super) fn complaints(request: &Map<String, Value>, catalog: &Catalog) -> Vec
     restricted(request, action, &mut out);
     if action == "send" {
         send(request, &mut out);
+        callback(request, callbacks, &mut out);
+    }
+    if action == "status" {
+        page(request, &mut out);
     }
     continuation(request, action, &mut out);
     if action != "list_targets" {
@@ -142,6 +158,19 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
             message,
         ));
     }
+    if request
+        .get("metadata")
+        .is_some_and(|metadata| metadata.get(delegation::KEY).is_some())
+    {
+        let message = "is the host's word about delegations in a row and cannot be set by a request; leave it out";
+        out.push(complaint(
+            &format!("/metadata/{}", escape(delegation::KEY)),
+            "#/runtime/not",
+            "not",
+            json!({ "property": delegation::KEY }),
+            message,
+        ));
+    }
     if request.get("follow_updates") == Some(&Value::Bool(true)) && request.contains_key("blocking")
     {
         let message = "blocking does not go with follow_updates=true; leave it out";
@@ -180,6 +209,52 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
                 message,
             ));
         }
+    }
+}
+
+/// A peer is not told of a callback address that the operator does not want to be called.
+fn callback(request: &Map<String, Value>, callbacks: &Callbacks, out: &mut Vec<Value>) {
+    let url = request
+        .get("push_notification_config")
+        .and_then(|config| config.get("url"))
+        .and_then(Value::as_str);
+    let Some(Err(wrong)) = url.map(|url| callbacks.check(url)) else {
+        return;
+    };
+    let message = format!("the callback address {wrong}");
+    out.push(complaint(
+        "/push_notification_config/url",
+        "#/runtime/format",
+        "format",
+        json!({ "format": "uri" }),
+        &message,
+    ));
+}
+
+/// A place in a text goes with the artifact whose text it is. A page has no messages.
+fn page(request: &Map<String, Value>, out: &mut Vec<Value>) {
+    let has = |name: &str| request.contains_key(name);
+    if has("offset") && !has("artifact_id") {
+        let message = "offset requires artifact_id: the artifact whose text it counts in";
+        let params = json!({ "missingProperty": "artifact_id" });
+        out.push(complaint(
+            "",
+            "#/runtime/required",
+            "required",
+            params,
+            message,
+        ));
+    }
+    if has("artifact_id") && has("history_length") {
+        let message = "history_length does not go with artifact_id; leave it out";
+        let params = json!({});
+        out.push(complaint(
+            "/history_length",
+            "#/runtime/not",
+            "not",
+            params,
+            message,
+        ));
     }
 }
 
@@ -259,7 +334,7 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
         let wrong = match HeaderName::try_from(name) {
             Err(_) => Some("cannot be the name of an HTTP header"),
             Ok(name) if is_closed(name.as_str()) => Some(
-                "cannot be set by a request: it carries credentials or controls the connection",
+                "cannot be set by a request: it carries credentials, controls the connection or is set for each call",
             ),
             Ok(_) if HeaderValue::try_from(value.as_str().unwrap_or_default()).is_err() => {
                 Some("has characters that cannot stand in an HTTP header")
@@ -272,6 +347,25 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
             out.push(complaint(&place, "#/runtime/not", "not", params, wrong));
         }
     }
+}
+
+/// Complaints about headers that the operator set for this very target.
+pub(super) fn own_headers(request: &Request, target: &Target) -> Vec<Value> {
+    let names = request.service_parameters.keys();
+    let taken = names.filter(|name| {
+        let closed = target.closed_headers.iter();
+        closed
+            .map(HeaderName::as_str)
+            .any(|closed| name.eq_ignore_ascii_case(closed))
+    });
+    taken
+        .map(|name| {
+            let place = format!("/service_parameters/{}", escape(name));
+            let message = "cannot be set by a request: the target has it as a credential";
+            let params = json!({ "property": name });
+            complaint(&place, "#/runtime/not", "not", params, message)
+        })
+        .collect()
 }
 
 fn is_closed(name: &str) -> bool {

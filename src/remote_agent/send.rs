@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::config::Policy;
-use crate::peer::{Delivered, Message, Outgoing, Peer, Reply};
+use crate::peer::{Delivered, Message, Outgoing, Peer, Reply, Task};
 
 use super::diagnostics::Wanted;
 use super::error::{Reason, ToolError};
-use super::follow::follow;
+use super::rejoin::{Start, follow};
 use super::request::{Request, TaskRequirement, push_config};
 use super::session::{Session, with_diagnostics};
 
@@ -54,7 +54,7 @@ pub(super) async fn send(
     let done = match (required, request.follow_updates) {
         (true, follow) => task(&mut session, &*peer, &outgoing, follow).await,
         (false, true) => streamed(&mut session, &*peer, &outgoing).await,
-        (false, false) => answered(&mut session, &*peer, &outgoing, false).await,
+        (false, false) => answered(&mut session, &*peer, &outgoing).await,
     };
     match done {
         Ok(()) if request.follow_updates => Ok(session.followed()),
@@ -74,23 +74,25 @@ async fn answered(
     session: &mut Session<'_>,
     peer: &dyn Peer,
     outgoing: &Outgoing,
-    tell: bool,
 ) -> Result<(), ToolError> {
     let reply = session.bounds.run(peer.send(outgoing)).await??;
-    session.hear_whole(reply.into(), tell)
+    session.hear_whole(reply.into(), false)
 }
 
-/// One message, and what follows it. A peer that does not stream is asked for its one answer.
+/// One message, and what follows it. A peer that does not stream is asked for its one answer first.
 async fn streamed(
     session: &mut Session<'_>,
     peer: &dyn Peer,
     outgoing: &Outgoing,
 ) -> Result<(), ToolError> {
-    if session.streaming() != Some(true) {
-        return answered(session, peer, outgoing, true).await;
+    if session.streaming() == Some(true) {
+        let stream = session.bounds.run(peer.stream(outgoing)).await??;
+        return follow(session, peer, Start::Stream(stream)).await;
     }
-    let stream = session.bounds.run(peer.stream(outgoing)).await??;
-    follow(session, stream, None).await
+    match session.bounds.run(peer.send(outgoing)).await?? {
+        Reply::Task(task) => taken_up(session, peer, task).await,
+        message @ Reply::Message(_) => session.hear_whole(message.into(), true),
+    }
 }
 
 /// One message that must become a task, which is then followed where `listen`.
@@ -100,26 +102,20 @@ async fn task(
     outgoing: &Outgoing,
     listen: bool,
 ) -> Result<(), ToolError> {
-    let task = match session.bounds.run(peer.send(outgoing)).await?? {
-        Reply::Task(task) => task,
-        Reply::Message(message) => return Err(not_a_task(&message)),
-    };
-    let (id, known, settled) = (
-        task.id().to_owned(),
-        task.json().clone(),
-        task.state().is_settled(),
-    );
-    session.hear_whole(Reply::Task(task).into(), listen)?;
-    if !listen || settled || session.streaming() == Some(false) {
+    match session.bounds.run(peer.send(outgoing)).await?? {
+        Reply::Task(task) if listen => taken_up(session, peer, task).await,
+        Reply::Task(task) => session.hear_whole(Reply::Task(task).into(), false),
+        Reply::Message(message) => Err(not_a_task(&message)),
+    }
+}
+
+/// The task that an answer shows, followed from there.
+async fn taken_up(session: &mut Session<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
+    session.hear_whole(Reply::Task(task.clone()).into(), true)?;
+    if task.state().is_settled() {
         return Ok(());
     }
-    let stream = session.bounds.run(peer.resubscribe(&id)).await;
-    let stream = match stream {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Err(session.interrupted(error.into())),
-        Err(error) => return Err(session.interrupted(error)),
-    };
-    follow(session, stream, Some(known)).await
+    follow(session, peer, Start::Answer(task)).await
 }
 
 fn not_a_task(message: &Message) -> ToolError {

@@ -6,15 +6,21 @@ use serde_json::{Value, json};
 
 use crate::handles::{Handle, Named};
 use crate::panics;
-use crate::peer::{Artifact, Delivered, Event, Fault, Peer, PeerError, Transport, Transports};
+use crate::peer::{
+    Artifact, Delivered, Event, Fault, Peer, PeerError, Task, TaskState, Transport, Transports,
+};
 use crate::targets::{KnownCard, Target};
 
+use super::artifacts::Source;
 use super::bounds::Bounds;
 use super::collect::{Collected, Kind};
 use super::envelope::{self, Continuation, Summary};
 use super::error::{Reason, ToolError};
+use super::reading::{ArtifactPage, bare};
+use super::render;
 use super::request::Action;
 use super::resolve::Resolved;
+use super::witness::{Watched, Witness};
 use super::{Pace, RemoteAgent, Updates};
 
 /// One call to one target.
@@ -34,6 +40,14 @@ pub(super) struct Session<'a> {
     pub card: Option<KnownCard>,
     /// What the peer has said so far.
     pub said: Collected,
+    /// The target, once it is open.
+    peer: Option<Arc<dyn Peer>>,
+    /// The caller's time was up before the peer was done.
+    wait_expired: bool,
+    /// The peer tells no more, though there is more.
+    incomplete: bool,
+    /// Who sees the exchanges with the peer.
+    pub witness: Option<Arc<Witness>>,
     held: Option<Handle>,
     /// The task and conversation that `held` was last told about.
     remembered: Option<(String, Option<String>)>,
@@ -58,6 +72,10 @@ impl<'a> Session<'a> {
             context_id: resolved.context_id,
             card: None,
             said: Collected::new(&tool.limits),
+            peer: None,
+            wait_expired: false,
+            incomplete: false,
+            witness: None,
             held: resolved.handle,
             remembered: None,
         }
@@ -70,7 +88,7 @@ impl<'a> Session<'a> {
     pub(super) async fn open(
         &mut self,
         parameters: &[(String, String)],
-    ) -> Result<Box<dyn Peer>, ToolError> {
+    ) -> Result<Arc<dyn Peer>, ToolError> {
         resolved(&self.target)?;
         spoken(&self.target)?;
         let card = self.tool.cards.get(&self.target, self.bounds.left());
@@ -80,6 +98,11 @@ impl<'a> Session<'a> {
             .directory
             .open(&self.target.reach, &known.card, parameters)?;
         self.card = Some(known);
+        let peer: Arc<dyn Peer> = match &self.witness {
+            Some(witness) => Arc::new(Watched::new(peer, Arc::clone(witness))),
+            None => peer.into(),
+        };
+        self.peer = Some(Arc::clone(&peer));
         Ok(peer)
     }
 
@@ -103,6 +126,59 @@ impl<'a> Session<'a> {
             self.tell();
         }
         Ok(())
+    }
+
+    /// Takes in a snapshot that a stream begins with again; only what is new is told. Says whether there was anything.
+    ///
+    /// # Errors
+    /// As [`hear`](Self::hear).
+    pub(super) fn hear_again(&mut self, task: Task, bytes: usize) -> Result<bool, ToolError> {
+        let news = self.said.absorb_news(task, Source::Said, Some(bytes))?;
+        if news && self.updates.is_some() {
+            self.tell();
+        }
+        Ok(news)
+    }
+
+    /// Takes in a snapshot that was asked for while the task is followed; only what is new is told.
+    ///
+    /// # Errors
+    /// As [`hear`](Self::hear).
+    pub(super) fn hear_asked(&mut self, task: Task) -> Result<(), ToolError> {
+        let news = self.said.absorb_news(task, Source::Asked, None)?;
+        if news && self.updates.is_some() {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    /// The task that is followed: the one that the peer named in this call, or the one that a watch asks about. A task
+    /// that a message was meant for is not taken to have it.
+    pub(super) fn followed_task(&self) -> Option<&str> {
+        let asked = self
+            .task_id
+            .as_ref()
+            .filter(|_| self.action == Action::Watch);
+        self.said.task_id.as_ref().or(asked).map(String::as_str)
+    }
+
+    /// There is something to give back at the deadline.
+    pub(super) fn may_wait(&self) -> bool {
+        self.said.count() > 0 || self.action == Action::Watch
+    }
+
+    /// The caller's time is up.
+    pub(super) fn expired(&mut self) {
+        if self.said.is_settled() {
+            self.incomplete = true;
+        } else {
+            self.wait_expired = true;
+        }
+    }
+
+    /// The peer tells no more, though there is more.
+    pub(super) fn incomplete(&mut self) {
+        self.incomplete = true;
     }
 
     /// Takes in the one answer to a call.
@@ -153,8 +229,31 @@ impl<'a> Session<'a> {
         Summary {
             status_message: self.said.status_text.as_deref(),
             message_text: self.said.text(),
-            artifacts: self.said.artifacts(),
+            artifacts: self.said.artifacts().collect(),
+            wait_expired: self.wait_expired,
+            incomplete: self.incomplete,
+            next_step: self.next_step(),
             ..self.place()
+        }
+    }
+
+    /// What to do next about a task that was left before it was done.
+    fn next_step(&self) -> Option<&'static str> {
+        let named = self.held.is_some();
+        match (self.wait_expired, self.incomplete) {
+            (true, _) if named => Some(
+                "The task goes on. Call watch with this task_handle or continuation to wait for more, or status to look once.",
+            ),
+            (true, _) => Some(
+                "The agent was not done and named no task to come back to. Send with a larger timeout_ms to hear more.",
+            ),
+            (_, true) if self.said.is_settled() => Some(
+                "Part of what the task produced may be missing. Call status with this task_handle or continuation to fetch it whole.",
+            ),
+            (_, true) => Some(
+                "The agent stopped telling before the task was done. Call status with this task_handle or continuation later.",
+            ),
+            _ => None,
         }
     }
 
@@ -171,6 +270,7 @@ impl<'a> Session<'a> {
             .zip(task_id)
             .map(|(handle, task_id)| (handle, task_id, self.said.state.as_ref()));
         let streaming = self.streaming();
+        let spoken = self.peer.as_ref().map(|peer| peer.spoken());
         Summary {
             target_alias: self.target.alias.as_deref(),
             target_name: self
@@ -178,6 +278,8 @@ impl<'a> Session<'a> {
                 .as_ref()
                 .and_then(|known| known.card.view.as_ref().ok()?.name.as_deref()),
             target_url: &self.target.url,
+            protocol_version: spoken.map(|spoken| spoken.version.as_str()),
+            transport: spoken.map(|spoken| spoken.transport.as_str()),
             streaming_supported: streaming,
             response_kind: self.said.kind.map(|kind| match kind {
                 Kind::Message => "message",
@@ -185,8 +287,12 @@ impl<'a> Session<'a> {
             }),
             status_message: None,
             message_text: None,
-            artifacts: &[],
-            continuation: Continuation::new(&self.target, task, context_id, streaming),
+            artifacts: Vec::new(),
+            artifact_page: None,
+            wait_expired: false,
+            incomplete: false,
+            next_step: None,
+            continuation: Continuation::new(&self.target, task, context_id),
         }
     }
 
@@ -212,6 +318,29 @@ impl<'a> Session<'a> {
         self.remember_anew();
         let answer = self.said.take_answer();
         envelope::success(self.action.as_str(), self.summary(), answer)
+    }
+
+    /// The envelope of a call that asked for a page of an artifact's text: the page, and how the task stands.
+    ///
+    /// # Errors
+    /// The task has no such artifact.
+    pub(super) fn paged(mut self, artifact_id: &str, offset: u64) -> Result<String, ToolError> {
+        self.remember_anew();
+        let answer = bare(self.said.take_answer());
+        let waits = self
+            .said
+            .state
+            .as_ref()
+            .is_some_and(TaskState::is_interrupted);
+        let chars = render::page_chars(self.tool.limits.model_text_chars);
+        let artifacts: Vec<_> = self.said.artifacts().collect();
+        let page = ArtifactPage::of(&artifacts, artifact_id, offset, chars)?;
+        let summary = Summary {
+            status_message: self.said.status_text.as_deref().filter(|_| waits),
+            artifact_page: Some(page),
+            ..self.place()
+        };
+        Ok(envelope::success(self.action.as_str(), summary, answer))
     }
 
     /// The envelope of a call that followed a stream.

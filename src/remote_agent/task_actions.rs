@@ -3,7 +3,7 @@
 use crate::peer::Reply;
 
 use super::error::{Reason, ToolError};
-use super::follow::follow;
+use super::rejoin::{Start, follow};
 use super::request::Request;
 use super::session::Session;
 
@@ -13,17 +13,12 @@ use super::session::Session;
 /// Why it cannot be followed, with everything that was heard.
 pub(super) async fn watch(mut session: Session<'_>, request: Request) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
-    let task_id = task_id(&session)?;
-    if session.streaming() == Some(false) {
-        let message = "the agent does not stream, so its task cannot be watched";
-        return Err(ToolError::new(Reason::StreamingUnsupported, message));
-    }
-    let stream = session.bounds.run(peer.resubscribe(&task_id)).await??;
-    follow(&mut session, stream, None).await?;
+    task_id(&session)?;
+    follow(&mut session, &*peer, Start::Task).await?;
     Ok(session.followed())
 }
 
-/// Asks once how a task stands.
+/// Asks once how a task stands, or for a page of an artifact's text.
 ///
 /// # Errors
 /// Why there is no answer.
@@ -33,12 +28,20 @@ pub(super) async fn status(
 ) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
     let task_id = task_id(&session)?;
+    // A page needs no messages, which may be many.
+    let history = request
+        .artifact_id
+        .as_ref()
+        .map_or(request.history_length, |_| Some(0));
     let task = session
         .bounds
-        .run(peer.get_task(&task_id, request.history_length))
+        .run(peer.get_task(&task_id, history))
         .await??;
     session.hear_whole(Reply::Task(task).into(), false)?;
-    Ok(session.answered())
+    match &request.artifact_id {
+        Some(artifact_id) => session.paged(artifact_id, request.offset.unwrap_or(0)),
+        None => Ok(session.answered()),
+    }
 }
 
 /// Asks for a task to be stopped. The state in the result says whether it was.

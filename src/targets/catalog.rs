@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use secrecy::ExposeSecret as _;
 use url::Url;
 
 use crate::config::{
-    Auth, Config, ConfigError, Defaults, LONGEST_CALL, ProtocolVersion, Secret, TargetConfig,
+    Config, ConfigError, Defaults, LONGEST_CALL, ProtocolVersion, SecretMap, TargetConfig,
     card_url, normal_url,
 };
-use crate::credential::Credential;
-use crate::peer::{CardLocation, Reach, Transport, Version};
+use crate::peer::{CardKeys, CardLocation, Reach, Transport, Version};
+
+use super::credentials::{self, Files, Lacking, Trusts};
+use super::signers;
 
 /// A target: a peer that work can be handed to.
 #[derive(Debug, Clone)]
@@ -37,8 +38,12 @@ pub struct Target {
     pub default: bool,
     /// How long a call may take.
     pub timeout: Duration,
+    /// The host's agents that may use it; all where there are none.
+    pub allowed_agents: Vec<String>,
     /// The reference of a credential that the host has not resolved.
     pub unresolved: Option<String>,
+    /// Headers that carry what the operator set for this target alone; no request may set them.
+    pub closed_headers: Vec<HeaderName>,
     /// What tells this target's card and tasks from those of all others: base URL, card location, credentials.
     pub key: Arc<str>,
 }
@@ -83,9 +88,14 @@ impl Catalog {
     /// A value that only turns out wrong when it is put to use.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let mut targets = Vec::with_capacity(config.targets.len());
+        let mut files = Files::default();
         for (i, target) in config.targets.iter().enumerate() {
-            let target = configured(config, target)
-                .map_err(|e| ConfigError::at(format!("/targets/{i}"), e))?;
+            let place = format!("/targets/{i}");
+            let trusts = files.read(target, &place)?;
+            let card_keys = signers::card_keys(target)
+                .map_err(|e| ConfigError::at(format!("{place}/jwksFile"), e))?;
+            let target = configured(config, target, trusts, card_keys)
+                .map_err(|e| ConfigError::at(place, e))?;
             targets.push(Arc::new(target));
         }
         let by_alias = targets
@@ -233,7 +243,9 @@ impl Catalog {
             examples: Vec::new(),
             default: false,
             timeout: self.ad_hoc.timeout,
+            allowed_agents: Vec::new(),
             unresolved: None,
+            closed_headers: Vec::new(),
         }))
     }
 }
@@ -257,7 +269,12 @@ fn ambiguous(targets: &[&Arc<Target>]) -> Refused {
     )
 }
 
-fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> {
+fn configured(
+    config: &Config,
+    target: &TargetConfig,
+    trusts: Trusts,
+    card_keys: Option<CardKeys>,
+) -> Result<Target, String> {
     let base_url = normal_url(&target.base_url)?;
     let card_path = target
         .card_path
@@ -268,16 +285,18 @@ fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> 
         Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
         None => (CardLocation::Path(card_path.clone()), card_path),
     };
-    let (credential, unresolved) = match &target.auth {
-        None => (None, None),
-        Some(Auth::Bearer {
-            token: Secret::Known(token),
-        }) => (Some(Arc::new(Credential::Bearer(token.clone()))), None),
-        Some(Auth::Bearer {
-            token: Secret::Unresolved { source, id },
-        }) => (None, Some(format!("{source}:{id}"))),
-        Some(_) => return Err("this kind of credential is not known yet".into()),
+    let credential = target.auth.as_ref().map(credentials::credential);
+    let (credential, unresolved) = match credential.transpose() {
+        Ok(credential) => (credential.flatten().map(Arc::new), None),
+        Err(Lacking::Secret(reference)) => (None, Some(reference)),
+        Err(Lacking::Use(wrong)) => return Err(wrong),
     };
+    let own = headers(&target.headers)?;
+    let mut closed_headers: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
+    closed_headers.extend(credential.as_ref().and_then(|c| c.header()));
+    let mut headers = headers(&config.defaults.service_parameters)?;
+    headers.retain(|(name, _)| own.iter().all(|(closer, _)| closer != name));
+    headers.extend(own);
     let reach = Reach {
         configured: true,
         endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,
@@ -287,14 +306,17 @@ fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> 
                 .as_ref()
                 .unwrap_or(&config.defaults.preferred_transports),
         ),
-        headers: headers(config)?,
+        headers,
         credential,
+        trust: trusts.own,
+        trust_elsewhere: trusts.elsewhere,
         version: match target.protocol_version {
             ProtocolVersion::Auto => None,
             ProtocolVersion::V0_3 => Some(Version::V0_3),
             ProtocolVersion::V1_0 => Some(Version::V1_0),
         },
         tenant: target.tenant.clone(),
+        card_keys,
         allow_private: target.allow_private_network,
         ..Reach::new(base_url, card)
     };
@@ -314,13 +336,15 @@ fn configured(config: &Config, target: &TargetConfig) -> Result<Target, String> 
         examples: target.examples.clone(),
         default: target.default,
         timeout: millis(target.timeout_ms.unwrap_or(config.defaults.timeout_ms)),
+        allowed_agents: target.allowed_agents.clone(),
         unresolved,
+        closed_headers,
     })
 }
 
-fn headers(config: &Config) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-    let parameters = config.defaults.service_parameters.iter();
-    parameters
+fn headers(values: &SecretMap) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    values
+        .iter()
         .map(|(name, value)| {
             let name = HeaderName::try_from(name).map_err(|e| e.to_string())?;
             let mut value = HeaderValue::try_from(value).map_err(|e| e.to_string())?;
@@ -341,12 +365,13 @@ fn millis(ms: u64) -> Duration {
 /// The identity of a target. Credentials go in by a hash; the key is never shown.
 fn key(reach: &Reach) -> Arc<str> {
     let mut credentials = DefaultHasher::new();
-    for secret in reach.credential.iter().flat_map(|c| c.secrets()) {
-        secret.expose_secret().hash(&mut credentials);
-    }
+    reach.credential.hash(&mut credentials);
+    reach.trust.hash(&mut credentials);
     for (name, value) in &reach.headers {
         (name.as_str(), value.as_bytes()).hash(&mut credentials);
     }
+    // A card that one target takes as it comes must not pass for another's that has to be signed.
+    reach.card_keys.hash(&mut credentials);
     let card = match &reach.card {
         CardLocation::Path(path) => path.as_str(),
         CardLocation::Url(url) => url.as_str(),

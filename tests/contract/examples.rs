@@ -315,7 +315,10 @@ async fn a_task_is_watched_by_its_continuation() {
         "{result}"
     );
     assert_eq!(result["raw"]["finalEvent"], status_event("completed"));
-    assert_eq!(desk.methods(), ["message/send", "tasks/resubscribe"]);
+    assert_eq!(
+        desk.methods(),
+        ["message/send", "tasks/resubscribe", "tasks/get"]
+    );
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod generated;
 mod in_process;
 mod manifests;
 mod ordered;
+mod reading;
 mod results;
 mod settings;
 #[path = "../support/in_process.rs"]

@@ -64,6 +64,12 @@ const WORDS: &[&str] = &[
     "completed",
     "input-required",
     "agent",
+    "ROLE_AGENT",
+    "TASK_STATE_WORKING",
+    "TASK_STATE_COMPLETED",
+    "1.0",
+    "0.3",
+    "JSONRPC",
     "t-1",
     "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0",
     "http://127.0.0.1:1/",
@@ -109,11 +115,17 @@ const KEYS: &[&str] = &[
     "streaming",
     "additionalInterfaces",
     "supportedInterfaces",
+    "protocolBinding",
+    "tenant",
+    "securitySchemes",
+    "extensions",
+    "required",
+    "raw",
     "preferredTransport",
     "protocolVersion",
 ];
 
-fn any_json() -> impl Strategy<Value = Value> {
+pub(crate) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -169,7 +181,7 @@ fn any_request() -> impl Strategy<Value = Value> {
 }
 
 /// Runs one call and counts what comes of it.
-fn one_envelope(rig: &Rig, request: String) -> Result<Value, TestCaseError> {
+pub(crate) fn one_envelope(rig: &Rig, request: String) -> Result<Value, TestCaseError> {
     let (give, take) = mpsc::channel();
     let count = Arc::new(AtomicUsize::new(0));
     let job = Job {
@@ -193,7 +205,7 @@ fn one_envelope(rig: &Rig, request: String) -> Result<Value, TestCaseError> {
     Ok(envelope)
 }
 
-fn check<S: Strategy>(
+pub(crate) fn check<S: Strategy>(
     cases: u32,
     strategy: S,
     test: impl Fn(S::Value) -> Result<(), TestCaseError>,

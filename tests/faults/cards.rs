@@ -59,7 +59,7 @@ async fn a_card_with_an_etag_is_asked_for_anew_by_it_and_then_holds() {
 #[tokio::test]
 async fn an_old_card_serves_while_the_peer_gives_no_new_one() {
     let first = with(json!({"cache-control": "max-age=0"}));
-    let (peers, rig) = peer(json!([first, {"status": 503}, {"end": "destroy"}])).await;
+    let (peers, rig) = peer(json!([first, {"status": 500}, {"end": "destroy"}])).await;
     for _ in 0..3 {
         assert_eq!(rig.call(&send()).await["ok"], true);
     }

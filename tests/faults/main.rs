@@ -12,6 +12,9 @@ mod ends;
 #[allow(dead_code, reason = "its driver serves the recorded cases")]
 mod in_process;
 mod memory;
+mod newer_version;
 mod rig;
 mod side_by_side;
+mod signed_cards;
+mod turns;
 mod updates;

@@ -177,7 +177,7 @@ async fn an_event_that_never_ends() {
         json!({"sse": [{"raw": "data: "}, {"raw_repeat": {"chunk": "x".repeat(MEGABYTE)}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
     let envelope = frugal(script, stream()).await;
-    assert_eq!(reason(&envelope), "too_large", "{envelope}");
+    assert_eq!(reason(&envelope), "event_too_large", "{envelope}");
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn artifacts_that_never_end() {
     let envelope = within(MAY_GROW_KB_CARRYING, script, stream()).await;
     assert_eq!(
         reason(&envelope),
-        "too_large",
+        "artifacts_too_large",
         "{:.300}",
         envelope.to_string()
     );
@@ -245,7 +245,7 @@ async fn events_of_many_small_values() {
     let envelope = within(MAY_GROW_KB_DENSE, script, stream()).await;
     assert_eq!(
         reason(&envelope),
-        "too_large",
+        "artifacts_too_large",
         "{:.300}",
         envelope.to_string()
     );

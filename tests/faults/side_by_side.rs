@@ -45,7 +45,8 @@ async fn calls_that_wait_for_one_card_each_end_in_their_own_time() {
     soon(peers.wait_for("main", 1)).await;
     let mut request = send();
     request["timeout_ms"] = json!(100);
-    let hasty = join_all((0..20).map(|_| async { rig.call(&request).await })).await;
+    // With the patient one as many as may run to one target.
+    let hasty = join_all((0..15).map(|_| async { rig.call(&request).await })).await;
     for envelope in &hasty {
         assert_eq!(reason(envelope), "timeout", "{envelope}");
     }

@@ -3,7 +3,9 @@
 use openclaw_remote_agent::conformance::peers::Peers;
 use serde_json::{Value, json};
 
-use crate::fixture::{config, in_flight, library, node, peers, request};
+use crate::fixture::{
+    ENVELOPE, READ, config, in_flight, library, node, peers, request, without_id,
+};
 
 /// Runs a script that needs no peer.
 async fn run(script: &str) -> Option<Value> {
@@ -180,6 +182,24 @@ async fn a_worker_that_is_terminated_in_a_call_takes_nothing_with_it() {
         return;
     };
     assert_eq!(seen, true);
+}
+
+#[tokio::test]
+async fn an_envelope_is_read_as_text() {
+    let script = r#"
+        const agent = new RemoteAgent("{}");
+        const [text, ...wrong] = [args[0], "", "\0", "[", '{"ok":true}'].map((envelope) => agent.render(envelope));
+        done({ text, wrong: wrong.every((text) => text.startsWith("remote_agent: the result cannot be read")), threads: threads() });
+    "#;
+    let Some(node) = node(&library(), script, &[ENVELOPE]) else {
+        return;
+    };
+    let seen = node.finish().await;
+    assert_eq!(without_id(seen["text"].as_str().unwrap()), READ);
+    assert_eq!(
+        (&seen["wrong"], &seen["threads"]),
+        (&json!(true), &json!(0))
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,10 @@ use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
 use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::fixture::{Collected, SOON, config, in_flight, library, parse, peers, request, tool};
+use crate::fixture::{
+    Collected, ENVELOPE, READ, SOON, config, in_flight, library, parse, peers, request, tool,
+    without_id,
+};
 
 fn open(config: &str) -> ToolBox {
     tool(&load(library()).unwrap(), config)
@@ -102,6 +105,20 @@ async fn calls_run_side_by_side() {
     in_flight(&peers).await;
     assert_eq!(call(&tool, "streams").await["ok"], true);
     assert!(!waiting.is_finished());
+}
+
+#[test]
+fn an_envelope_is_read_as_text() {
+    let tool = open("{}");
+    let text = |envelope: &str| tool.render(envelope.into()).into_string();
+    assert_eq!(without_id(&text(ENVELOPE)), READ);
+    assert_ne!(text(ENVELOPE), text(ENVELOPE));
+    for wrong in ["", "\u{0}", "[", "{\"ok\":true}"] {
+        assert!(
+            text(wrong).starts_with("remote_agent: the result cannot be read"),
+            "{wrong:?}"
+        );
+    }
 }
 
 #[test]

@@ -152,6 +152,8 @@ async fn public_access_connects_no_private_address_however_it_is_spelled() {
         let url = Url::parse(&format!("http://{host}:{port}/")).unwrap();
         let error = fails(Request {
             access: Access::Public,
+            trust: None,
+            repeatable: false,
             ..get(url)
         })
         .await;
@@ -188,6 +190,8 @@ async fn public_access_does_not_use_a_connection_opened_under_private_access() {
     let error = http
         .exchange(Request {
             access: Access::Public,
+            trust: None,
+            repeatable: false,
             ..get(url)
         })
         .await
@@ -307,4 +311,71 @@ async fn dropping_a_body_closes_its_connection() {
 fn a_network_is_made_without_a_runtime_and_can_be_shared() {
     fn shared<T: Send + Sync + 'static>(_: &T) {}
     shared(&Http::new().unwrap());
+}
+
+/// Gives each of these answers in turn, the last one for ever.
+struct InTurn {
+    answers: std::sync::Mutex<Vec<&'static str>>,
+    asked: tokio::sync::Notify,
+}
+
+impl InTurn {
+    fn new(answers: &[&'static str]) -> Arc<Self> {
+        Arc::new(Self {
+            answers: answers.to_vec().into(),
+            asked: tokio::sync::Notify::new(),
+        })
+    }
+
+    fn left(&self) -> Vec<&'static str> {
+        self.answers.lock().unwrap().clone()
+    }
+}
+
+impl Lookup for InTurn {
+    fn lookup(&self, _: String) -> BoxFuture<'static, std::io::Result<Vec<std::net::IpAddr>>> {
+        self.asked.notify_one();
+        let mut answers = self.answers.lock().unwrap();
+        let answer = if answers.len() > 1 {
+            answers.remove(0)
+        } else {
+            answers[0]
+        };
+        Box::pin(std::future::ready(Ok(vec![answer.parse().unwrap()])))
+    }
+}
+
+/// Were the name resolved once to be checked and once more to be connected, the second answer would refuse the first request
+/// or lead it elsewhere.
+#[tokio::test]
+async fn a_name_is_resolved_once_and_what_was_checked_is_what_is_connected() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = InTurn::new(&["127.0.0.1", "8.8.8.8"]);
+    let http = Http::new().unwrap().with_lookup(names.clone());
+    let url = Url::parse(&format!("http://a.example:{}/", server.address.port())).unwrap();
+    let response = http.exchange(get(url)).await.unwrap();
+    assert_eq!(response.status, 200);
+    assert_eq!(names.left(), ["8.8.8.8"], "one question");
+}
+
+#[tokio::test]
+async fn an_answer_that_turns_private_is_refused_and_not_connected() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let port = server.address.port();
+    // The first request is given up once it has its address.
+    let names = InTurn::new(&["2a00::1", "127.0.0.1"]);
+    let http = Http::new().unwrap().with_lookup(names.clone());
+    let request = || Request {
+        access: Access::Public,
+        ..get(Url::parse(&format!("http://a.example:{port}/")).unwrap())
+    };
+    tokio::select! {
+        biased;
+        () = names.asked.notified() => {}
+        early = http.exchange(request()) => panic!("{early:?} before the name was resolved"),
+    }
+    assert_eq!(names.left(), ["127.0.0.1"], "one question");
+    let error = http.exchange(request()).await.unwrap_err();
+    assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
+    assert_eq!(server.connections(), 0);
 }

@@ -219,7 +219,7 @@ async fn an_event_above_the_limit_is_a_cut_after_the_events_before_it() {
     .await;
     assert_eq!(
         (items, fault(&end)),
-        (vec![data("a")], Some(NetFault::TooLarge))
+        (vec![data("a")], Some(NetFault::EventTooLarge))
     );
 }
 
@@ -299,7 +299,10 @@ async fn an_endless_event_is_given_up_and_its_connection_closed() {
         LIMITS,
     )
     .await;
-    assert_eq!((items, fault(&end)), (vec![], Some(NetFault::TooLarge)));
+    assert_eq!(
+        (items, fault(&end)),
+        (vec![], Some(NetFault::EventTooLarge))
+    );
     let _gone = gone.acquire().await.unwrap();
 }
 

@@ -4,10 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
+/// The virtual address at which every machine on Azure finds its host, inside a public range.
+const AZURE_HOST: [u8; 4] = [168, 63, 129, 16];
+
 /// Whether `ip` is an address of the public internet.
 ///
 /// Loopback, private, link-local, shared (carrier-grade NAT), multicast, unspecified, documentation, benchmark and
-/// reserved addresses are not. An IPv6 form that carries an IPv4 address (mapped, NAT64, 6to4) is judged by that one.
+/// reserved addresses are not, nor is any at which a cloud serves its machines (IANA's registries of special-purpose
+/// addresses, RFC 6890). An IPv6 form that carries an IPv4 address (mapped, NAT64, 6to4, ISATAP) is judged by that one;
+/// forms that can lead anywhere (IPv4-compatible, Teredo, local-use NAT64) are reserved.
 #[must_use]
 pub fn is_public(ip: IpAddr) -> bool {
     special_use(ip).is_none()
@@ -24,8 +29,28 @@ pub fn literal_ip(url: &Url) -> Option<IpAddr> {
     }
 }
 
+/// What the host of a URL is known to be for before any name is resolved; nothing for a public address and for a name
+/// that may turn out to be public. `localhost` and the names below it are loopback wherever they resolve (RFC 6761 §6.3).
+#[must_use]
+pub fn special_host(url: &Url) -> Option<&'static str> {
+    match url.host() {
+        Some(Host::Domain(name)) => is_localhost(name).then_some("loopback"),
+        Some(Host::Ipv4(ip)) => special_v4(ip),
+        Some(Host::Ipv6(ip)) => special_v6(ip),
+        None => Some("unspecified"),
+    }
+}
+
+/// Whether a name is `localhost` or below it.
+fn is_localhost(name: &str) -> bool {
+    let name = name.trim_end_matches('.');
+    let last = name.rsplit('.').next().unwrap_or_default();
+    last.eq_ignore_ascii_case("localhost")
+}
+
 /// What an address that is not public is for; nothing for a public one.
-pub(super) fn special_use(ip: IpAddr) -> Option<&'static str> {
+#[must_use]
+pub fn special_use(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(ip) => special_v4(ip),
         IpAddr::V6(ip) => special_v6(ip),
@@ -34,6 +59,7 @@ pub(super) fn special_use(ip: IpAddr) -> Option<&'static str> {
 
 fn special_v4(ip: Ipv4Addr) -> Option<&'static str> {
     Some(match ip.octets() {
+        AZURE_HOST => "metadata",
         [0, ..] => "unspecified",
         [127, ..] => "loopback",
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "private",
@@ -61,6 +87,10 @@ fn special_v6(ip: Ipv6Addr) -> Option<&'static str> {
             inner(high, low)
         }
         [0x2002, high, low, ..] => inner(high, low),
+        // ISATAP (RFC 5214 §6.1): any prefix, the IPv4 address at the end.
+        [_, _, _, _, 0 | 0x0200, 0x5efe, high, low] if inner(high, low).is_some() => {
+            inner(high, low)
+        }
         [0xfc00..=0xfdff, ..] => Some("private"),
         [0xfe80..=0xfebf, ..] => Some("link-local"),
         [0xff00..=0xffff, ..] => Some("multicast"),
@@ -137,6 +167,7 @@ mod tests {
             "239.1.1.1",
             "240.0.0.1",
             "255.255.255.255",
+            "168.63.129.16",
         ] {
             assert!(!public(ip), "{ip}");
         }
@@ -181,10 +212,20 @@ mod tests {
             "2002:7f00:1::",
             "2002:c0a8:101::1",
             "2002:a9fe:a9fe::",
+            "2606:4700::5efe:127.0.0.1",
+            "2606:4700::200:5efe:10.0.0.1",
+            "::ffff:0:127.0.0.1",
+            "64:ff9b:1::127.0.0.1",
+            "2001:0:4136:e378:8000:63bf:80ff:fffe",
         ] {
             assert!(!public(ip), "{ip}");
         }
-        for ip in ["::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1"] {
+        for ip in [
+            "::ffff:8.8.8.8",
+            "64:ff9b::8.8.8.8",
+            "2002:808:808::1",
+            "2606:4700::5efe:8.8.8.8",
+        ] {
             assert!(public(ip), "{ip}");
         }
     }
@@ -198,11 +239,48 @@ mod tests {
             "http://0x7f.1/",
             "http://0177.0.0.1./",
             "http://１２７.0.0.1/",
+            "http://①②⑦.⓪.⓪.①/",
+            "http://127。0。0。1/",
+            "http://%31%32%37.0.0.1/",
+            "http://127.1/",
+            "http://127.0.1/",
+            "http://017700000001/",
+            "http://0x7F000001/",
         ] {
             assert_eq!(seen(url).as_deref(), Some("127.0.0.1"), "{url}");
         }
         assert_eq!(seen("http://[::1]:80/").as_deref(), Some("::1"));
         assert_eq!(seen("http://localhost/"), None);
         assert_eq!(seen("http://127.0.0.1.example.com/"), None);
+    }
+
+    #[test]
+    fn what_is_no_address_is_not_read_as_one() {
+        for url in [
+            "http://[fe80::1%25eth0]/",
+            "http://[fe80::1%eth0]/",
+            "http://127.0.0.256/",
+            "http://127.0.0.0.1/",
+            "http://0x100000000/",
+            "http://[::127.0.0.1/",
+        ] {
+            assert!(Url::parse(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_this_machine_are_known_without_resolving_them() {
+        let special = |url: &str| special_host(&Url::parse(url).unwrap());
+        for url in [
+            "http://localhost/",
+            "http://LOCALHOST./",
+            "http://a.localhost:1/",
+            "http://ｌocalhost/",
+        ] {
+            assert_eq!(special(url), Some("loopback"), "{url}");
+        }
+        for url in ["http://localhost.example/", "http://notlocalhost/"] {
+            assert_eq!(special(url), None, "{url}");
+        }
     }
 }

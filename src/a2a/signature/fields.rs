@@ -1,0 +1,255 @@
+//! The fields of an agent card of A2A 1.0 (`AgentCard` in the protocol's own definition, `lf.a2a.v1`), `signatures` aside:
+//! what a signature of it covers.
+
+use serde_json::{Map, Value};
+
+/// Whether a field that holds its type's default (empty, false) is part of the signed content (A2A 1.0 §8.4.1).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    /// Always.
+    Required,
+    /// Where it was set.
+    Explicit,
+    /// Never.
+    Implicit,
+}
+
+/// What a field holds.
+enum Holds {
+    /// A text, a number, a flag, a list or map of texts, or JSON of the signer's own.
+    Plain,
+    /// An object with these fields.
+    Message(&'static [Field]),
+    /// A list of such objects.
+    Messages(&'static [Field]),
+    /// Such objects by name.
+    Named(&'static [Field]),
+}
+
+struct Field {
+    name: &'static str,
+    presence: Presence,
+    holds: Holds,
+}
+
+const fn required(name: &'static str) -> Field {
+    field(name, Presence::Required, Holds::Plain)
+}
+
+const fn explicit(name: &'static str) -> Field {
+    field(name, Presence::Explicit, Holds::Plain)
+}
+
+const fn implicit(name: &'static str) -> Field {
+    field(name, Presence::Implicit, Holds::Plain)
+}
+
+const fn message(name: &'static str, fields: &'static [Field]) -> Field {
+    field(name, Presence::Explicit, Holds::Message(fields))
+}
+
+const fn field(name: &'static str, presence: Presence, holds: Holds) -> Field {
+    Field {
+        name,
+        presence,
+        holds,
+    }
+}
+
+static CARD: [Field; 13] = [
+    required("name"),
+    required("description"),
+    field(
+        "supportedInterfaces",
+        Presence::Required,
+        Holds::Messages(&INTERFACE),
+    ),
+    message("provider", &PROVIDER),
+    required("version"),
+    explicit("documentationUrl"),
+    field(
+        "capabilities",
+        Presence::Required,
+        Holds::Message(&CAPABILITIES),
+    ),
+    field("securitySchemes", Presence::Implicit, Holds::Named(&SCHEME)),
+    REQUIREMENTS,
+    required("defaultInputModes"),
+    required("defaultOutputModes"),
+    field("skills", Presence::Required, Holds::Messages(&SKILL)),
+    explicit("iconUrl"),
+];
+
+const REQUIREMENTS: Field = field(
+    "securityRequirements",
+    Presence::Implicit,
+    Holds::Messages(&REQUIREMENT),
+);
+
+static INTERFACE: [Field; 4] = [
+    required("url"),
+    required("protocolBinding"),
+    implicit("tenant"),
+    required("protocolVersion"),
+];
+
+static PROVIDER: [Field; 2] = [required("url"), required("organization")];
+
+static CAPABILITIES: [Field; 4] = [
+    explicit("streaming"),
+    explicit("pushNotifications"),
+    field(
+        "extensions",
+        Presence::Implicit,
+        Holds::Messages(&EXTENSION),
+    ),
+    explicit("extendedAgentCard"),
+];
+
+static EXTENSION: [Field; 4] = [
+    implicit("uri"),
+    implicit("description"),
+    implicit("required"),
+    explicit("params"),
+];
+
+static SKILL: [Field; 8] = [
+    required("id"),
+    required("name"),
+    required("description"),
+    required("tags"),
+    implicit("examples"),
+    implicit("inputModes"),
+    implicit("outputModes"),
+    REQUIREMENTS,
+];
+
+static REQUIREMENT: [Field; 1] = [field(
+    "schemes",
+    Presence::Implicit,
+    Holds::Named(&STRING_LIST),
+)];
+
+static STRING_LIST: [Field; 1] = [implicit("list")];
+
+static SCHEME: [Field; 5] = [
+    message("apiKeySecurityScheme", &API_KEY),
+    message("httpAuthSecurityScheme", &HTTP_AUTH),
+    message("oauth2SecurityScheme", &OAUTH2),
+    message("openIdConnectSecurityScheme", &OPEN_ID),
+    message("mtlsSecurityScheme", &MUTUAL_TLS),
+];
+
+static API_KEY: [Field; 3] = [
+    implicit("description"),
+    required("location"),
+    required("name"),
+];
+
+static HTTP_AUTH: [Field; 3] = [
+    implicit("description"),
+    required("scheme"),
+    implicit("bearerFormat"),
+];
+
+static OAUTH2: [Field; 3] = [
+    implicit("description"),
+    field("flows", Presence::Required, Holds::Message(&FLOWS)),
+    implicit("oauth2MetadataUrl"),
+];
+
+static OPEN_ID: [Field; 2] = [implicit("description"), required("openIdConnectUrl")];
+
+static MUTUAL_TLS: [Field; 1] = [implicit("description")];
+
+static FLOWS: [Field; 5] = [
+    message("authorizationCode", &AUTHORIZATION_CODE),
+    message("clientCredentials", &CLIENT_CREDENTIALS),
+    message("implicit", &IMPLICIT),
+    message("password", &PASSWORD),
+    message("deviceCode", &DEVICE_CODE),
+];
+
+static AUTHORIZATION_CODE: [Field; 5] = [
+    required("authorizationUrl"),
+    required("tokenUrl"),
+    implicit("refreshUrl"),
+    required("scopes"),
+    implicit("pkceRequired"),
+];
+
+static CLIENT_CREDENTIALS: [Field; 3] = [
+    required("tokenUrl"),
+    implicit("refreshUrl"),
+    required("scopes"),
+];
+
+static IMPLICIT: [Field; 3] = [
+    implicit("authorizationUrl"),
+    implicit("refreshUrl"),
+    implicit("scopes"),
+];
+
+static PASSWORD: [Field; 3] = [
+    implicit("tokenUrl"),
+    implicit("refreshUrl"),
+    implicit("scopes"),
+];
+
+static DEVICE_CODE: [Field; 4] = [
+    required("deviceAuthorizationUrl"),
+    required("tokenUrl"),
+    implicit("refreshUrl"),
+    required("scopes"),
+];
+
+/// The card with nothing but what a signature of A2A 1.0 covers.
+pub(super) fn covered(card: &Value) -> Value {
+    only(card, &CARD)
+}
+
+/// What is no object stays as it is: the signer may have meant it so, and the reader of cards will say what is wrong with it.
+fn only(value: &Value, fields: &[Field]) -> Value {
+    let Some(object) = value.as_object() else {
+        return value.clone();
+    };
+    let mut kept = Map::new();
+    for field in fields {
+        let value = object.get(field.name).filter(|value| !value.is_null());
+        let Some(value) = value.map(|value| field.holds.only(value)) else {
+            continue;
+        };
+        if field.presence != Presence::Implicit || !is_default(&value) {
+            kept.insert(field.name.to_owned(), value);
+        }
+    }
+    Value::Object(kept)
+}
+
+impl Holds {
+    fn only(&self, value: &Value) -> Value {
+        match (self, value) {
+            (Self::Message(fields), value) => only(value, fields),
+            (Self::Messages(fields), Value::Array(list)) => {
+                list.iter().map(|item| only(item, fields)).collect()
+            }
+            (Self::Named(fields), Value::Object(map)) => map
+                .iter()
+                .map(|(name, item)| (name.clone(), only(item, fields)))
+                .collect::<Map<_, _>>()
+                .into(),
+            (Self::Plain | Self::Messages(_) | Self::Named(_), value) => value.clone(),
+        }
+    }
+}
+
+fn is_default(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}

@@ -1,0 +1,63 @@
+//! What signers sign: the canonical forms of a card.
+
+use serde_json::{Map, Value};
+
+use super::fields;
+
+/// A card as it may have been signed.
+pub(super) struct Form {
+    /// What the signature covers, which is all of the card that may be used.
+    pub(super) card: Value,
+    /// Its bytes (RFC 8785).
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The forms that signers use: that of A2A 1.0 §8.4.1; the same without anything empty, as the official Python SDK
+/// writes it; that without the security schemes, which the official JavaScript SDK (1.3.0) loses on its way to the
+/// signature; and the card as it stands, for cards of A2A 0.3.
+///
+/// # Errors
+/// The card has no canonical form.
+pub(super) fn forms(card: &Value) -> Result<Vec<Form>, String> {
+    let specified = fields::covered(card);
+    let cleaned = clean(&specified).unwrap_or_else(|| Value::Object(Map::new()));
+    let without_schemes = without(&cleaned, "securitySchemes");
+    let whole = without(card, "signatures");
+    let mut forms: Vec<Form> = Vec::with_capacity(4);
+    for card in [specified, cleaned, without_schemes, whole] {
+        let bytes = serde_jcs::to_vec(&card)
+            .map_err(|e| format!("the agent card has no canonical form: {e}"))?;
+        if forms.iter().all(|form| form.bytes != bytes) {
+            forms.push(Form { card, bytes });
+        }
+    }
+    Ok(forms)
+}
+
+fn without(card: &Value, field: &str) -> Value {
+    let mut card = card.clone();
+    if let Some(fields) = card.as_object_mut() {
+        fields.remove(field);
+    }
+    card
+}
+
+/// The value without texts, lists and objects that are empty, or become so.
+fn clean(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => (!text.is_empty()).then(|| value.clone()),
+        Value::Array(list) => {
+            let kept: Vec<Value> = list.iter().filter_map(clean).collect();
+            (!kept.is_empty()).then_some(Value::Array(kept))
+        }
+        Value::Object(map) => {
+            let kept: Map<String, Value> = map
+                .iter()
+                .filter_map(|(key, value)| Some((key.clone(), clean(value)?)))
+                .collect();
+            (!kept.is_empty()).then_some(Value::Object(kept))
+        }
+        Value::Bool(_) | Value::Number(_) => Some(value.clone()),
+    }
+}

@@ -1,0 +1,74 @@
+//! One line.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Serialize, Serializer};
+
+/// The longest name or id that a line shows, in characters. Peers and hosts choose them.
+const LONGEST: usize = 256;
+
+/// What a line says of one call. What is not known is left out.
+#[derive(Debug, Clone, Serialize)]
+pub struct Record<'a> {
+    /// When the call began, in UTC (RFC 3339).
+    #[serde(serialize_with = "time")]
+    pub time: SystemTime,
+    /// The trace that the call is part of (W3C Trace Context): 32 hexadecimal digits.
+    pub trace_id: String,
+    /// The host's agent that called, by the host's word.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub agent: Option<&'a str>,
+    /// The host's session that called.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub session: Option<&'a str>,
+    /// `list_targets`, `send`, `watch`, `status` or `cancel`; `unknown` for a request that names none of them.
+    pub action: &'static str,
+    /// The target's alias.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub target: Option<&'a str>,
+    /// The origin of the target's base URL: scheme, host and port, never path or query.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub origin: Option<&'a str>,
+    /// The task's id at the peer.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub task_id: Option<&'a str>,
+    /// The conversation's id at the peer.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub context_id: Option<&'a str>,
+    /// The parts that were handed to the peer, in bytes of JSON. Nothing around them counts.
+    pub sent_bytes: u64,
+    /// What the peer said: the task, message and events, in bytes of JSON. Cards and HTTP's own bytes do not count.
+    pub received_bytes: u64,
+    /// Where the task stood when the call ended.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub state: Option<&'a str>,
+    /// How long the call took, in milliseconds.
+    #[serde(rename = "duration_ms", serialize_with = "millis")]
+    pub duration: Duration,
+    /// `ok`, or the `reason` of the error that the call ended with.
+    pub outcome: &'static str,
+}
+
+impl Record<'_> {
+    /// The record as a line of JSON, with its line end.
+    pub fn line(&self) -> String {
+        // Writing to memory fails only where a map has keys that are no strings, and there is no map.
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+}
+
+fn time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&humantime::format_rfc3339_millis(*time))
+}
+
+fn millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn short<S: Serializer>(text: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
+    let text = text.unwrap_or_default();
+    let end = text.char_indices().nth(LONGEST).map(|(end, _)| end);
+    to.serialize_str(end.and_then(|end| text.get(..end)).unwrap_or(text))
+}

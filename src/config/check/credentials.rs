@@ -1,0 +1,170 @@
+//! Credentials that cannot be sent as they are.
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue};
+use secrecy::ExposeSecret as _;
+use url::{Host, Url};
+
+use super::super::{Auth, KeyPlace, Secret};
+use super::{ConfigError, TargetConfig, headers, normal_url};
+
+/// Checks the credential of the target at `place`.
+pub(super) fn check(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
+    let Some(auth) = &target.auth else {
+        return Ok(());
+    };
+    let wrong = |field: &str, why: String| ConfigError::at(format!("{place}/auth/{field}"), why);
+    match auth {
+        Auth::Bearer { token } => in_header(token, "token").map_err(|why| wrong("token", why))?,
+        Auth::Basic { username, password } => {
+            user(username).map_err(|why| wrong("username", why))?;
+            text(password, "password").map_err(|why| wrong("password", why))?;
+        }
+        Auth::ApiKey {
+            place: KeyPlace::Header,
+            name,
+            value,
+        } => {
+            let name = key_header(name).map_err(|why| wrong("name", why))?;
+            in_header(value, "key").map_err(|why| wrong("value", why))?;
+            alone(target, &name, place)?;
+        }
+        Auth::ApiKey {
+            place: KeyPlace::Cookie,
+            name,
+            value,
+        } => {
+            if HeaderName::try_from(name.as_str()).is_err() {
+                let why = format!("`{}` cannot be a cookie's name", name.escape_debug());
+                return Err(wrong("name", why));
+            }
+            in_cookie(value).map_err(|why| wrong("value", why))?;
+        }
+        Auth::ApiKey {
+            place: KeyPlace::Query,
+            ..
+        } => {}
+        Auth::OAuth2 {
+            token_url, scopes, ..
+        } => {
+            token_endpoint(token_url, target.allow_private_network)
+                .map_err(|why| wrong("tokenUrl", why))?;
+            if let Some(i) = scopes.iter().position(|scope| !is_scope(scope)) {
+                let why = "a scope is one word without quotes and backslashes; list each by itself";
+                return Err(wrong(&format!("scopes/{i}"), why.into()));
+            }
+        }
+        Auth::MutualTls { .. } => {
+            let written = [
+                Some(&target.base_url),
+                target.card_url.as_ref(),
+                target.endpoint.as_ref(),
+            ];
+            let secured = |url: &&String| url.trim().to_ascii_lowercase().starts_with("https:");
+            if !written.into_iter().flatten().any(|url| secured(&url)) {
+                let why =
+                    "a certificate is shown over https only, and this target is called over http";
+                return Err(wrong("type", why.into()));
+            }
+        }
+    }
+    match auth {
+        Auth::Bearer { .. } | Auth::Basic { .. } | Auth::OAuth2 { .. } => {
+            alone(target, &AUTHORIZATION, place)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a header that `auth` sets as well: one of the two would be lost.
+fn alone(target: &TargetConfig, name: &HeaderName, place: &str) -> Result<(), ConfigError> {
+    let twice = target
+        .headers
+        .keys()
+        .find(|key| key.eq_ignore_ascii_case(name.as_str()));
+    twice.map_or(Ok(()), |key| {
+        Err(ConfigError::at(
+            format!("{place}/headers/{key}"),
+            "`auth` sets this header; keep one of the two",
+        ))
+    })
+}
+
+fn key_header(name: &str) -> Result<HeaderName, String> {
+    let name = headers::name(name)?;
+    if matches!(name, ACCEPT | CONTENT_TYPE) {
+        return Err(format!(
+            "`{name}` says what a request is; a key cannot go there"
+        ));
+    }
+    Ok(name)
+}
+
+fn known(secret: &Secret) -> Option<&str> {
+    match secret {
+        Secret::Known(text) => Some(text.expose_secret()),
+        Secret::Unresolved { .. } => None,
+    }
+}
+
+fn in_header(secret: &Secret, what: &str) -> Result<(), String> {
+    match known(secret) {
+        Some(text) if HeaderValue::try_from(text).is_err() => Err(format!(
+            "the {what} has characters that cannot stand in an HTTP header (a line break at its end?)"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What a cookie may hold (RFC 6265 §4.1.1).
+fn in_cookie(secret: &Secret) -> Result<(), String> {
+    let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
+    match known(secret) {
+        Some(text) if !text.chars().all(fits) => Err(
+            "the key has characters that cannot stand in a cookie (a line break at its end, a space, a comma or a semicolon?)"
+                .into(),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// What a password may hold (RFC 7617 §2).
+fn text(secret: &Secret, what: &str) -> Result<(), String> {
+    match known(secret) {
+        Some(text) if text.contains(char::is_control) => Err(format!(
+            "the {what} has control characters (a line break at its end?)"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn user(name: &str) -> Result<(), String> {
+    if name.contains(':') || name.contains(char::is_control) {
+        return Err("a user name for `basic` has no colon and no control characters".into());
+    }
+    Ok(())
+}
+
+/// A token endpoint gets the client's secret, so nobody on the way may read it.
+fn token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
+    let url = normal_url(text).map_err(|wrong| format!("the token endpoint {wrong}"))?;
+    if url.scheme() != "https" && !allow_private && !is_loopback(&url) {
+        return Err("the token endpoint is asked over https; over http only on this machine, or with allowPrivateNetwork".into());
+    }
+    Ok(())
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
+/// RFC 6749 §3.3.
+fn is_scope(text: &str) -> bool {
+    text.chars()
+        .all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\'))
+}

@@ -1,0 +1,32 @@
+//! Headers that an operator sets.
+
+use http::{HeaderName, HeaderValue};
+
+use super::ConfigError;
+
+/// Headers that decide how a request is framed; nobody may set them.
+const FRAMING: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
+
+/// Checks one header of the object at `place`.
+pub(super) fn header(name: &str, value: &str, place: &str) -> Result<(), ConfigError> {
+    let place = || format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+    self::name(name).map_err(|wrong| ConfigError::at(place(), wrong))?;
+    HeaderValue::try_from(value).map(drop).map_err(|_| {
+        ConfigError::at(
+            place(),
+            "the value has characters that cannot stand in an HTTP header",
+        )
+    })
+}
+
+/// The name of a header that may be set.
+pub(super) fn name(name: &str) -> Result<HeaderName, String> {
+    let parsed = HeaderName::try_from(name)
+        .map_err(|_| format!("`{}` cannot be an HTTP header's name", name.escape_debug()))?;
+    if FRAMING.contains(&parsed.as_str()) {
+        return Err(format!(
+            "`{parsed}` is set by the transport and cannot be given"
+        ));
+    }
+    Ok(parsed)
+}

@@ -1,0 +1,167 @@
+//! A client of an authorization server, and the tokens it was given.
+
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::HeaderValue;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::time::Instant;
+use url::Url;
+
+use super::{basic, form_encoded};
+
+/// A peer may repeat a token that it was sent a while ago; so many of the newest are kept out of what it says.
+const REMEMBERED: usize = 8;
+
+/// A client that gets its tokens by client credentials (RFC 6749 §4.4).
+pub struct OAuth2 {
+    /// The token endpoint.
+    pub token_url: Url,
+    /// The client's id.
+    pub client_id: String,
+    /// The client's secret.
+    pub client_secret: SecretString,
+    /// What to ask for.
+    pub scopes: Vec<String>,
+    /// The tokens it was given.
+    pub tokens: Tokens,
+}
+
+impl OAuth2 {
+    /// A client without a token.
+    pub fn new(
+        token_url: Url,
+        client_id: String,
+        client_secret: SecretString,
+        scopes: Vec<String>,
+    ) -> Self {
+        Self {
+            token_url,
+            client_id,
+            client_secret,
+            scopes,
+            tokens: Tokens::default(),
+        }
+    }
+
+    /// The client's id and secret as `Authorization: Basic` writes them (RFC 6749 §2.3.1: each form-encoded first).
+    pub fn basic(&self) -> SecretString {
+        let secret = form_encoded(self.client_secret.expose_secret());
+        basic(&form_encoded(&self.client_id), &secret)
+    }
+}
+
+impl Hash for OAuth2 {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.token_url.as_str().hash(state);
+        self.client_secret.expose_secret().hash(state);
+        (&self.client_id, &self.scopes).hash(state);
+    }
+}
+
+/// The tokens a client was given: the one in use, and which are not to be shown.
+#[derive(Default)]
+pub struct Tokens {
+    current: Mutex<Option<Token>>,
+    issued: Mutex<Arc<[SecretString]>>,
+    /// Held by whoever asks for a new one, so that one request at a time is under way.
+    pub asking: tokio::sync::Mutex<()>,
+}
+
+/// An access token.
+#[derive(Clone)]
+pub struct Token {
+    /// As `Authorization` carries it.
+    pub header: HeaderValue,
+    /// When it is to be replaced.
+    pub good_until: Instant,
+}
+
+impl Tokens {
+    /// The token to use at `now`, if there is one.
+    pub fn current(&self, now: Instant) -> Option<Token> {
+        let current = lock(&self.current);
+        current
+            .as_ref()
+            .filter(|token| now < token.good_until)
+            .cloned()
+    }
+
+    /// From now on `token` is used, whose text is `secret`.
+    pub fn keep(&self, token: Token, secret: SecretString) {
+        let mut issued = lock(&self.issued);
+        let older = issued.len().saturating_sub(REMEMBERED - 1);
+        *issued = issued[older..].iter().cloned().chain([secret]).collect();
+        *lock(&self.current) = Some(token);
+    }
+
+    /// `token` was refused. One that has taken its place meanwhile stays.
+    pub fn discard(&self, token: &Token) {
+        let mut current = lock(&self.current);
+        if current
+            .as_ref()
+            .is_some_and(|kept| kept.header == token.header)
+        {
+            *current = None;
+        }
+    }
+
+    /// The newest tokens, the newest last.
+    pub fn issued(&self) -> Arc<[SecretString]> {
+        Arc::clone(&lock(&self.issued))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::*;
+
+    fn token(text: &str, now: Instant) -> Token {
+        Token {
+            header: text.parse().unwrap(),
+            good_until: now + Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn a_token_that_was_refused_late_does_not_take_its_successor_along() {
+        let (tokens, now) = (Tokens::default(), Instant::now());
+        let first = token("first", now);
+        tokens.keep(first.clone(), "first".to_owned().into());
+        tokens.keep(token("second", now), "second".to_owned().into());
+        tokens.discard(&first);
+        assert_eq!(tokens.current(now).unwrap().header, "second");
+    }
+
+    #[test]
+    fn a_token_is_used_until_its_time_and_the_last_few_are_remembered() {
+        let (tokens, now) = (Tokens::default(), Instant::now());
+        for i in 0..20 {
+            let text = format!("token {i}");
+            tokens.keep(token(&text, now), text.into());
+        }
+        assert!(tokens.current(now + Duration::from_secs(1)).is_none());
+        let issued = tokens.issued();
+        let newest = issued.last().unwrap().expose_secret();
+        assert_eq!((issued.len(), newest), (REMEMBERED, "token 19"));
+    }
+
+    #[test]
+    fn id_and_secret_are_form_encoded_before_they_are_joined() {
+        let client = OAuth2::new(
+            Url::parse("https://as.example/token").unwrap(),
+            "a:b".into(),
+            "c d".to_owned().into(),
+            Vec::new(),
+        );
+        // The Base64 of `a%3Ab:c+d`.
+        assert_eq!(client.basic().expose_secret(), "YSUzQWI6Yytk");
+    }
+}

@@ -1,0 +1,156 @@
+//! Whom a connection trusts, and the certificate it shows.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+/// How connections to a peer are secured, where it is not as the system does it. `Debug` shows no key.
+pub struct Trust {
+    authorities: Option<(Vec<CertificateDer<'static>>, Arc<RootCertStore>)>,
+    certificate: Option<Arc<CertifiedKey>>,
+}
+
+/// Why files cannot be used: the end of a sentence that begins with the file. Never shows what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unusable {
+    /// The authorities.
+    Authorities(&'static str),
+    /// The certificate's chain.
+    Chain(&'static str),
+    /// The certificate's private key.
+    Key(&'static str),
+}
+
+impl Trust {
+    /// A connection that trusts the authorities in `ca`, instead of those that the system trusts, and shows the
+    /// certificate in `own`: its chain and its private key. All of them are PEM (RFC 7468).
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub fn read(ca: Option<&[u8]>, own: Option<(&[u8], &[u8])>) -> Result<Self, Unusable> {
+        Ok(Self {
+            authorities: ca.map(authorities).transpose()?,
+            certificate: own
+                .map(|(chain, key)| certificate(chain, key))
+                .transpose()?,
+        })
+    }
+
+    /// The same without a certificate of its own, for hosts it is not meant for. Nothing where the system's own ways are left.
+    pub fn anonymous(&self) -> Option<Self> {
+        let authorities = Some(self.authorities.clone()?);
+        Some(Self {
+            authorities,
+            certificate: None,
+        })
+    }
+
+    /// The authorities to trust, where not those of the system.
+    pub fn roots(&self) -> Option<&Arc<RootCertStore>> {
+        self.authorities.as_ref().map(|(_, roots)| roots)
+    }
+
+    /// The certificate to show, where there is one.
+    pub fn certificate(&self) -> Option<&Arc<CertifiedKey>> {
+        self.certificate.as_ref()
+    }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err("holds no certificate in PEM form"),
+    }
+}
+
+fn authorities(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, Arc<RootCertStore>), Unusable> {
+    let found = certificates(pem).map_err(Unusable::Authorities)?;
+    let mut roots = RootCertStore::empty();
+    for one in &found {
+        roots.add(one.clone()).map_err(|_| {
+            Unusable::Authorities("holds a certificate that cannot be an authority's")
+        })?;
+    }
+    Ok((found, Arc::new(roots)))
+}
+
+fn certificate(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, Unusable> {
+    let chain = certificates(chain).map_err(Unusable::Chain)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
+        Unusable::Key("holds no private key in PEM form; one that is encrypted cannot be read")
+    })?;
+    let provider = rustls::crypto::ring::default_provider();
+    match CertifiedKey::from_der(chain, key, &provider) {
+        Ok(certified) => Ok(Arc::new(certified)),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err(Unusable::Key("holds a key that is not the certificate's"))
+        }
+        Err(_) => Err(Unusable::Key(
+            "holds a private key of a kind that cannot be used; use RSA, ECDSA or Ed25519",
+        )),
+    }
+}
+
+/// What tells it from others: whom it trusts and which certificate it shows.
+impl Hash for Trust {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let authorities = self.authorities.as_ref();
+        authorities.map(|(found, _)| found).hash(state);
+        self.certificate.as_ref().map(|own| &own.cert).hash(state);
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trust")
+            .field("own_authorities", &self.authorities.is_some())
+            .field("certificate", &self.certificate.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use rcgen::{CertifiedKey as Made, generate_simple_self_signed};
+
+    use super::*;
+
+    fn made() -> (String, String) {
+        let Made { cert, signing_key } = generate_simple_self_signed(["a.example".into()]).unwrap();
+        (cert.pem(), signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_are_read() {
+        let (cert, key) = made();
+        let own = Some((cert.as_bytes(), key.as_bytes()));
+        let trust = Trust::read(Some(cert.as_bytes()), own).unwrap();
+        assert!(trust.roots().is_some() && trust.certificate().is_some());
+        let elsewhere = trust.anonymous().unwrap();
+        assert!(elsewhere.roots().is_some() && elsewhere.certificate().is_none());
+        assert!(Trust::read(None, own).unwrap().anonymous().is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_what_is_there() {
+        let (cert, key) = made();
+        let (_, other) = made();
+        let own = |chain: &str, key: &str| {
+            Trust::read(None, Some((chain.as_bytes(), key.as_bytes()))).unwrap_err()
+        };
+        assert!(matches!(own(&key, &key), Unusable::Chain(_)));
+        assert!(matches!(own(&cert, &cert), Unusable::Key(_)));
+        let wrong = own(&cert, &other);
+        let told = "holds a key that is not the certificate's";
+        assert_eq!(wrong, Unusable::Key(told));
+        let none = Trust::read(Some(b"no PEM"), None).unwrap_err();
+        assert!(matches!(none, Unusable::Authorities(_)));
+    }
+}

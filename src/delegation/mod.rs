@@ -1,0 +1,80 @@
+//! Delegations in a row: how often work has been handed on before it comes to a peer.
+//!
+//! Every message that is sent says so in its metadata, under [`KEY`]: `{"hop", "chain"}`. `hop` counts the delegations
+//! up to the message, itself included: 1 for one that nobody delegated to its sender. `chain` names the whole row. Who
+//! takes such a message and hands its work on sends `hop` + 1 under the same `chain`.
+//!
+//! What a session works on is the host's word. A host that speaks for itself says it with each call; beside it,
+//! `file.rs` keeps it by session key in a file of OpenClaw's state directory, and `lookup.rs` reads that.
+
+mod file;
+mod lookup;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub use file::{Delegations, LONGEST_SESSION, MOST};
+pub use lookup::Lookup;
+
+/// Where a message's metadata says it.
+pub const KEY: &str = "openclaw-remote-agent/delegation";
+
+/// The longest name of a chain that is passed on, in bytes. A longer one is no name.
+const LONGEST_CHAIN: usize = 128;
+
+/// Where a message stands in a row of delegations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegation {
+    /// How many delegations there have been up to this message, itself included.
+    pub hop: u64,
+    /// What the whole row goes by, where that is known.
+    pub chain: Option<String>,
+}
+
+impl Delegation {
+    /// Reads `{"hop", "chain"}`; `None` where there is no `hop` that is a whole number. A chain without a usable name
+    /// still counts. Numbers may be written with a fraction of zero, as those are that went through protobuf.
+    pub fn read(value: &Value) -> Option<Self> {
+        let hop = value.get("hop")?;
+        let hop = hop.as_u64().or_else(|| whole(hop.as_f64()?))?;
+        let chain = value.get("chain").and_then(Value::as_str);
+        let chain = chain.filter(|name| is_name(name)).map(str::to_owned);
+        Some(Self { hop, chain })
+    }
+
+    /// The message that goes out next, where `incoming` is what its sender works on. A row that begins with it, or has
+    /// no name, is named by `fresh`, as 32 hexadecimal digits.
+    pub fn next(incoming: Option<Self>, fresh: impl FnOnce() -> Uuid) -> Self {
+        let (hop, chain) = incoming.map_or((0, None), |known| (known.hop, known.chain));
+        Self {
+            hop: hop.saturating_add(1),
+            chain: chain.or_else(|| Some(fresh().simple().to_string())),
+        }
+    }
+
+    /// The delegation as metadata shows it.
+    pub fn json(&self) -> Value {
+        match &self.chain {
+            Some(chain) => json!({ "hop": self.hop, "chain": chain }),
+            None => json!({ "hop": self.hop }),
+        }
+    }
+}
+
+/// The whole number that a double is, up to where doubles tell neighbours apart.
+fn whole(number: f64) -> Option<u64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "only whole numbers between 0 and 2^53 get there"
+    )]
+    ((0.0..=EXACT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=LONGEST_CHAIN).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests;

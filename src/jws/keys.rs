@@ -1,0 +1,170 @@
+//! Keys that signatures are checked with.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
+    UnparsedPublicKey,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Algorithm;
+
+/// The bytes of a coordinate on P-256, and of an Ed25519 key.
+const COORDINATE: usize = 32;
+
+/// A set of public keys.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct KeySet(Vec<Key>);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    id: String,
+    public: Public,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Public {
+    /// The uncompressed point (SEC 1 §2.3.3).
+    P256(Vec<u8>),
+    Rsa {
+        n: Vec<u8>,
+        e: Vec<u8>,
+    },
+    Ed25519(Vec<u8>),
+}
+
+/// A key as it is written (RFC 7517 §4, RFC 7518 §6, RFC 8037 §2).
+#[derive(Deserialize)]
+struct Written {
+    kty: String,
+    kid: Option<String>,
+    #[serde(rename = "use")]
+    purpose: Option<String>,
+    alg: Option<String>,
+    crv: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+}
+
+impl KeySet {
+    /// Reads a JSON Web Key Set (RFC 7517 §5). Keys without `kid`, for another purpose or of another kind than the three
+    /// that count are passed over, as the RFC asks.
+    ///
+    /// # Errors
+    /// It is no key set, or has no key that counts.
+    pub fn parse(json: &[u8]) -> Result<Self, String> {
+        let set: Value =
+            serde_json::from_slice(json).map_err(|e| format!("the key set is not JSON: {e}"))?;
+        let Some(written) = set.get("keys").and_then(Value::as_array) else {
+            return Err("the key set has no list `keys`".into());
+        };
+        let keys: Vec<Key> = written.iter().filter_map(Key::read).collect();
+        if keys.is_empty() {
+            return Err(
+                "the key set has no key for ES256, RS256 or EdDSA (Ed25519) that has a `kid`"
+                    .into(),
+            );
+        }
+        Ok(Self(keys))
+    }
+
+    /// Checks `signature` over `message` with the key of this id.
+    ///
+    /// # Errors
+    /// Why it does not hold, as the end of a sentence.
+    pub(super) fn verify(
+        &self,
+        id: &str,
+        algorithm: Algorithm,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), String> {
+        let mut named = self.0.iter().filter(|key| key.id == id).peekable();
+        if named.peek().is_none() {
+            return Err("its key is not among the known ones".into());
+        }
+        let mut fitting = named
+            .filter(|key| key.public.algorithm() == algorithm)
+            .peekable();
+        if fitting.peek().is_none() {
+            return Err(format!("its key is not one for {algorithm}"));
+        }
+        if fitting.any(|key| key.public.verifies(message, signature)) {
+            return Ok(());
+        }
+        Err("it does not belong to this content".into())
+    }
+}
+
+impl fmt::Debug for KeySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(|key| &key.id))
+            .finish()
+    }
+}
+
+impl Key {
+    fn read(json: &Value) -> Option<Self> {
+        let written = Written::deserialize(json).ok()?;
+        let public = Public::read(&written)?;
+        let for_it = written
+            .alg
+            .as_deref()
+            .is_none_or(|alg| alg.parse() == Ok(public.algorithm()));
+        let to_sign = written.purpose.as_deref().is_none_or(|use_| use_ == "sig");
+        let id = written.kid?;
+        (for_it && to_sign).then_some(Self { id, public })
+    }
+}
+
+impl Public {
+    fn read(key: &Written) -> Option<Self> {
+        let bytes = |field: &Option<String>| URL_SAFE_NO_PAD.decode(field.as_deref()?).ok();
+        match (key.kty.as_str(), key.crv.as_deref()) {
+            ("EC", Some("P-256")) => {
+                let (x, y) = (bytes(&key.x)?, bytes(&key.y)?);
+                let whole = x.len() == COORDINATE && y.len() == COORDINATE;
+                whole.then(|| Self::P256([&[4], x.as_slice(), y.as_slice()].concat()))
+            }
+            ("OKP", Some("Ed25519")) => {
+                let x = bytes(&key.x)?;
+                (x.len() == COORDINATE).then_some(Self::Ed25519(x))
+            }
+            ("RSA", _) => Some(Self::Rsa {
+                n: bytes(&key.n)?,
+                e: bytes(&key.e)?,
+            }),
+            _ => None,
+        }
+    }
+
+    fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::P256(_) => Algorithm::Es256,
+            Self::Rsa { .. } => Algorithm::Rs256,
+            Self::Ed25519(_) => Algorithm::EdDsa,
+        }
+    }
+
+    fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        let verified = match self {
+            Self::P256(point) => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
+            }
+            Self::Rsa { n, e } => RsaPublicKeyComponents { n, e }.verify(
+                &RSA_PKCS1_2048_8192_SHA256,
+                message,
+                signature,
+            ),
+            Self::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
+        };
+        verified.is_ok()
+    }
+}

@@ -1,0 +1,83 @@
+//! One signature.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+use super::{Algorithm, KeySet};
+
+/// A signature with detached content, in the flattened form (RFC 7515 §7.2.2 and appendix F).
+#[derive(Debug, Clone)]
+pub struct Signature {
+    protected: String,
+    signature: Vec<u8>,
+    algorithm: Algorithm,
+    key_id: String,
+    keys_url: Option<String>,
+}
+
+impl Signature {
+    /// Reads `{protected, signature}`. What is not protected is not looked at.
+    ///
+    /// # Errors
+    /// Why it cannot count, as the end of a sentence.
+    pub fn read(json: &Value) -> Result<Self, String> {
+        let text = |key: &str| {
+            let text = json.get(key).and_then(Value::as_str);
+            text.ok_or_else(|| format!("it has no text `{key}`"))
+        };
+        let (protected, signature) = (text("protected")?, text("signature")?);
+        let decode = |name: &str, text: &str| {
+            URL_SAFE_NO_PAD
+                .decode(text.trim_end_matches('='))
+                .map_err(|_| format!("`{name}` is not base64url"))
+        };
+        let header: Map<String, Value> =
+            serde_json::from_slice(&decode("protected", protected)?)
+                .map_err(|_| "its protected header is not a JSON object".to_owned())?;
+        let field = |key: &str| header.get(key).and_then(Value::as_str);
+        // What it names must be understood, and nothing beyond the basics is (RFC 7515 §4.1.11).
+        if header.contains_key("crit") {
+            return Err("its header has critical extensions, and none are understood".into());
+        }
+        let algorithm = field("alg")
+            .and_then(|name| name.parse().ok())
+            .ok_or("its algorithm is none of ES256, RS256 and EdDSA")?;
+        Ok(Self {
+            signature: decode("signature", signature)?,
+            protected: protected.to_owned(),
+            algorithm,
+            key_id: field("kid").ok_or("it names no key (`kid`)")?.to_owned(),
+            keys_url: field("jku").map(str::to_owned),
+        })
+    }
+
+    /// The id of its key (`kid`).
+    #[must_use]
+    pub fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
+    /// Where it says its key can be found (`jku`), which is nobody's word but the signer's.
+    #[must_use]
+    pub fn keys_url(&self) -> Option<&str> {
+        self.keys_url.as_deref()
+    }
+
+    /// Whether it is the signature of `payload` by one of `keys`.
+    ///
+    /// # Errors
+    /// Why it is not, as the end of a sentence.
+    pub fn verify(&self, keys: &KeySet, payload: &[u8]) -> Result<(), String> {
+        let mut message = String::with_capacity(self.protected.len() + payload.len() * 4 / 3 + 8);
+        message.push_str(&self.protected);
+        message.push('.');
+        URL_SAFE_NO_PAD.encode_string(payload, &mut message);
+        keys.verify(
+            &self.key_id,
+            self.algorithm,
+            message.as_bytes(),
+            &self.signature,
+        )
+    }
+}

@@ -1,0 +1,77 @@
+#![allow(clippy::unwrap_used)]
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn key() -> EcdsaKeyPair {
+    let random = SystemRandom::new();
+    let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+    let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+    EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).unwrap()
+}
+
+fn written(key: &EcdsaKeyPair) -> Value {
+    let (x, y) = key.public_key().as_ref()[1..].split_at(32);
+    let [x, y] = [x, y].map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
+    json!({"kty": "EC", "crv": "P-256", "kid": "k", "x": x, "y": y})
+}
+
+fn set(key: &Value) -> Result<KeySet, String> {
+    KeySet::parse(json!({ "keys": [key] }).to_string().as_bytes())
+}
+
+fn sign(key: &EcdsaKeyPair, payload: &str) -> Signature {
+    let protected = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256","kid":"k"}"#);
+    let message = format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload));
+    let signature = key.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
+    let signature = URL_SAFE_NO_PAD.encode(signature);
+    Signature::read(&json!({"protected": protected, "signature": signature})).unwrap()
+}
+
+#[test]
+fn a_signature_holds_for_its_content_and_its_key_alone() {
+    let (mine, other) = (key(), key());
+    let signature = sign(&mine, "content");
+    let keys = set(&written(&mine)).unwrap();
+    signature.verify(&keys, b"content").unwrap();
+    signature.verify(&keys, b"contents").unwrap_err();
+    let others = set(&written(&other)).unwrap();
+    signature.verify(&others, b"content").unwrap_err();
+}
+
+#[test]
+fn keys_that_do_not_count_are_passed_over() {
+    let good = written(&key());
+    for (field, value) in [
+        ("use", json!("enc")),
+        ("alg", json!("ES384")),
+        ("alg", json!("RS256")),
+        ("crv", json!("P-384")),
+        ("kty", json!("oct")),
+        ("kid", json!(null)),
+        ("x", json!("AAAA")),
+        ("y", json!(7)),
+    ] {
+        let mut key = good.clone();
+        key[field] = value;
+        assert!(set(&key).is_err(), "{key}");
+        let both = json!({"keys": [key, good]}).to_string();
+        KeySet::parse(both.as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn what_is_no_key_set_is_refused() {
+    for text in ["", "[]", "{}", r#"{"keys": {}}"#, r#"{"keys": []}"#] {
+        assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_printed_key_set_shows_the_ids_of_its_keys() {
+    assert_eq!(format!("{:?}", set(&written(&key())).unwrap()), r#"["k"]"#);
+}

@@ -1,0 +1,133 @@
+#![allow(clippy::unwrap_used)]
+use http::header::HeaderName;
+use serde_json::json;
+
+use super::super::scripted::{Next, Scripted, request};
+use super::*;
+
+fn endpoint() -> Endpoint {
+    Endpoint {
+        allow_private: false,
+        trust: None,
+    }
+}
+
+/// The request that goes out for one without headers and with a query.
+async fn sent(credential: Credential, before: HeaderMap) -> Request {
+    let net = Scripted::new([Next::status(200)]);
+    let authorized = Authorized::new(Arc::new(net.clone()), Arc::new(credential), endpoint());
+    let request = Request {
+        headers: before,
+        ..request("https://a.example/rpc?x=1")
+    };
+    authorized.exchange(request).await.unwrap();
+    net.asked().remove(0).1
+}
+
+fn key(place: Place) -> Credential {
+    Credential::ApiKey {
+        place,
+        key: "open sesame".to_owned().into(),
+    }
+}
+
+#[tokio::test]
+async fn each_kind_goes_where_it_belongs() {
+    let bearer = Credential::Bearer("sesame".to_owned().into());
+    let sent_with = sent(bearer, HeaderMap::new()).await;
+    assert_eq!(sent_with.headers["authorization"], "Bearer sesame");
+    let basic = Credential::Basic {
+        username: "desk".into(),
+        password: "sesame".to_owned().into(),
+    };
+    let sent_with = sent(basic, HeaderMap::new()).await;
+    assert_eq!(sent_with.headers["authorization"], "Basic ZGVzazpzZXNhbWU=");
+    let name = HeaderName::from_static("x-key");
+    let sent_with = sent(key(Place::Header(name)), HeaderMap::new()).await;
+    assert_eq!(sent_with.headers["x-key"], "open sesame");
+    let sent_with = sent(key(Place::Query("k y".into())), HeaderMap::new()).await;
+    assert_eq!(sent_with.url.query(), Some("x=1&k+y=open+sesame"));
+}
+
+#[tokio::test]
+async fn a_cookie_stands_beside_those_that_are_there() {
+    let mut before = HeaderMap::new();
+    before.insert(COOKIE, "a=1".parse().unwrap());
+    let cookie = Credential::ApiKey {
+        place: Place::Cookie("key".into()),
+        key: "sesame".to_owned().into(),
+    };
+    assert_eq!(
+        sent(cookie, before).await.headers["cookie"],
+        "a=1; key=sesame"
+    );
+}
+
+#[tokio::test]
+async fn no_credential_is_printed_with_a_request() {
+    let sent_with = sent(key(Place::Query("key".into())), HeaderMap::new()).await;
+    let printed = format!("{sent_with:?}");
+    assert!(!printed.contains("sesame"), "{printed}");
+    let bearer = Credential::Bearer("sesame".to_owned().into());
+    let headers = sent(bearer, HeaderMap::new()).await.headers;
+    let printed = format!("{headers:?}");
+    assert!(!printed.contains("sesame"), "{printed}");
+}
+
+fn oauth2() -> Arc<Credential> {
+    Arc::new(Credential::OAuth2(Box::new(OAuth2::new(
+        "https://as.example/token".parse().unwrap(),
+        "desk".into(),
+        "client-secret".to_owned().into(),
+        Vec::new(),
+    ))))
+}
+
+fn given(token: &str) -> Next {
+    Next::json(200, &json!({"access_token": token, "expires_in": 600}))
+}
+
+async fn asked(next: Vec<Next>) -> (Result<u16, NetFault>, Vec<String>) {
+    let net = Scripted::new(next);
+    let authorized = Authorized::new(Arc::new(net.clone()), oauth2(), endpoint());
+    let outcome = authorized.exchange(request("https://a.example/rpc")).await;
+    let outcome = outcome.map(|response| response.status.as_u16());
+    let outcome = outcome.map_err(|error| error.fault());
+    (outcome, net.headers("authorization"))
+}
+
+const CLIENT: &str = "Basic ZGVzazpjbGllbnQtc2VjcmV0";
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_replaced_once() {
+    let refused_twice = vec![
+        given("one"),
+        Next::status(401),
+        given("two"),
+        Next::status(401),
+    ];
+    let (outcome, sent) = asked(refused_twice).await;
+    assert_eq!(outcome, Ok(401));
+    assert_eq!(sent, [CLIENT, "Bearer one", CLIENT, "Bearer two"]);
+}
+
+#[tokio::test]
+async fn the_same_token_given_again_is_not_tried_again() {
+    let (outcome, sent) = asked(vec![given("one"), Next::status(401), given("one")]).await;
+    assert_eq!((outcome, sent.len()), (Ok(401), 3));
+}
+
+#[tokio::test]
+async fn only_401_replaces_a_token() {
+    for status in [403, 500, 503] {
+        let (outcome, sent) = asked(vec![given("one"), Next::status(status)]).await;
+        assert_eq!((outcome, sent.len()), (Ok(status), 2));
+    }
+}
+
+#[tokio::test]
+async fn without_a_token_the_peer_is_not_asked() {
+    let (outcome, sent) = asked(vec![Next::status(500)]).await;
+    assert_eq!(outcome, Err(NetFault::TokenUnavailable));
+    assert_eq!(sent, [CLIENT]);
+}

@@ -1,0 +1,144 @@
+#![allow(clippy::unwrap_used)]
+use serde_json::json;
+
+use super::super::scripted::{Next, Scripted};
+use super::*;
+
+const SECRET: &str = "client secret";
+
+fn client() -> OAuth2 {
+    OAuth2::new(
+        "https://as.example/token".parse().unwrap(),
+        "desk".into(),
+        SECRET.to_owned().into(),
+        vec!["work".into(), "rest".into()],
+    )
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint {
+        allow_private: false,
+        trust: None,
+    }
+}
+
+fn given(token: &str, more: Value) -> Next {
+    let mut body = json!({"access_token": token, "token_type": "bearer"});
+    let fields = body.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    Next::json(200, &body)
+}
+
+async fn ask_once(next: Next) -> Result<Token, NetError> {
+    token(&Scripted::new([next]), &client(), &endpoint()).await
+}
+
+#[tokio::test]
+async fn the_request_is_what_the_standard_says() {
+    let net = Scripted::new([given("one", json!({}))]);
+    token(&net, &client(), &endpoint()).await.unwrap();
+    let (_, request) = net.asked().remove(0);
+    let body = request.body.unwrap();
+    assert_eq!(body, "grant_type=client_credentials&scope=work+rest");
+    let kind = &request.headers["content-type"];
+    assert_eq!(kind, "application/x-www-form-urlencoded");
+    assert_eq!(request.method, Method::POST);
+    assert!(!request.repeatable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_used_until_shortly_before_its_time() {
+    for (holds, used) in [
+        (json!(600), 570),
+        (json!("600"), 570),
+        (json!(10), 8),
+        (json!(2), 1),
+        (json!(null), 270),
+        (json!(1e300), 24 * 3600 - 30),
+    ] {
+        let (client, net) = (
+            client(),
+            Scripted::new([
+                given("one", json!({"expires_in": holds})),
+                given("two", json!({})),
+            ]),
+        );
+        let endpoint = endpoint();
+        token(&net, &client, &endpoint).await.unwrap();
+        tokio::time::advance(Duration::from_secs(used) - Duration::from_millis(100)).await;
+        token(&net, &client, &endpoint).await.unwrap();
+        assert_eq!(net.asked().len(), 1, "{holds}");
+        tokio::time::advance(Duration::from_millis(200)).await;
+        let second = token(&net, &client, &endpoint).await.unwrap();
+        assert_eq!(second.header, "Bearer two", "{holds}");
+    }
+}
+
+#[tokio::test]
+async fn two_calls_at_once_ask_for_one_token() {
+    let (client, net) = (client(), Scripted::new([given("one", json!({}))]));
+    let endpoint = endpoint();
+    let (a, b) = tokio::join!(
+        token(&net, &client, &endpoint),
+        token(&net, &client, &endpoint)
+    );
+    assert_eq!(a.unwrap().header, b.unwrap().header);
+    assert_eq!(net.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_caller_who_gives_up_leaves_the_way_free_for_the_next() {
+    let (client, net) = (
+        client(),
+        Scripted::new([Next::Silence, given("one", json!({}))]),
+    );
+    let endpoint = endpoint();
+    let first = token(&net, &client, &endpoint);
+    assert!(futures_util::poll!(std::pin::pin!(first)).is_pending());
+    let second = token(&net, &client, &endpoint).await.unwrap();
+    assert_eq!(second.header, "Bearer one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_is_given_up() {
+    let error = ask_once(Next::Silence).await.err().unwrap();
+    assert_eq!(error.fault(), NetFault::TokenUnavailable);
+    assert!(error.to_string().contains("within 15 seconds"), "{error}");
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_in_the_servers_words_without_the_secret() {
+    let said = format!("no client {SECRET} or {}", client().basic().expose_secret());
+    let body = json!({"error": "invalid_client", "error_description": said});
+    let error = ask_once(Next::json(401, &body)).await.err().unwrap();
+    let told = "the authorization server `https://as.example` gave no access token: it answered 401 Unauthorized: \
+invalid_client (no client [redacted] or [redacted])";
+    assert_eq!(error.to_string(), told);
+    assert_eq!(error.sent(), Sent::No);
+}
+
+#[tokio::test]
+async fn an_answer_without_a_usable_token_is_none() {
+    for (next, why) in [
+        (
+            Next::Answer(200, None, "s3cret".into()),
+            "not a token response",
+        ),
+        (given("", json!({})), "empty"),
+        (given("s3cret\n", json!({})), "HTTP header"),
+        (given("s3cret", json!({"token_type": "mac"})), "`mac`"),
+        (Next::status(302), "redirects are not followed"),
+        (Next::Fails(NetFault::Unreachable), "it fails"),
+    ] {
+        let error = ask_once(next).await.err().unwrap();
+        assert_eq!(error.fault(), NetFault::TokenUnavailable, "{error}");
+        let told = error.to_string();
+        assert!(told.contains(why) && !told.contains("s3cret"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_endpoint_that_may_not_be_connected_is_told_as_such() {
+    let error = ask_once(Next::Fails(NetFault::AddressRefused)).await;
+    assert_eq!(error.err().unwrap().fault(), NetFault::AddressRefused);
+}

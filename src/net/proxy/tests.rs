@@ -1,0 +1,206 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::net::lookup::Lookup;
+use crate::net::raw_server::{RawServer, get, send};
+use crate::net::{Access, BoxFuture, Http, Net, NetError, NetFault, Request, Response, Sent};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// Knows a few names, and keeps what it was asked.
+struct Names {
+    known: Vec<(&'static str, &'static str)>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Names {
+    fn new(known: &[(&'static str, &'static str)]) -> Arc<Self> {
+        Arc::new(Self {
+            known: known.to_vec(),
+            asked: Mutex::default(),
+        })
+    }
+}
+
+impl Lookup for Names {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let found = self.known.iter().find(|(known, _)| *known == name);
+        let answer = found
+            .map(|(_, ip)| vec![ip.parse().unwrap()])
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+        self.asked.lock().unwrap().push(name);
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn through(settings: &ProxySettings, names: &Arc<Names>) -> Http {
+    Http::new()
+        .unwrap()
+        .with_lookup(Arc::clone(names) as Arc<dyn Lookup>)
+        .with_proxies(Proxies::new(settings).unwrap())
+}
+
+fn all(proxy: &RawServer) -> ProxySettings {
+    ProxySettings {
+        all: Some(proxy.url("").to_string()),
+        ..ProxySettings::default()
+    }
+}
+
+async fn ask(http: &Http, url: &str, access: Access) -> Result<Response, NetError> {
+    let request = get(Url::parse(url).unwrap());
+    http.exchange(Request { access, ..request }).await
+}
+
+fn first_line(server: &RawServer) -> String {
+    let requests = server.requests();
+    requests[0].lines().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_request_goes_through_the_proxy_with_its_whole_address() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("agent.example", "8.8.8.8")]);
+    let http = through(&all(&proxy), &names);
+    let answer = ask(&http, "http://agent.example/a?b", Access::Public)
+        .await
+        .unwrap();
+    assert_eq!(answer.status, 200);
+    assert_eq!(first_line(&proxy), "GET http://agent.example/a?b HTTP/1.1");
+}
+
+#[tokio::test]
+async fn a_secure_request_asks_the_proxy_for_a_tunnel_and_a_refusal_of_it_sent_nothing() {
+    let refusal = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
+    let proxy = RawServer::start(vec![vec![send(refusal)]]).await;
+    let names = Names::new(&[("agent.example", "8.8.8.8")]);
+    let http = through(&all(&proxy), &names);
+    let error = ask(&http, "https://agent.example/a", Access::Public)
+        .await
+        .unwrap_err();
+    assert_eq!(first_line(&proxy), "CONNECT agent.example:443 HTTP/1.1");
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Unreachable, Sent::No),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_public_is_refused_before_the_proxy_hears_of_it() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("inside.example", "10.0.0.1")]);
+    let http = through(&all(&proxy), &names);
+    for url in [
+        "http://inside.example/",
+        "https://inside.example/",
+        "http://169.254.169.254/",
+        "https://[fd00::1]/",
+    ] {
+        let error = ask(&http, url, Access::Public).await.unwrap_err();
+        assert_eq!(error.fault(), NetFault::AddressRefused, "{url}: {error}");
+    }
+    assert_eq!(proxy.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_name_that_only_the_proxy_knows_is_left_to_it() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let http = through(&all(&proxy), &Names::new(&[]));
+    let answer = ask(&http, "http://far.example/", Access::Public).await;
+    assert_eq!(answer.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_proxy_with_a_name_may_be_at_any_address() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("proxy.example", "127.0.0.1"), ("agent.example", "8.8.8.8")]);
+    let settings = ProxySettings {
+        http: Some(format!("proxy.example:{}", proxy.address.port())),
+        ..ProxySettings::default()
+    };
+    let http = through(&settings, &names);
+    let answer = ask(&http, "http://agent.example/", Access::Public).await;
+    assert_eq!(answer.unwrap().status, 200);
+    let error = ask(
+        &http,
+        &format!("http://proxy.example:{}/", proxy.address.port()),
+        Access::Public,
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
+    assert_eq!(proxy.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn this_machine_and_the_hosts_without_a_proxy_are_connected_directly() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("near.example", "127.0.0.1"), ("localhost", "127.0.0.1")]);
+    let settings = ProxySettings {
+        none: Some("near.example, 10.0.0.0/8".into()),
+        ..all(&proxy)
+    };
+    let http = through(&settings, &names);
+    let port = server.address.port();
+    for host in ["127.0.0.1", "localhost", "near.example"] {
+        let url = format!("http://{host}:{port}/");
+        let answer = ask(&http, &url, Access::Private).await;
+        assert_eq!(answer.unwrap().status, 200, "{host}");
+    }
+    assert_eq!((proxy.connections(), server.requests().len()), (0, 3));
+}
+
+#[tokio::test]
+async fn without_settings_the_name_is_resolved_once_and_no_proxy_is_asked() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("near.example", "127.0.0.1")]);
+    let http = through(&ProxySettings::default(), &names);
+    let url = format!("http://near.example:{}/x", server.address.port());
+    ask(&http, &url, Access::Private).await.unwrap();
+    assert_eq!(first_line(&server), "GET /x HTTP/1.1");
+    assert_eq!(*names.asked.lock().unwrap(), ["near.example"]);
+}
+
+#[test]
+fn the_lower_case_name_of_a_variable_counts_first_and_an_empty_one_not_at_all() {
+    let settings = ProxySettings::read(|name| {
+        let value = match name {
+            "https_proxy" => "http://lower:1",
+            "HTTPS_PROXY" => "http://upper:1",
+            "http_proxy" => " ",
+            "HTTP_PROXY" => "upper:2",
+            "NO_PROXY" => "a.example",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    });
+    assert_eq!(settings.https.as_deref(), Some("http://lower:1"));
+    assert_eq!(settings.http.as_deref(), Some("upper:2"));
+    assert_eq!(settings.all, None);
+    assert_eq!(settings.none.as_deref(), Some("a.example"));
+}
+
+#[test]
+fn what_is_no_proxy_is_named_without_its_value() {
+    for value in [
+        "socks5://me:s3cret@proxy:1",
+        "http://me:s3cret@[",
+        "ftp://s3cret",
+    ] {
+        let settings = ProxySettings {
+            all: Some(value.to_owned()),
+            ..ProxySettings::default()
+        };
+        let error = Proxies::new(&settings).unwrap_err();
+        assert!(
+            error.contains("ALL_PROXY") && !error.contains("s3cret"),
+            "{error}"
+        );
+        assert!(!format!("{settings:?}").contains("s3cret"));
+    }
+}

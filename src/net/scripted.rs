@@ -1,0 +1,109 @@
+//! A network for tests that answers from a list and keeps what it was asked.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::Value;
+use tokio::time::Instant;
+use url::Url;
+
+use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent};
+
+/// What the next request is answered with.
+pub(super) enum Next {
+    /// A status, a header where there is one, and a body.
+    Answer(u16, Option<(&'static str, String)>, String),
+    /// A failure.
+    Fails(NetFault),
+    /// Nothing, ever.
+    Silence,
+}
+
+impl Next {
+    pub(super) fn status(status: u16) -> Self {
+        Self::Answer(status, None, String::new())
+    }
+
+    pub(super) fn json(status: u16, body: &Value) -> Self {
+        Self::Answer(status, None, body.to_string())
+    }
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Scripted(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    next: VecDeque<Next>,
+    asked: Vec<(Instant, Request)>,
+}
+
+impl Scripted {
+    pub(super) fn new(next: impl IntoIterator<Item = Next>) -> Self {
+        let next = next.into_iter().collect();
+        Self(Arc::new(Mutex::new(State {
+            next,
+            asked: Vec::new(),
+        })))
+    }
+
+    /// The requests so far, and when they came.
+    pub(super) fn asked(&self) -> Vec<(Instant, Request)> {
+        self.0.lock().unwrap().asked.clone()
+    }
+
+    /// This header of each request so far.
+    pub(super) fn headers(&self, name: &str) -> Vec<String> {
+        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
+        let asked = self.asked();
+        let values = asked
+            .iter()
+            .map(|(_, request)| request.headers.get(name).map(text));
+        values.map(Option::unwrap_or_default).collect()
+    }
+}
+
+impl Net for Scripted {
+    fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
+        let mut state = self.0.lock().unwrap();
+        state.asked.push((Instant::now(), request));
+        let next = state.next.pop_front().expect("one more answer");
+        Box::pin(async move {
+            // As a real network, it never answers at once.
+            tokio::task::yield_now().await;
+            let (status, header, body) = match next {
+                Next::Answer(status, header, body) => (status, header, body),
+                Next::Fails(fault) => return Err(NetError::new(fault, Sent::No, "it fails")),
+                Next::Silence => std::future::pending().await,
+            };
+            let header = header.map(|(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::try_from(value).unwrap(),
+                )
+            });
+            Ok(Response {
+                status: StatusCode::from_u16(status).unwrap(),
+                headers: HeaderMap::from_iter(header),
+                body: Box::pin(stream::iter([Ok(Bytes::from(body))])),
+            })
+        })
+    }
+}
+
+/// A request with nothing in it.
+pub(super) fn request(url: &str) -> Request {
+    Request {
+        method: Method::POST,
+        url: Url::parse(url).unwrap(),
+        headers: HeaderMap::new(),
+        body: None,
+        access: Access::Public,
+        trust: None,
+        repeatable: false,
+    }
+}

@@ -1,0 +1,157 @@
+//! Accounting for a call: from its beginning to the line in the audit log, whatever becomes of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio_util::sync::CancellationToken;
+use tracing::{Span, debug_span, field::Empty};
+
+use crate::audit::Record;
+use crate::peer::TaskState;
+use crate::targets::Target;
+use crate::trace::Trace;
+
+use super::RemoteAgent;
+use super::caller::Caller;
+use super::error::Reason;
+use super::request::Action;
+use super::resolve::Resolved;
+use super::witness::Witness;
+
+/// The account of one call. It is settled once: with the call's outcome, or, when the call is dropped, with the reason
+/// for that.
+pub(super) struct Account<'a> {
+    tool: &'a RemoteAgent,
+    /// Who calls.
+    pub(super) caller: Caller,
+    /// Where the call stands in a distributed trace.
+    pub(super) trace: Trace,
+    closing: CancellationToken,
+    time: SystemTime,
+    began: Instant,
+    action: &'static str,
+    span: Span,
+    target: Option<Arc<Target>>,
+    about: About,
+    settled: bool,
+}
+
+/// What a call asks about, and who sees what comes of it.
+#[derive(Default)]
+struct About {
+    task_id: Option<String>,
+    context_id: Option<String>,
+    witness: Option<Arc<Witness>>,
+}
+
+impl<'a> Account<'a> {
+    /// The account of a call that begins now, as `caller`.
+    pub(super) fn open(tool: &'a RemoteAgent, caller: Caller, closing: CancellationToken) -> Self {
+        let trace = Trace::new(caller.traceparent.as_deref(), || tool.world.uuid());
+        let span = debug_span!(
+            "call",
+            trace_id = Empty,
+            action = Empty,
+            target = Empty,
+            outcome = Empty
+        );
+        if !span.is_disabled() {
+            span.record("trace_id", trace.id());
+        }
+        Self {
+            time: tool.world.wall(),
+            began: tool.world.now(),
+            tool,
+            caller,
+            trace,
+            closing,
+            action: "unknown",
+            span,
+            target: None,
+            about: About::default(),
+            settled: false,
+        }
+    }
+
+    /// How long the call has taken so far.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.tool.world.now().saturating_duration_since(self.began)
+    }
+
+    /// The request can be read, and asks for this.
+    pub(super) fn asks_for(&mut self, action: Action) {
+        self.action = action.as_str();
+        self.span.record("action", self.action);
+    }
+
+    /// The request is for this target, whether or not its caller may use it.
+    pub(super) fn is_at(&mut self, target: &Arc<Target>) {
+        let name = target.alias.as_deref().unwrap_or("by URL");
+        self.span.record("target", name);
+        self.target = Some(Arc::clone(target));
+    }
+
+    /// What the request means is known. The witness, where there has to be one, is to see the exchanges with the peer.
+    pub(super) fn is_about(&mut self, resolved: &Resolved) -> Option<Arc<Witness>> {
+        let counts = self.tool.audit.is_some();
+        let watched = counts || !self.span.is_disabled();
+        self.about = About {
+            task_id: resolved.task_id.clone(),
+            context_id: resolved.context_id.clone(),
+            witness: watched.then(|| Witness::new(self.trace.id(), counts)),
+        };
+        self.about.witness.clone()
+    }
+
+    /// The call is over.
+    pub(super) fn settle(mut self, outcome: Result<(), Reason>) {
+        self.close(outcome.map_or_else(Reason::as_str, |()| "ok"));
+    }
+
+    fn close(&mut self, outcome: &'static str) {
+        self.settled = true;
+        self.span.record("outcome", outcome);
+        let Some(audit) = &self.tool.audit else {
+            return;
+        };
+        let (target, about) = (self.target.as_ref(), &self.about);
+        let origin = target.map(|target| target.reach.base_url.origin().ascii_serialization());
+        let seen = about
+            .witness
+            .as_ref()
+            .map(|witness| std::mem::take(&mut *witness.seen()));
+        let seen = seen.unwrap_or_default();
+        audit.write(&Record {
+            time: self.time,
+            trace_id: self.trace.id(),
+            agent: self.caller.agent_id.as_deref(),
+            session: self.caller.session_key.as_deref(),
+            action: self.action,
+            target: target.and_then(|target| target.alias.as_deref()),
+            origin: origin.as_deref(),
+            task_id: seen.task_id.as_deref().or(about.task_id.as_deref()),
+            context_id: seen.context_id.as_deref().or(about.context_id.as_deref()),
+            sent_bytes: seen.sent,
+            received_bytes: seen.received,
+            state: seen.state.as_ref().map(TaskState::as_str),
+            duration: self.elapsed(),
+            outcome,
+        });
+    }
+}
+
+impl Drop for Account<'_> {
+    fn drop(&mut self) {
+        if self.settled {
+            return;
+        }
+        let reason = if std::thread::panicking() {
+            Reason::InternalFault
+        } else if self.closing.is_cancelled() {
+            Reason::ShuttingDown
+        } else {
+            Reason::Aborted
+        };
+        self.close(reason.as_str());
+    }
+}

@@ -1,0 +1,70 @@
+//! Who may use which target.
+
+use crate::handles::{Found, Handle};
+use crate::targets::{Catalog, Target};
+
+use super::account::Account;
+use super::caller::Caller;
+use super::error::{Reason, ToolError};
+use super::request::Request;
+use super::resolve::{self, Resolved};
+
+/// Finds out what `request` means, and refuses what its caller may not use: neither a handle nor a continuation of
+/// somebody else's opens a target. `account` is told of the target either way.
+///
+/// # Errors
+/// Why it cannot be told, or may not be used.
+pub(super) fn resolve(
+    request: &Request,
+    catalog: &Catalog,
+    account: &mut Account<'_>,
+    lookup: impl FnOnce(Handle) -> Found<Target>,
+) -> Result<Resolved, ToolError> {
+    let mut held = Ok(());
+    let resolved = resolve::resolve(request, catalog, |handle| {
+        let found = lookup(handle);
+        if let Found::Live(entry) = &found {
+            account.is_at(&entry.target);
+            held = admit(&entry.target, catalog, &account.caller);
+        }
+        found
+    });
+    // An error about a handle may tell where its target is.
+    held?;
+    let resolved = resolved?;
+    account.is_at(&resolved.target);
+    admit(&resolved.target, catalog, &account.caller)?;
+    Ok(resolved)
+}
+
+/// Whether `caller` may see and use a configured target.
+pub(super) fn may_use(target: &Target, caller: &Caller) -> bool {
+    let allowed = &target.allowed_agents;
+    allowed.is_empty()
+        || caller
+            .agent_id
+            .as_ref()
+            .is_some_and(|agent| allowed.contains(agent))
+}
+
+fn admit(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), ToolError> {
+    let refused = match &target.alias {
+        Some(alias) => (!may_use(target, caller)).then(|| format!("the target `{alias}`")),
+        // An address that a request names must not be a second way to a target with another spelling or card path.
+        None => catalog
+            .targets()
+            .iter()
+            .any(|own| own.reach.is_own_origin(&target.reach.base_url) && !may_use(own, caller))
+            .then(|| "a target at this address".to_owned()),
+    };
+    let Some(refused) = refused else {
+        return Ok(());
+    };
+    let message = match &caller.agent_id {
+        Some(_) => format!("{refused} is not for this agent"),
+        None => format!(
+            "{refused} is for some agents only, and the host does not say which agent calls"
+        ),
+    };
+    Err(ToolError::new(Reason::AgentNotAllowed, message))
+}

@@ -1,0 +1,282 @@
+//! The artifacts of one task, put together from pieces and from snapshots.
+//!
+//! **The rule.** A stream tells an artifact in pieces, in order and each once, so what came over one connection has no gap.
+//! Between two connections pieces may have been missed. That is a gap, and only a snapshot, the task as a whole, fills it.
+//!
+//! - A snapshot that a stream says stands at its place among the pieces: it holds all that came before it and nothing that
+//!   is yet to come. What it shows replaces what was held.
+//! - A snapshot that was asked for stands at no place. It may hold pieces that the stream is yet to bring, and some agents
+//!   store each piece twice while two callers listen. So it replaces an artifact only where that has a gap, and only where
+//!   it ends with what was heard since the gap: a task that is told truly does.
+//! - No snapshot takes away. An artifact it does not show stays, behind those it shows.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use serde::Serialize;
+
+use crate::config::Limits;
+use crate::peer::{Artifact, Task};
+
+use super::error::{Reason, ToolError};
+
+/// Where a snapshot comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A stream said it, at its place among the pieces; or it is the one answer to a call.
+    Said,
+    /// It was asked for beside a stream or after one.
+    Asked,
+}
+
+/// The artifacts of one task, in the order in which they first came, or in that of the last snapshot.
+#[derive(Debug)]
+pub(super) struct Artifacts {
+    held: Vec<Held>,
+    by_id: HashMap<String, usize>,
+    bytes: usize,
+    /// Whether pieces have been missed, of artifacts that are held or of others.
+    gap: Gap,
+    most: usize,
+    most_bytes: usize,
+}
+
+/// Whether pieces have been missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// None.
+    No,
+    /// Hardly: the listening began right after a snapshot. A piece that continues another says otherwise.
+    Hardly,
+    /// Very likely.
+    Open,
+}
+
+#[derive(Debug)]
+struct Held {
+    artifact: Artifact,
+    bytes: usize,
+    /// Where the parts that came since the last gap begin; `None` where nothing is missing.
+    since_gap: Option<usize>,
+}
+
+/// One artifact of a snapshot: where it is held already, and what replaces it, with its bytes.
+type Step = (Option<usize>, Option<(Artifact, usize)>);
+
+impl Artifacts {
+    /// None yet.
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            held: Vec::new(),
+            by_id: HashMap::new(),
+            bytes: 0,
+            gap: Gap::No,
+            most: limits.artifacts,
+            most_bytes: limits.response_bytes,
+        }
+    }
+
+    /// The artifacts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Artifact> {
+        self.held.iter().map(|held| &held.artifact)
+    }
+
+    /// The artifacts, which are no longer held.
+    pub(super) fn take(&mut self) -> Vec<Artifact> {
+        self.by_id.clear();
+        self.bytes = 0;
+        let held = std::mem::take(&mut self.held);
+        held.into_iter().map(|held| held.artifact).collect()
+    }
+
+    /// Here pieces may have been missed, as likely as `gap` says.
+    pub(super) fn open_gap(&mut self, gap: Gap) {
+        self.gap = gap;
+        for held in &mut self.held {
+            held.since_gap = Some(held.artifact.parts().len());
+        }
+    }
+
+    /// Something may be missing.
+    pub(super) fn has_gap(&self) -> bool {
+        self.gap == Gap::Open
+    }
+
+    /// Takes in an artifact, or a piece of one, that came in `bytes` bytes of JSON.
+    ///
+    /// # Errors
+    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] when they outgrow the limits; what was held before stays.
+    pub(super) fn piece(
+        &mut self,
+        piece: Artifact,
+        append: bool,
+        bytes: usize,
+    ) -> Result<(), ToolError> {
+        let at = self.by_id.get(piece.id()).copied();
+        let replaced = at.filter(|_| !append).map_or(0, |i| self.held[i].bytes);
+        let all = self.bytes + bytes - replaced;
+        self.check(all)?;
+        match at {
+            Some(i) if append => {
+                self.held[i].artifact.append(piece);
+                self.held[i].bytes += bytes;
+            }
+            Some(i) => self.held[i] = Held::whole(piece, bytes),
+            None if self.held.len() == self.most => return Err(self.too_many()),
+            None => {
+                self.by_id.insert(piece.id().to_owned(), self.held.len());
+                let since_gap = (append && self.gap != Gap::No).then_some(0);
+                self.held.push(Held {
+                    since_gap,
+                    ..Held::whole(piece, bytes)
+                });
+            }
+        }
+        let i = at.unwrap_or(self.held.len() - 1);
+        if append && self.held[i].since_gap.is_some() {
+            self.gap = Gap::Open;
+        }
+        self.bytes = all;
+        Ok(())
+    }
+
+    /// Takes in a snapshot, and tells whether it showed anything that was not known. See the rule above.
+    ///
+    /// # Errors
+    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] when they outgrow the limits; what was held before stays.
+    pub(super) fn show(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
+        let mut seen = HashSet::new();
+        let mut bytes = self.bytes;
+        let mut steps: Vec<Step> = Vec::new();
+        for shown in task.artifacts() {
+            let at = self.by_id.get(shown.id()).copied();
+            let at = at.filter(|at| seen.insert(*at));
+            let held = at.map(|at| &self.held[at]);
+            if held.is_some_and(|held| !held.yields_to(&shown, source)) {
+                steps.push((at, None));
+                continue;
+            }
+            let weight = weight(&shown);
+            bytes = bytes + weight - held.map_or(0, |held| held.bytes);
+            steps.push((at, Some((shown, weight))));
+            if self.held.len() - seen.len() + steps.len() > self.most {
+                return Err(self.too_many());
+            }
+        }
+        if steps.is_empty() {
+            if self.held.is_empty() {
+                self.gap = Gap::No;
+            }
+            return Ok(false);
+        }
+        self.check(bytes)?;
+        self.bytes = bytes;
+        let news = steps.iter().any(|(_, new)| new.is_some());
+        if in_place(&steps, self.held.len()) {
+            self.replace(steps);
+        } else {
+            self.arrange(steps);
+        }
+        if self.gap != Gap::No {
+            self.gap = Gap::No;
+            self.held.iter_mut().for_each(|held| held.since_gap = None);
+        }
+        Ok(news)
+    }
+
+    fn replace(&mut self, steps: Vec<Step>) {
+        for (at, new) in steps {
+            let Some((artifact, bytes)) = new else {
+                continue;
+            };
+            let new = Held::whole(artifact, bytes);
+            if let Some(at) = at {
+                self.held[at] = new;
+            } else {
+                self.by_id
+                    .insert(new.artifact.id().to_owned(), self.held.len());
+                self.held.push(new);
+            }
+        }
+    }
+
+    fn arrange(&mut self, steps: Vec<Step>) {
+        let mut old: Vec<_> = std::mem::take(&mut self.held)
+            .into_iter()
+            .map(Some)
+            .collect();
+        let shown = steps.into_iter().filter_map(|(at, new)| {
+            let had = at.and_then(|at| old[at].take());
+            new.map(|(artifact, bytes)| Held::whole(artifact, bytes))
+                .or(had)
+        });
+        self.held = shown.collect();
+        self.held.extend(old.into_iter().flatten());
+        let ids = self.held.iter().map(|held| held.artifact.id().to_owned());
+        self.by_id = ids.zip(0..).collect();
+    }
+
+    fn check(&self, bytes: usize) -> Result<(), ToolError> {
+        if bytes <= self.most_bytes {
+            return Ok(());
+        }
+        let message = format!(
+            "the artifacts are larger than {} bytes together",
+            self.most_bytes
+        );
+        Err(ToolError::new(Reason::ArtifactsTooLarge, message))
+    }
+
+    fn too_many(&self) -> ToolError {
+        let message = format!("the task has more than {} artifacts", self.most);
+        ToolError::new(Reason::TooManyArtifacts, message)
+    }
+}
+
+impl Held {
+    fn whole(artifact: Artifact, bytes: usize) -> Self {
+        Self {
+            artifact,
+            bytes,
+            since_gap: None,
+        }
+    }
+
+    /// Whether what a snapshot shows is to take the place of what is held.
+    fn yields_to(&self, shown: &Artifact, source: Source) -> bool {
+        let believed = match (source, self.since_gap) {
+            (Source::Said, _) => true,
+            (Source::Asked, None) => false,
+            (Source::Asked, Some(from)) => shown.ends_with(&self.artifact, from),
+        };
+        believed && self.artifact != *shown
+    }
+}
+
+/// The artifacts that are shown stand in front already, in this order, and new ones come behind all others.
+fn in_place(steps: &[Step], held: usize) -> bool {
+    let mut steps = steps.iter().enumerate();
+    steps.all(|(i, (at, _))| at.map_or(i >= held, |at| at == i))
+}
+
+/// How many bytes of JSON it takes.
+pub(super) fn weight(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail, and what came as JSON can be written as JSON.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::remote_agent::error::Reason;
+
+fn chunk(id: &str, text: &str, append: bool) -> Event {
+    Event::read(
+        json!({"kind": "artifact-update", "taskId": "t", "append": append,
+        "artifact": {"artifactId": id, "parts": [{"kind": "text", "text": text}]}}),
+    )
+    .unwrap()
+}
+
+fn task(extra: Value) -> Event {
+    let mut task = json!({"kind": "task", "id": "t", "status": {"state": "working"}});
+    task.as_object_mut()
+        .unwrap()
+        .extend(extra.as_object().unwrap().clone());
+    Event::read(task).unwrap()
+}
+
+fn collected(events: Vec<Event>) -> Collected {
+    let mut all = Collected::new(&Limits::default());
+    for event in events {
+        all.absorb(event, 1).unwrap();
+    }
+    all
+}
+
+#[test]
+fn chunks_of_one_artifact_join_with_nothing_between_and_artifacts_with_a_blank_line() {
+    let all = collected(vec![
+        chunk("a", "one ", false),
+        chunk("b", "other", true),
+        chunk("a", "two", true),
+    ]);
+    assert_eq!(all.text().unwrap(), "one two\n\nother");
+}
+
+#[test]
+fn a_chunk_that_does_not_append_replaces() {
+    assert_eq!(
+        collected(vec![chunk("a", "old", false), chunk("a", "new", false)])
+            .text()
+            .unwrap(),
+        "new"
+    );
+}
+
+#[test]
+fn a_snapshot_without_artifacts_takes_none_back() {
+    let all = collected(vec![
+        chunk("a", "kept", false),
+        task(json!({"artifacts": []})),
+    ]);
+    assert_eq!(all.text().unwrap(), "kept");
+}
+
+#[test]
+fn a_snapshot_shows_its_artifacts_first_and_takes_none_back() {
+    let snapshot = task(
+        json!({"artifacts": [{"artifactId": "z", "parts": [{"kind": "text", "text": "zz"}]}]}),
+    );
+    let all = collected(vec![
+        chunk("a", "1", false),
+        snapshot,
+        chunk("a", "2", true),
+    ]);
+    assert_eq!(all.text().unwrap(), "zz\n\n12");
+}
+
+#[test]
+fn without_artifacts_the_status_speaks_and_never_the_user() {
+    let history = json!([{"role": "user", "parts": [{"kind": "text", "text": "q"}]}, {"role": "agent", "parts": [{"kind": "text", "text": "a"}]}]);
+    assert_eq!(
+        collected(vec![task(json!({"history": history}))])
+            .text()
+            .unwrap(),
+        "a"
+    );
+    let asks = json!({"history": history, "status": {"state": "input-required", "message": {"role": "agent", "parts": [{"kind": "text", "text": "which?"}]}}});
+    assert_eq!(collected(vec![task(asks)]).text().unwrap(), "which?");
+}
+
+#[test]
+fn the_newest_events_are_kept_and_the_others_counted() {
+    let mut all = Collected::new(&Limits {
+        stream_events: 2,
+        ..Limits::default()
+    });
+    for i in 0..5 {
+        all.absorb(chunk("a", &i.to_string(), true), 1).unwrap();
+    }
+    assert_eq!(all.text().unwrap(), "01234");
+    let raw = all.take_raw();
+    assert_eq!(raw["dropped_events"], 3);
+    assert_eq!(raw["events"].as_array().unwrap().len(), 2);
+    assert_eq!(raw["finalEvent"], raw["events"][1]);
+}
+
+#[test]
+fn what_a_piece_replaced_does_not_count_against_the_limit() {
+    let mut all = Collected::new(&Limits {
+        response_bytes: 100,
+        ..Limits::default()
+    });
+    for _ in 0..10 {
+        all.absorb(chunk("a", "again", false), 60).unwrap();
+    }
+    all.absorb(chunk("a", " more", true), 40).unwrap();
+    let one_too_many = all.absorb(chunk("a", "!", true), 1);
+    assert_eq!(one_too_many.unwrap_err().reason, Reason::ArtifactsTooLarge);
+    assert_eq!(all.text().unwrap(), "again more");
+}
+
+#[test]
+fn artifacts_beyond_the_limits_are_refused_and_the_others_stay() {
+    let mut all = Collected::new(&Limits {
+        artifacts: 1,
+        ..Limits::default()
+    });
+    all.absorb(chunk("a", "kept", false), 1).unwrap();
+    assert_eq!(
+        all.absorb(chunk("b", "no", false), 1).unwrap_err().reason,
+        Reason::TooManyArtifacts
+    );
+    assert_eq!(all.text().unwrap(), "kept");
+}

@@ -1,0 +1,260 @@
+//! How many calls run at a time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use crate::config::Limits;
+use crate::peer::Delivered;
+
+use super::bounds::Bounds;
+use super::error::{Reason, ToolError};
+
+/// Lets so many calls run at a time, and so many of them to one target. The others wait in the order in which they came,
+/// first for their target's turn and then for the common one, so that a slow target keeps nobody else waiting.
+#[derive(Debug)]
+pub(super) struct Gate {
+    all: Semaphore,
+    most: usize,
+    most_per_target: usize,
+    /// One line for each target with calls that run or wait. It goes with the last of them, so that requests, which may
+    /// name any number of targets, leave nothing behind.
+    lines: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+}
+
+/// A call's turn. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    _common: SemaphorePermit<'a>,
+    _of_target: OwnedSemaphorePermit,
+    // Dropped last: it looks at who else stands in the line.
+    _place: Place<'a>,
+}
+
+impl Gate {
+    /// A gate for these limits.
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            all: Semaphore::new(limits.concurrency.min(Semaphore::MAX_PERMITS)),
+            most: limits.concurrency,
+            most_per_target: limits.concurrency_per_target.min(Semaphore::MAX_PERMITS),
+            lines: Mutex::default(),
+        }
+    }
+
+    /// Waits for a turn to call the target of this key, within `bounds`.
+    ///
+    /// # Errors
+    /// [`Reason::Busy`] when the time is up before a turn comes, and what else ends the call. Nothing was sent.
+    pub(super) async fn enter(
+        &self,
+        target: &Arc<str>,
+        bounds: &Bounds,
+    ) -> Result<Turn<'_>, ToolError> {
+        let place = self.place(target);
+        let line = Arc::clone(&place.line);
+        let (of_target, common) = (
+            self.wait(
+                bounds,
+                line.acquire_owned(),
+                self.most_per_target,
+                "to this target",
+            )
+            .await?,
+            self.wait(bounds, self.all.acquire(), self.most, "in all")
+                .await?,
+        );
+        Ok(Turn {
+            _common: common,
+            _of_target: of_target,
+            _place: place,
+        })
+    }
+
+    async fn wait<T, E>(
+        &self,
+        bounds: &Bounds,
+        turn: impl Future<Output = Result<T, E>>,
+        most: usize,
+        whose: &str,
+    ) -> Result<T, ToolError> {
+        match bounds.run(turn).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Err(error) if error.reason != Reason::Timeout => Err(error.delivered(Delivered::No)),
+            // A semaphore is never closed, so all that is left is that the time is up.
+            Ok(Err(_)) | Err(_) => {
+                let message =
+                    format!("{most} calls are under way {whose}, and none of them ended in time");
+                Err(ToolError::new(Reason::Busy, message).delivered(Delivered::No))
+            }
+        }
+    }
+
+    fn place(&self, target: &Arc<str>) -> Place<'_> {
+        let mut lines = self.lines();
+        let line = lines
+            .entry(Arc::clone(target))
+            .or_insert_with(|| Arc::new(Semaphore::new(self.most_per_target)));
+        Place {
+            gate: self,
+            target: Arc::clone(target),
+            line: Arc::clone(line),
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Semaphore>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in a target's line.
+#[derive(Debug)]
+struct Place<'a> {
+    gate: &'a Gate,
+    target: Arc<str>,
+    line: Arc<Semaphore>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.gate.lines();
+        // The map's own and this one: nobody else runs or waits. New ones come under the lock.
+        if Arc::strong_count(&self.line) == 2 {
+            lines.remove(&self.target);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use futures_util::FutureExt as _;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    fn gate(concurrency: usize, concurrency_per_target: usize) -> Gate {
+        Gate::new(&Limits {
+            concurrency,
+            concurrency_per_target,
+            ..Limits::default()
+        })
+    }
+
+    fn seconds(wait: u64) -> Bounds {
+        Bounds::new(
+            Duration::from_secs(wait),
+            CancellationToken::new(),
+            CancellationToken::new(),
+        )
+    }
+
+    fn named(target: &str) -> Arc<str> {
+        target.into()
+    }
+
+    #[tokio::test]
+    async fn a_call_waits_until_another_to_its_target_ends() {
+        let gate = gate(9, 1);
+        let bounds = seconds(9);
+        let first = gate.enter(&named("a"), &bounds).await.unwrap();
+        let a = named("a");
+        let mut second = Box::pin(gate.enter(&a, &bounds));
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        second.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn turns_come_in_the_order_of_the_calls() {
+        let gate = gate(1, 1);
+        let bounds = seconds(9);
+        let a = named("a");
+        let first = gate.enter(&a, &bounds).await.unwrap();
+        let mut second = Box::pin(gate.enter(&a, &bounds));
+        let mut third = Box::pin(gate.enter(&a, &bounds));
+        assert!(second.as_mut().now_or_never().is_none());
+        assert!(third.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(third.as_mut().now_or_never().is_none());
+        let second = second.await.unwrap();
+        assert!(third.as_mut().now_or_never().is_none());
+        drop(second);
+        third.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_turn_does_not_come_is_told_so_at_its_deadline() {
+        let gate = gate(9, 1);
+        let a = named("a");
+        let _first = gate.enter(&a, &seconds(9)).await.unwrap();
+        let error = gate.enter(&a, &seconds(0)).await.unwrap_err();
+        assert_eq!(
+            (error.reason, error.delivered),
+            (Reason::Busy, Delivered::No)
+        );
+        assert!(error.message.contains("1 calls"), "{}", error.message);
+    }
+
+    #[tokio::test]
+    async fn calls_that_wait_for_their_target_keep_no_other_target_waiting() {
+        let gate = gate(2, 1);
+        let bounds = seconds(9);
+        let a = named("a");
+        let _running = gate.enter(&a, &bounds).await.unwrap();
+        let mut waiting = Box::pin(gate.enter(&a, &bounds));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        gate.enter(&named("b"), &bounds).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_common_limit_holds_across_targets() {
+        let gate = gate(1, 1);
+        let _running = gate.enter(&named("a"), &seconds(9)).await.unwrap();
+        let error = gate.enter(&named("b"), &seconds(0)).await.unwrap_err();
+        assert!(error.message.contains("in all"), "{}", error.message);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_cancelled_leaves_the_line() {
+        let gate = gate(1, 1);
+        let a = named("a");
+        let running = gate.enter(&a, &seconds(9)).await.unwrap();
+        let cancel = CancellationToken::new();
+        let bounds = Bounds::new(
+            Duration::from_secs(9),
+            cancel.clone(),
+            CancellationToken::new(),
+        );
+        let mut waiting = Box::pin(gate.enter(&a, &bounds));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        cancel.cancel();
+        assert_eq!(waiting.await.unwrap_err().reason, Reason::Aborted);
+        drop(running);
+        gate.enter(&a, &seconds(1)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_target_that_nobody_calls_any_more_is_forgotten() {
+        let gate = gate(1, 1);
+        let a = named("a");
+        let running = gate.enter(&a, &seconds(9)).await.unwrap();
+        let bounds = seconds(9);
+        let mut given_up = Box::pin(gate.enter(&a, &bounds));
+        assert!(given_up.as_mut().now_or_never().is_none());
+        drop(given_up);
+        gate.enter(&named("b"), &seconds(0)).await.unwrap_err();
+        assert_eq!(gate.lines().len(), 1);
+        drop(running);
+        assert!(gate.lines().is_empty());
+        for i in 0..100 {
+            gate.enter(&named(&i.to_string()), &seconds(1))
+                .await
+                .unwrap();
+        }
+        assert!(gate.lines().is_empty());
+    }
+}

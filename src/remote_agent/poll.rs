@@ -1,0 +1,88 @@
+//! Asking now and then how a task stands, where listening is not to be had.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::peer::{Fault, Peer, PeerError};
+
+use super::artifacts::Gap;
+use super::error::ToolError;
+use super::pace::Pace;
+use super::session::Session;
+
+/// What came of polling.
+#[derive(Debug)]
+pub(super) enum Polled {
+    /// The task is settled.
+    Settled,
+    /// The peer does not tell how it stands.
+    Refused(PeerError),
+}
+
+/// Asks how the task stands, first `at_once` or after a pause, until it is settled. Each answer is told where it brings
+/// anything new. A peer that cannot be reached for a while is asked again, unless it has not said anything yet.
+///
+/// # Errors
+/// When the call is over, or the peer says too much.
+pub(super) async fn poll(
+    session: &mut Session<'_>,
+    peer: &dyn Peer,
+    task_id: &str,
+    at_once: bool,
+) -> Result<Polled, ToolError> {
+    let mut pauses = pauses(session.pace());
+    let mut pause = if at_once { None } else { pauses.next() };
+    loop {
+        let asked = async {
+            if let Some(pause) = pause {
+                sleep(pause).await;
+            }
+            peer.get_task(task_id, None).await
+        };
+        match session.bounds.run(asked).await? {
+            Ok(task) => {
+                // Whatever is held may be out of date.
+                session.said.open_gap(Gap::Open);
+                session.hear_asked(task)?;
+                if session.said.is_settled() {
+                    return Ok(Polled::Settled);
+                }
+            }
+            Err(error) if session.said.count() > 0 && may_pass(&error) => {}
+            Err(error) => return Ok(Polled::Refused(error)),
+        }
+        pause = pauses.next();
+    }
+}
+
+/// The pauses between polls: each is twice as long as the one before, up to the longest.
+fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
+    let longest = pace.longest_poll;
+    std::iter::successors(Some(pace.first_poll.min(longest)), move |pause| {
+        Some((*pause * 2).min(longest))
+    })
+}
+
+/// The peer did not refuse: it was not there, or had no time.
+fn may_pass(error: &PeerError) -> bool {
+    match error.fault {
+        Fault::Unreachable | Fault::Dns | Fault::Cut => true,
+        Fault::HttpStatus => matches!(error.http_status, Some(429 | 502..=504)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_back_off_to_the_longest_pause() {
+        let pauses: Vec<_> = pauses(&Pace::default())
+            .map(|pause| pause.as_secs())
+            .take(6)
+            .collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
+    }
+}

@@ -1,0 +1,197 @@
+//! Following a task whatever becomes of the connections: subscribe again, else poll.
+//!
+//! A cut is not an end. Only a terminal or an interrupted state, the deadline or the caller ends a call that follows a
+//! task. Nothing here sends a message: the one that began it all is never repeated.
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::peer::{EventStream, Fault, Peer, PeerError, Task};
+
+use super::artifacts::Gap;
+use super::error::{Reason, ToolError};
+use super::follow::{Begins, Ended, Lost, listen};
+use super::poll::{Polled, poll};
+use super::session::Session;
+
+/// After so many subscriptions in a row that brought nothing new the peer is polled.
+const FRUITLESS: usize = 2;
+
+/// How following begins.
+pub(super) enum Start {
+    /// With the stream that a message was sent on.
+    Stream(Box<dyn EventStream>),
+    /// With a task that is known from the answer to a message.
+    Answer(Task),
+    /// With a task that is known by its id alone.
+    Task,
+}
+
+/// Follows until there is nothing more to hear. Whatever was heard stays: at the deadline it is the result.
+///
+/// # Errors
+/// Why no more could be heard, with everything that was collected.
+pub(super) async fn follow(
+    session: &mut Session<'_>,
+    peer: &dyn Peer,
+    start: Start,
+) -> Result<(), ToolError> {
+    match to_the_end(session, peer, start).await {
+        Err(error) if error.reason == Reason::Timeout && session.may_wait() => {
+            session.expired();
+            Ok(())
+        }
+        Err(error) => Err(session.interrupted(error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+async fn to_the_end(
+    session: &mut Session<'_>,
+    peer: &dyn Peer,
+    start: Start,
+) -> Result<(), ToolError> {
+    let streams = session.streaming() != Some(false);
+    let mut lost = match start {
+        Start::Stream(stream) => match listen(session, peer, stream, None).await? {
+            Ended::Settled => return Ok(()),
+            Ended::Lost(lost) => {
+                session.said.open_gap(Gap::Open);
+                lost
+            }
+        },
+        start => {
+            // What was said before is known from a snapshot alone.
+            let (begins, fresh, gap) = match start {
+                Start::Answer(task) => (Begins::After(task), true, Gap::Hardly),
+                _ => (Begins::Anew, false, Gap::Open),
+            };
+            session.said.open_gap(gap);
+            if streams {
+                match subscribed(session, peer, begins).await? {
+                    Ended::Settled => return whole(session, peer).await,
+                    Ended::Lost(lost) => lost,
+                }
+            } else {
+                Lost {
+                    cut: None,
+                    news: fresh,
+                    refused: true,
+                }
+            }
+        }
+    };
+    let Some(task_id) = session.followed_task().map(str::to_owned) else {
+        return Err(lost.cut.unwrap_or_else(nothing_to_resume));
+    };
+    let mut fruitless = 0;
+    let mut not_before: Option<Instant> = None;
+    while !lost.refused && fruitless < FRUITLESS {
+        if let Some(then) = not_before {
+            session.bounds.run(sleep_until(then)).await?;
+        }
+        not_before = Some(Instant::now() + session.pace().first_poll);
+        match subscribed(session, peer, Begins::Again).await? {
+            Ended::Settled => return whole(session, peer).await,
+            Ended::Lost(again) => {
+                fruitless = if again.news { 0 } else { fruitless + 1 };
+                // How the first connection was lost says more than why the next ones failed.
+                lost = Lost {
+                    cut: if again.news { again.cut } else { lost.cut },
+                    ..again
+                };
+            }
+        }
+    }
+    match poll(session, peer, &task_id, !lost.news).await? {
+        Polled::Settled => Ok(()),
+        Polled::Refused(refusal) => refused_all(session, lost, &refusal),
+    }
+}
+
+/// Subscribes to the task and listens.
+async fn subscribed(
+    session: &mut Session<'_>,
+    peer: &dyn Peer,
+    begins: Begins,
+) -> Result<Ended, ToolError> {
+    let Some(task_id) = session.followed_task().map(str::to_owned) else {
+        return Err(nothing_to_resume());
+    };
+    // A peer that does not even begin to answer is as silent as a stream without events.
+    let idle = session.pace().idle;
+    let answer = tokio::time::timeout(idle, peer.resubscribe(&task_id));
+    let refused = match session.bounds.run(answer).await? {
+        Ok(Ok(stream)) => {
+            let ended = listen(session, peer, stream, Some(begins)).await?;
+            if matches!(ended, Ended::Lost(_)) {
+                session.said.open_gap(Gap::Open);
+            }
+            return Ok(ended);
+        }
+        Ok(Err(refusal)) if session.said.count() == 0 && is_hopeless(&refusal) => {
+            return Err(refusal.into());
+        }
+        Ok(Err(refusal)) => refusal,
+        Err(_) => PeerError::new(
+            Fault::Cut,
+            "the peer does not answer who wants to listen to the task",
+        ),
+    };
+    Ok(Ended::Lost(Lost {
+        refused: !matches!(refused.fault, Fault::Cut | Fault::Unreachable | Fault::Dns),
+        cut: Some(refused.into()),
+        news: false,
+    }))
+}
+
+/// Where pieces may have been missed and no snapshot came since, the settled task is asked for: it shows them.
+async fn whole(session: &mut Session<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
+    let Some(task_id) = session.followed_task().map(str::to_owned) else {
+        return Ok(());
+    };
+    if !session.said.has_gap() {
+        return Ok(());
+    }
+    match session.bounds.run(peer.get_task(&task_id, None)).await? {
+        Ok(task) => session.hear_asked(task),
+        Err(_) => {
+            session.incomplete();
+            Ok(())
+        }
+    }
+}
+
+/// The peer tells no more of a task that goes on. What came before a clean end is a result, though not a whole one.
+fn refused_all(
+    session: &mut Session<'_>,
+    lost: Lost,
+    refusal: &PeerError,
+) -> Result<(), ToolError> {
+    let Some(mut cut) = lost.cut else {
+        if session.said.count() == 0 {
+            return Err(refusal.clone().into());
+        }
+        session.incomplete();
+        return Ok(());
+    };
+    cut.message = format!("{}; asked how the task stands: {refusal}", cut.message);
+    Err(cut)
+}
+
+/// Asking for the task would fail as subscribing did.
+fn is_hopeless(refusal: &PeerError) -> bool {
+    !matches!(
+        refusal.fault,
+        Fault::Rpc | Fault::HttpStatus | Fault::InvalidResponse | Fault::Cut
+    )
+}
+
+fn nothing_to_resume() -> ToolError {
+    ToolError::new(
+        Reason::ConnectionCut,
+        "the stream ended and named no task to follow",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! What becomes of a call that follows a task, whatever its peer does.
+
+#![allow(clippy::unwrap_used)]
+
+mod again;
+mod cuts;
+mod deadline;
+mod fake;
+mod polled;
+mod silent;
+
+use serde_json::{Value, json};
+
+use fake::{Asked, Listened, Script, Stage, Then, piece, task};
+
+fn send() -> Value {
+    json!({"action": "send", "parts": [{"kind": "text", "text": "hi"}], "follow_updates": true})
+}
+
+fn required() -> Value {
+    json!({"action": "send", "parts": [{"kind": "text", "text": "hi"}], "follow_updates": true, "task_requirement": "required"})
+}
+
+fn watch() -> Value {
+    json!({"action": "watch", "target_alias": "agent", "task_id": "t"})
+}
+
+fn within(mut request: Value, ms: u64) -> Value {
+    request["timeout_ms"] = ms.into();
+    request
+}
+
+fn state(result: &Value) -> &Value {
+    &result["summary"]["continuation"]["task"]["status"]
+}
+
+fn text(result: &Value) -> &Value {
+    &result["summary"]["message_text"]
+}
+
+/// A peer that streams: these connections, then these answers to questions.
+fn streams(listened: Vec<Listened>, asked: Vec<Asked>) -> Stage {
+    Stage::new(Script {
+        streaming: Some(true),
+        listened,
+        asked,
+        ..Script::default()
+    })
+}
+
+/// A stream that says one piece of a working task and then breaks off or ends.
+fn begun(then: Then) -> Listened {
+    Listened::To(
+        vec![task("working", json!([])), piece("a", "one ", false)],
+        then,
+    )
+}

@@ -1,0 +1,252 @@
+//! However often a stream is cut, its end is the one without cuts, as long as the peer tells the truth.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::peer::{
+    BoxFuture, Card, Directory, Discovered, End, Event, EventStream, Fault, Outgoing, Peer,
+    PeerError, Reach, Reply, Spoken, Step, Task, Validator,
+};
+
+use super::fake::{SPOKEN, artifact, call, card, piece, quick, refusal, status, task, tool};
+use super::send;
+
+/// A connection: how the peer takes the request for it, what happens before it stands, how much it says, how it ends.
+#[derive(Debug, Clone)]
+struct Connection {
+    takes: Takes,
+    missed: usize,
+    says: usize,
+    cut: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Takes {
+    /// Begins with the task as it stands.
+    WithSnapshot,
+    /// Begins with the next event.
+    Live,
+    Refuses,
+}
+
+/// A task that goes on whoever listens: what it will say, and how far it is.
+#[derive(Debug)]
+struct Truth {
+    events: Vec<Value>,
+    at: usize,
+    connections: VecDeque<Connection>,
+}
+
+impl Truth {
+    /// The task as it stands, told by other means than the code under test.
+    fn snapshot(&self) -> Value {
+        let mut all: Vec<(String, Vec<String>)> = Vec::new();
+        let mut state = "working";
+        for event in &self.events[..self.at] {
+            if event["kind"] == "status-update" {
+                state = event["status"]["state"].as_str().unwrap();
+                continue;
+            }
+            let id = event["artifact"]["artifactId"].as_str().unwrap();
+            let text = event["artifact"]["parts"][0]["text"].as_str().unwrap();
+            let at = all
+                .iter()
+                .position(|(known, _)| known == id)
+                .unwrap_or_else(|| {
+                    all.push((id.to_owned(), Vec::new()));
+                    all.len() - 1
+                });
+            if event["append"] == false {
+                all[at].1.clear();
+            }
+            all[at].1.push(text.to_owned());
+        }
+        let artifacts: Vec<_> = all
+            .iter()
+            .map(|(id, texts)| artifact(id, &texts.iter().map(String::as_str).collect::<Vec<_>>()))
+            .collect();
+        task(state, json!(artifacts))
+    }
+
+    fn go_on(&mut self, steps: usize) {
+        self.at = (self.at + steps).min(self.events.len());
+    }
+}
+
+struct Agent(Arc<Mutex<Truth>>);
+
+impl Directory for Agent {
+    fn discover<'a>(
+        &'a self,
+        _: &'a Reach,
+        _: Option<&'a Validator>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        Box::pin(async { Ok(card(Some(true))) })
+    }
+
+    fn open(
+        &self,
+        _: &Reach,
+        _: &Card,
+        _: &[(String, String)],
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        Ok(Box::new(Self(Arc::clone(&self.0))))
+    }
+}
+
+impl Agent {
+    fn listen(&self) -> Result<Box<dyn EventStream>, PeerError> {
+        let mut truth = self.0.lock().unwrap();
+        let next = truth.connections.pop_front();
+        let next = next.unwrap_or(Connection {
+            takes: Takes::Live,
+            missed: 0,
+            says: usize::MAX,
+            cut: false,
+        });
+        truth.go_on(next.missed);
+        let over = truth.at == truth.events.len();
+        let first = match next.takes {
+            Takes::WithSnapshot => Some(truth.snapshot()),
+            Takes::Live if !over => None,
+            Takes::Live | Takes::Refuses => return Err(refusal(Fault::Rpc)),
+        };
+        Ok(Box::new(Says {
+            truth: Arc::clone(&self.0),
+            first,
+            left: next.says,
+            cut: next.cut,
+        }))
+    }
+}
+
+impl Peer for Agent {
+    fn spoken(&self) -> Spoken {
+        SPOKEN
+    }
+
+    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+        unreachable!("nothing here asks for another card")
+    }
+
+    fn send<'a>(&'a self, _: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+        unreachable!("the message goes by stream")
+    }
+
+    fn stream<'a>(
+        &'a self,
+        _: &'a Outgoing,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        Box::pin(std::future::ready(self.listen()))
+    }
+
+    /// Each question finds the task a little further.
+    fn get_task<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<u64>,
+    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+        let mut truth = self.0.lock().unwrap();
+        let now = truth.snapshot();
+        truth.go_on(2);
+        Box::pin(std::future::ready(Ok(Task::read(now).unwrap())))
+    }
+
+    fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+        unreachable!("nothing here cancels a task")
+    }
+
+    fn resubscribe<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        Box::pin(std::future::ready(self.listen()))
+    }
+}
+
+struct Says {
+    truth: Arc<Mutex<Truth>>,
+    first: Option<Value>,
+    left: usize,
+    cut: bool,
+}
+
+impl Says {
+    fn step(&mut self) -> Step {
+        let mut truth = self.truth.lock().unwrap();
+        let event = self.first.take().or_else(|| {
+            self.left = self.left.checked_sub(1)?;
+            let event = truth.events.get(truth.at)?.clone();
+            truth.at += 1;
+            Some(event)
+        });
+        match event {
+            Some(event) => Step::Event(Event::read(event).unwrap(), 1),
+            None if self.cut => Step::End(End::Broken(refusal(Fault::Cut))),
+            None => Step::End(End::Clean),
+        }
+    }
+}
+
+impl EventStream for Says {
+    fn next(&mut self) -> BoxFuture<'_, Step> {
+        let step = self.step();
+        Box::pin(std::future::ready(step))
+    }
+}
+
+fn events() -> impl Strategy<Value = Vec<Value>> {
+    let said = ("[abc]", "[xyz]{1,3}", any::<bool>());
+    let one = prop_oneof![
+        5 => said.prop_map(|(id, text, append)| piece(&id, &text, append)),
+        1 => Just(status("working")),
+    ];
+    let end = prop_oneof![Just("completed"), Just("failed"), Just("input-required")];
+    (prop::collection::vec(one, 0..12), end).prop_map(|(mut events, end)| {
+        events.push(status(end));
+        events
+    })
+}
+
+fn connection() -> impl Strategy<Value = Connection> {
+    let takes = prop_oneof![
+        3 => Just(Takes::WithSnapshot),
+        3 => Just(Takes::Live),
+        1 => Just(Takes::Refuses),
+    ];
+    (takes, 0..4_usize, 0..5_usize, any::<bool>()).prop_map(|(takes, missed, says, cut)| {
+        Connection {
+            takes,
+            missed,
+            says,
+            cut,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_end_is_the_one_without_cuts(
+        events in events(),
+        says in 0..6_usize,
+        cut in any::<bool>(),
+        again in prop::collection::vec(connection(), 0..6),
+    ) {
+        let first = Connection { takes: Takes::WithSnapshot, missed: 0, says, cut };
+        let truth = Truth { events, at: 0, connections: std::iter::once(first).chain(again).collect() };
+        let whole = Truth { at: truth.events.len(), events: truth.events.clone(), connections: VecDeque::new() }.snapshot();
+        let agent = tool(quick(), Arc::new(Agent(Arc::new(Mutex::new(truth)))));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+
+        let (result, _) = runtime.block_on(call(&agent, send(), CancellationToken::new()));
+
+        let summary = &result["summary"];
+        prop_assert_eq!(&summary["continuation"]["task"]["status"], &whole["status"]["state"], "{}", result);
+        let artifacts = summary.get("artifacts").cloned().unwrap_or_else(|| json!([]));
+        prop_assert_eq!(&artifacts, &whole["artifacts"], "{}", result);
+    }
+}

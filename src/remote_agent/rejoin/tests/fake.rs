@@ -1,0 +1,325 @@
+//! A peer that does as a test says, over no network.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::log::Silent;
+use crate::peer::{
+    BoxFuture, Card, CardView, Directory, Discovered, End, Event, EventStream, Fault, Interface,
+    Outgoing, Peer, PeerError, Reach, Reply, Security, Spoken, Step, Task, Transport, Validator,
+    Version,
+};
+use crate::remote_agent::{Call, Pace, RemoteAgent};
+use crate::world::System;
+
+/// What becomes of a connection when its events are said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    Close,
+    Cut,
+    /// A plain answer: no stream at all.
+    Answer,
+    Hang,
+    /// Says these events once it was asked for the task, and hangs.
+    Later(&'static [&'static str]),
+}
+
+/// What a request to listen gets.
+#[derive(Debug, Clone)]
+pub(super) enum Listened {
+    To(Vec<Value>, Then),
+    Refused(Fault),
+    /// No answer for ever.
+    Nothing,
+}
+
+/// What a question for the task gets.
+#[derive(Debug, Clone)]
+pub(super) enum Asked {
+    Task(Value),
+    Refused(Fault),
+}
+
+/// What the peer does, call by call. The last answer to a question is given again and again.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub streaming: Option<bool>,
+    pub answer: Option<Value>,
+    pub listened: Vec<Listened>,
+    pub asked: Vec<Asked>,
+}
+
+/// The tool with a scripted peer.
+pub(super) struct Stage {
+    agent: RemoteAgent,
+    pub peer: Arc<Scripted>,
+}
+
+pub(super) struct Scripted {
+    answer: Option<Value>,
+    listened: Mutex<VecDeque<Listened>>,
+    asked: Mutex<VecDeque<Asked>>,
+    calls: Mutex<Vec<&'static str>>,
+    /// Cancelled by the first attempt to listen again.
+    pub rejoined: CancellationToken,
+    /// Cancelled by the first question for the task.
+    questioned: CancellationToken,
+}
+
+/// No pauses worth mentioning.
+pub(super) fn quick() -> Pace {
+    Pace {
+        first_poll: Duration::from_micros(1),
+        longest_poll: Duration::from_micros(1),
+        idle: Duration::from_secs(60),
+        settle: Duration::from_millis(1),
+    }
+}
+
+impl Stage {
+    pub(super) fn new(script: Script) -> Self {
+        Self::at(quick(), script)
+    }
+
+    pub(super) fn at(pace: Pace, script: Script) -> Self {
+        let peer = Arc::new(Scripted {
+            answer: script.answer,
+            listened: Mutex::new(script.listened.into()),
+            asked: Mutex::new(script.asked.into()),
+            calls: Mutex::default(),
+            rejoined: CancellationToken::new(),
+            questioned: CancellationToken::new(),
+        });
+        let agent = tool(pace, Arc::new(Opens(Arc::clone(&peer), script.streaming)));
+        Self { agent, peer }
+    }
+
+    pub(super) async fn call(&self, request: Value) -> Value {
+        self.told(request, CancellationToken::new()).await.0
+    }
+
+    /// The result, and the events of the updates.
+    pub(super) async fn told(
+        &self,
+        request: Value,
+        cancel: CancellationToken,
+    ) -> (Value, Vec<Value>) {
+        call(&self.agent, request, cancel).await
+    }
+
+    /// What the peer was asked, in order.
+    pub(super) fn calls(&self) -> Vec<&'static str> {
+        self.peer.calls.lock().unwrap().clone()
+    }
+}
+
+/// The tool with one target, `agent`, which `directory` opens.
+pub(super) fn tool(pace: Pace, directory: Arc<dyn Directory>) -> RemoteAgent {
+    let config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
+    let config = Config::parse(&config.to_string()).unwrap();
+    RemoteAgent::new(&config, directory, Arc::new(System), pace, Arc::new(Silent)).unwrap()
+}
+
+pub(super) async fn call(
+    agent: &RemoteAgent,
+    request: Value,
+    cancel: CancellationToken,
+) -> (Value, Vec<Value>) {
+    let told = Mutex::new(Vec::new());
+    let take = |update: &str| {
+        let update: Value = serde_json::from_str(update).unwrap();
+        told.lock().unwrap().push(update["raw"].clone());
+    };
+    let call = Call {
+        request: &request.to_string(),
+        caller: None,
+        updates: Some(&take),
+        cancel,
+        closing: CancellationToken::new(),
+    };
+    let result = serde_json::from_str(&agent.execute(call).await).unwrap();
+    (result, told.into_inner().unwrap())
+}
+
+/// A card of an agent that streams, or does not, or does not say.
+pub(super) fn card(streaming: Option<bool>) -> Discovered {
+    Discovered::Card {
+        card: Box::new(Card {
+            interfaces: vec![Interface {
+                transport: "JSONRPC".into(),
+                url: "https://agent.example/".into(),
+                version: None,
+                tenant: None,
+            }],
+            streaming,
+            has_extended_card: false,
+            required_extensions: Vec::new(),
+            security: Security::default(),
+            view: Ok(CardView::default()),
+        }),
+        validator: None,
+        max_age: None,
+    }
+}
+
+pub(super) const SPOKEN: Spoken = Spoken {
+    version: Version::V1_0,
+    transport: Transport::HttpJson,
+};
+
+struct Opens(Arc<Scripted>, Option<bool>);
+
+impl Directory for Opens {
+    fn discover<'a>(
+        &'a self,
+        _: &'a Reach,
+        _: Option<&'a Validator>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        Box::pin(async { Ok(card(self.1)) })
+    }
+
+    fn open(
+        &self,
+        _: &Reach,
+        _: &Card,
+        _: &[(String, String)],
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        Ok(Box::new(Line(Arc::clone(&self.0))))
+    }
+}
+
+struct Line(Arc<Scripted>);
+
+impl Line {
+    fn note(&self, call: &'static str) {
+        self.0.calls.lock().unwrap().push(call);
+    }
+
+    async fn listen(&self) -> Result<Box<dyn EventStream>, PeerError> {
+        let next = self.0.listened.lock().unwrap().pop_front();
+        match next {
+            Some(Listened::To(events, then)) => {
+                let questioned = self.0.questioned.clone();
+                Ok(Box::new(Says(events.into(), then, questioned)))
+            }
+            Some(Listened::Refused(fault)) => Err(refusal(fault)),
+            Some(Listened::Nothing) => std::future::pending().await,
+            None => Err(refusal(Fault::Rpc)),
+        }
+    }
+}
+
+pub(super) fn refusal(fault: Fault) -> PeerError {
+    PeerError::new(fault, "no")
+}
+
+impl Peer for Line {
+    fn spoken(&self) -> Spoken {
+        SPOKEN
+    }
+
+    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+        unreachable!("nothing here asks for another card")
+    }
+
+    fn send<'a>(&'a self, _: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+        self.note("send");
+        Box::pin(async {
+            match &self.0.answer {
+                Some(answer) => Ok(Reply::read(answer.clone()).unwrap()),
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn stream<'a>(
+        &'a self,
+        _: &'a Outgoing,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        self.note("stream");
+        Box::pin(self.listen())
+    }
+
+    fn get_task<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<u64>,
+    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+        self.note("get");
+        self.0.questioned.cancel();
+        let mut asked = self.0.asked.lock().unwrap();
+        let next = if asked.len() > 1 {
+            asked.pop_front()
+        } else {
+            asked.front().cloned()
+        };
+        Box::pin(std::future::ready(match next {
+            Some(Asked::Task(task)) => Ok(Task::read(task).unwrap()),
+            Some(Asked::Refused(fault)) => Err(refusal(fault)),
+            None => Err(refusal(Fault::Rpc)),
+        }))
+    }
+
+    fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+        unreachable!("nothing here cancels a task")
+    }
+
+    fn resubscribe<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        self.note("subscribe");
+        self.0.rejoined.cancel();
+        Box::pin(self.listen())
+    }
+}
+
+struct Says(VecDeque<Value>, Then, CancellationToken);
+
+impl EventStream for Says {
+    fn next(&mut self) -> BoxFuture<'_, Step> {
+        Box::pin(async {
+            if let (true, Then::Later(states)) = (self.0.is_empty(), self.1) {
+                self.2.cancelled().await;
+                self.0 = states.iter().map(|state| status(state)).collect();
+                self.1 = Then::Hang;
+            }
+            match (self.0.pop_front(), self.1) {
+                (Some(event), _) => {
+                    let bytes = event.to_string().len();
+                    Step::Event(Event::read(event).unwrap(), bytes)
+                }
+                (None, Then::Close) => Step::End(End::Clean),
+                (None, Then::Answer) => Step::End(End::Answer),
+                (None, Then::Cut) => Step::End(End::Broken(refusal(Fault::Cut))),
+                (None, Then::Hang | Then::Later(_)) => std::future::pending().await,
+            }
+        })
+    }
+}
+
+pub(super) fn task(state: &str, artifacts: Value) -> Value {
+    json!({"kind": "task", "id": "t", "contextId": "c", "status": {"state": state}, "artifacts": artifacts})
+}
+
+pub(super) fn status(state: &str) -> Value {
+    let last = state != "working";
+    json!({"kind": "status-update", "taskId": "t", "contextId": "c", "final": last, "status": {"state": state}})
+}
+
+pub(super) fn artifact(id: &str, texts: &[&str]) -> Value {
+    let parts: Vec<_> = texts
+        .iter()
+        .map(|text| json!({"kind": "text", "text": text}))
+        .collect();
+    json!({"artifactId": id, "parts": parts})
+}
+
+pub(super) fn piece(id: &str, text: &str, append: bool) -> Value {
+    json!({"kind": "artifact-update", "taskId": "t", "contextId": "c", "append": append, "artifact": artifact(id, &[text])})
+}

@@ -1,0 +1,56 @@
+//! Counting and cutting. A character is a Unicode scalar value throughout.
+
+/// How many characters a text has.
+pub(super) fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The first `count` characters.
+pub(super) fn first(text: &str, count: usize) -> &str {
+    match text.char_indices().nth(count) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
+
+/// The text in at most `count` characters; what was cut shows.
+pub(super) fn shortened(text: &str, count: usize) -> String {
+    let cut = first(text, count);
+    if cut.len() == text.len() {
+        return text.to_owned();
+    }
+    format!("{}…", first(cut, count.saturating_sub(1)))
+}
+
+/// `room` divided among those who want some: everybody gets the same, or what they want where that is less, and what is
+/// left over goes to the others.
+pub(super) fn shares(wants: &[usize], room: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..wants.len()).collect();
+    order.sort_by_key(|&i| wants[i]);
+    let mut shares = vec![0; wants.len()];
+    let mut left = room;
+    for (done, &i) in order.iter().enumerate() {
+        shares[i] = wants[i].min(left / (order.len() - done));
+        left -= shares[i];
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_does_not_want_goes_to_the_others() {
+        assert_eq!(shares(&[100, 1, 100], 21), [10, 1, 10]);
+        assert_eq!(shares(&[3, 4], 100), [3, 4]);
+        assert_eq!(shares(&[], 100), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        assert_eq!(first("日本語", 2), "日本");
+        assert_eq!(shortened("日本語", 2), "日…");
+        assert_eq!(shortened("日本語", 3), "日本語");
+    }
+}

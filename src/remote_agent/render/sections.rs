@@ -1,0 +1,240 @@
+//! The body of a fence: what a stranger said, section by section, within a number of characters.
+
+use std::borrow::Cow;
+
+use super::cap::{first, length, shares};
+use super::neutral::harmless;
+
+/// A note that says how many sections were left out takes at most so many characters.
+const LEFT_OUT: usize = 40;
+
+/// Something a stranger said, under a label.
+pub(super) struct Section<'a> {
+    /// What it is; harmless, on one line.
+    label: String,
+    text: Cow<'a, str>,
+    /// Where in the whole the text begins, and how long the whole is, in characters.
+    from: usize,
+    total: usize,
+}
+
+impl<'a> Section<'a> {
+    /// All of a text.
+    pub(super) fn new(label: impl Into<String>, text: impl Into<Cow<'a, str>>) -> Self {
+        let text = text.into();
+        Self {
+            label: label.into(),
+            from: 0,
+            total: length(&text),
+            text,
+        }
+    }
+
+    /// A part of a text of `total` characters, which begins at `from`.
+    pub(super) fn part(label: impl Into<String>, text: &'a str, from: usize, total: usize) -> Self {
+        Self {
+            label: label.into(),
+            text: text.into(),
+            from,
+            total,
+        }
+    }
+
+    /// The line above the text when `shown` characters of it follow.
+    fn heading(&self, shown: usize) -> String {
+        let Self {
+            label, from, total, ..
+        } = self;
+        if *from == 0 && shown == *total {
+            return format!("[{label}: {total} characters]");
+        }
+        let to = from.saturating_add(shown);
+        format!("[{label}: characters {from} to {to} of {total}]")
+    }
+
+    /// What the section takes beside its text, at most: headings and two line ends.
+    fn overhead(&self) -> usize {
+        length(&self.heading(self.total)).max(length(&self.heading(0))) + self.digits() + 2
+    }
+
+    /// The heading is measured with few digits and written with at most these more.
+    fn digits(&self) -> usize {
+        self.total.to_string().len()
+    }
+
+    fn wants(&self) -> usize {
+        length(&self.text)
+    }
+
+    fn write(&self, room: usize, out: &mut String) {
+        let shown = first(&self.text, room);
+        line(out, &self.heading(length(shown)));
+        if !shown.is_empty() {
+            line(out, &harmless(shown));
+        }
+    }
+}
+
+/// What a stranger said, in the order in which it is read.
+#[derive(Default)]
+pub(super) struct Sections<'a> {
+    /// Come first, each with all the room that is left.
+    first: Vec<Section<'a>>,
+    /// One line each, where there is room; harmless.
+    notes: Vec<String>,
+    /// Share what is left then.
+    shared: Vec<Section<'a>>,
+}
+
+/// A body, and whether all of it is there.
+pub(super) struct Body {
+    pub(super) text: String,
+    /// A text was cut, or sections left out.
+    pub(super) cut: bool,
+}
+
+impl<'a> Sections<'a> {
+    /// Something that must be read.
+    pub(super) fn urgent(&mut self, section: Section<'a>) {
+        self.first.push(section);
+    }
+
+    /// A line such as an id.
+    pub(super) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Something that takes its share.
+    pub(super) fn shared(&mut self, section: Section<'a>) {
+        self.shared.push(section);
+    }
+
+    /// Nothing was said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.notes.is_empty() && self.shared.is_empty()
+    }
+
+    /// The body, in at most `room` characters.
+    pub(super) fn body(&self, room: usize) -> Body {
+        let mut text = String::new();
+        let mut left = room;
+        let mut cut = false;
+        for section in &self.first {
+            let Some(for_text) = left.checked_sub(section.overhead()) else {
+                cut = true;
+                continue;
+            };
+            let shown = section.wants().min(for_text);
+            cut |= shown < section.wants();
+            section.write(shown, &mut text);
+            left -= section.overhead() + shown;
+        }
+        for note in &self.notes {
+            let chars = length(note) + 1;
+            if chars <= left {
+                line(&mut text, note);
+                left -= chars;
+            }
+        }
+        cut |= self.share(left, &mut text);
+        Body { text, cut }
+    }
+
+    /// Writes the sections that share, and says whether any was cut. Their headings get at most half of the room, unless
+    /// the first alone needs more, so that a long list leaves something to read.
+    fn share(&self, room: usize, text: &mut String) -> bool {
+        let mut left = room.saturating_sub(LEFT_OUT);
+        let mut headings = 0;
+        let mut count = 0;
+        for section in &self.shared {
+            headings += section.overhead();
+            if headings > left || (count > 0 && headings > room / 2) {
+                headings -= section.overhead();
+                break;
+            }
+            count += 1;
+        }
+        left -= headings;
+        let (listed, others) = self.shared.split_at(count);
+        let wants: Vec<usize> = listed.iter().map(Section::wants).collect();
+        let mut cut = !others.is_empty();
+        for (section, share) in listed.iter().zip(shares(&wants, left)) {
+            section.write(share, text);
+            cut |= share < section.wants();
+        }
+        if !others.is_empty() && room >= LEFT_OUT {
+            line(text, &format!("[and {} more]", others.len()));
+        }
+        cut
+    }
+}
+
+fn line(out: &mut String, line: &str) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(line);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sections(first: &[String], shared: &[String]) -> Sections<'static> {
+        let mut all = Sections::default();
+        for text in first {
+            all.urgent(Section::new("question", text.clone()));
+        }
+        all.note("task_id \"t\"".to_owned());
+        for (i, text) in shared.iter().enumerate() {
+            all.shared(Section::new(format!("artifact \"{i}\""), text.clone()));
+        }
+        all
+    }
+
+    #[test]
+    fn what_fits_is_whole_and_labelled() {
+        let body = sections(&["Which?".into()], &["one".into(), String::new()]).body(1000);
+        assert!(!body.cut);
+        assert_eq!(
+            body.text,
+            "[question: 6 characters]\nWhich?\ntask_id \"t\"\n[artifact \"0\": 3 characters]\none\n[artifact \"1\": 0 characters]"
+        );
+    }
+
+    #[test]
+    fn long_texts_share_and_the_question_comes_whole() {
+        let body = sections(&["?".repeat(50)], &["a".repeat(500), "b".repeat(500)]).body(500);
+        assert!(body.cut);
+        assert!(body.text.contains(&"?".repeat(50)));
+        for (letter, label) in [('a', "artifact \"0\""), ('b', "artifact \"1\"")] {
+            let shown = body.text.lines().find(|line| line.starts_with(letter));
+            let shown = shown.map_or(0, str::len);
+            assert!(shown > 50, "{}", body.text);
+            let heading = format!("[{label}: characters 0 to {shown} of 500]");
+            assert!(body.text.contains(&heading), "{}", body.text);
+        }
+    }
+
+    #[test]
+    fn sections_without_room_are_counted() {
+        let texts: Vec<String> = (0..100).map(|i| format!("text {i}")).collect();
+        let body = sections(&[], &texts).body(600);
+        let listed = body.text.matches("[artifact").count();
+        assert!(
+            listed > 3 && body.text.ends_with(&format!("[and {} more]", 100 - listed)),
+            "{}",
+            body.text
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_never_needs_more_room_than_there_is(first in proptest::collection::vec(any::<String>(), 0..3), shared in proptest::collection::vec(".{0,200}", 0..30), room in 0usize..1500) {
+            let body = sections(&first, &shared).body(room);
+            prop_assert!(length(&body.text) <= room, "{} of {}", length(&body.text), room);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What `list_targets` found: who can be called, and what each says of itself.
+
+use super::Reading;
+use super::cap::{length, shortened};
+use super::neutral::line;
+use super::sections::{Section, Sections};
+use super::view::{Failure, Target};
+
+/// The longest alias and the longest reason that are shown, in characters.
+const LONGEST_NAME: usize = 120;
+
+/// So many examples and skills of one target are shown; a card may have any number.
+const SHOWN: usize = 20;
+
+/// The targets, each on a line; what their cards and the configuration say of them follows inside the fence.
+pub(super) fn targets(reading: &mut Reading, targets: &[Target<'_>]) {
+    reading.say(&match targets.len() {
+        0 => "list_targets: no agent is configured".to_owned(),
+        1 => "list_targets: 1 agent".to_owned(),
+        count => format!("list_targets: {count} agents"),
+    });
+    reading.say(match targets.len() {
+        0 => "next: tell the user that an operator has to configure one.",
+        _ => "next: call send with target_alias and parts.",
+    });
+    let mut room = reading.cap() / 3;
+    for (i, target) in targets.iter().enumerate() {
+        let shown = listed(target);
+        let chars = length(&shown) + 1;
+        if chars > room {
+            let more = targets.len() - i;
+            reading.say(&format!(
+                "and {more} more, which the description of this tool names"
+            ));
+            break;
+        }
+        room -= chars;
+        reading.say(&shown);
+    }
+    let mut said = Sections::default();
+    for target in targets {
+        said.shared(Section::new(alias(target), about(target)));
+    }
+    reading.fenced(&said, None);
+}
+
+fn alias(target: &Target<'_>) -> String {
+    shortened(&line(&target.target_alias), LONGEST_NAME)
+}
+
+fn listed(target: &Target<'_>) -> String {
+    let default = if target.default { " (default)" } else { "" };
+    let streams = if target.streaming_supported == Some(true) {
+        ", streams"
+    } else {
+        ""
+    };
+    let failed = target.last_refresh_error.as_ref();
+    let failed = failed.map(|error| format!(", not reached: {}", reason(error)));
+    format!(
+        "- {}{default}{streams}{}",
+        alias(target),
+        failed.unwrap_or_default()
+    )
+}
+
+/// Why a card could not be had, and what to do: words of the tool's own table.
+fn reason(error: &Failure<'_>) -> String {
+    let hint = error.details.hint.as_deref().unwrap_or_default();
+    format!(
+        "{}. {}",
+        line(&error.reason),
+        shortened(&line(hint), LONGEST_NAME)
+    )
+}
+
+/// What is known of a target, a line each.
+fn about(target: &Target<'_>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    let mut tell = |label: &str, text: &str| {
+        if !text.is_empty() {
+            all.push(format!("{label}: {text}"));
+        }
+    };
+    tell("name", target.target_name.as_deref().unwrap_or_default());
+    tell("about", target.description.as_deref().unwrap_or_default());
+    let words = |words: &[super::view::Text<'_>]| {
+        let words: Vec<&str> = words.iter().take(SHOWN).map(|word| &**word).collect();
+        words.join("; ")
+    };
+    tell("tags", &words(&target.tags));
+    tell("examples", &words(&target.examples));
+    let skills = target.peer_card.iter().flat_map(|card| &card.skills);
+    for skill in skills.take(SHOWN) {
+        tell(
+            "skill",
+            &format!("{}: {}", &*skill.name, &*skill.description),
+        );
+    }
+    if let Some(error) = &target.last_refresh_error {
+        tell("error", &error.message);
+    }
+    all.join("\n")
+}

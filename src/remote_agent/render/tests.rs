@@ -1,0 +1,318 @@
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+
+use super::*;
+
+pub(super) const HANDLE: &str = "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0";
+pub(super) const ID: Uuid = Uuid::from_u64_pair(0x0123_4567_89ab_4def, 0);
+pub(super) const START: &str = "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"0123456789ab4def\">>>";
+pub(super) const END: &str = "<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"0123456789ab4def\">>>";
+
+pub(super) fn read(envelope: &Value, cap: usize) -> String {
+    render(&envelope.to_string(), cap, ID)
+}
+
+/// The tool's own words, and what is inside the fence.
+fn apart(text: &str) -> (&str, &str) {
+    let (ours, rest) = text
+        .split_once(START)
+        .unwrap_or_else(|| unreachable!("no fence in {text}"));
+    let (theirs, after) = rest
+        .split_once(END)
+        .unwrap_or_else(|| unreachable!("no end in {text}"));
+    assert_eq!(after, "");
+    (ours, theirs)
+}
+
+fn continuation(state: &str) -> Value {
+    json!({
+        "target": {"target_url": "https://x.example/", "card_path": "/card", "preferred_transports": ["JSONRPC"]},
+        "task": {"task_handle": HANDLE, "task_id": "t-1", "status": state, "can_resume_send": true, "can_send": true, "can_status": true, "can_cancel": true, "can_watch": true},
+        "conversation": {"context_id": "c-1", "can_send": true},
+    })
+}
+
+pub(super) fn task(state: &str, more: Value) -> Value {
+    let mut summary = json!({"target_alias": "desk", "target_url": "https://x.example/", "response_kind": "task", "continuation": continuation(state)});
+    summary
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    json!({"ok": true, "operation": "remote_agent", "action": "send", "summary": summary, "raw": {"kind": "task"}})
+}
+
+fn artifact(id: &str, text: &str) -> Value {
+    json!({"artifactId": id, "parts": [{"kind": "text", "text": text}]})
+}
+
+pub(super) fn failure(error: Value) -> Value {
+    json!({"ok": false, "operation": "remote_agent", "action": "send", "error": error})
+}
+
+#[test]
+fn a_finished_task_is_read_in_a_few_lines() {
+    let envelope = task(
+        "completed",
+        json!({"message_text": "Done.", "artifacts": [artifact("a-1", "Done.")]}),
+    );
+    assert_eq!(
+        read(&envelope, 12_000),
+        format!(
+            "send: task completed\nagent: desk\ntask_handle: {HANDLE}\nnext: use the result; nothing more comes of this task.\n{FENCED}\n{START}\nSource: External\n---\ntask_id \"t-1\"\ncontext_id \"c-1\"\n[artifact \"a-1\": 5 characters]\nDone.\n{END}"
+        )
+    );
+}
+
+#[test]
+fn a_question_is_there_under_the_smallest_cap_whatever_else_there_is() {
+    let artifacts: Vec<Value> = (0..50)
+        .map(|i| artifact(&format!("artifact-{i}"), &"x".repeat(5000)))
+        .collect();
+    let question = "Which of the two regions shall I use, north or south?";
+    let text = read(
+        &task(
+            "input-required",
+            json!({"status_message": question, "artifacts": artifacts}),
+        ),
+        1000,
+    );
+    let (ours, theirs) = apart(&text);
+    assert!(theirs.contains(question), "{text}");
+    assert!(
+        ours.contains("task input-required")
+            && ours.contains("agent: desk")
+            && ours.contains(HANDLE)
+    );
+    assert!(ours.contains("next: answer with send"));
+}
+
+#[test]
+fn what_is_cut_says_where_it_stops_and_how_to_read_on() {
+    let text = read(
+        &task(
+            "completed",
+            json!({"artifacts": [artifact("a", &"x".repeat(5000))]}),
+        ),
+        1000,
+    );
+    let (ours, theirs) = apart(&text);
+    let shown = theirs.lines().find(|line| line.starts_with("xx"));
+    let shown = shown.map_or(0, str::len);
+    assert!(shown > 200, "{text}");
+    assert!(
+        theirs.contains(&format!(
+            "[artifact \"a\": characters 0 to {shown} of 5000]"
+        )),
+        "{text}"
+    );
+    assert!(
+        ours.contains("status with this task_handle, an artifact_id"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_answer_without_a_task_names_its_conversation() {
+    let envelope = json!({"ok": true, "operation": "remote_agent", "action": "send", "raw": {},
+        "summary": {"target_alias": "desk", "target_url": "https://x.example/", "message_text": "Hello.",
+            "continuation": {"target": {}, "conversation": {"context_id": "c-1", "can_send": true}}}});
+    let text = read(&envelope, 12_000);
+    assert!(
+        text.contains("answered, without a task")
+            && text.contains("context_id \"c-1\"")
+            && text.contains("Hello."),
+        "{text}"
+    );
+}
+
+#[test]
+fn files_and_data_of_messages_are_read_as_json() {
+    let data = json!({"kind": "data", "data": {"total": 7}});
+    let mut envelope = json!({"ok": true, "operation": "remote_agent", "action": "send", "summary": {"target_alias": "desk", "target_url": "https://x.example/"},
+        "raw": {"kind": "message", "parts": [{"kind": "text", "text": "once"}, data]}});
+    let text = read(&envelope, 1000);
+    assert!(
+        text.contains("[answer, files and data: 34 characters]\n{\"data\":{\"total\":7},\"kind\":\"data\"}\n<<<END"),
+        "{text}"
+    );
+    envelope["raw"] = json!({"events": [{"parts": 1}], "finalEvent": envelope["raw"]});
+    assert!(read(&envelope, 1000).contains("\"total\":7"));
+    let mut asks = task("input-required", json!({"status_message": "Which?"}));
+    asks["raw"] = json!({"kind": "task", "status": {"state": "input-required", "message": {"parts": [data]}}});
+    let text = read(&asks, 1000);
+    assert!(
+        text.contains("[question, files and data: 34 characters]"),
+        "{text}"
+    );
+    asks["raw"] = json!({"status": 7});
+    assert!(!read(&asks, 1000).contains("files and data"));
+}
+
+#[test]
+fn a_wait_that_is_over_says_what_to_call() {
+    let text = read(
+        &task("working", json!({"wait_expired": true, "incomplete": true})),
+        12_000,
+    );
+    assert!(
+        text.contains("next: the wait is over; the task goes on. Call watch"),
+        "{text}"
+    );
+    assert!(text.contains("incomplete: "), "{text}");
+    let text = read(
+        &task(
+            "working",
+            json!({"next_step": "Call watch with the continuation."}),
+        ),
+        12_000,
+    );
+    assert!(
+        text.contains("next: Call watch with the continuation.\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_update_is_short() {
+    let mut envelope = task("working", json!({"status_message": "step ".repeat(2000)}));
+    envelope["phase"] = json!("update");
+    let text = read(&envelope, 12_000);
+    assert!(
+        text.starts_with("send under way: task working\nagent: desk\n"),
+        "{text}"
+    );
+    assert!(text.chars().count() <= 1000);
+}
+
+#[test]
+fn the_peers_words_in_an_error_are_fenced_and_the_hint_is_not() {
+    let text = read(
+        &failure(
+            json!({"code": "A2A_SDK_ERROR", "reason": "rpc_error", "retryable": false, "message": "the agent said: do as I say",
+            "details": {"hint": "Change the request.", "rpcData": {"why": "because"}}}),
+        ),
+        12_000,
+    );
+    let (ours, theirs) = apart(&text);
+    assert!(
+        ours.starts_with(
+            "send failed: A2A_SDK_ERROR (rpc_error), retryable: no\nnext: Change the request.\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        theirs.contains("do as I say") && theirs.contains("{\"why\":\"because\"}"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_refused_request_is_told_in_the_open() {
+    let text = read(
+        &failure(
+            json!({"code": "VALIDATION_ERROR", "reason": "invalid_request", "retryable": false, "message": "failed: /a must be b",
+            "details": {"hint": "Correct it.", "errors": [{"instancePath": "/a", "message": "must be b"}, {"instancePath": "/c", "message": "must be d"}]}}),
+        ),
+        12_000,
+    );
+    assert!(
+        text.ends_with("message: failed: /a must be b\n- /c must be d"),
+        "{text}"
+    );
+    assert!(!text.contains("<<<"), "{text}");
+}
+
+#[test]
+fn an_error_keeps_the_handle_and_what_had_come() {
+    let before = task("working", json!({"artifacts": [artifact("a", "half")]}))["summary"].clone();
+    let text = read(
+        &failure(
+            json!({"code": "A2A_SDK_ERROR", "reason": "stream_cut", "retryable": true, "message": "cut",
+            "details": {"hint": "Call status.", "latest_event_summary": before}}),
+        ),
+        1000,
+    );
+    let (ours, theirs) = apart(&text);
+    assert!(
+        ours.contains(HANDLE)
+            && ours.contains("so far: task working")
+            && ours.contains("agent: desk"),
+        "{text}"
+    );
+    assert!(theirs.contains("half"), "{text}");
+}
+
+#[test]
+fn targets_are_listed_by_alias_and_their_cards_are_fenced() {
+    let target = json!({"target_alias": "desk", "target_url": "https://x.example/", "default": true, "tags": [], "examples": ["Ask me"],
+        "target_name": "Desk", "description": "Helps.", "streaming_supported": true, "last_refreshed_at": "2026-01-01T00:00:00.000Z",
+        "peer_card": {"skills": [{"id": "s", "name": "Sum", "description": "Adds", "tags": [], "examples": []}]}});
+    let mut gone = target.clone();
+    gone["target_alias"] = json!("gone");
+    gone["default"] = json!(false);
+    gone["last_refresh_error"] = json!({"code": "A2A_SDK_ERROR", "reason": "unreachable", "retryable": true, "message": "no", "details": {"hint": "Check it."}});
+    let envelope = json!({"ok": true, "operation": "remote_agent", "action": "list_targets", "summary": {"targets": [target, gone]}, "raw": []});
+    let text = read(&envelope, 12_000);
+    let (ours, theirs) = apart(&text);
+    assert!(
+        ours.contains(
+            "- desk (default), streams\n- gone, streams, not reached: unreachable. Check it."
+        ),
+        "{text}"
+    );
+    assert!(
+        theirs.contains("[desk: ")
+            && theirs.contains("skill: Sum: Adds")
+            && theirs.contains("about: Helps."),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_page_is_read_whole_under_the_smallest_cap() {
+    let page = "p".repeat(page_chars(1000));
+    let mut envelope = task(
+        "input-required",
+        json!({"status_message": "Which?",
+        "artifact_page": {"artifact_id": "a", "offset": 10, "next_offset": 10 + page.len(), "total": 90_000, "text": page}}),
+    );
+    envelope["summary"]["target_alias"] = json!("d".repeat(120));
+    let text = read(&envelope, 1000);
+    let (ours, theirs) = apart(&text);
+    assert!(theirs.contains(&page), "{text}");
+    assert!(
+        ours.contains(&format!("offset {}.", 10 + page.len())),
+        "{text}"
+    );
+    assert!(text.chars().count() <= 1000);
+}
+
+#[test]
+fn a_last_page_names_the_artifact_after_it() {
+    let envelope = task(
+        "completed",
+        json!({"artifact_page": {"artifact_id": "a", "offset": 0, "total": 1, "text": "x", "next_artifact_id": "b<"}}),
+    );
+    let text = read(&envelope, 1000);
+    assert!(text.contains("next artifact_id \"b\\u003c\""), "{text}");
+}
+
+#[test]
+fn what_is_no_envelope_is_told_and_not_repeated() {
+    for wrong in [
+        "",
+        "no",
+        "[]",
+        "{}",
+        "{\"action\":\"send\"}",
+        "{\"action\":\"send\",\"summary\":7}",
+        "{\"action\":\"send\",\"error\":{}}",
+    ] {
+        let text = render(wrong, 12_000, ID);
+        assert!(
+            text.starts_with("remote_agent: the result cannot be read: "),
+            "{wrong}: {text}"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! An envelope as the renderer looks at it: the fields that a model reads, borrowed from the envelope's text. Everything
+//! else is skipped and never built, nearly all of `raw` too.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A string of the envelope. Its own type, because serde borrows one inside an `Option` only so.
+#[derive(Deserialize, Default)]
+pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> Text<'a> {
+    /// The string, borrowed where it could be.
+    pub(super) fn into_inner(self) -> Cow<'a, str> {
+        self.0
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// An envelope or an update.
+#[derive(Deserialize)]
+pub(super) struct Envelope<'a> {
+    #[serde(borrow)]
+    pub(super) action: Text<'a>,
+    #[serde(borrow)]
+    pub(super) phase: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) summary: Option<Summary<'a>>,
+    #[serde(borrow)]
+    pub(super) error: Option<Failure<'a>>,
+    #[serde(borrow)]
+    pub(super) raw: Option<&'a RawValue>,
+}
+
+/// `raw`, as far as the summary does not tell of it: a message's parts, and those of the message about a task's state.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Raw<'a> {
+    #[serde(borrow)]
+    pub(super) parts: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) status: Status<'a>,
+    /// The last event of a stream.
+    #[serde(borrow)]
+    pub(super) final_event: Option<Box<Raw<'a>>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Status<'a> {
+    #[serde(borrow)]
+    pub(super) message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) parts: Vec<&'a RawValue>,
+}
+
+/// `summary`, of whatever action.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Summary<'a> {
+    #[serde(borrow)]
+    pub(super) target_alias: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) target_url: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) status_message: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) message_text: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) artifacts: Vec<Artifact<'a>>,
+    #[serde(borrow)]
+    pub(super) artifact_page: Option<Page<'a>>,
+    #[serde(borrow)]
+    pub(super) continuation: Option<Continuation<'a>>,
+    /// The wait was over before the task was.
+    pub(super) wait_expired: bool,
+    /// Something that the agent said may be missing.
+    pub(super) incomplete: bool,
+    /// What to do next, in the tool's own words.
+    #[serde(borrow)]
+    pub(super) next_step: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) targets: Option<Vec<Target<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Artifact<'a> {
+    #[serde(borrow)]
+    pub(super) artifact_id: Text<'a>,
+    #[serde(borrow)]
+    pub(super) name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) parts: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Page<'a> {
+    pub(super) offset: usize,
+    pub(super) next_offset: Option<usize>,
+    pub(super) total: usize,
+    #[serde(borrow)]
+    pub(super) text: Text<'a>,
+    #[serde(borrow)]
+    pub(super) next_artifact_id: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Continuation<'a> {
+    #[serde(borrow)]
+    pub(super) task: Option<Task<'a>>,
+    #[serde(borrow)]
+    pub(super) conversation: Option<Conversation<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Task<'a> {
+    #[serde(borrow)]
+    pub(super) task_handle: Text<'a>,
+    #[serde(borrow)]
+    pub(super) task_id: Text<'a>,
+    #[serde(borrow)]
+    pub(super) status: Option<Text<'a>>,
+    pub(super) can_watch: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Conversation<'a> {
+    #[serde(borrow)]
+    pub(super) context_id: Text<'a>,
+}
+
+/// A target of `list_targets`.
+#[derive(Deserialize)]
+pub(super) struct Target<'a> {
+    #[serde(borrow)]
+    pub(super) target_alias: Text<'a>,
+    pub(super) default: bool,
+    #[serde(borrow, default)]
+    pub(super) tags: Vec<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) examples: Vec<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) target_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) description: Option<Text<'a>>,
+    pub(super) streaming_supported: Option<bool>,
+    #[serde(borrow)]
+    pub(super) peer_card: Option<Card<'a>>,
+    #[serde(borrow)]
+    pub(super) last_refresh_error: Option<Failure<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Card<'a> {
+    #[serde(borrow, default)]
+    pub(super) skills: Vec<Skill<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Skill<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) description: Text<'a>,
+}
+
+/// `error`.
+#[derive(Deserialize)]
+pub(super) struct Failure<'a> {
+    #[serde(borrow)]
+    pub(super) code: Text<'a>,
+    #[serde(borrow)]
+    pub(super) reason: Text<'a>,
+    pub(super) retryable: bool,
+    #[serde(borrow)]
+    pub(super) message: Text<'a>,
+    #[serde(borrow)]
+    pub(super) details: Details<'a>,
+}
+
+/// `error.details`, as far as a model can act on it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Details<'a> {
+    #[serde(borrow)]
+    pub(super) hint: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) errors: Vec<Complaint<'a>>,
+    #[serde(borrow)]
+    pub(super) delivered: Option<Text<'a>>,
+    pub(super) http_status: Option<u16>,
+    #[serde(borrow, rename = "rpcData")]
+    pub(super) rpc_data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) message_text: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) context_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) known_artifact_ids: Vec<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) aliases: Vec<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) latest_event_summary: Option<Box<Summary<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Complaint<'a> {
+    #[serde(borrow)]
+    pub(super) instance_path: Text<'a>,
+    #[serde(borrow)]
+    pub(super) message: Text<'a>,
+}

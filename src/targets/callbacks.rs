@@ -1,0 +1,148 @@
+//! Which addresses a request may have a peer call back.
+
+use url::Url;
+
+use crate::address::special_host;
+use crate::config::{Config, normal_url};
+
+/// The callback addresses that requests may name. The peer calls them, not this plugin: what is kept from happening is that
+/// a request makes a peer call where the operator does not want it, or where only the peer can reach.
+#[derive(Debug, Clone, Default)]
+pub struct Callbacks(Vec<Url>);
+
+impl Callbacks {
+    /// The callbacks of a configuration, whose check has been through them.
+    pub fn new(config: &Config) -> Self {
+        let listed = config.policy.push_callback_urls.iter();
+        Self(listed.filter_map(|url| normal_url(url).ok()).collect())
+    }
+
+    /// Whether a request may name `url`: one of the listed addresses or something below it; where none is listed, any
+    /// that is not known to be private. A name is not resolved for this, since it means what it means to the peer.
+    ///
+    /// # Errors
+    /// Why it may not, as the end of a sentence.
+    pub fn check(&self, url: &str) -> Result<(), String> {
+        // The peer reads the text anew: it must have one reading only.
+        if url.contains(|c: char| c == '\\' || c.is_whitespace() || c.is_control()) {
+            return Err("has characters that cannot stand in a URL".into());
+        }
+        let url = Url::parse(url).map_err(|e| format!("is not a URL: {e}"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err("must begin with http or https".into());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("carries a user name or password; use `token` or `authentication`".into());
+        }
+        if self.0.is_empty() {
+            return match special_host(&url) {
+                Some(class) => Err(format!(
+                    "leads to a {class} address; a callback must be public, or be listed by the operator in policy.pushCallbackUrls"
+                )),
+                None => Ok(()),
+            };
+        }
+        if self.0.iter().any(|listed| covers(listed, &url)) {
+            return Ok(());
+        }
+        Err("is not among the callbacks that the operator allows (policy.pushCallbackUrls)".into())
+    }
+}
+
+/// `url` is `listed`, or on its origin and below its path.
+fn covers(listed: &Url, url: &Url) -> bool {
+    let base = listed.path().trim_end_matches('/');
+    let Some(below) = url.path().strip_prefix(base) else {
+        return false;
+    };
+    // A separator in disguise may lead above the path on the receiver's side.
+    let plain = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        !["%2f", "%5c"].iter().any(|hidden| text.contains(hidden))
+    };
+    listed.origin() == url.origin() && (below.is_empty() || below.starts_with('/')) && plain(below)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::ConfigError;
+    use serde_json::json;
+
+    fn config(listed: &[&str]) -> Result<Config, ConfigError> {
+        Config::parse(&json!({ "policy": { "pushCallbackUrls": listed } }).to_string())
+    }
+
+    fn allowed(listed: &[&str], url: &str) -> bool {
+        Callbacks::new(&config(listed).unwrap()).check(url).is_ok()
+    }
+
+    #[test]
+    fn a_listed_address_and_what_is_below_it_is_allowed() {
+        let listed = ["https://cb.example/hooks"];
+        for url in [
+            "https://cb.example/hooks",
+            "https://cb.example/hooks/",
+            "https://cb.example:443/hooks/a?token=1",
+            "HTTPS://CB.example/hooks/a",
+        ] {
+            assert!(allowed(&listed, url), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_listed_address_is_refused() {
+        let listed = ["https://cb.example/hooks"];
+        for url in [
+            "http://cb.example/hooks",
+            "https://cb.example/hooksome",
+            "https://cb.example/",
+            "https://cb.example/hooks/../admin",
+            "https://cb.example/hooks/%2e%2e/admin",
+            "https://cb.example/hooks/%2e%2e%2fadmin",
+            "https://cb.example/hooks/..%5Cadmin",
+            "https://cb.example:8443/hooks",
+            "https://cb.example.evil.example/hooks",
+            "https://cb.example@evil.example/hooks",
+            "https://cb.example\\@evil.example/hooks",
+            "https://cb.example/hooks\t/a",
+            "https://evil.example/https://cb.example/hooks",
+            "hooks",
+        ] {
+            assert!(!allowed(&listed, url), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_operator_may_list_a_private_address() {
+        let listed = ["http://127.0.0.1:9000/"];
+        assert!(allowed(&listed, "http://127.0.0.1:9000/any"));
+        assert!(!allowed(&listed, "http://127.0.0.1:9001/any"));
+    }
+
+    #[test]
+    fn without_a_list_what_is_not_known_to_be_private_is_allowed() {
+        assert!(allowed(&[], "https://cb.example/hooks?token=1"));
+        for url in [
+            "http://127.0.0.1/",
+            "http://localhost:1/",
+            "http://2130706433/",
+            "http://[::ffff:10.0.0.1]/",
+            "http://169.254.169.254/latest",
+            "ftp://cb.example/",
+            "https://me:pw@cb.example/",
+        ] {
+            assert!(!allowed(&[], url), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_no_address_is_an_error_at_its_place() {
+        for (url, why) in [("cb.example", "not a URL"), ("ftp://cb.example", "ftp")] {
+            let error = config(&["https://cb.example", url]).unwrap_err();
+            assert_eq!(error.path, "/policy/pushCallbackUrls/1");
+            assert!(error.message.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The credentials of the configuration, made ready for use.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::HeaderName;
+use secrecy::SecretString;
+
+use crate::config::{Auth, ConfigError, KeyPlace, Secret, TargetConfig, normal_url};
+use crate::credential::{Credential, OAuth2, Place, Trust, Unusable};
+
+/// The largest file of certificates or keys that is read, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Why there is no credential.
+pub(super) enum Lacking {
+    /// The host has not resolved this reference to a secret.
+    Secret(String),
+    /// A value only turned out wrong when it was put to use.
+    Use(String),
+}
+
+/// The credential of a target; none where a certificate is all there is, which goes with the connection.
+pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, Lacking> {
+    Ok(Some(match auth {
+        Auth::Bearer { token } => Credential::Bearer(known(token)?),
+        Auth::Basic { username, password } => Credential::Basic {
+            username: username.clone(),
+            password: known(password)?,
+        },
+        Auth::ApiKey { place, name, value } => Credential::ApiKey {
+            key: known(value)?,
+            place: match place {
+                KeyPlace::Header => Place::Header(
+                    HeaderName::try_from(name).map_err(|wrong| Lacking::Use(wrong.to_string()))?,
+                ),
+                KeyPlace::Query => Place::Query(name.clone()),
+                KeyPlace::Cookie => Place::Cookie(name.clone()),
+            },
+        },
+        Auth::OAuth2 {
+            token_url,
+            client_id,
+            client_secret,
+            scopes,
+        } => Credential::OAuth2(Box::new(OAuth2::new(
+            normal_url(token_url).map_err(Lacking::Use)?,
+            client_id.clone(),
+            known(client_secret)?,
+            scopes.clone(),
+        ))),
+        Auth::MutualTls { .. } => return Ok(None),
+    }))
+}
+
+fn known(secret: &Secret) -> Result<SecretString, Lacking> {
+    match secret {
+        Secret::Known(text) => Ok(text.clone()),
+        Secret::Unresolved { source, id } => Err(Lacking::Secret(format!("{source}:{id}"))),
+    }
+}
+
+/// How the connections of a target are secured.
+#[derive(Default, Clone)]
+pub(super) struct Trusts {
+    /// To its own origins.
+    pub(super) own: Option<Arc<Trust>>,
+    /// To others.
+    pub(super) elsewhere: Option<Arc<Trust>>,
+}
+
+/// The certificates and keys that targets name. Targets that name the same files share what was read, and with it their
+/// connections.
+#[derive(Default)]
+pub(super) struct Files(HashMap<[Option<PathBuf>; 3], Trusts>);
+
+impl Files {
+    /// Reads the files of the target at `place`.
+    ///
+    /// # Errors
+    /// A file cannot be read, or does not hold what it should; the error names the setting.
+    pub(super) fn read(
+        &mut self,
+        target: &TargetConfig,
+        place: &str,
+    ) -> Result<Trusts, ConfigError> {
+        let ca = target.tls.ca_file.as_deref();
+        let own = match &target.auth {
+            Some(Auth::MutualTls {
+                cert_file,
+                key_file,
+            }) => Some((cert_file.as_path(), key_file.as_path())),
+            _ => None,
+        };
+        if ca.is_none() && own.is_none() {
+            return Ok(Trusts::default());
+        }
+        let names = [ca, own.map(|(cert, _)| cert), own.map(|(_, key)| key)];
+        let names = names.map(|name| name.map(Path::to_owned));
+        if let Some(known) = self.0.get(&names) {
+            return Ok(known.clone());
+        }
+        let wrong = |field: &str, file: &Path, why: &str| {
+            let message = format!("the file `{}` {why}", file.display());
+            ConfigError::at(format!("{place}/{field}"), message)
+        };
+        let read = |file: &Path, field: &str| {
+            bytes(file).map_err(|why| wrong(field, file, &format!("cannot be read: {why}")))
+        };
+        let authorities = ca.map(|file| read(file, CA)).transpose()?;
+        let certificate = own
+            .map(|(cert, key)| Ok::<_, ConfigError>((read(cert, CERT)?, read(key, KEY)?)))
+            .transpose()?;
+        let pair = certificate.as_ref();
+        let trust = Trust::read(
+            authorities.as_deref(),
+            pair.map(|(cert, key)| (cert.as_slice(), key.as_slice())),
+        );
+        let trust = trust.map_err(|unusable| {
+            let file = |which: usize| names[which].as_deref().unwrap_or(Path::new(""));
+            match unusable {
+                Unusable::Authorities(why) => wrong(CA, file(0), why),
+                Unusable::Chain(why) => wrong(CERT, file(1), why),
+                Unusable::Key(why) => wrong(KEY, file(2), why),
+            }
+        })?;
+        let elsewhere = match own {
+            Some(_) => trust.anonymous().map(Arc::new),
+            None => None,
+        };
+        let own = Arc::new(trust);
+        let trusts = Trusts {
+            // Without a certificate to show there is no difference.
+            elsewhere: elsewhere.or_else(|| own.certificate().is_none().then(|| Arc::clone(&own))),
+            own: Some(own),
+        };
+        self.0.insert(names, trusts.clone());
+        Ok(trusts)
+    }
+}
+
+const CA: &str = "tls/caFile";
+const CERT: &str = "auth/certFile";
+const KEY: &str = "auth/keyFile";
+
+fn bytes(file: &Path) -> Result<Vec<u8>, String> {
+    let open = File::open(file).map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    open.take(LARGEST + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(format!("it is larger than {LARGEST} bytes"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+#![allow(clippy::unwrap_used)]
+use std::fs;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::{Value, json};
+
+use super::super::Catalog;
+use super::*;
+use crate::config::Config;
+
+/// Files of this test, in a folder of its own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("remote-agent-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.0.join(name);
+        fs::write(&file, text).unwrap();
+        file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn made() -> (String, String) {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["a.example".into()]).unwrap();
+    (cert.pem(), signing_key.serialize_pem())
+}
+
+fn catalog(targets: &Value) -> Result<Catalog, ConfigError> {
+    let config = json!({ "targets": targets }).to_string();
+    Catalog::new(&Config::parse(&config).unwrap())
+}
+
+fn target(alias: &str, more: &Value) -> Value {
+    let mut target = json!({"alias": alias, "baseUrl": format!("https://{alias}.example")});
+    let fields = target.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    target
+}
+
+fn mtls(cert: &Path, key: &Path) -> Value {
+    json!({"type": "mtls", "certFile": cert, "keyFile": key})
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_named_with_its_setting_and_without_what_is_in_it() {
+    let folder = Folder::new("unusable");
+    let (cert, key) = made();
+    let other = folder.file("other.key", &made().1);
+    let (cert, key) = (folder.file("a.pem", &cert), folder.file("a.key", &key));
+    let none = folder.0.join("none.pem");
+    let lines = [&key, &other].map(|file| {
+        let text = fs::read_to_string(file).unwrap();
+        text.lines().nth(1).unwrap().to_owned()
+    });
+    for (settings, place, why) in [
+        (
+            json!({"tls": {"caFile": none}}),
+            "tls/caFile",
+            "cannot be read",
+        ),
+        (
+            json!({"tls": {"caFile": key}}),
+            "tls/caFile",
+            "no certificate",
+        ),
+        (
+            json!({"auth": mtls(&none, &key)}),
+            "auth/certFile",
+            "cannot be read",
+        ),
+        (
+            json!({"auth": mtls(&key, &key)}),
+            "auth/certFile",
+            "no certificate",
+        ),
+        (
+            json!({"auth": mtls(&cert, &none)}),
+            "auth/keyFile",
+            "cannot be read",
+        ),
+        (
+            json!({"auth": mtls(&cert, &cert)}),
+            "auth/keyFile",
+            "no private key",
+        ),
+        (
+            json!({"auth": mtls(&cert, &other)}),
+            "auth/keyFile",
+            "not the certificate's",
+        ),
+    ] {
+        let error = catalog(&json!([target("a", &settings)])).unwrap_err();
+        assert_eq!(error.path, format!("/targets/0/{place}"), "{error}");
+        let told = error.to_json();
+        assert!(told.contains(why), "{told}");
+        for line in &lines {
+            assert!(!told.contains(line), "{told}");
+        }
+    }
+}
+
+#[test]
+fn targets_that_name_the_same_files_share_what_was_read() {
+    let folder = Folder::new("shared");
+    let (cert, key) = made();
+    let (cert, key) = (folder.file("a.pem", &cert), folder.file("a.key", &key));
+    let settings = json!({"tls": {"caFile": cert}, "auth": mtls(&cert, &key)});
+    let only_ca = json!({"tls": {"caFile": cert}});
+    let catalog = catalog(&json!([
+        target("a", &settings),
+        target("b", &settings),
+        target("c", &only_ca),
+    ]))
+    .unwrap();
+    let trust = |i: usize| catalog.targets()[i].reach.trust.as_ref().unwrap();
+    assert!(Arc::ptr_eq(trust(0), trust(1)));
+    assert!(!Arc::ptr_eq(trust(0), trust(2)));
+}
+
+#[test]
+fn a_certificate_is_kept_from_other_origins_and_an_authority_is_not() {
+    let folder = Folder::new("elsewhere");
+    let (cert, key) = made();
+    let (cert, key) = (folder.file("a.pem", &cert), folder.file("a.key", &key));
+    let certified = json!({"auth": mtls(&cert, &key)});
+    let both = json!({"auth": mtls(&cert, &key), "tls": {"caFile": cert}});
+    let catalog = catalog(&json!([target("a", &certified), target("b", &both)])).unwrap();
+    let elsewhere = |i: usize| catalog.targets()[i].reach.trust_elsewhere.as_ref();
+    assert!(elsewhere(0).is_none());
+    let trust = elsewhere(1).unwrap();
+    assert!(trust.certificate().is_none() && trust.roots().is_some());
+}
+
+#[test]
+fn whatever_proves_who_calls_tells_targets_apart() {
+    let folder = Folder::new("keys");
+    let ca = folder.file("a.pem", &made().0);
+    let basic = |name: &str, word: &str| json!({"auth": {"type": "basic", "username": name, "password": word}});
+    let key = |place: &str, name: &str, value: &str| json!({"auth": {"type": "apiKey", "in": place, "name": name, "value": value}});
+    let client = |id: &str, scopes: &Value| {
+        json!({"auth": {"type": "oauth2", "tokenUrl": "https://as.example/", "clientId": id,
+            "clientSecret": "s", "scopes": scopes}})
+    };
+    let all = [
+        json!({}),
+        json!({"auth": {"type": "bearer", "token": "s"}}),
+        json!({"auth": {"type": "bearer", "token": "t"}}),
+        basic("a", "s"),
+        basic("b", "s"),
+        key("header", "x", "s"),
+        key("query", "x", "s"),
+        key("cookie", "x", "s"),
+        key("cookie", "y", "s"),
+        client("a", &json!([])),
+        client("b", &json!([])),
+        client("a", &json!(["work"])),
+        json!({"headers": {"x": "s"}}),
+        json!({"tls": {"caFile": ca}}),
+    ];
+    let mut keys = std::collections::HashSet::new();
+    for settings in &all {
+        let catalog = catalog(&json!([target("a", settings)])).unwrap();
+        let key = Arc::clone(&catalog.targets()[0].key);
+        assert!(keys.insert(key), "{settings}");
+    }
+}

@@ -1,0 +1,255 @@
+//! Tells a log of the spans that have ended.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Dispatch, Event, Metadata, Subscriber};
+
+use crate::log::{Level, Log};
+use crate::world::World;
+
+/// The spans of one instance. Each goes to the instance's own log when it ends, so calls are followed without anything
+/// global: a call carries the dispatcher along with its future.
+pub struct Spans {
+    log: Arc<dyn Log>,
+    world: Arc<dyn World>,
+    dispatch: OnceLock<Dispatch>,
+}
+
+impl Spans {
+    /// Spans that are told to `log` at debug, and timed by `world`.
+    pub fn new(log: Arc<dyn Log>, world: Arc<dyn World>) -> Self {
+        Self {
+            log,
+            world,
+            dispatch: OnceLock::new(),
+        }
+    }
+
+    /// Where a call's spans go; `None` where nobody wants to hear of them.
+    pub fn dispatch(&self) -> Option<Dispatch> {
+        if !self.log.wants(Level::Debug) {
+            return None;
+        }
+        let made = || {
+            Dispatch::new(Teller {
+                log: Arc::clone(&self.log),
+                world: Arc::clone(&self.world),
+                next: AtomicU64::new(1),
+                open: Mutex::default(),
+            })
+        };
+        Some(self.dispatch.get_or_init(made).clone())
+    }
+}
+
+struct Teller {
+    log: Arc<dyn Log>,
+    world: Arc<dyn World>,
+    next: AtomicU64,
+    open: Mutex<HashMap<u64, Open>>,
+}
+
+/// A span that has not ended.
+struct Open {
+    name: &'static str,
+    began: Instant,
+    fields: Fields,
+    holders: usize,
+}
+
+impl Teller {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Libraries below open spans too, and some of theirs carry what they read. Only this crate's own are told.
+fn is_own(metadata: &Metadata<'_>) -> bool {
+    metadata.is_span() && metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
+}
+
+impl Subscriber for Teller {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if is_own(metadata) {
+            // Not `always`, which would hold for instances that nobody listens to as well.
+            Interest::sometimes()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        is_own(metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::DEBUG)
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        // Ids begin at 1 and are never used again, so they are never zero, which `Id` would not take.
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut fields = Fields::default();
+        span.record(&mut fields);
+        let open = Open {
+            name: span.metadata().name(),
+            began: self.world.now(),
+            fields,
+            holders: 1,
+        };
+        self.lock().insert(id, open);
+        Id::from_u64(id)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        if let Some(open) = self.lock().get_mut(&span.into_u64()) {
+            values.record(&mut open.fields);
+        }
+    }
+
+    fn clone_span(&self, id: &Id) -> Id {
+        if let Some(open) = self.lock().get_mut(&id.into_u64()) {
+            open.holders += 1;
+        }
+        id.clone()
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        let mut all = self.lock();
+        let Some(open) = all.get_mut(&id.into_u64()) else {
+            return false;
+        };
+        open.holders -= 1;
+        if open.holders > 0 {
+            return false;
+        }
+        let ended = all.remove(&id.into_u64());
+        drop(all);
+        if let Some(open) = ended {
+            let took = self.world.now().saturating_duration_since(open.began);
+            let (name, fields) = (open.name, open.fields.0);
+            let line = format!("span {name}: {} ms{fields}", took.as_millis());
+            self.log.log(Level::Debug, &line);
+        }
+        true
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A span's fields as the line shows them: ` name=value`.
+#[derive(Default)]
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        // Writing to a string never fails.
+        let _ = write!(self.0, " {}={}", field.name(), value.escape_debug());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let _ = write!(self.0, " {}={value:?}", field.name());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tracing::instrument::WithSubscriber as _;
+    use tracing::{Instrument as _, debug_span, field::Empty};
+
+    use std::time::SystemTime;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::log::Silent;
+
+    /// A world in which no time passes.
+    struct Still(Instant);
+
+    impl World for Still {
+        fn now(&self) -> Instant {
+            self.0
+        }
+
+        fn wall(&self) -> SystemTime {
+            SystemTime::UNIX_EPOCH
+        }
+
+        fn uuid(&self) -> Uuid {
+            Uuid::nil()
+        }
+    }
+
+    fn spans(log: Arc<dyn Log>) -> Spans {
+        Spans::new(log, Arc::new(Still(Instant::now())))
+    }
+
+    #[derive(Default)]
+    struct Lines(Mutex<Vec<String>>);
+
+    impl Log for Lines {
+        fn log(&self, level: Level, line: &str) {
+            self.0
+                .lock()
+                .unwrap()
+                .push(format!("{}: {line}", level.as_str()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_span_is_told_once_when_its_last_holder_lets_go() {
+        let log = Arc::new(Lines::default());
+        let spans = spans(Arc::clone(&log) as _);
+        let work = async {
+            let span = debug_span!("call", action = "send", outcome = Empty);
+            let again = span.clone();
+            async { tokio::task::yield_now().await }
+                .instrument(span.clone())
+                .await;
+            span.record("outcome", "o\nk");
+            drop(span);
+            assert_eq!(log.0.lock().unwrap().len(), 0);
+            drop(again);
+        };
+        work.with_subscriber(spans.dispatch().unwrap()).await;
+        let lines = log.0.lock().unwrap().clone();
+        assert_eq!(lines, ["debug: span call: 0 ms action=send outcome=o\\nk"]);
+    }
+
+    #[tokio::test]
+    async fn spans_and_events_of_other_crates_are_not_told() {
+        let log = Arc::new(Lines::default());
+        let spans = spans(Arc::clone(&log) as _);
+        let work = async {
+            tracing::debug!("an event");
+            let others =
+                tracing::span!(target: "h2", tracing::Level::TRACE, "frame", secret = "hush");
+            drop(others);
+        };
+        work.with_subscriber(spans.dispatch().unwrap()).await;
+        assert_eq!(log.0.lock().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn where_nobody_listens_there_are_no_spans() {
+        let spans = spans(Arc::new(Silent));
+        assert!(spans.dispatch().is_none());
+    }
+}

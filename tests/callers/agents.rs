@@ -1,0 +1,151 @@
+//! `targets[].allowedAgents`.
+
+use openclaw_remote_agent::conformance::Peers;
+use serde_json::{Value, json};
+
+use crate::{
+    call, desk,
+    rig::{Rig, reason, send, stream},
+};
+
+/// An instance whose one target is for the agent `clerk`.
+fn rig(peers: &Peers, policy: &Value) -> Rig {
+    let target = json!({
+        "alias": "main", "baseUrl": peers.origin("main"), "default": true, "allowedAgents": ["clerk"],
+    });
+    Rig::new(&json!({"targets": [target], "policy": policy}))
+}
+
+fn clerk() -> Value {
+    json!({"agent_id": "clerk"})
+}
+
+/// Everybody who is not `clerk`, and one whose host is not understood.
+fn others() -> [Value; 5] {
+    [
+        json!({"agent_id": "Clerk"}),
+        json!({"agent_id": "clerk2"}),
+        json!({"agent_id": 7}),
+        json!({"agent_id": null, "session_key": "agent:clerk:main"}),
+        json!({}),
+    ]
+}
+
+#[tokio::test]
+async fn an_agent_that_is_allowed_may_use_a_target() {
+    let peers = desk().await;
+    let envelope = call(&rig(&peers, &json!({})), &clerk(), &send()).await;
+    assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
+}
+
+#[tokio::test]
+async fn whoever_is_not_allowed_is_refused_before_any_socket() {
+    let peers = desk().await;
+    let rig = rig(&peers, &json!({}));
+    for caller in others() {
+        for action in ["send", "watch", "status", "cancel"] {
+            let request = match action {
+                "send" => send(),
+                _ => json!({"action": action, "target_alias": "main", "task_id": "t-1"}),
+            };
+            let envelope = call(&rig, &caller, &request).await;
+            assert_eq!(
+                reason(&envelope),
+                "agent_not_allowed",
+                "{caller} {envelope}"
+            );
+            assert_eq!(envelope["error"]["code"], "TARGET_RESOLUTION_ERROR");
+            assert_eq!(envelope["error"]["retryable"], false);
+        }
+    }
+    assert_eq!(peers.connections("main"), 0);
+}
+
+#[tokio::test]
+async fn a_target_is_listed_for_those_who_may_use_it() {
+    let peers = desk().await;
+    let rig = rig(&peers, &json!({}));
+    let list = json!({"action": "list_targets"});
+    for caller in others() {
+        let envelope = call(&rig, &caller, &list).await;
+        assert_eq!(envelope["summary"]["targets"], json!([]), "{caller}");
+        assert_eq!(envelope["raw"], json!([]), "{caller}");
+    }
+    assert_eq!(peers.connections("main"), 0);
+    let envelope = call(&rig, &clerk(), &list).await;
+    assert_eq!(envelope["summary"]["targets"][0]["target_alias"], "main");
+}
+
+#[tokio::test]
+async fn what_another_agent_was_told_opens_nothing() {
+    let peers = desk().await;
+    let rig = rig(
+        &peers,
+        &json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true}),
+    );
+    let sent = call(&rig, &clerk(), &stream()).await;
+    let continuation = &sent["summary"]["continuation"];
+    let handle = &continuation["task"]["task_handle"];
+    assert!(handle.is_string(), "{sent}");
+    let before = peers.log("main").len();
+    let mut renamed = continuation.clone();
+    renamed["target"]["target_alias"] = json!("other");
+    let mut elsewhere = continuation.clone();
+    elsewhere["target"]["card_path"] = json!("/card.json");
+    let elsewhere_with_handle = json!({"action": "status", "continuation": elsewhere});
+    let mut without_handle = elsewhere.clone();
+    without_handle["task"]
+        .as_object_mut()
+        .unwrap()
+        .remove("task_handle");
+    for request in [
+        json!({"action": "status", "task_handle": handle}),
+        json!({"action": "status", "continuation": continuation}),
+        json!({"action": "status", "continuation": renamed}),
+        elsewhere_with_handle,
+        json!({"action": "status", "continuation": without_handle}),
+    ] {
+        for caller in others() {
+            let envelope = call(&rig, &caller, &request).await;
+            assert_eq!(
+                reason(&envelope),
+                "agent_not_allowed",
+                "{request} {envelope}"
+            );
+            assert!(
+                !envelope.to_string().contains(peers.origin("main")),
+                "{envelope}"
+            );
+        }
+    }
+    assert_eq!(peers.log("main").len(), before);
+}
+
+#[tokio::test]
+async fn another_spelling_of_its_address_is_no_way_around() {
+    let peers = desk().await;
+    let policy = json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true, "normalizeBaseUrl": false});
+    let rig = rig(&peers, &policy);
+    let origin = peers.origin("main");
+    for url in [
+        format!("{origin}/"),
+        format!("{origin}/a2a"),
+        format!("{origin}//"),
+    ] {
+        let mut request = send();
+        request["target_url"] = json!(url);
+        let envelope = call(&rig, &json!({"agent_id": "other"}), &request).await;
+        assert_eq!(reason(&envelope), "agent_not_allowed", "{url} {envelope}");
+        let envelope = call(&rig, &clerk(), &request).await;
+        assert_ne!(reason(&envelope), "agent_not_allowed", "{url} {envelope}");
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_names_no_agents_is_for_everybody() {
+    let peers = desk().await;
+    for caller in others() {
+        let envelope = call(&Rig::at(&peers), &caller, &send()).await;
+        assert_eq!(envelope["ok"], true, "{caller} {envelope}");
+    }
+}

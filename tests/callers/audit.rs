@@ -1,0 +1,273 @@
+//! The audit log.
+
+use std::fs;
+
+use openclaw_remote_agent::{
+    conformance::Peers,
+    plugin::{self, Job},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    call, desk,
+    folder::Folder,
+    rig::{NEVER_MS, Rig, card, peers, reason, send, soon, stream},
+};
+
+/// An instance with an audit log in `folder`.
+fn rig(peers: &Peers, folder: &Folder) -> Rig {
+    let auth = json!({"type": "bearer", "token": "tok-secret"});
+    let target = json!({"alias": "main", "baseUrl": format!("{}/desk-path", peers.origin("main")), "default": true, "auth": auth,
+        "cardUrl": format!("{}/.well-known/agent-card.json", peers.origin("main"))});
+    let audit = json!({"enabled": true, "path": folder.path().join("audit.jsonl")});
+    Rig::new(&json!({"targets": [target], "audit": audit}))
+}
+
+fn text(folder: &Folder) -> String {
+    fs::read_to_string(folder.path().join("audit.jsonl")).unwrap_or_default()
+}
+
+/// What is written once the instance has closed.
+fn lines(rig: &Rig, folder: &Folder) -> Vec<Value> {
+    rig.plugin.close();
+    let text = text(folder);
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn caller() -> Value {
+    json!({"agent_id": "clerk", "session_key": "agent:clerk:x", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+}
+
+#[tokio::test]
+async fn a_call_leaves_one_line_that_says_who_called_whom_and_what_came_of_it() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let rig = rig(&peers, &folder);
+    let request = send();
+    let sent = request["parts"][0].to_string().len();
+    let envelope = call(&rig, &caller(), &request).await;
+    let received = envelope["raw"].to_string().len();
+    let all = lines(&rig, &folder);
+    assert_eq!(all.len(), 1, "{all:?}");
+    let mut line = all[0].clone();
+    let object = line.as_object_mut().unwrap();
+    let time = object.remove("time").unwrap();
+    assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
+    assert!(object.remove("duration_ms").unwrap().is_u64());
+    let expected = json!({
+        "trace_id": "0af7651916cd43dd8448eb211c80319c", "agent": "clerk", "session": "agent:clerk:x", "action": "send",
+        "target": "main", "origin": peers.origin("main"), "sent_bytes": sent, "received_bytes": received, "outcome": "ok",
+    });
+    assert_eq!(line, expected);
+}
+
+#[tokio::test]
+async fn a_task_is_told_by_its_ids_and_its_last_state_however_it_is_heard_of() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let rig = rig(&peers, &folder);
+    call(&rig, &caller(), &stream()).await;
+    for action in ["watch", "status", "cancel"] {
+        let request = json!({"action": action, "target_alias": "main", "task_id": "t-1"});
+        call(&rig, &caller(), &request).await;
+    }
+    let all = lines(&rig, &folder);
+    let states: Vec<_> = all
+        .iter()
+        .map(|line| line["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(states, ["completed", "completed", "working", "canceled"]);
+    for line in &all {
+        assert_eq!(
+            (&line["task_id"], &line["context_id"]),
+            (&json!("t-1"), &json!("c-1")),
+            "{line}"
+        );
+        assert!(line["received_bytes"].as_u64().unwrap() > 40, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_is_said_and_no_secret_is_written() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let rig = rig(&peers, &folder);
+    for mut request in [send(), stream()] {
+        request["parts"][0]["text"] = json!("hush-hush");
+        request["metadata"] = json!({"note": "hush-hush"});
+        request["service_parameters"] = json!({"X-Key": "hush-hush"});
+        call(&rig, &caller(), &request).await;
+    }
+    call(&rig, &caller(), &json!({"action": "hush-hush"})).await;
+    let wrong = json!({"action": "send", "target_url": "https://hush-hush.example/?key=hush-hush", "parts": []});
+    call(&rig, &caller(), &wrong).await;
+    assert_eq!(lines(&rig, &folder).len(), 4);
+    let text = text(&folder);
+    for word in ["hush-hush", "tok-secret", "pong", "desk-path", "Desk"] {
+        assert!(!text.contains(word), "{word} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_fails_is_told_by_its_reason() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let rig = rig(&peers, &folder);
+    let request =
+        json!({"action": "status", "task_handle": "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0"});
+    assert_eq!(
+        reason(&call(&rig, &caller(), &request).await),
+        "unknown_handle"
+    );
+    let job = Job {
+        request: "{".to_owned(),
+        ..Job::default()
+    };
+    soon(rig.plugin.start(job)).await;
+    let all = lines(&rig, &folder);
+    let told: Vec<_> = all
+        .iter()
+        .map(|line| {
+            (
+                line["action"].as_str().unwrap(),
+                line["outcome"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [("status", "unknown_handle"), ("unknown", "invalid_request")]
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_may_not_be_made_is_told_with_its_target() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let audit = json!({"enabled": true, "path": folder.path().join("audit.jsonl")});
+    let target = |alias: &str, agents: Value| json!({"alias": alias, "baseUrl": peers.origin("main"), "allowedAgents": agents});
+    let targets = [
+        target("clerks", json!(["clerk"])),
+        target("others", json!(["other"])),
+    ];
+    let rig = Rig::new(&json!({"targets": targets, "audit": audit}));
+    let mut caller = caller();
+    caller["chain"] = json!({"hop": 4, "chain": "row-1"});
+    for alias in ["clerks", "others"] {
+        let mut request = send();
+        request["target_alias"] = json!(alias);
+        call(&rig, &caller, &request).await;
+    }
+    let all = lines(&rig, &folder);
+    let told: Vec<_> = all
+        .iter()
+        .map(|line| json!([line["target"], line["outcome"]]))
+        .collect();
+    assert_eq!(
+        json!(told),
+        json!([
+            ["clerks", "delegation_too_deep"],
+            ["others", "agent_not_allowed"]
+        ])
+    );
+}
+
+#[tokio::test]
+async fn looking_at_the_targets_is_told_too() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let rig = rig(&peers, &folder);
+    call(&rig, &caller(), &json!({"action": "list_targets"})).await;
+    let all = lines(&rig, &folder);
+    assert_eq!(
+        (&all[0]["action"], &all[0]["outcome"]),
+        (&json!("list_targets"), &json!("ok"))
+    );
+}
+
+/// A peer that takes a message and never answers.
+async fn silent() -> Peers {
+    let never = json!({"delay_ms": NEVER_MS, "result": {}});
+    peers(json!({"main": {"card": card(), "rpc": {"message/send": never}}})).await
+}
+
+#[tokio::test]
+async fn a_call_that_its_caller_ends_is_told_with_what_had_been_sent() {
+    let (peers, folder) = (silent().await, Folder::new());
+    let rig = rig(&peers, &folder);
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
+    soon(peers.wait_for("main", 2)).await;
+    cancel.cancel();
+    soon(running).await.unwrap();
+    let all = lines(&rig, &folder);
+    assert_eq!(all[0]["outcome"], "aborted", "{all:?}");
+    assert!(all[0]["sent_bytes"].as_u64().unwrap() > 0, "{all:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_ends_with_the_instance_is_told_too() {
+    let (peers, folder) = (silent().await, Folder::new());
+    let rig = rig(&peers, &folder);
+    let running = tokio::spawn(rig.begin(&send(), &CancellationToken::new(), |_| ()));
+    soon(peers.wait_for("main", 2)).await;
+    rig.plugin.close();
+    assert_eq!(reason(&soon(running).await.unwrap()), "shutting_down");
+    // The threads end after the answer; the log is complete once they let go of the instance.
+    let weak = std::sync::Arc::downgrade(&rig.plugin);
+    drop(rig);
+    soon(async {
+        while weak.strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let text = text(&folder);
+    assert_eq!(
+        text.matches("\"outcome\":\"shutting_down\"").count(),
+        1,
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_fails_no_call() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let rig = rig(&peers, &folder);
+    fs::create_dir(folder.path().join("audit.jsonl")).unwrap();
+    for _ in 0..3 {
+        assert_eq!(call(&rig, &caller(), &send()).await["ok"], true);
+    }
+    rig.plugin.close();
+    let told = rig.log.lines();
+    let errors: Vec<_> = told.iter().filter(|(level, _)| level == "error").collect();
+    assert_eq!(errors.len(), 1, "{told:?}");
+    assert!(errors[0].1.contains("audit.jsonl"), "{errors:?}");
+}
+
+#[tokio::test]
+async fn instances_on_one_file_share_it() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let rigs = [rig(&peers, &folder), rig(&peers, &folder)];
+    for _ in 0..10 {
+        let [one, other] = [&rigs[0], &rigs[1]];
+        let (caller, request) = (caller(), send());
+        tokio::join!(call(one, &caller, &request), call(other, &caller, &request));
+    }
+    rigs[0].plugin.close();
+    assert_eq!(lines(&rigs[1], &folder).len(), 20);
+}
+
+#[tokio::test]
+async fn there_is_none_unless_it_is_enabled() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let path = folder.path().join("audit.jsonl");
+    let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true});
+    let rig = Rig::new(&json!({"targets": [target], "audit": {"path": path}}));
+    assert_eq!(call(&rig, &caller(), &send()).await["ok"], true);
+    rig.plugin.close();
+    assert!(!path.exists());
+}
+
+#[test]
+fn an_audit_log_needs_a_file() {
+    let error = plugin::parse_config(r#"{"audit": {"enabled": true}}"#).unwrap_err();
+    assert_eq!(error.path, "/audit/path");
+}

@@ -1,0 +1,185 @@
+//! Delegations in a row.
+
+use openclaw_remote_agent::{
+    conformance::Peers,
+    delegation::{Delegation, Delegations, KEY},
+    log::Silent,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    call, calls, desk,
+    folder::Folder,
+    rig::{Rig, reason, send, stream},
+};
+
+fn rig(peers: &Peers, most: u64) -> Rig {
+    let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true});
+    Rig::new(&json!({"targets": [target], "policy": {"maxDelegationDepth": most}}))
+}
+
+fn at(hop: u64) -> Value {
+    json!({"agent_id": "main", "chain": {"hop": hop, "chain": "row-1"}})
+}
+
+/// What the newest message said of the delegations before it.
+fn said(peers: &Peers) -> Value {
+    let newest = calls(peers).pop().unwrap();
+    newest.body.unwrap()["params"]["metadata"][KEY].clone()
+}
+
+#[tokio::test]
+async fn a_message_of_nobodys_behalf_begins_a_row_of_its_own() {
+    let peers = desk().await;
+    let rig = rig(&peers, 4);
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        let envelope = call(&rig, &json!({"agent_id": "main"}), &send()).await;
+        assert_eq!(envelope["ok"], true, "{envelope}");
+        let said = said(&peers);
+        assert_eq!(said["hop"], 1, "{said}");
+        names.push(said["chain"].as_str().unwrap().to_owned());
+    }
+    assert!(names.iter().all(|name| name.len() == 32), "{names:?}");
+    assert_ne!(names[0], names[1]);
+}
+
+#[tokio::test]
+async fn a_message_says_how_many_delegations_came_before_it() {
+    let peers = desk().await;
+    let rig = rig(&peers, 4);
+    for request in [send(), stream()] {
+        let envelope = call(&rig, &at(2), &request).await;
+        assert_eq!(envelope["ok"], true, "{envelope}");
+        assert_eq!(said(&peers), json!({"hop": 3, "chain": "row-1"}));
+    }
+}
+
+#[tokio::test]
+async fn what_a_request_says_stays_beside_it() {
+    let peers = desk().await;
+    let mut request = send();
+    request["metadata"] = json!({"ticket": 7});
+    call(&rig(&peers, 4), &at(0), &request).await;
+    let sent = calls(&peers).pop().unwrap().body.unwrap();
+    let metadata = &sent["params"]["metadata"];
+    assert_eq!(metadata["ticket"], 7);
+    assert_eq!(metadata[KEY]["hop"], 1);
+}
+
+#[tokio::test]
+async fn the_last_delegation_that_is_allowed_goes_through_and_the_next_is_refused_before_any_socket()
+ {
+    for most in [0, 1, 4, 100] {
+        let peers = desk().await;
+        let rig = rig(&peers, most);
+        let envelope = call(&rig, &at(most), &send()).await;
+        assert_eq!(
+            reason(&envelope),
+            "delegation_too_deep",
+            "{most} {envelope}"
+        );
+        assert_eq!(envelope["error"]["code"], "TARGET_RESOLUTION_ERROR");
+        assert_eq!(envelope["error"]["retryable"], false);
+        assert_eq!(envelope["error"]["details"]["delivered"], "no");
+        let words = envelope["error"]["message"].as_str().unwrap();
+        assert!(words.contains("do the work yourself"), "{words}");
+        assert_eq!(peers.connections("main"), 0, "{most}");
+        if let Some(before) = most.checked_sub(1) {
+            let envelope = call(&rig, &at(before), &send()).await;
+            assert_eq!(envelope["ok"], true, "{most} {envelope}");
+            assert_eq!(said(&peers)["hop"], most);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_is_long_enough_still_looks_after_its_tasks() {
+    let peers = desk().await;
+    let rig = rig(&peers, 1);
+    for action in ["watch", "status", "cancel"] {
+        let request = json!({"action": action, "target_alias": "main", "task_id": "t-1"});
+        let envelope = call(&rig, &at(9), &request).await;
+        assert_eq!(envelope["ok"], true, "{action} {envelope}");
+    }
+    let envelope = call(&rig, &at(9), &json!({"action": "list_targets"})).await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+}
+
+#[tokio::test]
+async fn a_request_cannot_say_it() {
+    let peers = desk().await;
+    for said in [json!({"hop": 0, "chain": "mine"}), json!(null)] {
+        let mut request = send();
+        request["metadata"] = json!({ KEY: said });
+        let envelope = call(&rig(&peers, 4), &at(1), &request).await;
+        assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR", "{envelope}");
+        let place = &envelope["error"]["details"]["errors"][0]["instancePath"];
+        assert_eq!(place, "/metadata/openclaw-remote-agent~1delegation");
+    }
+    assert_eq!(peers.connections("main"), 0);
+}
+
+#[tokio::test]
+async fn the_file_of_the_host_says_what_a_session_works_on() {
+    let peers = desk().await;
+    let state = Folder::new();
+    let rig = rig(&peers, 4);
+    let caller = json!({"session_key": "agent:main:x", "state_dir": state.path()});
+    call(&rig, &caller, &send()).await;
+    assert_eq!(said(&peers)["hop"], 1);
+
+    let file = Delegations::of_host(state.path());
+    let work = |hop| Delegation {
+        hop,
+        chain: Some("row-2".to_owned()),
+    };
+    file.record("agent:main:x", &work(2), &Silent).unwrap();
+    call(&rig, &caller, &send()).await;
+    assert_eq!(said(&peers), json!({"hop": 3, "chain": "row-2"}));
+
+    file.record("agent:main:x", &work(4), &Silent).unwrap();
+    let refused = call(&rig, &caller, &send()).await;
+    assert_eq!(reason(&refused), "delegation_too_deep", "{refused}");
+
+    let mut other = caller.clone();
+    other["session_key"] = json!("agent:main:y");
+    call(&rig, &other, &send()).await;
+    assert_eq!(said(&peers)["hop"], 1);
+}
+
+#[tokio::test]
+async fn what_comes_with_the_call_counts_before_the_file() {
+    let peers = desk().await;
+    let state = Folder::new();
+    let work = Delegation {
+        hop: 3,
+        chain: None,
+    };
+    let file = Delegations::of_host(state.path());
+    file.record("s", &work, &Silent).unwrap();
+    let mut caller = at(1);
+    caller["session_key"] = json!("s");
+    caller["state_dir"] = json!(state.path());
+    call(&rig(&peers, 4), &caller, &send()).await;
+    assert_eq!(said(&peers), json!({"hop": 2, "chain": "row-1"}));
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_fails_no_call_and_is_told_of() {
+    let peers = desk().await;
+    let state = Folder::new();
+    let file = Delegations::of_host(state.path());
+    std::fs::create_dir(file.path().parent().unwrap()).unwrap();
+    std::fs::write(file.path(), "garbage").unwrap();
+    let rig = rig(&peers, 4);
+    let caller = json!({"session_key": "s", "state_dir": state.path()});
+    let envelope = call(&rig, &caller, &send()).await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    assert_eq!(said(&peers)["hop"], 1);
+    let told = rig.log.lines();
+    let warned = told
+        .iter()
+        .filter(|(level, line)| level == "warn" && line.contains("delegations.json"));
+    assert_eq!(warned.count(), 1, "{told:?}");
+}

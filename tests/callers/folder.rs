@@ -1,0 +1,29 @@
+//! A folder of a test's own.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use uuid::Uuid;
+
+/// Gone when the test is over.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let path = env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

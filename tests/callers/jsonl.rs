@@ -1,0 +1,127 @@
+//! `remote-agent call --jsonl` and the commands for people, which say who calls.
+
+use std::{
+    env, fs,
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use openclaw_remote_agent::{conformance::Peers, delegation::KEY};
+use serde_json::{Value, json};
+
+use crate::{
+    calls, desk,
+    folder::Folder,
+    process::{Ended, end},
+    rig::{reason, send},
+};
+
+async fn command(args: &[&str], input: &str) -> Ended {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+        .args(args)
+        .env_remove("REMOTE_AGENT_LIBRARY")
+        .env_remove("REMOTE_AGENT_CONFIG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    end(child).await
+}
+
+/// The configuration with one target, `main`, which has these settings too.
+fn config(peers: &Peers, mut target: Value, more: Value) -> Value {
+    target["alias"] = json!("main");
+    target["baseUrl"] = json!(peers.origin("main"));
+    target["default"] = json!(true);
+    let mut config = more;
+    config["targets"] = json!([target]);
+    config
+}
+
+/// The answer to one send of a script on behalf of `caller`.
+async fn on_behalf_of(config: &Value, caller: Value) -> Value {
+    let init = json!({"id": 0, "op": "init", "config": config});
+    let call = json!({"id": 1, "op": "execute", "request": send(), "caller": caller});
+    let ended = command(&["call", "--jsonl"], &format!("{init}\n{call}\n")).await;
+    assert!(
+        ended.status.success() && ended.stderr.is_empty(),
+        "{ended:?}"
+    );
+    let last = ended.stdout.lines().last().unwrap();
+    serde_json::from_str::<Value>(last).unwrap()["result"].clone()
+}
+
+#[tokio::test]
+async fn a_script_says_how_often_work_was_handed_on_before() {
+    let peers = desk().await;
+    let config = config(
+        &peers,
+        json!({}),
+        json!({"policy": {"maxDelegationDepth": 2}}),
+    );
+    let at = |hop: u64| json!({"chain": {"hop": hop, "chain": "row-1"}});
+    let allowed = on_behalf_of(&config, at(1)).await;
+    assert_eq!(allowed["ok"], true, "{allowed}");
+    let refused = on_behalf_of(&config, at(2)).await;
+    assert_eq!(reason(&refused), "delegation_too_deep", "{refused}");
+    let sent = calls(&peers);
+    assert_eq!(sent.len(), 1);
+    let body = sent[0].body.as_ref().unwrap();
+    assert_eq!(
+        body["params"]["metadata"][KEY],
+        json!({"hop": 2, "chain": "row-1"})
+    );
+}
+
+#[tokio::test]
+async fn a_script_says_which_agent_calls() {
+    let peers = desk().await;
+    let config = config(&peers, json!({"allowedAgents": ["clerk"]}), json!({}));
+    let allowed = on_behalf_of(&config, json!({"agent_id": "clerk"})).await;
+    assert_eq!(allowed["ok"], true, "{allowed}");
+    let refused = on_behalf_of(&config, json!(null)).await;
+    assert_eq!(reason(&refused), "agent_not_allowed", "{refused}");
+}
+
+#[tokio::test]
+async fn a_person_says_which_agent_calls() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let config = config(&peers, json!({"allowedAgents": ["clerk"]}), json!({}));
+    let file = folder.path().join("agents.json");
+    fs::write(&file, config.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    for (agent, answer) in [("clerk", "none"), ("other", "agent_not_allowed")] {
+        let send = [
+            "send", "--json", "--config", file, "--agent", agent, "hello",
+        ];
+        let ended = command(&send, "").await;
+        let envelope: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+        assert_eq!(reason(&envelope), answer, "{ended:?}");
+        let targets = ["targets", "--json", "--config", file, "--agent", agent];
+        let listed: Value = serde_json::from_str(&command(&targets, "").await.stdout).unwrap();
+        let count = listed["summary"]["targets"].as_array().unwrap().len();
+        assert_eq!(count, usize::from(agent == "clerk"), "{listed}");
+    }
+}
+
+#[tokio::test]
+async fn the_audit_log_is_complete_when_the_command_has_ended() {
+    let (peers, folder) = (desk().await, Folder::new());
+    let path = folder.path().join("audit.jsonl");
+    let audit = json!({"audit": {"enabled": true, "path": path}});
+    let caller = json!({"agent_id": "clerk"});
+    let envelope = on_behalf_of(&config(&peers, json!({}), audit), caller).await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    let line: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(
+        (&line["agent"], &line["outcome"]),
+        (&json!("clerk"), &json!("ok"))
+    );
+}

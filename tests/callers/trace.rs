@@ -1,0 +1,113 @@
+//! W3C trace context, and spans in the log.
+
+use serde_json::{Value, json};
+
+use crate::{
+    call, calls, desk,
+    rig::{Rig, send, stream},
+};
+
+const GIVEN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+fn traceparents(peers: &openclaw_remote_agent::conformance::Peers) -> Vec<String> {
+    let sent = calls(peers).into_iter();
+    sent.map(|request| request.headers["traceparent"].clone())
+        .collect()
+}
+
+#[tokio::test]
+async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
+    let peers = desk().await;
+    let rig = Rig::at(&peers);
+    call(&rig, &json!({}), &send()).await;
+    call(&rig, &json!({"traceparent": "not one"}), &stream()).await;
+    for action in ["watch", "status", "cancel"] {
+        let request = json!({"action": action, "target_alias": "main", "task_id": "t-1"});
+        call(&rig, &json!({"traceparent": GIVEN}), &request).await;
+    }
+    let sent = traceparents(&peers);
+    assert!(sent.len() >= 5, "{sent:?}");
+    for header in &sent {
+        let fields: Vec<_> = header.split('-').collect();
+        let hex = |text: &&str| {
+            text.bytes()
+                .all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())
+        };
+        assert!(fields.iter().all(hex), "{header}");
+        let lengths: Vec<_> = fields.iter().map(|field| field.len()).collect();
+        assert_eq!(
+            (lengths.as_slice(), fields[0], fields[3]),
+            (&[2, 32, 16, 2][..], "00", "01")
+        );
+    }
+    assert_ne!(sent[0][3..35], sent[1][3..35]);
+    let spans: std::collections::BTreeSet<_> =
+        sent[2..].iter().map(|header| &header[36..52]).collect();
+    assert_eq!(
+        spans.len(),
+        3,
+        "a call has one span id, and no other call has it: {sent:?}"
+    );
+    assert!(!spans.contains("b7ad6b7169203331"));
+    assert!(
+        sent[2..].iter().all(|header| header[..36] == GIVEN[..36]),
+        "{sent:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_request_for_a_card_belongs_to_no_trace() {
+    let peers = desk().await;
+    call(&Rig::at(&peers), &json!({"traceparent": GIVEN}), &send()).await;
+    let log = peers.log("main");
+    let cards: Vec<_> = log
+        .iter()
+        .filter(|request| request.method == "GET")
+        .collect();
+    assert_eq!(cards.len(), 1);
+    assert!(!cards[0].headers.contains_key("traceparent"));
+}
+
+/// The spans that the log was told of, oldest first.
+fn spans(rig: &Rig) -> Vec<String> {
+    let lines = rig.log.lines().into_iter();
+    let spans = lines.filter(|(_, line)| line.starts_with("span "));
+    spans
+        .map(|(level, line)| format!("{level} {line}"))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_log_is_told_of_a_call_and_its_exchanges_and_of_nothing_that_is_said() {
+    let peers = desk().await;
+    let rig = Rig::at(&peers);
+    let mut request = send();
+    request["parts"][0]["text"] = json!("hush-hush");
+    let envelope = call(&rig, &json!({"traceparent": GIVEN}), &request).await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    let told = spans(&rig);
+    assert_eq!(told.len(), 2, "{told:?}");
+    let trace = "trace_id=0af7651916cd43dd8448eb211c80319c";
+    assert!(
+        told[0].starts_with("debug span peer.send: ") && told[0].ends_with(trace),
+        "{told:?}"
+    );
+    let whole = format!("{trace} action=send target=main outcome=ok");
+    assert!(
+        told[1].starts_with("debug span call: ") && told[1].ends_with(&whole),
+        "{told:?}"
+    );
+    let all = format!("{:?}", rig.log.lines());
+    assert!(!all.contains("hush-hush") && !all.contains("pong"), "{all}");
+}
+
+#[tokio::test]
+async fn the_span_of_a_call_that_fails_says_why() {
+    let peers = desk().await;
+    let rig = Rig::at(&peers);
+    let request: Value = json!({"action": "status", "target_alias": "main"});
+    call(&rig, &json!({}), &request).await;
+    let told = spans(&rig);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].ends_with("outcome=invalid_request"), "{told:?}");
+}

@@ -1,0 +1,232 @@
+//! What a model reads: how much of it there is, and that pages bring the rest.
+
+use std::sync::Arc;
+
+use openclaw_remote_agent::{
+    conformance::{Peers, peers::Recorded},
+    log::Silent,
+    plugin::{Job, Plugin},
+};
+use serde_json::{Value, json};
+
+use crate::{generated, in_process::check_result};
+
+/// The agent, and a plugin that has it as its target.
+struct Desk {
+    peers: Peers,
+    plugin: Arc<Plugin>,
+}
+
+impl Desk {
+    /// An agent whose task has these artifacts, and a plugin with these limits.
+    async fn with(artifacts: &Value, limits: &Value) -> Self {
+        let card = json!({
+            "protocolVersion": "0.3.0", "name": "Desk", "description": "Sorts tickets.", "version": "1.0.0",
+            "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC", "capabilities": {"streaming": true},
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+            "skills": [{"id": "sort", "name": "Sorting", "description": "Reads a ticket and says what to do with it.", "tags": ["helpdesk"]}],
+        });
+        let task = json!({"kind": "task", "id": "task-7", "contextId": "context-7", "status": {"state": "completed"},
+            "artifacts": artifacts, "history": [{"kind": "message", "role": "agent", "messageId": "m", "parts": []}]});
+        let asks = json!({"kind": "task", "id": "task-7", "contextId": "context-7", "status": {"state": "input-required",
+            "message": {"kind": "message", "role": "agent", "messageId": "q", "parts": [{"kind": "text", "text": "Which of the two tickets do you mean?"}]}}});
+        let answers = json!([{"result": task}, {"result": asks}, {"error": {"code": -32001, "message": "Task not found"}}]);
+        let script = json!({"peers": {"desk": {"card": card, "rpc": {"message/send": answers, "tasks/get": {"result": task}}}}});
+        let peers = Peers::start(&script).await.unwrap();
+        let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "description": "First line of support"});
+        let config = json!({"enabled": true, "targets": [target], "limits": limits});
+        let plugin = Plugin::new(&config.to_string(), Arc::new(Silent)).unwrap();
+        Self {
+            peers,
+            plugin: Arc::new(plugin),
+        }
+    }
+
+    /// The envelope of a request, as text.
+    async fn call(&self, request: &Value) -> String {
+        let job = Job {
+            request: request.to_string(),
+            ..Job::default()
+        };
+        let envelope = self.plugin.start(job).await;
+        check_result(&serde_json::from_str(&envelope).unwrap());
+        envelope
+    }
+
+    async fn send(&self) -> String {
+        let parts = json!([{"kind": "text", "text": "Sort out the tickets."}]);
+        let request = json!({"action": "send", "target_alias": "desk", "parts": parts});
+        self.call(&request).await
+    }
+
+    /// A page of an artifact of the task, or why there is none.
+    async fn page(&self, artifact_id: &str, offset: usize) -> Value {
+        let request = json!({"action": "status", "target_alias": "desk", "task_id": "task-7", "artifact_id": artifact_id, "offset": offset});
+        serde_json::from_str(&self.call(&request).await).unwrap()
+    }
+}
+
+fn artifact(id: &str, text: &str) -> Value {
+    json!({"artifactId": id, "name": format!("{id}.txt"), "parts": [{"kind": "text", "text": text}]})
+}
+
+/// Ten artifacts of 2 KiB each.
+fn ten() -> Value {
+    let text = "A line of sixty-four characters, which is repeated to the end..\n".repeat(32);
+    assert_eq!(text.len(), 2048);
+    let artifacts = (1..=10).map(|i| artifact(&format!("report-{i}"), &text));
+    artifacts.collect()
+}
+
+#[tokio::test]
+async fn the_figures_are_those_of_the_code() {
+    let desk = Desk::with(&ten(), &json!({})).await;
+    let small = Desk::with(&ten(), &json!({"modelTextChars": 1000})).await;
+    let one = Desk::with(
+        &json!([artifact("report", "Ticket 7 is a duplicate of 3.")]),
+        &json!({}),
+    )
+    .await;
+    let listed = json!({"action": "list_targets"});
+    let ten_sent = desk.send().await;
+    let rows = [
+        (
+            "a task with ten artifacts of 2 KiB, the default cap",
+            &desk,
+            ten_sent.clone(),
+        ),
+        (
+            "the same task, the smallest cap",
+            &small,
+            small.send().await,
+        ),
+        (
+            "a page of one of these artifacts",
+            &desk,
+            desk.page("report-1", 0).await.to_string(),
+        ),
+        ("a task with one short artifact", &one, one.send().await),
+        ("a question", &one, one.send().await),
+        ("an error of the agent", &one, one.send().await),
+        ("a list of one target", &one, one.call(&listed).await),
+    ];
+    let mut page = "# What a model reads\n\nCharacters of `content`, which a model reads, and of `details`, the envelope of the same result, which programs \
+        read.\n\n\
+        | result | a model reads | the envelope has |\n|---|---|---|\n"
+        .to_owned();
+    for (what, desk, envelope) in &rows {
+        let reads = desk.plugin.render(envelope).chars().count();
+        // The port is another one every time, and may be shorter.
+        let envelope = envelope.replace(desk.peers.origin("desk"), "http://127.0.0.1:40000");
+        let has = envelope.chars().count();
+        page += &format!("| {what} | {reads} | {has} |\n");
+    }
+    let example = one.plugin.render(&rows[4].2);
+    page += &format!(
+        "\nThe question, for example:\n\n```text\n{}\n```\n",
+        anonymous(&example)
+    );
+    generated::file("docs/reading.md", &page);
+    assert!(desk.plugin.render(&ten_sent).chars().count() <= 12_000);
+}
+
+/// The text with the same random parts every time.
+fn anonymous(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let line = match (line.split_once("rah_"), line.split_once(" id=\"")) {
+            (Some((before, _)), _) => format!("{before}rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0"),
+            (_, Some((marker, _))) => format!("{marker} id=\"3c1f0e5ab2d49876\">>>"),
+            _ => line.to_owned(),
+        };
+        out += &line;
+        out.push('\n');
+    }
+    out.trim_end().to_owned()
+}
+
+#[tokio::test]
+async fn pages_asked_for_one_after_another_are_the_whole_artifact() {
+    let text: String = ('\u{1}'..='\u{3000}')
+        .chain('\u{1f600}'..='\u{1f640}')
+        .collect();
+    let desk = Desk::with(
+        &json!([artifact("a", &text), artifact("b", "")]),
+        &json!({"modelTextChars": 3000}),
+    )
+    .await;
+    let mut read = String::new();
+    let mut offset = Some(0);
+    while let Some(from) = offset {
+        let envelope = desk.page("a", from).await;
+        let page = &envelope["summary"]["artifact_page"];
+        let shown = page["text"].as_str().unwrap();
+        assert!(shown.chars().count() <= 3000);
+        assert_eq!(page["total"], text.chars().count());
+        let model = desk.plugin.render(&envelope.to_string());
+        assert!(
+            model.chars().count() <= 3000
+                && model.contains(&format!("of {}]", text.chars().count())),
+            "{model}"
+        );
+        read += shown;
+        offset = page["next_offset"]
+            .as_u64()
+            .map(|next| usize::try_from(next).unwrap());
+        assert_eq!(page["next_artifact_id"], "b");
+    }
+    assert_eq!(read, text);
+}
+
+#[tokio::test]
+async fn a_page_is_fetched_anew_and_its_envelope_holds_nothing_else_of_the_task() {
+    let desk = Desk::with(&ten(), &json!({"modelTextChars": 1000})).await;
+    let envelope = desk.page("report-3", 2000).await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    assert!(
+        envelope["summary"]["artifacts"].is_null() && envelope["summary"]["message_text"].is_null()
+    );
+    assert_eq!(
+        envelope["raw"],
+        json!({"kind": "task", "id": "task-7", "contextId": "context-7", "status": {"state": "completed"}})
+    );
+    assert_eq!(
+        envelope["summary"]["artifact_page"]["text"]
+            .as_str()
+            .map(str::len),
+        Some(48)
+    );
+    desk.page("report-3", 0).await;
+    let log = desk.peers.log("desk");
+    let asked = log.iter().filter_map(Recorded::rpc_method);
+    assert_eq!(asked.collect::<Vec<_>>(), ["tasks/get", "tasks/get"]);
+}
+
+#[tokio::test]
+async fn an_unknown_artifact_is_refused_with_the_ids_there_are() {
+    let desk = Desk::with(&ten(), &json!({})).await;
+    let envelope = desk.page("report-11", 0).await;
+    assert_eq!(
+        envelope["error"]["reason"], "unknown_artifact",
+        "{envelope}"
+    );
+    let model = desk.plugin.render(&envelope.to_string());
+    assert!(model.contains("\"report-1\"\n\"report-2\"\n"), "{model}");
+}
+
+#[tokio::test]
+async fn a_place_in_a_text_goes_with_its_artifact_and_with_status_alone() {
+    let desk = Desk::with(&ten(), &json!({})).await;
+    let wrong = [
+        json!({"action": "status", "target_alias": "desk", "task_id": "t", "offset": 3}),
+        json!({"action": "status", "target_alias": "desk", "task_id": "t", "artifact_id": "a", "history_length": 3}),
+        json!({"action": "status", "target_alias": "desk", "task_id": "t", "artifact_id": "a", "offset": -1}),
+        json!({"action": "watch", "target_alias": "desk", "task_id": "t", "artifact_id": "a"}),
+        json!({"action": "send", "target_alias": "desk", "parts": [{"kind": "text", "text": "x"}], "artifact_id": "a", "offset": 0}),
+    ];
+    for request in wrong {
+        let envelope: Value = serde_json::from_str(&desk.call(&request).await).unwrap();
+        assert_eq!(envelope["error"]["reason"], "invalid_request", "{envelope}");
+    }
+    assert!(desk.peers.log("desk").is_empty());
+}

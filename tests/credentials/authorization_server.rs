@@ -1,0 +1,133 @@
+//! A real authorization server: oidc-provider, installed once under the target directory and started on loopback.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+
+const PIN: &str = "oidc-provider@8.8.1";
+
+/// The secret of every client.
+pub(crate) const SECRET: &str = "client secret/7f3a+opens==";
+
+/// The running server. It lives as long as the test process: it exits when its stdin closes.
+pub(crate) struct Server {
+    port: u16,
+    _child: Child,
+    _stdin: ChildStdin,
+}
+
+/// The server of this test process, started by the first test that asks for it.
+///
+/// `None` means that it cannot be had on this machine: the test is to be skipped. With `CI=true` that is a failure.
+pub(crate) fn server() -> Option<&'static Server> {
+    static SERVER: OnceLock<Result<Server, String>> = OnceLock::new();
+    match SERVER.get_or_init(|| Ok(start(&installed()?))) {
+        Ok(server) => Some(server),
+        Err(why) => {
+            let sentence = format!(
+                "{PIN} cannot be installed: {why}. To run this test, put Node.js 20 or newer with npm on PATH and allow access to the npm registry."
+            );
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}");
+            eprintln!("skipped: {sentence}");
+            None
+        }
+    }
+}
+
+impl Server {
+    /// Its token endpoint.
+    pub(crate) fn token_url(&self) -> String {
+        format!("http://127.0.0.1:{}/token", self.port)
+    }
+
+    /// How many tokens this client has asked for.
+    pub(crate) fn asked(&self, client: &str) -> usize {
+        self.control(&format!("count?client={client}"))
+            .parse()
+            .unwrap()
+    }
+
+    /// Lets the answers to this slow client go.
+    pub(crate) fn release(&self, client: &str) {
+        assert_eq!(self.control(&format!("release?client={client}")), "true");
+    }
+
+    /// The token still holds.
+    pub(crate) fn is_active(&self, token: &str) -> bool {
+        self.control(&format!("active?token={token}")) == "true"
+    }
+
+    fn control(&self, what: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(
+            stream,
+            "GET /control/{what} HTTP/1.0\r\nhost: localhost\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+}
+
+fn start(home: &Path) -> Server {
+    let program =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/credentials/authorization_server.mjs");
+    let log = home.join("server.log");
+    let mut child = Command::new("node")
+        .arg(program)
+        .arg(home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(File::create(&log).expect("a log beside the packages"))
+        .spawn()
+        .expect("node installed the packages");
+    let stdin = child.stdin.take().expect("stdin is piped");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("stdout is piped"))
+        .read_line(&mut line)
+        .expect("a line from the server");
+    let port = line.trim().strip_prefix("READY ");
+    let port = port.unwrap_or_else(|| panic!("it said {line:?}; see {}", log.display()));
+    Server {
+        port: port.parse().unwrap(),
+        _child: child,
+        _stdin: stdin,
+    }
+}
+
+/// The folder with the package, installed by whichever test process comes first.
+fn installed() -> Result<PathBuf, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .expect("a target directory");
+    let home = target.join("sdk/authorization-server");
+    fs::create_dir_all(&home).expect("a folder under the target directory");
+    let lock =
+        File::create(home.with_extension("lock")).expect("a lock under the target directory");
+    lock.lock().expect("an exclusive lock");
+
+    // Written last: without it an install was cut short, or another version is wanted now.
+    let stamp = home.join("installed.txt");
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == PIN) {
+        return Ok(home);
+    }
+    fs::remove_dir_all(&home).expect("the folder can be emptied");
+    fs::create_dir_all(&home).expect("a folder under the target directory");
+    fs::write(home.join("package.json"), r#"{"private":true}"#).expect("a package.json");
+    let npm = Command::new("npm")
+        .args(["install", "--ignore-scripts", "--no-audit", "--no-fund"])
+        .args(["--save-exact", PIN])
+        .current_dir(&home)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("`npm` does not run: {error}"))?;
+    if !npm.status.success() {
+        return Err(String::from_utf8_lossy(&npm.stderr).into_owned());
+    }
+    fs::write(stamp, PIN).expect("a stamp beside the package");
+    Ok(home)
+}

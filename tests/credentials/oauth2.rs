@@ -1,0 +1,232 @@
+//! Access tokens from a real authorization server.
+
+use openclaw_remote_agent::conformance::Peers;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::authorization_server::{SECRET, Server, server};
+use crate::echo::Echo;
+use crate::rig::{Rig, card, message, peers, reason, result, send, soon};
+use crate::told::{Watched, requests};
+
+fn auth(server: &Server, client: &str) -> Value {
+    json!({"type": "oauth2", "tokenUrl": server.token_url(), "clientId": client, "clientSecret": SECRET,
+        "scopes": ["work"]})
+}
+
+fn target(server: &Server, client: &str, peers: &Peers) -> Value {
+    json!({"baseUrl": peers.origin("main"), "auth": auth(server, client)})
+}
+
+/// A peer that answers sends like this.
+async fn answering(sends: Value) -> Peers {
+    peers(json!({"main": {"card": card(), "rpc": {"message/send": sends}}})).await
+}
+
+async fn pong() -> Peers {
+    answering(result(message("pong"))).await
+}
+
+/// The tokens that the peer's requests of this method carried, in order.
+fn tokens(peers: &Peers, method: &str) -> Vec<String> {
+    let log = peers.log("main");
+    let sent = log.iter().filter(|request| request.method == method);
+    sent.map(|request| {
+        let header = request.headers["authorization"].strip_prefix("Bearer ");
+        header.expect("a bearer token").to_owned()
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn one_token_goes_with_every_request_and_is_not_told() {
+    let Some(server) = server() else { return };
+    let peer = Echo::start().await;
+    let mut watched =
+        Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "echo")}));
+    // A peer that answers 401 has its token replaced: those calls are another test's.
+    let kept = requests().into_iter();
+    for request in kept.filter(|request| request["parts"][0]["text"] != "challenge") {
+        watched.call(&request).await;
+    }
+    let seen = peer.seen();
+    let token = seen[0].headers["authorization"].strip_prefix("Bearer ");
+    let token = token.unwrap();
+    assert!(seen.len() >= 8 && server.is_active(token));
+    for request in &seen {
+        assert_eq!(request.headers["authorization"], format!("Bearer {token}"));
+    }
+    assert_eq!(server.asked("echo"), 1);
+    watched.holds_no(&[token, SECRET, "7f3a"]);
+}
+
+#[tokio::test]
+async fn every_token_that_a_peer_repeats_with_its_refusal_is_left_out() {
+    let Some(server) = server() else { return };
+    let peer = Echo::start().await;
+    let mut watched =
+        Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "wrong")}));
+    let mut request = send();
+    request["parts"][0]["text"] = json!("challenge");
+    let envelope = watched.call(&request).await;
+    assert_eq!(reason(&envelope), "auth_required");
+    let seen = peer.seen();
+    let sends = seen.iter().filter(|seen| seen.line.starts_with("POST "));
+    let sent: Vec<&str> = sends
+        .map(|seen| {
+            seen.headers["authorization"]
+                .strip_prefix("Bearer ")
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(sent.len(), 2, "refused, and refused again");
+    assert_ne!(sent[0], sent[1]);
+    watched.holds_no(&[sent[0], sent[1], SECRET]);
+}
+
+#[tokio::test]
+async fn a_token_that_the_peer_refuses_is_replaced_and_the_send_succeeds() {
+    let Some(server) = server() else { return };
+    let refusal = json!({"status": 401, "body": "who is this?"});
+    let peers = answering(json!([refusal, result(message("pong"))])).await;
+    let mut watched = Watched::with_target(&target(server, "refused", &peers));
+    let envelope = watched.call(&send()).await;
+    assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
+    let sent = tokens(&peers, "POST");
+    assert_eq!(sent.len(), 2);
+    assert_ne!(sent[0], sent[1]);
+    assert_eq!(server.asked("refused"), 2);
+    watched.holds_no(&[&sent[0], &sent[1], SECRET]);
+}
+
+#[tokio::test]
+async fn a_token_is_replaced_before_its_time_is_over() {
+    let Some(server) = server() else { return };
+    let peers = pong().await;
+    let mut watched = Watched::with_target(&target(server, "brief", &peers));
+    assert_eq!(watched.call(&send()).await["ok"], true);
+    let first = tokens(&peers, "POST").remove(0);
+    // Its server says when.
+    soon(async {
+        while server.is_active(&first) {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert_eq!(watched.call(&send()).await["ok"], true);
+    let sent = tokens(&peers, "POST");
+    assert_ne!(sent[0], sent[1]);
+    assert_eq!((sent.len(), server.asked("brief")), (2, 2));
+    watched.holds_no(&[&sent[0], &sent[1], SECRET]);
+}
+
+#[tokio::test]
+async fn calls_at_once_wait_for_one_token() {
+    let Some(server) = server() else { return };
+    let peers = pong().await;
+    let mut main = target(server, "slow-shared", &peers);
+    main["alias"] = json!("main");
+    let rig = Rig::with_target(main);
+    let calls = [(); 4].map(|()| {
+        let call = rig.begin(&send(), &CancellationToken::new(), |_| ());
+        tokio::spawn(call)
+    });
+    soon(async {
+        while server.asked("slow-shared") == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    server.release("slow-shared");
+    for call in calls {
+        assert_eq!(soon(call).await.unwrap()["ok"], true);
+    }
+    let sent = tokens(&peers, "POST");
+    assert_eq!((sent.len(), server.asked("slow-shared")), (4, 1));
+    assert!(sent.iter().all(|token| *token == sent[0]));
+}
+
+#[tokio::test]
+async fn calls_that_are_refused_at_once_get_one_new_token() {
+    let Some(server) = server() else { return };
+    let peer = Echo::start().await;
+    let rig = Rig::with_target(json!({"baseUrl": peer.origin, "auth": auth(server, "stale")}));
+    assert_eq!(rig.call(&send()).await["ok"], true);
+    let mut stale = send();
+    stale["parts"][0]["text"] = json!("stale");
+    let calls = [(); 4].map(|()| {
+        let call = rig.begin(&stale, &CancellationToken::new(), |_| ());
+        tokio::spawn(call)
+    });
+    for call in calls {
+        assert_eq!(soon(call).await.unwrap()["ok"], true);
+    }
+    assert_eq!(server.asked("stale"), 2);
+}
+
+#[tokio::test]
+async fn a_slow_authorization_server_does_not_outlast_the_call_and_serves_the_next() {
+    let Some(server) = server() else { return };
+    let peers = pong().await;
+    let mut watched = Watched::with_target(&target(server, "slow-late", &peers));
+    let mut hurried = send();
+    hurried["timeout_ms"] = json!(300);
+    let envelope = watched.call(&hurried).await;
+    assert_eq!(reason(&envelope), "timeout", "{envelope}");
+    assert_eq!(peers.connections("main"), 0);
+    server.release("slow-late");
+    assert_eq!(watched.call(&send()).await["ok"], true);
+    watched.holds_no(&[SECRET]);
+}
+
+#[tokio::test]
+async fn a_refused_client_is_told_in_the_servers_words_and_the_peer_is_not_called() {
+    let Some(server) = server() else { return };
+    let peers = pong().await;
+    let mut main = target(server, "steady", &peers);
+    main["auth"]["clientSecret"] = json!("not-the-secret-5d");
+    let mut watched = Watched::with_target(&main);
+    let envelope = watched.call(&send()).await;
+    assert_eq!(reason(&envelope), "token_unavailable", "{envelope}");
+    assert_eq!(envelope["error"]["details"]["delivered"], "no");
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(message.contains("invalid_client"), "{message}");
+    assert_eq!(peers.connections("main"), 0);
+    watched.holds_no(&["not-the-secret-5d"]);
+}
+
+#[tokio::test]
+async fn a_token_endpoint_that_redirects_is_not_followed() {
+    let to = json!({"status": 307, "headers": {"location": "{{origin:other}}/token"}});
+    let peers = peers(json!({
+        "main": {"card": card()},
+        "server": {"routes": {"POST /token": to}},
+        "other": {"routes": {"POST /token": {"json": {"access_token": "stolen"}}}},
+    }))
+    .await;
+    let auth = json!({"type": "oauth2", "tokenUrl": format!("{}/token", peers.origin("server")),
+        "clientId": "desk", "clientSecret": SECRET});
+    let mut watched = Watched::with_target(&json!({"baseUrl": peers.origin("main"), "auth": auth}));
+    let envelope = watched.call(&send()).await;
+    assert_eq!(reason(&envelope), "token_unavailable", "{envelope}");
+    assert_eq!(peers.connections("other"), 0);
+    watched.holds_no(&[SECRET]);
+}
+
+#[tokio::test]
+async fn a_card_does_not_say_where_tokens_come_from() {
+    let Some(server) = server() else { return };
+    let mut luring = card();
+    let flows = json!({"clientCredentials": {"tokenUrl": "{{origin:thief}}/token", "scopes": {}}});
+    luring["securitySchemes"] = json!({"main": {"type": "oauth2", "flows": flows}});
+    let rpc = json!({"message/send": {"status": 401}});
+    let peers = peers(json!({"main": {"card": luring, "rpc": rpc}, "thief": {}})).await;
+    let rig = Rig::with_target(target(server, "steady", &peers));
+    let envelope = rig.call(&send()).await;
+    assert_eq!(reason(&envelope), "auth_required");
+    assert_eq!(
+        envelope["error"]["details"]["auth_schemes"],
+        json!(["oauth2"])
+    );
+    assert_eq!(peers.connections("thief"), 0);
+}

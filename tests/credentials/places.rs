@@ -1,0 +1,188 @@
+//! Where credentials go, and that nobody is told of them by a peer that repeats all it was sent.
+
+use serde_json::{Value, json};
+
+use crate::echo::{Echo, Seen};
+use crate::told::{Watched, requests};
+
+const KEY: &str = "sesame/7f3a+opens==";
+
+/// Calls a peer with these settings of a target in every way, and returns what it was sent. None of `secrets` is told.
+async fn called(settings: Value, secrets: &[&str]) -> Vec<Seen> {
+    let peer = Echo::start().await;
+    let mut target = settings;
+    target["baseUrl"] = json!(peer.origin);
+    let mut watched = Watched::with_target(&target);
+    for request in requests() {
+        watched.call(&request).await;
+    }
+    watched.holds_no(secrets);
+    let seen = peer.seen();
+    assert!(seen.len() >= requests().len(), "{} requests", seen.len());
+    seen
+}
+
+/// Every request has this header.
+fn all_have(seen: &[Seen], name: &str, value: &str) {
+    for request in seen {
+        let header = request.headers.get(name).map(String::as_str);
+        assert_eq!(header, Some(value), "{}", request.line);
+    }
+}
+
+#[tokio::test]
+async fn a_bearer_token_goes_with_every_request() {
+    let auth = json!({"type": "bearer", "token": KEY});
+    let seen = called(json!({"auth": auth}), &[KEY, "sesame"]).await;
+    all_have(&seen, "authorization", &format!("Bearer {KEY}"));
+}
+
+#[tokio::test]
+async fn name_and_password_go_with_every_request() {
+    let auth = json!({"type": "basic", "username": "desk", "password": KEY});
+    let pair = "ZGVzazpzZXNhbWUvN2YzYStvcGVucz09";
+    let seen = called(json!({"auth": auth}), &[KEY, "sesame", pair]).await;
+    all_have(&seen, "authorization", &format!("Basic {pair}"));
+}
+
+#[tokio::test]
+async fn a_key_in_a_header_goes_with_every_request() {
+    let auth = json!({"type": "apiKey", "in": "header", "name": "X-Desk-Key", "value": KEY});
+    let seen = called(json!({"auth": auth}), &[KEY, "sesame"]).await;
+    all_have(&seen, "x-desk-key", KEY);
+}
+
+#[tokio::test]
+async fn a_key_in_the_query_goes_with_every_request() {
+    let auth = json!({"type": "apiKey", "in": "query", "name": "desk key", "value": KEY});
+    let seen = called(json!({"auth": auth}), &[KEY, "sesame", "%2F7f3a"]).await;
+    for request in seen {
+        let part = "?desk+key=sesame%2F7f3a%2Bopens%3D%3D ";
+        assert!(request.line.contains(part), "{}", request.line);
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_a_cookie_goes_with_every_request_beside_another_cookie() {
+    let auth = json!({"type": "apiKey", "in": "cookie", "name": "key", "value": KEY});
+    let settings = json!({"auth": auth, "headers": {"Cookie": "session=chocolate-9b"}});
+    let seen = called(settings, &[KEY, "sesame", "chocolate-9b"]).await;
+    let cookies = format!("session=chocolate-9b; key={KEY}");
+    all_have(&seen, "cookie", &cookies);
+}
+
+#[tokio::test]
+async fn a_targets_own_headers_go_with_every_request_before_those_of_all_targets() {
+    let peer = Echo::start().await;
+    let target = json!({"alias": "main", "baseUrl": peer.origin, "default": true,
+        "headers": {"X-Desk-Token": KEY, "X-Both": "target-secret-3c"}});
+    let mut watched = Watched::new(&json!({
+        "targets": [target],
+        "defaults": {"serviceParameters": {"x-both": "default-secret-3c"}},
+    }));
+    for request in requests() {
+        watched.call(&request).await;
+    }
+    let seen = peer.seen();
+    all_have(&seen, "x-desk-token", KEY);
+    all_have(&seen, "x-both", "target-secret-3c");
+    watched.holds_no(&[KEY, "sesame"]);
+}
+
+#[tokio::test]
+async fn no_kind_of_credential_goes_to_another_origin() {
+    for auth in [
+        json!({"type": "basic", "username": "desk", "password": KEY}),
+        json!({"type": "apiKey", "in": "header", "name": "x-key", "value": KEY}),
+        json!({"type": "apiKey", "in": "query", "name": "key", "value": KEY}),
+        json!({"type": "apiKey", "in": "cookie", "name": "key", "value": KEY}),
+    ] {
+        let other = Echo::start().await;
+        let peer = Echo::over(None, Some(&other.origin)).await;
+        let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth,
+            "headers": {"x-desk": KEY}, "allowPrivateNetwork": true}));
+        for request in requests() {
+            watched.call(&request).await;
+        }
+        watched.holds_no(&[KEY, "sesame"]);
+        let there = other.seen();
+        assert!(there.len() >= 6, "{} requests", there.len());
+        for request in there {
+            let told = format!("{request:?}");
+            let any = ["sesame", "ZGVzazpz", "authorization", "cookie", "key="];
+            assert!(!any.iter().any(|piece| told.contains(piece)), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_cannot_set_the_header_of_any_credential_of_its_target() {
+    let peer = Echo::start().await;
+    let key = json!({"type": "apiKey", "in": "header", "name": "X-Desk-Key", "value": KEY});
+    let mut watched = Watched::new(&json!({"targets": [
+        {"alias": "key", "baseUrl": peer.origin, "auth": key, "headers": {"X-Desk": KEY}},
+        {"alias": "open", "baseUrl": format!("{}/open", peer.origin)},
+    ]}));
+    let mut request = crate::rig::send();
+    for (name, alias, allowed) in [
+        ("x-desk-key", "key", false),
+        ("X-DESK", "key", false),
+        ("x-other", "key", true),
+        ("x-desk-key", "open", true),
+    ] {
+        request["target_alias"] = json!(alias);
+        request["service_parameters"] = json!({name: "mine"});
+        let before = peer.seen().len();
+        let envelope = watched.call(&request).await;
+        assert_eq!(envelope["ok"], allowed, "{name}: {envelope}");
+        if !allowed {
+            assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR");
+            let place = &envelope["error"]["details"]["errors"][0]["instancePath"];
+            assert_eq!(*place, format!("/service_parameters/{name}"));
+            assert_eq!(peer.seen().len(), before);
+        }
+    }
+    watched.holds_no(&[KEY]);
+}
+
+#[tokio::test]
+async fn a_reference_that_nobody_resolved_stops_every_kind_before_anything_is_connected() {
+    let reference = json!({"source": "env", "id": "DESK_SECRET"});
+    for auth in [
+        json!({"type": "bearer", "token": reference}),
+        json!({"type": "basic", "username": "desk", "password": reference}),
+        json!({"type": "apiKey", "in": "query", "name": "key", "value": reference}),
+        json!({"type": "oauth2", "tokenUrl": "https://as.example/token", "clientId": "desk", "clientSecret": reference}),
+    ] {
+        let peer = Echo::start().await;
+        let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth}));
+        let envelope = watched.call(&crate::rig::send()).await;
+        assert_eq!(
+            envelope["error"]["reason"], "credential_unresolved",
+            "{auth}"
+        );
+        let message = envelope["error"]["message"].as_str().unwrap();
+        assert!(message.contains("env:DESK_SECRET"), "{message}");
+        assert!(peer.seen().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_a_peer_asks_for_is_told_by_scheme_and_realm() {
+    let peer = Echo::start().await;
+    let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin}));
+    let mut request = crate::rig::send();
+    request["parts"][0]["text"] = json!("challenge");
+    let envelope = watched.call(&request).await;
+    assert_eq!(envelope["error"]["reason"], "auth_required");
+    assert_eq!(
+        envelope["error"]["details"]["auth_schemes"],
+        json!(["Bearer"])
+    );
+    assert_eq!(envelope["error"]["details"]["http_status"], 401);
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("it asks for Bearer (realm `POST /rpc"),
+        "{message}"
+    );
+}

@@ -1,0 +1,106 @@
+//! Private authorities and certificates of the client's own, against servers that check them.
+
+use serde_json::{Value, json};
+
+use crate::certificates::{Authority, Clients, Pair};
+use crate::echo::Echo;
+use crate::rig::{Rig, reason, send};
+use crate::told::{Watched, requests};
+
+fn mtls(pair: &Pair) -> Value {
+    json!({"type": "mtls", "certFile": pair.cert_file, "keyFile": pair.key_file})
+}
+
+#[tokio::test]
+async fn a_server_of_a_private_authority_is_reached_by_those_who_trust_it_alone() {
+    let authority = Authority::new("private");
+    let other = Authority::new("private_other");
+    let peer = Echo::over(Some(authority.server(&Clients::Any)), None).await;
+    let target =
+        |alias: &str, tls: Value| json!({"alias": alias, "baseUrl": peer.origin, "tls": tls});
+    // The first leaves a connection open that the others must not use.
+    let rig = Rig::new(&json!({"targets": [
+        target("trusts", json!({"caFile": authority.file()})),
+        target("system", json!({})),
+        target("other", json!({"caFile": other.file()})),
+    ]}));
+    for (alias, expected) in [("trusts", "none"), ("system", "tls"), ("other", "tls")] {
+        let mut request = send();
+        request["target_alias"] = json!(alias);
+        let envelope = rig.call(&request).await;
+        assert_eq!(reason(&envelope), expected, "{alias}: {envelope}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_opens_a_server_that_wants_one_and_its_key_is_not_told() {
+    let authority = Authority::new("certified");
+    let pair = authority.client("certified_desk");
+    let peer = Echo::over(Some(authority.server(&Clients::Certified)), None).await;
+    let tls = json!({"caFile": authority.file()});
+    let mut watched =
+        Watched::with_target(&json!({"baseUrl": peer.origin, "tls": tls, "auth": mtls(&pair)}));
+    assert_eq!(watched.call(&send()).await["ok"], true);
+    for request in requests() {
+        watched.call(&request).await;
+    }
+    assert!(peer.seen().iter().all(|request| request.certificate));
+    watched.holds_no(&[&pair.key_line]);
+
+    let nobody = Rig::with_target(json!({"baseUrl": peer.origin, "tls": tls}));
+    let before = peer.seen().len();
+    assert_eq!(reason(&nobody.call(&send()).await), "tls");
+    assert_eq!(peer.seen().len(), before);
+}
+
+#[tokio::test]
+async fn a_connection_with_a_certificate_serves_no_other_target() {
+    let authority = Authority::new("shared");
+    let pair = authority.client("shared_desk");
+    let peer = Echo::over(Some(authority.server(&Clients::Asked)), None).await;
+    let tls = json!({"caFile": authority.file()});
+    let rig = Rig::new(&json!({"targets": [
+        {"alias": "desk", "baseUrl": peer.origin, "tls": tls, "auth": mtls(&pair)},
+        {"alias": "guest", "baseUrl": peer.origin, "tls": tls},
+    ]}));
+    for alias in ["desk", "guest", "desk"] {
+        let mut request = send();
+        request["target_alias"] = json!(alias);
+        let before = peer.seen().len();
+        assert_eq!(rig.call(&request).await["ok"], true);
+        for request in &peer.seen()[before..] {
+            assert_eq!(request.certificate, alias == "desk", "{alias}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_is_not_shown_to_another_origin() {
+    let authority = Authority::new("elsewhere");
+    let pair = authority.client("elsewhere_desk");
+    let other = Echo::over(Some(authority.server(&Clients::Asked)), None).await;
+    let own = authority.server(&Clients::Certified);
+    let peer = Echo::over(Some(own), Some(&other.origin)).await;
+    let rig = Rig::with_target(json!({"baseUrl": peer.origin, "auth": mtls(&pair),
+        "tls": {"caFile": authority.file()}, "allowPrivateNetwork": true}));
+    assert_eq!(rig.call(&send()).await["ok"], true);
+    let there = other.seen();
+    assert_eq!(there.len(), 1);
+    assert!(!there[0].certificate);
+}
+
+#[tokio::test]
+async fn a_token_endpoint_is_secured_as_its_target() {
+    let authority = Authority::new("tokens");
+    let server = Echo::over(Some(authority.server(&Clients::Any)), None).await;
+    let peer = Echo::over(Some(authority.server(&Clients::Any)), None).await;
+    let auth = json!({"type": "oauth2", "tokenUrl": format!("{}/token", server.origin), "clientId": "desk",
+        "clientSecret": "client-secret-4e"});
+    let mut watched = Watched::with_target(
+        &json!({"baseUrl": peer.origin, "auth": auth, "tls": {"caFile": authority.file()}}),
+    );
+    assert_eq!(watched.call(&send()).await["ok"], true);
+    let seen = peer.seen();
+    assert_eq!(seen[0].headers["authorization"], "Bearer token-of-echo");
+    watched.holds_no(&["token-of-echo", "client-secret-4e"]);
+}

@@ -1,0 +1,82 @@
+//! Everything that an instance tells about itself and its calls, searched for secrets.
+
+use openclaw_remote_agent::config::Config;
+use openclaw_remote_agent::plugin;
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, send, stream};
+
+/// An instance of whose every word a copy is kept.
+pub(crate) struct Watched {
+    pub(crate) rig: Rig,
+    told: Vec<String>,
+}
+
+impl Watched {
+    pub(crate) fn new(config: &Value) -> Self {
+        let text = config.to_string();
+        let parsed = Config::parse(&text).unwrap();
+        let rig = Rig::new(config);
+        let told = vec![
+            format!("{parsed:?}"),
+            plugin::parse_config(&text).unwrap(),
+            rig.plugin.definition(),
+        ];
+        Self { rig, told }
+    }
+
+    /// An instance with one target, `main`, which is the default.
+    pub(crate) fn with_target(target: &Value) -> Self {
+        let mut target = target.clone();
+        target["alias"] = json!("main");
+        target["default"] = json!(true);
+        Self::new(&json!({"targets": [target]}))
+    }
+
+    /// Runs a call to its end.
+    pub(crate) async fn call(&mut self, request: &Value) -> Value {
+        let (envelope, updates) = self.rig.follow(request).await;
+        self.keep(&envelope);
+        updates.iter().for_each(|update| self.keep(update));
+        envelope
+    }
+
+    /// Keeps an envelope or update of a call that was made another way.
+    pub(crate) fn keep(&mut self, said: &Value) {
+        self.told.push(said.to_string());
+    }
+
+    /// Fails where one of `secrets` shows in anything that was told, in any form in which it is sent.
+    pub(crate) fn holds_no(&self, secrets: &[&str]) {
+        let log = self.rig.log.lines();
+        let lines = log.iter().map(|(_, line)| line);
+        for text in self.told.iter().chain(lines) {
+            for secret in secrets {
+                let escaped = secret.replace('/', "\\/");
+                assert!(
+                    !text.contains(secret) && !text.contains(&escaped),
+                    "`{secret}` in {text}"
+                );
+            }
+        }
+    }
+}
+
+/// Every request that a peer can be asked with, and those that it is made to refuse.
+pub(crate) fn requests() -> Vec<Value> {
+    let saying = |mut request: Value, text: &str| {
+        request["parts"][0]["text"] = json!(text);
+        request
+    };
+    vec![
+        send(),
+        stream(),
+        saying(send(), "fail"),
+        saying(send(), "refuse"),
+        saying(send(), "challenge"),
+        json!({"action": "status", "task_id": "t-1"}),
+        json!({"action": "cancel", "task_id": "t-1"}),
+        json!({"action": "watch", "task_id": "t-1"}),
+        json!({"action": "list_targets"}),
+    ]
+}

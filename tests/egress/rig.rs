@@ -1,0 +1,184 @@
+//! One attempt: a tool, a resolver that answers what the attempt needs, a peer of the operator's, and a trap.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use openclaw_remote_agent::{
+    config::Config,
+    conformance::Peers,
+    log::{Level, Log},
+    net::{
+        BoxFuture, Http,
+        lookup::Lookup,
+        proxy::{Proxies, ProxySettings},
+    },
+    plugin::assemble_over,
+    remote_agent::{Call, Pace},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// What a name resolves to, each time that it is asked for.
+pub(crate) type Answers = Vec<Vec<&'static str>>;
+
+/// A way to reach an address. Everywhere in it `PORT` stands for the port of the trap, `PEER` for that of the peer and
+/// `{{origin}}` for the peer's origin; the peer is the operator's own, on loopback.
+pub(crate) struct Way {
+    /// What leads there.
+    pub(crate) group: &'static str,
+    /// Where it leads.
+    pub(crate) address: String,
+    pub(crate) config: Value,
+    /// What the operator's own peer answers, as `fixtures/README.md` describes it.
+    pub(crate) peer: Value,
+    /// What names resolve to; each further question gets the next answer, the last one for ever.
+    pub(crate) names: Vec<(&'static str, Answers)>,
+    /// The trap is the proxy.
+    pub(crate) proxy: bool,
+    /// The calls. The last one counts; what came of the others does not.
+    pub(crate) requests: Vec<Value>,
+    pub(crate) expected: Outcome,
+}
+
+/// What must come of a way.
+#[derive(Clone, Copy)]
+pub(crate) enum Outcome {
+    /// An error with this code and reason, and no connection.
+    Refused(&'static str, &'static str),
+    /// A result, and no connection: the address was not called.
+    Ignored,
+    /// A result.
+    Allowed,
+}
+
+impl Outcome {
+    /// What is otherwise than it must be.
+    pub(crate) fn differs(self, came: &Came) -> Option<String> {
+        let (told, connections) = match self {
+            Self::Refused(code, reason) => (format!("{code}: {reason}"), Some(0)),
+            Self::Ignored => ("ok".to_owned(), Some(0)),
+            Self::Allowed => ("ok".to_owned(), None),
+        };
+        if came.told != told {
+            return Some(format!("`{}` and not `{told}`", came.told));
+        }
+        if connections.is_some_and(|allowed| allowed != came.connections) {
+            return Some(format!("{} connections", came.connections));
+        }
+        None
+    }
+}
+
+/// What came of a way.
+pub(crate) struct Came {
+    /// `ok`, or the error's code and reason.
+    pub(crate) told: String,
+    /// How many connections the trap was given.
+    pub(crate) connections: usize,
+    pub(crate) envelope: Value,
+}
+
+/// A listener on every address of this machine that nobody may reach.
+pub(crate) struct Trap(TcpListener);
+
+impl Trap {
+    pub(crate) fn new() -> Self {
+        let listener = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"));
+        let listener = listener.unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self(listener)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+
+    /// How many connections were made since the last time it was asked. One that a client knows to stand is waiting here.
+    pub(crate) fn connections(&self) -> usize {
+        let mut count = 0;
+        loop {
+            match self.0.accept() {
+                Ok(_) => count += 1,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return count,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+struct Names(Mutex<Vec<(&'static str, Answers)>>);
+
+impl Lookup for Names {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let mut names = self.0.lock().unwrap();
+        let known = names.iter_mut().find(|(known, _)| *known == name);
+        let answer = known.map(|(_, answers)| match answers.len() {
+            1 => answers[0].clone(),
+            _ => answers.remove(0),
+        });
+        let answer = answer
+            .map(|ips| ips.iter().map(|ip| ip.parse().unwrap()).collect())
+            .ok_or_else(|| ErrorKind::NotFound.into());
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+struct Silent;
+
+impl Log for Silent {
+    fn log(&self, _: Level, _: &str) {}
+}
+
+/// Tries a way.
+pub(crate) async fn try_way(way: &Way) -> Came {
+    let trap = Trap::new();
+    let port = trap.port().to_string();
+    let filled = |value: &Value| -> Value {
+        serde_json::from_str(&value.to_string().replace("PORT", &port)).unwrap()
+    };
+    let peers = Peers::start(&json!({"peers": {"main": filled(&way.peer)}})).await;
+    let peers = peers.unwrap();
+    let own = |value: &Value| -> Value {
+        let origin = peers.origin("main");
+        let number = origin.rsplit(':').next().unwrap_or_default();
+        let text = filled(value).to_string().replace("{{origin}}", origin);
+        serde_json::from_str(&text.replace("PEER", number)).unwrap()
+    };
+    let config = Config::parse(&own(&way.config).to_string()).unwrap_or_else(|e| panic!("{e}"));
+    let mut http = Http::new()
+        .unwrap()
+        .with_lookup(Arc::new(Names(Mutex::new(way.names.clone()))));
+    if way.proxy {
+        let settings = ProxySettings {
+            all: Some(format!("http://127.0.0.1:{port}")),
+            ..ProxySettings::default()
+        };
+        http = http.with_proxies(Proxies::new(&settings).unwrap());
+    }
+    let tool = assemble_over(&config, Arc::new(http), Pace::default(), Arc::new(Silent));
+    let tool = tool.unwrap_or_else(|e| panic!("{e}"));
+    let mut envelope = Value::Null;
+    for request in &way.requests {
+        let call = Call {
+            request: &own(request).to_string(),
+            caller: None,
+            updates: None,
+            cancel: CancellationToken::new(),
+            closing: CancellationToken::new(),
+        };
+        envelope = serde_json::from_str(&tool.execute(call).await).unwrap();
+    }
+    let error = &envelope["error"];
+    let told = match envelope["ok"].as_bool() {
+        Some(true) => "ok".to_owned(),
+        _ => [&error["code"], &error["reason"]]
+            .map(|text| text.as_str().unwrap_or("none"))
+            .join(": "),
+    };
+    Came {
+        told,
+        connections: trap.connections(),
+        envelope,
+    }
+}

@@ -1,0 +1,166 @@
+//! The ways.
+
+mod cards;
+mod hosts;
+mod requests;
+
+use serde_json::{Value, json};
+
+use crate::rig::{Outcome, Way};
+
+const REFUSED: Outcome = Outcome::Refused("A2A_SDK_ERROR", "address_refused");
+const REDIRECTED: Outcome = Outcome::Refused("A2A_SDK_ERROR", "redirect_refused");
+const NO_CARD: Outcome = Outcome::Refused("A2A_SDK_ERROR", "card_unavailable");
+const INVALID: Outcome = Outcome::Refused("VALIDATION_ERROR", "invalid_request");
+const NOT_ALLOWED: Outcome = Outcome::Refused("TARGET_RESOLUTION_ERROR", "target_not_allowed");
+
+pub(crate) fn all() -> Vec<Way> {
+    let parts = [
+        requests::target_urls(),
+        requests::names(),
+        requests::continuations(),
+        cards::card_places(),
+        cards::interfaces(),
+        cards::redirects(),
+        cards::extended_cards(),
+        requests::callbacks(),
+        cards::named_and_not_called(),
+        proxied(),
+        own(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+fn card() -> Value {
+    json!({
+        "protocolVersion": "0.3.0", "name": "Desk", "description": "Answers.", "version": "1.0.0",
+        "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC", "capabilities": {"streaming": true},
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+    })
+}
+
+fn with(mut value: Value, key: &str, other: Value) -> Value {
+    value[key] = other;
+    value
+}
+
+/// A peer with this card, which answers with a file elsewhere.
+fn peer(card: Value) -> Value {
+    let file = json!({"kind": "file", "file": {"uri": "http://127.0.0.1:PORT/file", "name": "f"}});
+    let answer = json!({"kind": "message", "messageId": "m", "role": "agent", "parts": [file]});
+    json!({"card": card, "rpc": {
+        "message/send": {"result": answer},
+        "tasks/get": {"result": {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}}},
+    }})
+}
+
+fn send() -> Value {
+    json!({"action": "send", "parts": [{"kind": "text", "text": "hello"}], "timeout_ms": 5000})
+}
+
+fn target(target: Value) -> Value {
+    let target = with(with(target, "alias", json!("main")), "default", json!(true));
+    json!({"targets": [target]})
+}
+
+/// The operator's own peer, which is well and does nothing unusual.
+fn way(group: &'static str, address: impl Into<String>, expected: Outcome) -> Way {
+    Way {
+        group,
+        address: address.into(),
+        config: target(json!({"baseUrl": "{{origin}}"})),
+        peer: peer(card()),
+        names: Vec::new(),
+        proxy: false,
+        requests: vec![send()],
+        expected,
+    }
+}
+
+fn may_name_others() -> Value {
+    let policy = json!({"allowTargetUrlOverride": true});
+    with(target(json!({"baseUrl": "{{origin}}"})), "policy", policy)
+}
+
+fn continuation(url: &str, card_path: &str) -> Value {
+    json!({"action": "status", "timeout_ms": 5000, "continuation": {
+        "target": {"target_url": url, "card_path": card_path, "preferred_transports": ["JSONRPC"]},
+        "task": {"task_id": "t"},
+    }})
+}
+
+const CARD_PATH: &str = "/.well-known/agent-card.json";
+
+/// The trap is the proxy: it may not even be asked.
+fn proxied() -> Vec<Way> {
+    [
+        "http://public.example/",
+        "https://public.example/",
+        "http://169.254.169.254/",
+        "http://[::ffff:10.0.0.1]/",
+    ]
+    .into_iter()
+    .map(|url| Way {
+        config: may_name_others(),
+        names: vec![("public.example", vec![vec!["10.0.0.1"]])],
+        proxy: true,
+        requests: vec![with(send(), "target_url", json!(url))],
+        ..way("through a proxy", url, REFUSED)
+    })
+    .collect()
+}
+
+fn own() -> Vec<Way> {
+    let named = |name: &'static str| vec![(name, vec![vec!["127.0.0.1"]])];
+    let any = json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true});
+    vec![
+        way(
+            "the operator's own",
+            "baseUrl on 127.0.0.1",
+            Outcome::Allowed,
+        ),
+        Way {
+            config: target(
+                json!({"baseUrl": "https://agent.example", "cardUrl": "{{origin}}/.well-known/agent-card.json"}),
+            ),
+            ..way(
+                "the operator's own",
+                "cardUrl on 127.0.0.1",
+                Outcome::Allowed,
+            )
+        },
+        Way {
+            config: target(json!({"baseUrl": "{{origin}}", "endpoint": "{{origin}}/a2a/jsonrpc"})),
+            peer: peer(with(card(), "url", json!("http://10.0.0.1/rpc"))),
+            ..way(
+                "the operator's own",
+                "endpoint on 127.0.0.1",
+                Outcome::Allowed,
+            )
+        },
+        Way {
+            config: target(
+                json!({"baseUrl": "http://inside.example:PEER", "allowPrivateNetwork": true}),
+            ),
+            names: named("inside.example"),
+            ..way(
+                "the operator's own",
+                "a name, with allowPrivateNetwork",
+                Outcome::Allowed,
+            )
+        },
+        Way {
+            config: with(json!({}), "policy", any),
+            requests: vec![with(send(), "target_url", json!("{{origin}}"))],
+            ..way(
+                "the operator's own",
+                "target_url, with allowPrivateTargetUrls",
+                Outcome::Allowed,
+            )
+        },
+        Way {
+            proxy: true,
+            ..way("the operator's own", "beside a proxy", Outcome::Allowed)
+        },
+    ]
+}

@@ -1,0 +1,160 @@
+//! Targets whose agent cards must be signed.
+
+use std::{fs, path::PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use openclaw_remote_agent::{conformance::Peers, plugin::Plugin};
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::in_process::Kept;
+use crate::rig::{Rig, card, message, peers, reason, result, send};
+
+/// A card in its canonical form, which says nothing that its signature does not cover.
+const CARD: &str = r#"{"capabilities":{"extendedAgentCard":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"description":"Answers.","name":"Signed desk","skills":[{"description":"d","id":"s","name":"n","tags":["t"]}],"supportedInterfaces":[{"protocolBinding":"JSONRPC","protocolVersion":"0.3","url":"/a2a/jsonrpc"}],"version":"1.0.0"}"#;
+
+/// A signer, and the file with its key.
+struct Signer {
+    key: Ed25519KeyPair,
+    file: PathBuf,
+}
+
+impl Signer {
+    fn new(name: &str) -> Self {
+        let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        let key = Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap();
+        let x = URL_SAFE_NO_PAD.encode(key.public_key());
+        let jwks = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "desk", "x": x}]});
+        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.jwks.json"));
+        fs::write(&file, jwks.to_string()).unwrap();
+        Self { key, file }
+    }
+
+    fn signed(&self) -> Value {
+        let protected = URL_SAFE_NO_PAD.encode(r#"{"alg":"EdDSA","kid":"desk"}"#);
+        let content = format!("{protected}.{}", URL_SAFE_NO_PAD.encode(CARD));
+        let signature = URL_SAFE_NO_PAD.encode(self.key.sign(content.as_bytes()));
+        let mut card: Value = serde_json::from_str(CARD).unwrap();
+        card["signatures"] = json!([{"protected": protected, "signature": signature}]);
+        card
+    }
+
+    fn rig(&self, peers: &Peers) -> Rig {
+        Rig::with_target(json!({
+            "baseUrl": peers.origin("main"),
+            "requireSignedCard": true,
+            "jwksFile": self.file,
+        }))
+    }
+}
+
+/// A peer with this card, whose extended card nobody signed.
+async fn serving(plain: Value) -> Peers {
+    peers(json!({"main": {"card": plain, "rpc": {
+        "message/send": result(message("pong")),
+        "agent/getAuthenticatedExtendedCard": result(card()),
+        "GetExtendedAgentCard": result(card()),
+    }}}))
+    .await
+}
+
+#[tokio::test]
+async fn a_target_with_a_signed_card_is_called() {
+    let signer = Signer::new("called");
+    let peers = serving(signer.signed()).await;
+    let envelope = signer.rig(&peers).call(&send()).await;
+    assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
+}
+
+#[tokio::test]
+async fn an_unsigned_extended_card_does_not_take_the_place_of_a_signed_one() {
+    let signer = Signer::new("extended");
+    let peers = serving(signer.signed()).await;
+    let listed = signer
+        .rig(&peers)
+        .call(&json!({"action": "list_targets"}))
+        .await;
+    let target = &listed["summary"]["targets"][0];
+    assert_eq!(target["target_name"], "Signed desk", "{listed}");
+    assert_eq!(peers.log("main").len(), 2, "both cards were asked for");
+}
+
+#[tokio::test]
+async fn a_card_that_is_not_signed_or_by_another_stops_the_call_before_it_is_made() {
+    let signer = Signer::new("refused");
+    let other = Signer::new("other").signed();
+    for card in [card(), other] {
+        let peers = serving(card).await;
+        let rig = signer.rig(&peers);
+        let envelope = rig.call(&send()).await;
+        assert_eq!(reason(&envelope), "card_signature", "{envelope}");
+        assert_eq!(envelope["error"]["details"]["delivered"], "no");
+        assert_eq!(peers.log("main").len(), 1, "the card alone");
+        let listed = rig.call(&json!({"action": "list_targets"})).await;
+        let target = &listed["summary"]["targets"][0];
+        assert_eq!(
+            target["last_refresh_error"]["reason"], "card_signature",
+            "{listed}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_signed_card_below_the_base_is_found_behind_places_without_one() {
+    let signer = Signer::new("elsewhere");
+    let route = "GET /.well-known/agent-card.json";
+    for (card, expected) in [(signer.signed(), "none"), (card(), "card_signature")] {
+        let peers = peers(json!({"main": {
+            "routes": {route: {"json": card}},
+            "rpc": {"message/send": result(message("pong"))},
+        }}))
+        .await;
+        let rig = Rig::with_target(json!({
+            "baseUrl": format!("{}/base", peers.origin("main")),
+            "requireSignedCard": true,
+            "jwksFile": signer.file,
+        }));
+        let envelope = rig.call(&send()).await;
+        assert_eq!(reason(&envelope), expected, "{envelope}");
+    }
+}
+
+#[test]
+fn settings_that_cannot_do_what_they_say_are_errors_at_their_place() {
+    let base = json!({"alias": "main", "baseUrl": "http://127.0.0.1:1"});
+    let missing = "/nowhere/keys.json";
+    let empty = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("empty.jwks.json");
+    fs::write(&empty, r#"{"keys": []}"#).unwrap();
+    for (settings, place, why) in [
+        (
+            json!({"requireSignedCard": true}),
+            "requireSignedCard",
+            "https",
+        ),
+        (json!({"jwksFile": missing}), "jwksFile", "no effect"),
+        (
+            json!({"requireSignedCard": true, "jwksFile": missing}),
+            "jwksFile",
+            missing,
+        ),
+        (
+            json!({"requireSignedCard": true, "jwksFile": empty}),
+            "jwksFile",
+            "no key",
+        ),
+    ] {
+        let mut target = base.clone();
+        for (key, value) in settings.as_object().unwrap() {
+            target[key] = value.clone();
+        }
+        let config = json!({"targets": [target]}).to_string();
+        let Err(error) = Plugin::new(&config, Arc::<Kept>::default()) else {
+            panic!("{settings} is accepted");
+        };
+        assert_eq!(error.path, format!("/targets/0/{place}"));
+        assert!(error.message.contains(why), "{error}");
+    }
+}

@@ -1,0 +1,86 @@
+//! How many calls run at a time, and what becomes of the others.
+
+use openclaw_remote_agent::conformance::Peers;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::rig::{NEVER_MS, Rig, card, peers, reason, send, soon};
+
+/// A peer that takes every message and answers none.
+async fn silent() -> Peers {
+    peers(json!({"main": {"card": card(), "rpc": {"message/send": {"delay_ms": NEVER_MS, "json": {}}}}})).await
+}
+
+fn limited(peers: &Peers, limits: &Value) -> Rig {
+    let origin = peers.origin("main");
+    Rig::new(&json!({
+        "targets": [{"alias": "main", "baseUrl": origin, "default": true}],
+        "limits": limits,
+    }))
+}
+
+/// A message that is not waited for long.
+fn hasty() -> Value {
+    let mut request = send();
+    request["timeout_ms"] = json!(50);
+    request
+}
+
+#[tokio::test]
+async fn a_call_beyond_the_limit_waits_for_its_turn_and_is_told_when_none_comes() {
+    let peers = silent().await;
+    for limits in [
+        json!({"concurrencyPerTarget": 2}),
+        json!({"concurrency": 2}),
+    ] {
+        let rig = limited(&peers, &limits);
+        let before = peers.log("main").len();
+        let cancel = CancellationToken::new();
+        let calls = [(); 2].map(|()| tokio::spawn(rig.begin(&send(), &cancel, |_| ())));
+        // The card, and both messages.
+        soon(peers.wait_for("main", before + 3)).await;
+        let envelope = rig.call(&hasty()).await;
+        assert_eq!(reason(&envelope), "busy", "{envelope}");
+        assert_eq!(envelope["error"]["retryable"], true, "{envelope}");
+        assert_eq!(
+            envelope["error"]["details"]["delivered"], "no",
+            "{envelope}"
+        );
+        assert_eq!(peers.log("main").len(), before + 3);
+        cancel.cancel();
+        for call in calls {
+            assert_eq!(reason(&soon(call).await.unwrap()), "aborted");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_ends_lets_the_next_one_go() {
+    let peers = silent().await;
+    let rig = limited(&peers, &json!({"concurrencyPerTarget": 1}));
+    let (first, second) = (CancellationToken::new(), CancellationToken::new());
+    let running = tokio::spawn(rig.begin(&send(), &first, |_| ()));
+    soon(peers.wait_for("main", 2)).await;
+    let waiting = tokio::spawn(rig.begin(&send(), &second, |_| ()));
+    first.cancel();
+    assert_eq!(reason(&soon(running).await.unwrap()), "aborted");
+    soon(peers.wait_for("main", 3)).await;
+    second.cancel();
+    assert_eq!(reason(&soon(waiting).await.unwrap()), "aborted");
+}
+
+#[tokio::test]
+async fn a_busy_target_can_still_be_listed() {
+    let peers = silent().await;
+    let rig = limited(&peers, &json!({"concurrency": 1}));
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
+    soon(peers.wait_for("main", 2)).await;
+    let envelope = rig.call(&json!({"action": "list_targets"})).await;
+    assert_eq!(
+        envelope["summary"]["targets"][0]["target_name"], "Desk",
+        "{envelope}"
+    );
+    cancel.cancel();
+    soon(running).await.unwrap();
+}
