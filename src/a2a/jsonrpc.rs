@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::Method;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use url::Url;
 
 use crate::peer::{
@@ -275,29 +275,20 @@ pub(super) fn unwritable(error: serde_json::Error) -> PeerError {
 /// What is inside a JSON-RPC answer (JSON-RPC 2.0 §5). In a stream the id is not held against an event: its connection
 /// tells what it belongs to.
 fn unwrapped(answer: Value, check_id: bool, secrets: &Secrets) -> Result<Value, PeerError> {
-    #[derive(Deserialize)]
-    struct Envelope {
-        id: Option<Value>,
-        #[serde(default)]
-        result: Value,
-        error: Option<Value>,
-    }
-    if !answer.is_object() {
+    let Value::Object(mut answer) = answer else {
         return Err(misshapen(Misshape::here(
             "a JSON-RPC answer",
             Some(&answer),
         )));
-    }
-    let envelope: Envelope = serde_json::from_value(answer)
-        .map_err(|e| PeerError::new(Fault::InvalidResponse, e.to_string()))?;
-    if let Some(error) = envelope.error {
+    };
+    if let Some(error) = answer.remove("error").filter(|error| !error.is_null()) {
         return Err(rpc_error(error, secrets));
     }
-    if check_id && envelope.id != Some(json!(ID)) {
+    if check_id && answer.get("id").and_then(Value::as_u64) != Some(ID.into()) {
         let message = "the answer's JSON-RPC id is not the request's, so it answers something else";
         return Err(PeerError::new(Fault::InvalidResponse, message));
     }
-    Ok(envelope.result)
+    Ok(answer.remove("result").unwrap_or_default())
 }
 
 /// The error in a body that came with an error status.

@@ -54,7 +54,8 @@ impl Exit {
         Self::of_reason(reason.as_deref())
     }
 
-    /// The code for people: a task that failed or was rejected is a failure, although its call went well.
+    /// The code for people: a task that failed or was rejected is a failure, although its call went well, and so is a wait that is over before
+    /// the work.
     #[must_use]
     pub fn of_outcome(text: &str) -> Self {
         let exit = Self::of_envelope(text);
@@ -62,6 +63,9 @@ impl Exit {
         let state = envelope["summary"]["continuation"]["task"]["status"].as_str();
         if exit == Self::Ok && matches!(state, Some("failed" | "rejected")) {
             return Self::Failed;
+        }
+        if exit == Self::Ok && envelope["summary"]["wait_expired"] == true {
+            return Self::Timeout;
         }
         exit
     }
@@ -181,6 +185,13 @@ mod tests {
             )
         });
         assert_eq!(codes, [(0, 0), (0, 0), (0, 0), (1, 0), (1, 0)]);
+    }
+
+    #[test]
+    fn a_wait_that_is_over_before_its_task_counts_for_people_and_not_for_scripts() {
+        let envelope = r#"{"ok":true,"summary":{"wait_expired":true}}"#;
+        assert_eq!(Exit::of_outcome(envelope), Exit::Timeout);
+        assert_eq!(Exit::of_envelope(envelope), Exit::Ok);
     }
 
     #[test]

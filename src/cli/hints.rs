@@ -40,6 +40,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
              A larger `--timeout-ms` waits longer; with `--task-required` there is a task to ask about at once."
         }
         "timeout" => "Try again with a larger `--timeout-ms`.",
+        "busy" => "Nothing was sent. Try again later, or with a larger `--timeout-ms`.",
         reason => return of_target(reason, peers).or(details["hint"].as_str().map(text::line)),
     };
     Some(own.to_owned())
@@ -95,6 +96,7 @@ mod tests {
             ("message_returned", "`--task-required`"),
             ("stream_cut", "`remote-agent status`"),
             ("timeout", "`--timeout-ms`"),
+            ("busy", "`--timeout-ms`"),
             ("target_not_allowed", "`--url URL`"),
         ] {
             let hint = said(reason, &json!({"hint": "Ask the operator."}));

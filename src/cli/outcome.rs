@@ -85,7 +85,14 @@ pub(super) fn tell(envelope: &Value, context: &Context<'_>, missing: &Missing, s
     let Some(continuation) = continuation(envelope) else {
         return;
     };
-    let said = summary(envelope)["status_message"].as_str();
+    let summary = summary(envelope);
+    if summary["incomplete"] == true {
+        note("the agent tells no more; part of what it has done may be missing");
+    }
+    if summary["wait_expired"] == true {
+        note("the wait is over before the work is; a larger `--timeout-ms` waits longer");
+    }
+    let said = summary["status_message"].as_str();
     let said = said.filter(|said| !shown.said(said));
     go_on(continuation, said, context);
 }

@@ -40,7 +40,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "ID", conflicts_with = "continuation")]
     context: Option<String>,
 
-    /// Give up after so many milliseconds
+    /// Wait so many milliseconds at most; a task that is followed goes on without you
     #[arg(long, value_name = "N")]
     timeout_ms: Option<u64>,
 

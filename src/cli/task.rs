@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[command(flatten)]
     follow_up: FollowUpArgs,
 
-    /// Give up after so many milliseconds
+    /// Wait so many milliseconds at most; a task that is followed goes on without you
     #[arg(long, value_name = "N")]
     timeout_ms: Option<u64>,
 

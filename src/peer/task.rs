@@ -241,6 +241,27 @@ impl Artifact {
         all_text && text.ends_with(&*end)
     }
 
+    /// The artifact with the parts that `other` has from the one at `from` on, each once, where it ends with each of them
+    /// several times over: the official Python server of 0.3 adds a piece once for each of its listeners.
+    #[must_use]
+    pub fn once_each(mut self, other: &Artifact, from: usize) -> Self {
+        let (known, end) = other.parts.split_at(from.min(other.parts.len()));
+        if end.is_empty() || !self.parts.starts_with(known) {
+            return self;
+        }
+        let tail = |times: usize| self.parts.len() - times * end.len();
+        let repeats = |times: &usize| {
+            let mut groups = self.parts[tail(*times)..].chunks(*times).zip(end);
+            groups.all(|(group, part)| group.iter().all(|shown| shown == part))
+        };
+        let most = (self.parts.len() - known.len()) / end.len();
+        if let Some(times) = (2..=most).rev().find(repeats) {
+            self.parts.truncate(tail(times));
+            self.parts.extend_from_slice(end);
+        }
+        self
+    }
+
     /// Adds another piece at the end (A2A 0.3 §7.2.3, `append`). What the piece says of the whole replaces what was said before.
     pub fn append(&mut self, piece: Artifact) {
         self.parts.extend(piece.parts);

@@ -7,7 +7,7 @@
 //!   is yet to come. What it shows replaces what was held.
 //! - A snapshot that was asked for stands at no place. It may hold pieces that the stream is yet to bring, and some agents
 //!   store each piece twice while two callers listen. So it replaces an artifact only where that has a gap, and only where
-//!   it ends with what was heard since the gap: a task that is told truly does.
+//!   it ends with what was heard since the gap, be it with each piece several times: a task that is told truly does.
 //! - No snapshot takes away. An artifact it does not show stays, behind those it shows.
 
 use std::collections::{HashMap, HashSet};
@@ -152,6 +152,10 @@ impl Artifacts {
             let at = self.by_id.get(shown.id()).copied();
             let at = at.filter(|at| seen.insert(*at));
             let held = at.map(|at| &self.held[at]);
+            let shown = match held {
+                Some(held) => held.once_each(shown, source),
+                None => shown,
+            };
             if held.is_some_and(|held| !held.yields_to(&shown, source)) {
                 steps.push((at, None));
                 continue;
@@ -239,6 +243,14 @@ impl Held {
             artifact,
             bytes,
             since_gap: None,
+        }
+    }
+
+    /// What is shown, without what an agent stored several times because several callers listened.
+    fn once_each(&self, shown: Artifact, source: Source) -> Artifact {
+        match (source, self.since_gap) {
+            (Source::Asked, Some(from)) => shown.once_each(&self.artifact, from),
+            _ => shown,
         }
     }
 

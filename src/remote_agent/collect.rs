@@ -157,11 +157,15 @@ impl Collected {
     }
 
     /// What a snapshot says of the task, and whether any of it is new. One that was asked for and is behind what a stream
-    /// has said does not set a settled task going again.
+    /// has said does not set a settled task going again, nor makes a finished one wait for its caller.
     fn task(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
         self.ids(Some(task.id()), task.context_id());
         let state = task.state();
-        let behind = source == Source::Asked && self.is_settled() && !state.is_settled();
+        let behind = source == Source::Asked
+            && self.state.as_ref().is_some_and(|known| {
+                (known.is_settled() && !state.is_settled())
+                    || (known.is_terminal() && !state.is_terminal())
+            });
         let mut news = false;
         if !behind {
             let text = task.last_agent_text();

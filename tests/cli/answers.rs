@@ -77,6 +77,19 @@ async fn a_followed_task_shows_its_states_and_its_artifact_once() {
 }
 
 #[tokio::test]
+async fn that_an_agent_tells_no_more_of_a_task_is_said() {
+    let events = [task("working", json!({})), chunk("One ", false)];
+    let peers = desk(json!({"message/stream": stream(events)})).await;
+    let ended = ask(&peers, "send", &["--follow", "go"]).await;
+    exits(&ended, 0);
+    assert_eq!(ended.stdout, "One \n");
+    has(
+        &ended.stderr,
+        &["may be missing", "task-1 of target: working"],
+    );
+}
+
+#[tokio::test]
 async fn updates_and_the_envelope_are_lines_of_json() {
     let events = [
         task("working", json!({})),

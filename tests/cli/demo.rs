@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::{process::end, support::*};
 
 #[tokio::test]
@@ -13,6 +15,10 @@ async fn the_demo_goes_as_told_and_leaves_nothing_behind() {
     let actions = ["list_targets", "send", "watch", "cancel", "status"];
     has(&ended.stdout, &actions);
     has(&ended.stdout, &["EXPIRED_TASK_HANDLE", "went as told"]);
+    has(
+        &ended.stdout,
+        &["A2A 1.0", "taken up again", "wait_expired"],
+    );
     assert!(
         !ended.stdout.contains('\u{1b}'),
         "no colour without a terminal"
@@ -46,7 +52,23 @@ async fn the_demo_prints_its_envelopes_alone() {
         .map(|envelope| &envelope["error"]["code"])
         .collect();
     assert_eq!(refused, ["EXPIRED_TASK_HANDLE", "VALIDATION_ERROR"]);
-    assert_eq!(envelopes.len(), 14);
+    assert_eq!(envelopes.len(), 19);
+    let says = |pointer: &str, value: &str| {
+        let told = |envelope: &&Value| envelope.pointer(pointer).is_some_and(|at| at == value);
+        envelopes.iter().filter(told).count()
+    };
+    assert!(
+        says("/summary/protocol_version", "1.0") > 0,
+        "{envelopes:?}"
+    );
+    assert!(
+        says("/summary/protocol_version", "0.3") > 0,
+        "{envelopes:?}"
+    );
+    let expired = envelopes
+        .iter()
+        .filter(|envelope| envelope["summary"]["wait_expired"] == true);
+    assert_eq!(expired.count(), 1);
 }
 
 #[cfg(unix)]

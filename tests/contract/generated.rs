@@ -61,9 +61,10 @@ fn replaced(path: &str, make: impl FnOnce(&str) -> String) {
     let line = line.unwrap_or_else(|| now.lines().count().min(expected.lines().count()));
     let show = |text: &str| text.lines().nth(line).unwrap_or("nothing").to_owned();
     panic!(
-        "`{path}` is out of date at line {}: it has\n  {}\nand should have\n  {}\nrun `UPDATE=1 cargo test --test contract`",
+        "`{path}` is out of date at line {}: it has\n  {}\nand should have\n  {}\nrun `UPDATE=1 cargo test --test {}`",
         line + 1,
         show(&now),
-        show(&expected)
+        show(&expected),
+        env!("CARGO_CRATE_NAME")
     );
 }

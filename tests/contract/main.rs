@@ -14,6 +14,7 @@ mod ordered;
 mod reading;
 mod results;
 mod settings;
+mod shown;
 #[path = "../support/in_process.rs"]
 mod unchecked;
 

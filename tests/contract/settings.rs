@@ -102,7 +102,7 @@ fn code(value: &Value) -> String {
 }
 
 #[test]
-fn the_readmes_table_of_settings_is_the_schemas() {
+fn the_table_of_settings_is_the_schemas() {
     let mut table = "| setting | value | default | meaning |\n|---|---|---|---|\n".to_owned();
     for setting in settings().iter().filter(|setting| !setting.group) {
         let default = match (setting.default(), setting.required) {
@@ -117,7 +117,7 @@ fn the_readmes_table_of_settings_is_the_schemas() {
             setting.kind()
         );
     }
-    generated::part("README.md", "settings", &table);
+    generated::part("docs/settings.md", "settings", &table);
 }
 
 #[test]

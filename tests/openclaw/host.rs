@@ -182,10 +182,15 @@ impl Gateway {
         self.child.id()
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// `POST /tools/invoke`: the status code and the answer.
     pub fn invoke(&self, arguments: Value) -> (u16, Value) {
         let body = json!({"tool": "remote_agent", "args": arguments});
-        let (status, body) = http::post(self.address, "/tools/invoke", TOKEN, &body.to_string());
+        let (status, body) = http::post(self.address(), "/tools/invoke", TOKEN, &body.to_string());
         (status, serde_json::from_str(&body).unwrap())
     }
 

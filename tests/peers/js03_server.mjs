@@ -1,7 +1,7 @@
 // An agent on the official JavaScript A2A 0.3 server, for tests on loopback.
 //
 // The first word of a message chooses what the agent does (see `behaviours`). JSON-RPC is served at
-// `/rpc`, HTTP+JSON at `/rest`. Prints `READY <port>` and exits when stdin closes, so a test process
+// `/rpc`, HTTP+JSON at `/rest`. Prints `READY <flavour>=<port>` and exits when stdin closes, so a test process
 // that dies leaves nothing behind. The first argument is the folder whose `node_modules` hold the SDK.
 
 import { randomUUID } from "node:crypto";
@@ -12,9 +12,10 @@ import { pathToFileURL } from "node:url";
 // The SDK as ES modules: its CommonJS bundles do not share their error class, so each error becomes -32603.
 const load = (file) => import(pathToFileURL(join(process.argv[2], "node_modules", file)));
 const { default: express } = await load("express/index.js");
-const { DefaultRequestHandler, InMemoryTaskStore } = await load("@a2a-js/sdk/dist/server/index.js");
+const sdk = await load("@a2a-js/sdk/dist/server/index.js");
 const http = await load("@a2a-js/sdk/dist/server/express/index.js");
 
+const BIG = "0123456789abcdef".repeat((5 * 1024 * 1024) / 16);
 const text = (value) => ({ kind: "text", text: value });
 const textOf = (message) => message.parts.map((part) => (part.kind === "text" ? part.text : "")).join("");
 
@@ -62,6 +63,10 @@ const behaviours = {
   // One chunk once another client has subscribed, then until cancelled.
   async held(work, rest) {
     await subscribed(work.bus);
+    await behaviours.begun(work, rest);
+  },
+  // One chunk at once, then until cancelled.
+  async begun(work, rest) {
     await work.artifact({ artifactId: "answer", parts: [text(rest)] });
     await behaviours.slow(work);
   },
@@ -72,8 +77,14 @@ const behaviours = {
   async ask(work, rest) {
     work.status("input-required", { message: work.reply(rest), final: true });
   },
+  async auth(work, rest) {
+    work.status("auth-required", { message: work.reply(rest), final: true });
+  },
   async fail(work, rest) {
     work.status("failed", { message: work.reply(rest), final: true });
+  },
+  async reject(work, rest) {
+    work.status("rejected", { message: work.reply(rest), final: true });
   },
   // Tells what parts it got.
   async parts(work) {
@@ -90,6 +101,11 @@ const behaviours = {
       { kind: "data", data: { count: 2, nested: { list: ["x", null, true] } } },
     ];
     await work.artifact({ artifactId: "gift", name: "gift", parts });
+    work.status("completed", { final: true });
+  },
+  // An artifact of 5 MiB.
+  async big(work) {
+    await work.artifact({ artifactId: "big", parts: [text(BIG)] });
     work.status("completed", { final: true });
   },
 };
@@ -117,7 +133,7 @@ const agent = {
     const rest = colon < 0 ? "" : said.slice(colon + 1).trim();
     const work = new Work(bus, userMessage, taskId, contextId);
     if (task) {
-      // The answer to the question of `ask`.
+      // The answer to the question of `ask` or `auth`.
       await work.artifact({ artifactId: "answer", parts: [text(`you said ${said}`)] });
       work.status("completed", { final: true });
     } else if (word === "message" || word === "where") {
@@ -151,23 +167,26 @@ const card = (origin) => ({
     { url: `${origin}/rpc`, transport: "JSONRPC" },
     { url: `${origin}/rest`, transport: "HTTP+JSON" },
   ],
-  capabilities: { streaming: true, pushNotifications: false, stateTransitionHistory: false },
+  capabilities: { streaming: true, pushNotifications: true, stateTransitionHistory: false },
   defaultInputModes: ["text/plain", "application/json", "application/octet-stream"],
   defaultOutputModes: ["text/plain", "application/json", "application/octet-stream"],
   skills: [{ id: "act", name: "Act", description: "Acts.", tags: ["test"] }],
 });
 
-const tasks = new InMemoryTaskStore();
+const tasks = new sdk.InMemoryTaskStore();
 const app = express();
 const server = app.listen(0, "127.0.0.1", () => {
   const { port } = server.address();
-  const requestHandler = new DefaultRequestHandler(card(`http://127.0.0.1:${port}`), tasks, agent);
+  const configs = new sdk.InMemoryPushNotificationStore();
+  const sender = new sdk.DefaultPushNotificationSender(configs);
+  const described = card(`http://127.0.0.1:${port}`);
+  const requestHandler = new sdk.DefaultRequestHandler(described, tasks, agent, undefined, configs, sender);
   // The user's name carries the HTTP path to the agent.
   const userBuilder = async (request) => ({ isAuthenticated: false, userName: request.originalUrl });
   const options = { requestHandler, userBuilder };
   app.use("/.well-known/agent-card.json", http.agentCardHandler({ agentCardProvider: requestHandler }));
   app.use("/rpc", http.jsonRpcHandler(options));
   app.use("/rest", http.restHandler(options));
-  console.log(`READY ${port}`);
+  console.log(`READY 0.3=${port}`);
 });
 process.stdin.resume().on("end", () => process.exit(0));

@@ -1,8 +1,8 @@
 """An agent on the official Python A2A 0.3 server, for tests on loopback.
 
 The first word of a message chooses what the agent does (see `Agent.execute`). JSON-RPC is served
-at `/rpc`, HTTP+JSON at `/rest`. Prints `READY <port>` and exits when stdin closes, so a test
-process that dies leaves nothing behind.
+at `/rpc`, HTTP+JSON at `/rest`. Prints `READY <flavour>=<port>` and exits when stdin closes, so a
+test process that dies leaves nothing behind.
 """
 
 import asyncio
@@ -13,13 +13,19 @@ import socket
 import sys
 import threading
 
+import httpx
 import uvicorn
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.apps import A2ARESTFastAPIApplication, A2AStarletteApplication
 from a2a.server.apps.jsonrpc import DefaultCallContextBuilder
 from a2a.server.events import InMemoryQueueManager
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import (
+    BasePushNotificationSender,
+    InMemoryPushNotificationConfigStore,
+    InMemoryTaskStore,
+    TaskUpdater,
+)
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
@@ -34,6 +40,8 @@ from a2a.types import (
     TextPart,
 )
 from a2a.utils import new_agent_text_message, new_task
+
+BIG = "0123456789abcdef" * (5 * 1024 * 1024 // 16)
 
 
 def text_of(message):
@@ -77,7 +85,7 @@ class Agent(AgentExecutor):
         said = text_of(context.message)
         word, _, rest = said.partition(":")
         rest = rest.strip()
-        if context.current_task:  # the answer to the question of `ask`
+        if context.current_task:  # the answer to the question of `ask` or `auth`
             updater = TaskUpdater(events, context.task_id, context.context_id)
             await updater.add_artifact([text_part(f"you said {said}")], artifact_id="answer")
             await updater.complete()
@@ -125,6 +133,9 @@ class Agent(AgentExecutor):
 
     async def _held(self, updater, message, rest):
         await self._queues.watched(updater.task_id).wait()
+        await self._begun(updater, message, rest)
+
+    async def _begun(self, updater, message, rest):
         await updater.add_artifact([text_part(rest)], artifact_id="answer")
         await self._slow(updater, message, rest)
 
@@ -135,8 +146,15 @@ class Agent(AgentExecutor):
         question = updater.new_agent_message([text_part(rest)])
         await updater.requires_input(question, final=True)
 
+    async def _auth(self, updater, _message, rest):
+        question = updater.new_agent_message([text_part(rest)])
+        await updater.requires_auth(question, final=True)
+
     async def _fail(self, updater, _message, rest):
         await updater.failed(updater.new_agent_message([text_part(rest)]))
+
+    async def _reject(self, updater, _message, rest):
+        await updater.reject(updater.new_agent_message([text_part(rest)]))
 
     async def _parts(self, updater, message, _rest):
         others = [part for part in message.parts if part.root.kind != "text"]
@@ -155,17 +173,25 @@ class Agent(AgentExecutor):
         await updater.add_artifact(parts, artifact_id="gift", name="gift")
         await updater.complete()
 
+    async def _big(self, updater, _message, _rest):
+        await updater.add_artifact([text_part(BIG)], artifact_id="big")
+        await updater.complete()
+
     BEHAVIOURS = {
         "task": _task,  # an artifact in three chunks
         "watched": _watched,  # the same once another client has subscribed
         "held": _held,  # one chunk once another client has subscribed, then until cancelled
+        "begun": _begun,  # one chunk at once, then until cancelled
         "slow": _slow,  # until cancelled
         "ask": _ask,
+        "auth": _auth,
         "fail": _fail,
+        "reject": _reject,
         "parts": _parts,  # tells what parts it got
         "gift": _gift,  # gives parts of its own
+        "big": _big,  # an artifact of 5 MiB
     }
-    WAITING = {_watched, _held, _slow}
+    WAITING = {_watched, _held, _begun, _slow}
 
 
 def card(origin):
@@ -180,7 +206,7 @@ def card(origin):
             AgentInterface(url=f"{origin}/rpc", transport="JSONRPC"),
             AgentInterface(url=f"{origin}/rest", transport="HTTP+JSON"),
         ],
-        capabilities=AgentCapabilities(streaming=True),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=["text/plain", "application/json", "application/octet-stream"],
         default_output_modes=["text/plain", "application/json", "application/octet-stream"],
         skills=[AgentSkill(id="act", name="Act", description="Acts.", tags=["test"])],
@@ -190,7 +216,7 @@ def card(origin):
 class Server(uvicorn.Server):
     async def startup(self, sockets=None):
         await super().startup(sockets)
-        print(f"READY {sockets[0].getsockname()[1]}", flush=True)
+        print(f"READY 0.3={sockets[0].getsockname()[1]}", flush=True)
 
 
 def exit_with_stdin():
@@ -202,7 +228,14 @@ def main():
     listener = socket.create_server(("127.0.0.1", 0))
     origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
     queues = WatchedQueues()
-    handler = DefaultRequestHandler(Agent(queues), InMemoryTaskStore(), queue_manager=queues)
+    configs = InMemoryPushNotificationConfigStore()
+    handler = DefaultRequestHandler(
+        Agent(queues),
+        InMemoryTaskStore(),
+        queue_manager=queues,
+        push_config_store=configs,
+        push_sender=BasePushNotificationSender(httpx.AsyncClient(trust_env=False), configs),
+    )
     parts = {"agent_card": card(origin), "http_handler": handler, "context_builder": RequestPath()}
     app = A2ARESTFastAPIApplication(**parts).build(rpc_url="/rest")
     A2AStarletteApplication(**parts).add_routes_to_app(app, rpc_url="/rpc")

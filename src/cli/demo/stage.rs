@@ -1,4 +1,4 @@
-//! Where the demo plays: two agents on loopback, an instance of the plugin that knows them, and calls whose results are checked.
+//! Where the demo plays: three agents on loopback, an instance of the plugin that knows them, and calls whose results are checked.
 
 use std::{
     path::{Path, PathBuf},
@@ -64,6 +64,7 @@ impl Stage {
         let targets = json!([
             {"alias": "triage", "baseUrl": self.peers.origin("triage"), "default": true},
             {"alias": "writer", "baseUrl": self.peers.origin("writer")},
+            {"alias": "archive", "baseUrl": self.peers.origin("archive")},
         ]);
         let config = json!({"targets": targets, "taskHandles": task_handles});
         self.instance = Some(self.door.instance_for_people(&config.to_string())?);

@@ -10,6 +10,9 @@ use crate::cli::{exit::Failure, follow_up};
 /// Short enough to wait for.
 const HANDLE_TTL: Duration = Duration::from_millis(20);
 
+/// How long the watch waits that is over before its task is.
+const WAIT: Duration = Duration::from_millis(300);
+
 const ANSWER: &str = "/summary/message_text";
 const KIND: &str = "/summary/response_kind";
 const STATE: &str = "/summary/continuation/task/status";
@@ -20,10 +23,13 @@ const CONTINUATION: &str = "/summary/continuation";
 pub(super) async fn play(stage: &mut Stage) -> Result<(), Failure> {
     list_targets(stage).await?;
     message(stage).await?;
+    newer_version(stage).await?;
     stream_over_json_rpc(stage).await?;
     stream_over_http_json(stage).await?;
+    cut_stream(stage).await?;
     question_and_restart(stage).await?;
     let repair = watch(stage).await?;
+    expired_wait(stage).await?;
     cancel(stage).await?;
     expired_handle(stage, &repair).await?;
     refused(stage).await
@@ -39,9 +45,13 @@ async fn list_targets(stage: &mut Stage) -> Result<(), Failure> {
         "Which agents can take work? Their cards say.",
     );
     let seen = stage.call(&json!({"action": "list_targets"})).await?;
-    for (i, (alias, name)) in [("triage", "Incident Triage"), ("writer", "Report Writer")]
-        .iter()
-        .enumerate()
+    for (i, (alias, name)) in [
+        ("triage", "Incident Triage"),
+        ("writer", "Report Writer"),
+        ("archive", "Incident Archive"),
+    ]
+    .iter()
+    .enumerate()
     {
         let target = format!("/summary/targets/{i}");
         seen.is(&format!("{target}/target_alias"), *alias)?
@@ -65,6 +75,22 @@ async fn message(stage: &mut Stage) -> Result<(), Failure> {
     seen.is(KIND, "message")?.is(ANSWER, answer)?;
     stage.story.said("triage", answer);
     let shown = "a message: no task began, so there is nothing to follow";
+    stage.story.shown(shown);
+    Ok(())
+}
+
+async fn newer_version(stage: &mut Stage) -> Result<(), Failure> {
+    stage.step("send", "The same with an agent that speaks A2A 1.0.");
+    let words = "Has this happened before?";
+    stage.story.sent("archive", words);
+    let seen = stage.call(&send("archive", words)).await?;
+    let answer = "Twice this year: in March and in May.";
+    seen.is(KIND, "message")?
+        .is(ANSWER, answer)?
+        .is("/summary/protocol_version", "1.0")?
+        .is("/raw/kind", "message")?;
+    stage.story.said("archive", answer);
+    let shown = "its card says the version; the envelope has the same shape for both";
     stage.story.shown(shown);
     Ok(())
 }
@@ -103,6 +129,33 @@ async fn stream_over_http_json(stage: &mut Stage) -> Result<(), Failure> {
         .is("/summary/artifacts/1/name", "annex.md")?
         .is(ANSWER, "1. What happened\n\n2. What we change")?;
     let shown = "two artifacts, in the same shape: the caller never sees the transport";
+    stage.story.shown(shown);
+    Ok(())
+}
+
+async fn cut_stream(stage: &mut Stage) -> Result<(), Failure> {
+    stage.step("send", "A connection that breaks in the middle.");
+    let words = "What helped then?";
+    stage.story.sent("archive", words);
+    let mut request = send("archive", words);
+    request["follow_updates"] = json!(true);
+    let seen = stage.call(&request).await?;
+    let remedy = "In May a larger pool of connections helped.";
+    // The snapshot that the second connection begins with brings nothing new, so it is not told.
+    seen.after_updates(4)?
+        .is(STATE, "completed")?
+        .is(ANSWER, remedy)?;
+    let received = stage.peers.log("archive");
+    let times = |method: &str| {
+        let calls = received.iter().map(|request| request.rpc_method());
+        calls.filter(|called| *called == Some(method)).count()
+    };
+    stage.check(
+        times("SendStreamingMessage") == 1 && times("SubscribeToTask") == 1,
+        "the agent was not sent one message and then asked for the rest",
+    )?;
+    stage.story.said("archive", remedy);
+    let shown = "cut after the first piece and taken up again: nothing lost, doubled or sent twice";
     stage.story.shown(shown);
     Ok(())
 }
@@ -172,6 +225,37 @@ async fn watch(stage: &mut Stage) -> Result<Value, Failure> {
         .is(ANSWER, outcome)?;
     stage.story.said("triage", outcome);
     Ok(seen.at(CONTINUATION).clone())
+}
+
+async fn expired_wait(stage: &mut Stage) -> Result<(), Failure> {
+    let wait = u64::try_from(WAIT.as_millis()).unwrap_or(u64::MAX);
+    let why = format!("Work that takes longer than anybody waits; here {wait} ms.");
+    stage.step("watch", &why);
+    let words = "How did the incidents of last year begin?";
+    stage.story.sent("archive", words);
+    let mut request = send("archive", words);
+    request["blocking"] = json!(false);
+    let seen = stage.call(&request).await?;
+    seen.is(STATE, "working")?;
+    let continuation = seen.at(CONTINUATION).clone();
+    let mut request = json!({"action": "watch", "continuation": continuation, "timeout_ms": wait});
+    let seen = stage.call(&request).await?;
+    seen.is("/ok", true)?
+        .is("/summary/wait_expired", true)?
+        .is(STATE, "working")?;
+    stage.story.heard(&format!(
+        "wait_expired: {}",
+        seen.text("/summary/next_step")
+    ));
+    let fields = request.as_object_mut().into_iter();
+    fields.for_each(|fields| drop(fields.remove("timeout_ms")));
+    let seen = stage.call(&request).await?;
+    let survey = "Most began with a deployment.";
+    seen.is(STATE, "completed")?.is(ANSWER, survey)?;
+    stage.story.said("archive", survey);
+    let shown = "the end of a wait is not the end of the work, and no error";
+    stage.story.shown(shown);
+    Ok(())
 }
 
 async fn cancel(stage: &mut Stage) -> Result<(), Failure> {

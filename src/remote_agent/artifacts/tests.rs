@@ -180,3 +180,15 @@ fn what_a_snapshot_replaced_does_not_count_against_the_limit() {
     }
     assert_eq!(texts(&all), ["a=abcdefghij"]);
 }
+
+#[test]
+fn pieces_that_were_stored_once_for_each_listener_are_held_once() {
+    let mut all = one_two();
+    all.open_gap(Gap::Open);
+    add(&mut all, "a", "four ", true);
+    add(&mut all, "a", "five ", true);
+    let stored = ["one ", "two ", "three ", "four ", "four ", "five ", "five "];
+    let news = all.show(&task(&[artifact("a", &stored)]), Source::Asked);
+    assert!(news.unwrap());
+    assert_eq!(texts(&all), ["a=one two three four five "]);
+}

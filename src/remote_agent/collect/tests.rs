@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
 use crate::remote_agent::error::Reason;
 
@@ -53,6 +53,18 @@ fn a_snapshot_without_artifacts_takes_none_back() {
         task(json!({"artifacts": []})),
     ]);
     assert_eq!(all.text().unwrap(), "kept");
+}
+
+#[test]
+fn an_answer_that_is_behind_does_not_make_a_finished_task_wait_for_its_caller() {
+    let mut all = collected(vec![task(json!({"status": {"state": "completed"}}))]);
+    let asked = task(json!({"status": {"state": "input-required"}}));
+    let Event::Task(asked) = asked else {
+        panic!("{asked:?}")
+    };
+    let news = all.absorb_news(asked, Source::Asked, None).unwrap();
+    assert!(!news);
+    assert_eq!(all.state.as_ref().unwrap().as_str(), "completed");
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! The JSON examples of the documents: each is a request, a result, a configuration or a line of the audit log that works.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use openclaw_remote_agent::{
+    audit::Record,
+    config,
+    plugin::{Job, Plugin},
+    remote_agent::REQUEST_SCHEMA,
+    validation,
+};
+use serde_json::{Value, json};
+
+use crate::{documents::blocks, in_process::check_result, text};
+
+/// The documents with examples.
+const EXAMPLES: [&str; 7] = [
+    "README.md",
+    "docs/agents.md",
+    "docs/audit.md",
+    "docs/credentials.md",
+    "docs/policy.md",
+    "docs/tasks.md",
+    "openclaw/README.md",
+];
+
+#[test]
+fn every_json_example_is_a_request_a_result_or_a_configuration_that_works() {
+    let files = Files::new();
+    for document in EXAMPLES {
+        let blocks = blocks(&text(document), "json");
+        assert!(!blocks.is_empty(), "{document}");
+        for (line, block) in blocks {
+            let place = format!("{document}:{line}");
+            let value: Value =
+                serde_json::from_str(&block).unwrap_or_else(|error| panic!("{place}: {error}"));
+            if value.get("ok").is_some() {
+                check_result(&value);
+            } else if value.get("op").is_some() {
+                check_request(&value["request"], &place);
+            } else if value.get("outcome").is_some() {
+                check_audit_line(&value, &place);
+            } else if value.get("action").is_some() {
+                check_request(&value, &place);
+            } else if let Some(entry) = value.pointer("/plugins/entries/remote-agent") {
+                check_config(&entry["config"], &place, &files);
+                assert_eq!(entry["enabled"], true, "{place}");
+                assert_eq!(entry["config"]["enabled"], true, "{place}");
+            } else {
+                check_config(&value, &place, &files);
+            }
+        }
+    }
+}
+
+fn check_request(request: &Value, place: &str) {
+    let schema = validation::compile(REQUEST_SCHEMA).unwrap();
+    let (complaints, _) = validation::complaints(&schema, request);
+    assert!(complaints.is_empty(), "{place}: {complaints:?}");
+}
+
+fn check_config(config: &Value, place: &str, files: &Files) {
+    let schema = validation::compile(config::SCHEMA).unwrap();
+    let (complaints, _) = validation::complaints(&schema, config);
+    assert!(complaints.is_empty(), "{place}: {complaints:?}");
+    let mut config = config.clone();
+    files.put_into(&mut config);
+    let log = Arc::new(openclaw_remote_agent::log::Silent);
+    Plugin::new(&config.to_string(), log).unwrap_or_else(|error| panic!("{place}: {error}"));
+}
+
+/// The line has every field that a line can have, and no other.
+fn check_audit_line(line: &Value, place: &str) {
+    let record = Record {
+        time: SystemTime::UNIX_EPOCH,
+        trace_id: "0".repeat(32),
+        agent: Some("a"),
+        session: Some("s"),
+        action: "send",
+        target: Some("t"),
+        origin: Some("o"),
+        task_id: Some("t"),
+        context_id: Some("c"),
+        sent_bytes: 0,
+        received_bytes: 0,
+        state: Some("working"),
+        duration: Duration::ZERO,
+        outcome: "ok",
+    };
+    let written: Value = serde_json::from_str(&record.line()).unwrap();
+    let fields = |line: &Value| {
+        let types = line.as_object().unwrap().iter();
+        let types = types.map(|(name, value)| (name.clone(), std::mem::discriminant(value)));
+        types.collect::<BTreeMap<_, _>>()
+    };
+    let (told, written) = (fields(line), fields(&written));
+    assert!(told == written, "{place}: {told:?} instead of {written:?}");
+}
+
+/// What examples name as files: certificates, their key, and the keys of cards.
+struct Files(PathBuf);
+
+impl Files {
+    fn new() -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
+        fs::create_dir_all(&folder).unwrap();
+        let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        // The example of RFC 7517 appendix A.1.
+        let keys = r#"{"keys": [{"kty": "EC", "crv": "P-256", "kid": "1", "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
+        let key = made.signing_key.serialize_pem();
+        for (name, held) in [
+            ("caFile", made.cert.pem()),
+            ("certFile", made.cert.pem()),
+            ("keyFile", key),
+            ("jwksFile", keys.to_owned()),
+        ] {
+            fs::write(folder.join(name), held).unwrap();
+        }
+        Self(folder)
+    }
+
+    /// Names the files that there are in place of the example's.
+    fn put_into(&self, config: &mut Value) {
+        match config {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let file = self.0.join(name);
+                    match value {
+                        Value::String(path) if file.exists() => {
+                            *path = file.to_str().unwrap().to_owned();
+                        }
+                        other => self.put_into(other),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.put_into(item)),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_example_of_a_delegation_too_deep_is_refused() {
+    let config = json!({"targets": [{"alias": "support", "baseUrl": "https://support.example"}]});
+    let log = Arc::new(openclaw_remote_agent::log::Silent);
+    let plugin = Arc::new(Plugin::new(&config.to_string(), log).unwrap());
+    let examples = blocks(&text("docs/policy.md"), "json");
+    let operation = examples
+        .iter()
+        .filter_map(|(_, block)| serde_json::from_str::<Value>(block).ok())
+        .find(|value| value["op"] == "execute")
+        .unwrap();
+    let job = Job {
+        request: operation["request"].to_string(),
+        caller: Some(operation["caller"].to_string()),
+        ..Job::default()
+    };
+    let envelope: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
+    assert_eq!(
+        envelope["error"]["reason"], "delegation_too_deep",
+        "{envelope}"
+    );
+}

@@ -1,0 +1,397 @@
+//! The peer: plays a recording, cuts it, and goes on with its task.
+//!
+//! It writes bytes and JSON that real servers wrote and knows nothing of the client's types.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{
+    cut::{Cut, How, Then, What},
+    recording::{Answer, Binding, Recording, Version},
+    request::{self, Request, Wanted},
+};
+
+/// One server on loopback. Each request says by a header which cut it is about.
+pub(crate) struct Peer {
+    recording: Arc<Recording>,
+    pub(crate) origin: String,
+    cases: Mutex<HashMap<usize, Case>>,
+}
+
+/// A cut, and what has happened since.
+pub(crate) struct Case {
+    cut: Cut,
+    /// How many events of the task have happened.
+    done: usize,
+    /// How often a message was sent.
+    pub(crate) sends: usize,
+    subscriptions: usize,
+    /// After how many events the peer began to count each listener.
+    doubled: Option<usize>,
+    /// Every request, in words.
+    pub(crate) requests: Vec<String>,
+    /// A request that nobody should make.
+    pub(crate) odd: Option<String>,
+}
+
+/// What goes out, and what becomes of the connection.
+struct Out {
+    bytes: Vec<u8>,
+    end: Option<How>,
+}
+
+impl Peer {
+    pub(crate) async fn start(recording: Arc<Recording>) -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = Arc::new(Self {
+            recording,
+            origin: format!("http://{}", listener.local_addr().unwrap()),
+            cases: Mutex::default(),
+        });
+        let serving = Arc::clone(&peer);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let serving = Arc::clone(&serving);
+                // A client that goes away ends its connection and nothing else.
+                tokio::spawn(async move { drop(serving.serve(socket).await) });
+            }
+        });
+        peer
+    }
+
+    /// Begins a case. Its requests carry `number`.
+    pub(crate) fn open(&self, number: usize, cut: Cut) {
+        let case = Case {
+            cut,
+            done: 1,
+            sends: 0,
+            subscriptions: 0,
+            doubled: None,
+            requests: Vec::new(),
+            odd: None,
+        };
+        self.lock().insert(number, case);
+    }
+
+    pub(crate) fn task_id(&self) -> &str {
+        &self.recording.task_id
+    }
+
+    /// Ends a case, and tells what happened.
+    pub(crate) fn close(&self, number: usize) -> Case {
+        self.lock().remove(&number).unwrap()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Case>> {
+        self.cases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn serve(&self, mut socket: TcpStream) -> std::io::Result<()> {
+        socket.set_nodelay(true)?;
+        let mut seen = Vec::new();
+        while let Some(request) = request::next(&mut socket, &mut seen).await? {
+            let out = self.answer(&request);
+            socket.write_all(&out.bytes).await?;
+            match out.end {
+                None => {}
+                Some(How::Fin) => return Ok(()),
+                Some(How::Rst) => return socket.set_zero_linger(),
+                Some(How::Stall) => while socket.read(&mut [0; 64]).await? > 0 {},
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, request: &Request) -> Out {
+        if request.wanted == Wanted::Card {
+            return whole(&self.card());
+        }
+        let mut cases = self.lock();
+        let case = request.cut.and_then(|number| cases.get_mut(&number));
+        let Some(case) = case else {
+            // A client that went on after it had given its answer, or one that does not say what it is about.
+            return plain("410 Gone", &json!({"message": "nobody waits for this"}));
+        };
+        case.requests.push(request.told.clone());
+        case.answer(request, &self.recording)
+    }
+
+    fn card(&self) -> Value {
+        let rpc = self.recording.binding == Binding::JsonRpc;
+        let transport = if rpc { "JSONRPC" } else { "HTTP+JSON" };
+        let url = format!("{}/{}", self.origin, if rpc { "rpc" } else { "rest" });
+        let mut card = json!({
+            "name": "Desk", "description": "Writes reports.", "version": "1.0.0", "capabilities": {"streaming": true},
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+            "skills": [{"id": "report", "name": "Report", "description": "Writes a report.", "tags": ["text"]}],
+        });
+        match self.recording.version {
+            Version::V0_3 => {
+                card["protocolVersion"] = json!("0.3.0");
+                card["url"] = json!(url);
+                card["preferredTransport"] = json!(transport);
+            }
+            Version::V1_0 => {
+                let interface =
+                    json!({"url": url, "protocolBinding": transport, "protocolVersion": "1.0"});
+                card["supportedInterfaces"] = json!([interface]);
+            }
+        }
+        card
+    }
+}
+
+impl Case {
+    fn answer(&mut self, request: &Request, recording: &Recording) -> Out {
+        let all = recording.tasks.len();
+        match request.wanted {
+            Wanted::Send => {
+                self.sends += 1;
+                self.done = all;
+                self.cut(&recording.reply)
+            }
+            Wanted::Stream => {
+                self.sends += 1;
+                self.cut_stream(recording)
+            }
+            Wanted::Task if self.cut.then == Then::Gone => unknown(recording),
+            Wanted::Task => {
+                let task = whole(&self.task(recording));
+                // A stalled connection is asked about seldom, and much happens in between.
+                self.go_on(if self.cut.how == How::Stall { all } else { 2 }, all);
+                task
+            }
+            Wanted::Subscription { post } if post == only_get(recording) => plain(
+                "405 Method Not Allowed",
+                &json!({"detail": "Method Not Allowed"}),
+            ),
+            Wanted::Subscription { .. } => {
+                self.subscriptions += 1;
+                if self.cut.what == What::Watched && self.subscriptions == 1 {
+                    return self.cut_stream(recording);
+                }
+                self.subscribed(recording, all)
+            }
+            Wanted::Card | Wanted::Else => {
+                self.odd = Some(request.told.clone());
+                unknown(recording)
+            }
+        }
+    }
+
+    fn cut_stream(&mut self, recording: &Recording) -> Out {
+        let answer = recording.answer(self.cut.what).unwrap();
+        self.done = answer.begun(self.cut.offset).max(1);
+        self.cut(&answer.bytes)
+    }
+
+    /// The task as it stands, in the body of an answer.
+    fn task(&self, recording: &Recording) -> Value {
+        match self.doubled {
+            Some(since) => doubled(&recording.tasks[..self.done], since),
+            None => recording.tasks[self.done - 1].clone(),
+        }
+    }
+
+    fn go_on(&mut self, events: usize, all: usize) {
+        self.done = all.min(self.done + events);
+    }
+
+    fn cut(&self, bytes: &[u8]) -> Out {
+        Out {
+            bytes: bytes[..self.cut.offset].to_vec(),
+            end: Some(self.cut.how),
+        }
+    }
+
+    fn subscribed(&mut self, recording: &Recording, all: usize) -> Out {
+        match (self.cut.then, self.subscriptions) {
+            (Then::Gone, _) => return unknown(recording),
+            (Then::Polled, _) => return refused(recording),
+            (Then::Finished, _) => self.done = all,
+            (Then::Bare | Then::Doubled, _) => self.go_on(self.cut.offset / 3 % 3, all),
+            (Then::Snapshot | Then::CutAgain, _) => {}
+        }
+        if self.done == all {
+            return late(recording);
+        }
+        // A watched subscription came before.
+        let again = self.subscriptions - usize::from(self.cut.what == What::Watched);
+        let bare = match self.cut.then {
+            Then::Bare | Then::Doubled => true,
+            Then::CutAgain => again == 2,
+            _ => false,
+        };
+        if self.cut.then == Then::Doubled {
+            self.doubled.get_or_insert(self.done);
+        }
+        let snapshot = (!bare).then(|| snapshot(recording, self.done));
+        let later = recording.stream.events_from(self.done).to_vec();
+        let response = stream(recording, snapshot.into_iter().chain(later));
+        if self.cut.then == Then::CutAgain && again == 1 {
+            // Somewhere else than the first time.
+            let at = self.cut.offset * 7919 % response.len();
+            let begun = Answer::read(response.clone()).begun(at);
+            self.go_on(begun.saturating_sub(1), all);
+            return Out {
+                bytes: response[..at].to_vec(),
+                end: Some(if self.cut.how == How::Fin {
+                    How::Rst
+                } else {
+                    How::Fin
+                }),
+            };
+        }
+        self.done = all;
+        Out {
+            bytes: response,
+            end: None,
+        }
+    }
+}
+
+/// The official Python server of 0.3 takes subscriptions over HTTP+JSON by `GET` alone.
+fn only_get(recording: &Recording) -> bool {
+    (recording.version, recording.binding) == (Version::V0_3, Binding::HttpJson)
+}
+
+/// The event of a task as it stands after so many events.
+fn snapshot(recording: &Recording, done: usize) -> Vec<u8> {
+    let task = &recording.tasks[done - 1];
+    let event = match (recording.binding, recording.version) {
+        (Binding::JsonRpc, Version::V0_3) => task.clone(),
+        (Binding::JsonRpc, Version::V1_0) => {
+            json!({"jsonrpc": "2.0", "id": 1, "result": {"task": task["result"]}})
+        }
+        (Binding::HttpJson, _) => json!({"task": task}),
+    };
+    format!("data: {event}\n\n").into_bytes()
+}
+
+/// The newest of `tasks`, where each piece that an artifact was given after the first `since` of them stands twice.
+fn doubled(tasks: &[Value], since: usize) -> Value {
+    let parts = |task: &Value, id: &Value| {
+        let artifacts = artifacts_of(task).into_iter().flatten();
+        let artifact = artifacts
+            .into_iter()
+            .find(|artifact| artifact["artifactId"] == *id);
+        artifact.map_or(0, |artifact| artifact["parts"].as_array().unwrap().len())
+    };
+    let mut newest = tasks.last().unwrap().clone();
+    let path = if newest.get("result").is_some() {
+        "/result/artifacts"
+    } else {
+        "/artifacts"
+    };
+    let Some(Value::Array(artifacts)) = newest.pointer_mut(path) else {
+        return newest;
+    };
+    for artifact in artifacts {
+        let known = parts(&tasks[since - 1], &artifact["artifactId"]).max(1);
+        let shown = artifact["parts"].as_array().unwrap();
+        let (old, new) = shown.split_at(known.min(shown.len()));
+        let twice = new.iter().flat_map(|part| [part.clone(), part.clone()]);
+        artifact["parts"] = old.iter().cloned().chain(twice).collect();
+    }
+    newest
+}
+
+fn artifacts_of(task: &Value) -> Option<&Vec<Value>> {
+    task.get("result").unwrap_or(task)["artifacts"].as_array()
+}
+
+/// A response that carries these events to its end.
+fn stream(recording: &Recording, events: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut bytes = recording.stream.head().as_bytes().to_vec();
+    for event in events {
+        bytes.extend_from_slice(format!("{:x}\r\n", event.len()).as_bytes());
+        bytes.extend_from_slice(&event);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
+}
+
+/// What the recorded server answers to a subscription when the task has finished.
+fn late(recording: &Recording) -> Out {
+    match (recording.version, recording.binding) {
+        // The official JavaScript server sends the task and ends.
+        (Version::V0_3, Binding::JsonRpc) => Out {
+            bytes: stream(
+                recording,
+                [snapshot(recording, recording.tasks.len())].into_iter(),
+            ),
+            end: None,
+        },
+        // The official Python server breaks off after the head.
+        (Version::V0_3, Binding::HttpJson) => Out {
+            bytes: recording.stream.head().as_bytes().to_vec(),
+            end: Some(How::Fin),
+        },
+        (Version::V1_0, _) => refused(recording),
+    }
+}
+
+/// This task cannot be subscribed to.
+fn refused(recording: &Recording) -> Out {
+    failure(
+        recording,
+        -32004,
+        "400 Bad Request",
+        "UNSUPPORTED_OPERATION",
+        "cannot be subscribed to",
+    )
+}
+
+/// There is no such task.
+fn unknown(recording: &Recording) -> Out {
+    failure(
+        recording,
+        -32001,
+        "404 Not Found",
+        "TASK_NOT_FOUND",
+        "Task not found",
+    )
+}
+
+fn failure(recording: &Recording, code: i32, status: &str, reason: &str, message: &str) -> Out {
+    let info = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "a2a-protocol.org"}]);
+    match (recording.binding, recording.version) {
+        (Binding::JsonRpc, _) => {
+            let error = json!({"code": code, "message": message, "data": info});
+            whole(&json!({"jsonrpc": "2.0", "id": 1, "error": error}))
+        }
+        (Binding::HttpJson, Version::V0_3) => plain(status, &json!({"message": message})),
+        (Binding::HttpJson, Version::V1_0) => {
+            let number: u16 = status[..3].parse().unwrap();
+            plain(
+                status,
+                &json!({"error": {"code": number, "message": message, "details": info}}),
+            )
+        }
+    }
+}
+
+fn whole(body: &Value) -> Out {
+    plain("200 OK", body)
+}
+
+fn plain(status: &str, body: &Value) -> Out {
+    let body = body.to_string();
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    Out {
+        bytes: (head + &body).into_bytes(),
+        end: None,
+    }
+}

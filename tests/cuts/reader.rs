@@ -1,0 +1,73 @@
+//! What a caller puts together from what it is told, by the protocol's own rules.
+
+use serde_json::Value;
+
+/// An artifact: its id, its text, and what of it is no text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) id: String,
+    pub(crate) text: String,
+    others: Vec<Value>,
+}
+
+impl Told {
+    fn of(artifact: &Value) -> Self {
+        let mut told = Self {
+            id: artifact["artifactId"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            text: String::new(),
+            others: Vec::new(),
+        };
+        told.take(artifact);
+        told
+    }
+
+    fn take(&mut self, artifact: &Value) {
+        for part in list(&artifact["parts"]) {
+            match part["text"].as_str() {
+                Some(text) => self.text.push_str(text),
+                None => self.others.push(part.clone()),
+            }
+        }
+    }
+}
+
+/// The artifacts of a list.
+pub(crate) fn artifacts(list_of_them: &Value) -> Vec<Told> {
+    list(list_of_them).iter().map(Told::of).collect()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The artifacts of a task after the events it has read.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Reader(pub(crate) Vec<Told>);
+
+impl Reader {
+    /// Takes in one event, in the names of A2A 0.3.
+    pub(crate) fn read(&mut self, event: &Value) {
+        match event["kind"].as_str() {
+            Some("task") => {
+                let shown = artifacts(&event["artifacts"]);
+                // A snapshot without artifacts takes back none.
+                if !shown.is_empty() {
+                    self.0 = shown;
+                }
+            }
+            Some("artifact-update") => {
+                let piece = Told::of(&event["artifact"]);
+                let append = event["append"] == true;
+                match self.0.iter_mut().find(|known| known.id == piece.id) {
+                    Some(known) if append => known.take(&event["artifact"]),
+                    Some(known) => *known = piece,
+                    None => self.0.push(piece),
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What real servers answered, byte for byte, and where in it each event begins and ends.
+
+use std::{fs, ops::Range, path::Path};
+
+use serde_json::Value;
+
+use crate::cut::{Cut, What};
+
+/// One directory of `recordings/` each, with the protocol it was recorded in.
+pub(crate) const NAMES: [(&str, Version, Binding); 4] = [
+    ("v0_3-json-rpc", Version::V0_3, Binding::JsonRpc),
+    ("v0_3-http-json", Version::V0_3, Binding::HttpJson),
+    ("v1_0-json-rpc", Version::V1_0, Binding::JsonRpc),
+    ("v1_0-http-json", Version::V1_0, Binding::HttpJson),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    V0_3,
+    V1_0,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binding {
+    JsonRpc,
+    HttpJson,
+}
+
+/// A stream, a reply, and how the task stood after each event of the stream.
+pub(crate) struct Recording {
+    pub(crate) name: &'static str,
+    pub(crate) version: Version,
+    pub(crate) binding: Binding,
+    /// The response to a message that was sent as a stream, as it came in chunks.
+    pub(crate) stream: Answer,
+    /// The same stream from a server that frames nothing and ends a body by closing.
+    pub(crate) unframed: Answer,
+    /// The response to a message that was sent for one answer.
+    pub(crate) reply: Vec<u8>,
+    /// The body of the answer about the task after each event.
+    pub(crate) tasks: Vec<Value>,
+    pub(crate) task_id: String,
+}
+
+/// A response with an event stream.
+pub(crate) struct Answer {
+    pub(crate) bytes: Vec<u8>,
+    /// The bytes that hold each event, framing between its first and last byte included.
+    places: Vec<Range<usize>>,
+    /// Each event as it was written, with the blank line that ends it.
+    events: Vec<Vec<u8>>,
+}
+
+impl Recording {
+    pub(crate) fn load((name, version, binding): &(&'static str, Version, Binding)) -> Self {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/cuts/recordings")
+            .join(name);
+        let tasks = fs::read_to_string(home.join("tasks.jsonl")).unwrap();
+        let tasks: Vec<Value> = tasks
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let stream = Answer::read(fs::read(home.join("stream.http")).unwrap());
+        assert_eq!(stream.len(), tasks.len(), "{name}: a task for each event");
+        let task_id = tasks[0].pointer("/result/id").or(tasks[0].get("id"));
+        Self {
+            name,
+            version: *version,
+            binding: *binding,
+            task_id: task_id.unwrap().as_str().unwrap().to_owned(),
+            unframed: stream.unframed(),
+            stream,
+            reply: fs::read(home.join("reply.http")).unwrap(),
+            tasks,
+        }
+    }
+
+    /// The bytes that a cut is made in.
+    pub(crate) fn bytes(&self, what: What) -> &[u8] {
+        match what {
+            What::Stream | What::Watched => &self.stream.bytes,
+            What::Unframed => &self.unframed.bytes,
+            What::Reply => &self.reply,
+        }
+    }
+
+    /// The stream that a cut is made in, unless it is made in a reply.
+    pub(crate) fn answer(&self, what: What) -> Option<&Answer> {
+        match what {
+            What::Stream | What::Watched => Some(&self.stream),
+            What::Unframed => Some(&self.unframed),
+            What::Reply => None,
+        }
+    }
+
+    /// The bytes around a cut, which is shown as `✂`.
+    pub(crate) fn around(&self, cut: &Cut) -> String {
+        const SHOWN: usize = 40;
+        let bytes = self.bytes(cut.what);
+        let before = &bytes[cut.offset.saturating_sub(SHOWN)..cut.offset];
+        let after = &bytes[cut.offset..bytes.len().min(cut.offset + SHOWN)];
+        format!("{}✂{}", before.escape_ascii(), after.escape_ascii())
+    }
+}
+
+impl Answer {
+    /// Finds the events of a chunked response.
+    pub(crate) fn read(bytes: Vec<u8>) -> Self {
+        let head = head_length(&bytes);
+        let mut at = head;
+        let mut body = Vec::new();
+        // Where each byte of the body stands in the response.
+        let mut stands = Vec::new();
+        loop {
+            let line = at + find(&bytes[at..], b"\r\n").unwrap();
+            let size = usize::from_str_radix(str::from_utf8(&bytes[at..line]).unwrap(), 16);
+            let chunk = line + 2..line + 2 + size.unwrap();
+            if chunk.is_empty() {
+                break;
+            }
+            at = chunk.end + 2;
+            body.extend_from_slice(&bytes[chunk.clone()]);
+            stands.extend(chunk);
+        }
+        let mut places = Vec::new();
+        let mut events = Vec::new();
+        let mut begin = 0;
+        while let Some(end) = event_end(&body[begin..]).map(|length| begin + length) {
+            places.push(stands[begin]..stands[end - 1] + 1);
+            events.push(body[begin..end].to_vec());
+            begin = end;
+        }
+        assert_eq!(begin, body.len(), "the last event is whole");
+        Self {
+            bytes,
+            places,
+            events,
+        }
+    }
+
+    fn unframed(&self) -> Self {
+        let mut bytes = self
+            .head()
+            .replace("Transfer-Encoding: chunked", "Connection: close");
+        bytes = bytes.replace("onnection: keep-alive", "onnection: close");
+        let mut bytes = bytes.into_bytes();
+        let places = self.events.iter().map(|event| {
+            let begin = bytes.len();
+            bytes.extend_from_slice(event);
+            begin..bytes.len()
+        });
+        Self {
+            places: places.collect(),
+            events: self.events.clone(),
+            bytes,
+        }
+    }
+
+    /// How many events there are.
+    pub(crate) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// How many events are whole in the first `offset` bytes.
+    pub(crate) fn arrived(&self, offset: usize) -> usize {
+        self.places
+            .iter()
+            .filter(|place| place.end <= offset)
+            .count()
+    }
+
+    /// How many events have at least begun in the first `offset` bytes.
+    pub(crate) fn begun(&self, offset: usize) -> usize {
+        self.places
+            .iter()
+            .filter(|place| place.start < offset)
+            .count()
+    }
+
+    /// The head as it was recorded, which answers another subscription as well.
+    pub(crate) fn head(&self) -> &str {
+        str::from_utf8(&self.bytes[..head_length(&self.bytes)]).unwrap()
+    }
+
+    /// The events from the one numbered `first` on, as they were written.
+    pub(crate) fn events_from(&self, first: usize) -> &[Vec<u8>] {
+        &self.events[first.min(self.events.len())..]
+    }
+}
+
+/// How long the head of a response is, its blank line included.
+pub(crate) fn head_length(bytes: &[u8]) -> usize {
+    find(bytes, b"\r\n\r\n").unwrap() + 4
+}
+
+/// How long the event at the beginning is, its blank line included.
+fn event_end(body: &[u8]) -> Option<usize> {
+    [b"\n\n".as_slice(), b"\r\n\r\n"]
+        .iter()
+        .filter_map(|blank| Some(find(body, blank)? + blank.len()))
+        .min()
+}
+
+pub(crate) fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}

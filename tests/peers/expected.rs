@@ -1,0 +1,258 @@
+//! What every scenario has to end with, where it is not green.
+
+use std::collections::HashSet;
+
+use crate::outcome::Expected::{self, But, NotOffered, Refused};
+use crate::scenarios::{SCENARIOS, Scenario};
+use crate::servers::{Column, columns};
+
+/// One scenario against the columns whose names begin like this.
+type Row = (&'static str, &'static str, Expected);
+
+const FINISHED: Expected = Refused("-32002", "Task cannot be canceled");
+const FINISHED_JS: Expected = Refused("-32002", "Task not cancelable");
+const UNKNOWN: Expected = Refused("-32001", "Task not found");
+const UNHANDLED: Expected = Refused("HTTP 500", "unknown exception");
+const CRASHED: Expected = Refused("-32603", "boom");
+const BROKEN_OFF: Expected = Refused("connection_cut", "broke off");
+const ONLY_TWO: Expected = Refused("-32004", "supported methods are SendMessage and GetTask");
+const ANEW: Expected = But("starts a new task");
+const SAID: Expected = But("said in a completed task");
+const TOO_LARGE: Expected = Refused("-32000", "exceeds the 1 MiB limit");
+const RECODED: Expected = But("bytes are recoded");
+const NAMELESS: Expected = But("file names are lost");
+
+/// The first row that fits holds.
+const ROWS: &[Row] = &[
+    // A crash: JSON-RPC tells why, HTTP+JSON does not, and a stream of 0.3 just breaks off.
+    (
+        "py13 hybrid HTTP+JSON 0.3",
+        "an_agent_that_crashes_in_a_stream_is_reported",
+        BROKEN_OFF,
+    ),
+    (
+        "py13 HTTP+JSON",
+        "an_agent_that_crashes_is_reported",
+        UNHANDLED,
+    ),
+    (
+        "py13 HTTP+JSON",
+        "an_agent_that_crashes_in_a_stream_is_reported",
+        UNHANDLED,
+    ),
+    (
+        "py13 hybrid HTTP+JSON",
+        "an_agent_that_crashes_is_reported",
+        UNHANDLED,
+    ),
+    (
+        "py13 hybrid HTTP+JSON",
+        "an_agent_that_crashes_in_a_stream_is_reported",
+        UNHANDLED,
+    ),
+    ("py13", "an_agent_that_crashes_is_reported", CRASHED),
+    (
+        "py13",
+        "an_agent_that_crashes_in_a_stream_is_reported",
+        CRASHED,
+    ),
+    (
+        "py03 HTTP+JSON",
+        "an_agent_that_crashes_is_reported",
+        UNHANDLED,
+    ),
+    ("py03", "an_agent_that_crashes_is_reported", CRASHED),
+    (
+        "py03",
+        "an_agent_that_crashes_in_a_stream_is_reported",
+        BROKEN_OFF,
+    ),
+    (
+        "rs05 HTTP+JSON",
+        "an_agent_that_crashes_is_reported",
+        Refused("HTTP 500", "boom"),
+    ),
+    ("rs05", "an_agent_that_crashes_is_reported", CRASHED),
+    (
+        "rs05",
+        "an_agent_that_crashes_in_a_stream_is_reported",
+        CRASHED,
+    ),
+    // Cancelling what is finished.
+    (
+        "py03 HTTP+JSON",
+        "a_finished_task_is_not_cancelled",
+        Refused("HTTP 409", "Task cannot be canceled"),
+    ),
+    ("py", "a_finished_task_is_not_cancelled", FINISHED),
+    ("js", "a_finished_task_is_not_cancelled", FINISHED_JS),
+    (
+        "rs05",
+        "a_finished_task_is_not_cancelled",
+        Refused("-32002", "task cannot be canceled"),
+    ),
+    // A task that nobody knows.
+    (
+        "py03 HTTP+JSON",
+        "an_unknown_task_is_refused",
+        Refused("HTTP 404", "Task not found"),
+    ),
+    (
+        "rs05",
+        "an_unknown_task_is_refused",
+        Refused("-32001", "task not found"),
+    ),
+    ("", "an_unknown_task_is_refused", UNKNOWN),
+    // Over HTTP+JSON 0.3 files do not survive the official servers.
+    (
+        "py13 hybrid HTTP+JSON 0.3",
+        "binary_file_and_data_reach_the_agent",
+        UNHANDLED,
+    ),
+    (
+        "py13 hybrid HTTP+JSON 0.3",
+        "a_text_file_reaches_the_agent",
+        UNHANDLED,
+    ),
+    (
+        "py13 hybrid HTTP+JSON 0.3",
+        "file_and_data_come_back",
+        RECODED,
+    ),
+    (
+        "py03 HTTP+JSON",
+        "binary_file_and_data_reach_the_agent",
+        UNHANDLED,
+    ),
+    ("py03 HTTP+JSON", "a_text_file_reaches_the_agent", RECODED),
+    ("py03 HTTP+JSON", "file_and_data_come_back", RECODED),
+    (
+        "js13 hybrid HTTP+JSON 0.3",
+        "binary_file_and_data_reach_the_agent",
+        NAMELESS,
+    ),
+    (
+        "js13 hybrid HTTP+JSON 0.3",
+        "a_text_file_reaches_the_agent",
+        NAMELESS,
+    ),
+    (
+        "js13 hybrid HTTP+JSON 0.3",
+        "file_and_data_come_back",
+        NAMELESS,
+    ),
+    (
+        "js03 HTTP+JSON",
+        "binary_file_and_data_reach_the_agent",
+        NAMELESS,
+    ),
+    ("js03 HTTP+JSON", "a_text_file_reaches_the_agent", NAMELESS),
+    ("js03 HTTP+JSON", "file_and_data_come_back", NAMELESS),
+    // OpenClaw's channel sends and gets, and no more. The agent behind it is OpenClaw's own: what can fail is its model.
+    (
+        "openclaw",
+        "a_message_is_answered_by_a_message",
+        But("a task, not a message"),
+    ),
+    (
+        "openclaw",
+        "a_message_arrives_by_stream",
+        But("a task, not a message"),
+    ),
+    (
+        "openclaw",
+        "a_streamed_task_arrives_chunk_by_chunk",
+        But("whole, not streamed"),
+    ),
+    ("openclaw", "a_question_is_answered_after_a_restart", ANEW),
+    (
+        "openclaw",
+        "a_question_is_answered_by_stream_after_a_restart",
+        ANEW,
+    ),
+    (
+        "openclaw",
+        "a_task_that_waits_for_authorization_says_so",
+        NotOffered,
+    ),
+    (
+        "openclaw",
+        "a_task_that_waits_for_authorization_ends_the_stream",
+        NotOffered,
+    ),
+    ("openclaw", "a_failed_task_is_an_answer", SAID),
+    ("openclaw", "a_failed_task_arrives_by_stream", SAID),
+    ("openclaw", "an_agent_that_crashes_is_reported", NotOffered),
+    (
+        "openclaw",
+        "an_agent_that_crashes_in_a_stream_is_reported",
+        NotOffered,
+    ),
+    ("openclaw", "a_large_artifact_arrives_in_a_reply", TOO_LARGE),
+    ("openclaw", "a_large_artifact_arrives_by_stream", TOO_LARGE),
+    (
+        "openclaw",
+        "a_streaming_task_is_cancelled_and_what_it_said_is_kept",
+        ONLY_TWO,
+    ),
+    (
+        "openclaw",
+        "a_task_in_the_background_is_cancelled",
+        ONLY_TWO,
+    ),
+    ("openclaw", "a_finished_task_is_not_cancelled", ONLY_TWO),
+    (
+        "openclaw",
+        "a_status_brings_as_much_history_as_is_asked_for",
+        But("no history"),
+    ),
+    (
+        "openclaw",
+        "a_second_instance_watches",
+        But("asked again and again"),
+    ),
+    (
+        "openclaw",
+        "a_watcher_keeps_what_it_heard_before_a_cancel",
+        ONLY_TWO,
+    ),
+    (
+        "openclaw",
+        "binary_file_and_data_reach_the_agent",
+        But("data only"),
+    ),
+    (
+        "openclaw",
+        "a_text_file_reaches_the_agent",
+        But("data only"),
+    ),
+    ("openclaw", "file_and_data_come_back", NotOffered),
+    (
+        "openclaw",
+        "a_callback_is_set_and_called",
+        But("no callback: the wish is ignored"),
+    ),
+];
+
+/// What a cell has to end with.
+pub fn of(column: Column, scenario: &Scenario) -> Expected {
+    let name = column.to_string();
+    let fits = |(begin, wanted, _): &&Row| *wanted == scenario.name && name.starts_with(begin);
+    ROWS.iter()
+        .find(fits)
+        .map_or(Expected::Green, |(_, _, expected)| *expected)
+}
+
+/// No row is left over.
+pub fn check() {
+    let names: Vec<String> = columns().iter().map(ToString::to_string).collect();
+    let scenarios: HashSet<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+    for (begin, scenario, _) in ROWS {
+        assert!(
+            scenarios.contains(scenario),
+            "there is no scenario `{scenario}`"
+        );
+        let fits = names.iter().any(|name| name.starts_with(begin));
+        assert!(fits, "no column begins with `{begin}`");
+    }
+}

@@ -1,0 +1,153 @@
+//! OpenClaw's own channel `a2a`: a gateway that is spoken to as a peer, with a scripted language model behind it.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+
+use serde_json::{Value, json};
+
+use crate::host::{Gateway, Host};
+use crate::http::{self, Request};
+use crate::node;
+
+/// What is installed.
+pub const PACKAGE: &str = "openclaw@2026.9.6";
+
+/// The token of the one peer that the channel knows.
+const TOKEN: &str = "the-channels-own-token-91be";
+
+/// A gateway whose channel is on.
+pub struct Channel {
+    pub origin: String,
+    gateway: Mutex<Option<Gateway>>,
+    /// Held as long as the gateway runs: two of them cannot share one state.
+    _lock: File,
+}
+
+static CHANNEL: OnceLock<Option<Channel>> = OnceLock::new();
+
+/// The gateway of this test process, started by the first test that asks for it. `None` where it cannot be had.
+pub fn gateway() -> Option<&'static Channel> {
+    CHANNEL.get_or_init(start).as_ref()
+}
+
+/// Ends the gateway, where one was started.
+pub fn stop() {
+    if let Some(Some(channel)) = CHANNEL.get() {
+        channel.gateway.lock().unwrap().take();
+    }
+}
+
+/// What the channel wants to be shown.
+pub fn credential() -> Value {
+    json!({"type": "bearer", "token": TOKEN})
+}
+
+fn start() -> Option<Channel> {
+    let installed = node::install("openclaw", &[PACKAGE])?;
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers-openclaw");
+    let lock = File::create(root.with_extension("lock")).expect("target/ is writable");
+    lock.lock().expect("target/ is on a file system with locks");
+    let host = Host::new(installed, &root, &config(http::serve(complete)), &[]);
+    let gateway = host.boot();
+    warm_up(gateway.address());
+    Some(Channel {
+        origin: format!("http://{}", gateway.address()),
+        gateway: Mutex::new(Some(gateway)),
+        _lock: lock,
+    })
+}
+
+/// The first turn of an agent takes long, and on a busy machine longer than OpenClaw waits: no test is to suffer from that.
+fn warm_up(gateway: SocketAddr) {
+    let message =
+        json!({"messageId": "first", "role": "ROLE_USER", "parts": [{"text": "message: ready"}]});
+    let first =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}});
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let (_, answer) = http::post(gateway, "/a2a/v1", TOKEN, &first.to_string());
+        if answer.contains("TASK_STATE_COMPLETED") {
+            return;
+        }
+        answers.push(answer);
+    }
+    panic!("the channel answers nothing: {answers:#?}");
+}
+
+fn config(model: SocketAddr) -> Value {
+    json!({
+        "agents": {"defaults": {"skipBootstrap": true, "model": {"primary": "scripted/scripted"}, "timeoutSeconds": 60}},
+        "models": {"mode": "replace", "providers": {"scripted": {
+            "baseUrl": format!("http://{model}/v1"), "apiKey": "none", "api": "openai-completions",
+            "models": [{"id": "scripted", "name": "Scripted", "reasoning": false, "input": ["text"],
+                "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}, "contextWindow": 120_000, "maxTokens": 4096}]
+        }}},
+        "channels": {"a2a": {"enabled": true, "rateLimitPerMinute": 0, "peers": {"plugin": {"token": TOKEN}}}}
+    })
+}
+
+/// The model behind the agent: does what the first word of the user's message says.
+fn complete(request: &Request, stream: &mut TcpStream) {
+    if request.method == "GET" {
+        let models = json!({"object": "list", "data": [{"id": "scripted", "object": "model"}]});
+        return http::answer(stream, "200 OK", "application/json", &models.to_string());
+    }
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    let said = last_of_user(&body["messages"]);
+    let (word, rest) = said.split_once(':').unwrap_or((&said, ""));
+    let reply = match word {
+        "task" | "watched" => format!("alpha beta {}", rest.trim()),
+        "fail" => {
+            let error = json!({"error": {"message": rest.trim(), "type": "invalid_request_error"}});
+            let error = error.to_string();
+            return http::answer(stream, "400 Bad Request", "application/json", &error);
+        }
+        // Until the agent gives up.
+        "slow" | "begun" | "held" => return http::wait_for_close(stream),
+        "big" => "0123456789abcdef".repeat(5 * 1024 * 1024 / 16),
+        "message" | "parts" => rest.trim().to_owned(),
+        other => other.to_owned(),
+    };
+    let chunk = |choice: Value| json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted", "choices": [choice]});
+    let said = json!({"index": 0, "delta": {"role": "assistant", "content": reply}, "finish_reason": null});
+    let mut last = chunk(json!({"index": 0, "delta": {}, "finish_reason": "stop"}));
+    last["usage"] = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+    let events = [
+        chunk(said).to_string(),
+        last.to_string(),
+        "[DONE]".to_owned(),
+    ];
+    http::answer_events(stream, &events);
+}
+
+/// The words that the model knows.
+const WORDS: [&str; 9] = [
+    "message", "parts", "task", "watched", "fail", "slow", "begun", "held", "big",
+];
+
+/// What the user said last, from the line on that begins with a word that the model knows. OpenClaw adds lines before it and after it, and messages of
+/// its own under the user's name.
+fn last_of_user(messages: &Value) -> String {
+    let messages = messages.as_array().into_iter().flatten();
+    let users = messages.filter(|message| message["role"] == "user");
+    let texts = users.map(|message| match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts
+            .iter()
+            .filter_map(|part| part["text"].as_str())
+            .collect(),
+        _ => String::new(),
+    });
+    let mut said = texts.filter(|text| !text.contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT"));
+    let said = said.next_back().unwrap_or_default();
+    let said = said.split("\n\nRuntime:").next().unwrap_or_default();
+    let lines: Vec<&str> = said.lines().collect();
+    let known = |line: &&str| WORDS.contains(&line.split(':').next().unwrap_or_default());
+    let first = lines.iter().position(known);
+    first.map_or_else(
+        || "It is done.".to_owned(),
+        |first| lines[first..].join("\n"),
+    )
+}

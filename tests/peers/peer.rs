@@ -1,0 +1,82 @@
+//! One server over one binding, and a plugin that is configured for it.
+
+use serde_json::{Map, Value, json};
+
+use crate::driver::Driver;
+use crate::sdk::Sdk;
+use crate::servers::{Column, Vendor};
+
+pub struct Peer {
+    pub column: Column,
+    pub plugin: Driver,
+    config: Value,
+}
+
+impl Peer {
+    pub fn new(column: Column, config: &Value) -> Self {
+        Self {
+            column,
+            plugin: Driver::start(config),
+            config: config.clone(),
+        }
+    }
+
+    /// Whether the server is this SDK's, whatever it is spoken to in.
+    pub fn is(&self, sdk: Sdk) -> bool {
+        self.column.vendor == Vendor::Sdk(sdk)
+    }
+
+    /// Whether it can be listened to.
+    pub fn streams(&self) -> bool {
+        self.column.vendor != Vendor::OpenClaw
+    }
+
+    /// A second process with a plugin of its own, configured alike.
+    pub fn second_plugin(&self) -> Driver {
+        Driver::start(&self.config)
+    }
+
+    /// What a restart of the host does to the plugin.
+    pub fn restart(&mut self) {
+        self.plugin.init(&self.config);
+    }
+
+    /// Lets the plugin name a callback address that is not public.
+    pub fn allow_callbacks(&mut self, url: &str) {
+        self.config["policy"] = json!({"pushCallbackUrls": [url]});
+        self.restart();
+    }
+
+    /// Sends a text, with more request fields.
+    pub fn send(&mut self, text: &str, more: Value) -> (Value, Vec<Value>) {
+        self.plugin.call(&sending(text, more))
+    }
+
+    /// Asks something about a task by the continuation of an earlier answer, as it was handed out.
+    pub fn follow_up(&mut self, action: &str, earlier: &Value) -> Value {
+        self.plugin
+            .call(&request(action, &[continuation(earlier)]))
+            .0
+    }
+}
+
+/// A request that sends a text, with more fields.
+pub fn sending(text: &str, more: Value) -> Value {
+    let parts = json!({"target_alias": "peer", "parts": [{"kind": "text", "text": text}]});
+    request("send", &[parts, more])
+}
+
+/// A flat request out of an action and objects with its fields.
+pub fn request(action: &str, fields: &[Value]) -> Value {
+    let mut request = Map::new();
+    request.insert("action".into(), action.into());
+    for fields in fields {
+        request.extend(fields.as_object().expect("an object of fields").clone());
+    }
+    Value::Object(request)
+}
+
+/// The continuation of an answer as a request field.
+pub fn continuation(answer: &Value) -> Value {
+    json!({"continuation": answer["summary"]["continuation"]})
+}

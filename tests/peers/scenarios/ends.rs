@@ -1,0 +1,67 @@
+//! Tasks that end otherwise than completed.
+
+use serde_json::{Value, json};
+
+use super::{Run, task};
+use crate::outcome::Outcome;
+use crate::peer::Peer;
+use crate::servers::Vendor;
+
+fn streamed() -> Value {
+    json!({"follow_updates": true})
+}
+
+pub fn a_failed_task_is_an_answer(peer: Peer) -> Run {
+    ends(peer, "fail: no luck", json!({}), "failed", "no luck")
+}
+
+pub fn a_failed_task_arrives_by_stream(peer: Peer) -> Run {
+    ends(peer, "fail: no luck", streamed(), "failed", "no luck")
+}
+
+pub fn a_rejected_task_is_an_answer(peer: Peer) -> Run {
+    reject(peer, json!({}))
+}
+
+pub fn a_rejected_task_arrives_by_stream(peer: Peer) -> Run {
+    reject(peer, streamed())
+}
+
+fn reject(peer: Peer, how: Value) -> Run {
+    if peer.column.vendor == Vendor::OpenClaw {
+        // The channel takes what begins with a slash for a user's command.
+        let why = "A2A peers cannot execute slash commands";
+        return ends(peer, "/status", how, "rejected", why);
+    }
+    ends(peer, "reject: not me", how, "rejected", "not me")
+}
+
+pub fn an_agent_that_crashes_is_reported(peer: Peer) -> Run {
+    ends(peer, "crash: boom", json!({}), "failed", "boom")
+}
+
+pub fn an_agent_that_crashes_in_a_stream_is_reported(peer: Peer) -> Run {
+    ends(peer, "crash: boom", streamed(), "failed", "boom")
+}
+
+fn ends(mut peer: Peer, text: &str, how: Value, state: &str, why: &str) -> Run {
+    let (answer, _) = peer.send(text, how);
+
+    let task = task(&answer)?;
+    if peer.column.vendor == Vendor::OpenClaw && state == "failed" {
+        // The model failed behind the agent, which says so in words of its own.
+        assert_eq!(task["status"], "completed", "{answer:#}");
+        let said = answer["summary"]["message_text"]
+            .as_str()
+            .unwrap_or_default();
+        assert!(said.contains("LLM request failed"), "{answer:#}");
+        return Ok(Outcome::But("said in a completed task"));
+    }
+    assert_eq!(task["status"], state, "{answer:#}");
+    assert_eq!(task["can_cancel"], false, "{answer:#}");
+    let said = answer["summary"]["status_message"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(said.contains(why), "{answer:#}");
+    Ok(Outcome::Green)
+}

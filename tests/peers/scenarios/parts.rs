@@ -1,0 +1,160 @@
+//! Files and data, both ways. What a server itself loses on the way is named.
+
+use serde_json::{Value, json};
+
+use super::{Run, task};
+use crate::outcome::Outcome;
+use crate::peer::Peer;
+use crate::sdk::Sdk;
+use crate::servers::Vendor;
+
+pub fn binary_file_and_data_reach_the_agent(mut peer: Peer) -> Run {
+    let given = [
+        json!({"kind": "file", "bytes": "AP9oZWxsbw==", "name": "a.bin", "mime_type": "application/octet-stream"}),
+        json!({"kind": "file", "uri": "https://files.test/b.png", "name": "b.png", "mime_type": "image/png"}),
+        json!({"kind": "data", "data": {"count": 2, "nested": {"list": ["x", null, true]}}}),
+    ];
+    give(&mut peer, &given, parts())
+}
+
+pub fn a_text_file_reaches_the_agent(mut peer: Peer) -> Run {
+    let given = [
+        json!({"kind": "file", "bytes": "aGVsbG8gw6k=", "name": "a.txt", "mime_type": "text/plain"}),
+        json!({"kind": "data", "data": {"count": 2}}),
+    ];
+    let wanted = json!([
+        {"kind": "file", "file": {"bytes": "aGVsbG8gw6k=", "name": "a.txt", "mimeType": "text/plain"}},
+        {"kind": "data", "data": {"count": 2}},
+    ]);
+    give(&mut peer, &given, wanted)
+}
+
+/// The agent tells what it got.
+fn give(peer: &mut Peer, parts: &[Value], mut wanted: Value) -> Run {
+    let mut all = vec![json!({"kind": "text", "text": "parts:"})];
+    all.extend_from_slice(parts);
+    let sending = json!({"action": "send", "target_alias": "peer", "parts": all});
+    let (answer, _) = peer.plugin.call(&sending);
+
+    assert_eq!(task(&answer)?["status"], "completed", "{answer:#}");
+    let text = answer["summary"]["message_text"]
+        .as_str()
+        .expect("what the agent saw");
+    if peer.column.vendor == Vendor::OpenClaw {
+        // The channel hands data on as text, and no files.
+        let data = parts.last().expect("data")["data"].to_string();
+        assert!(text.contains(&data), "{answer:#}");
+        assert!(
+            !text.contains("a.bin") && !text.contains("a.txt"),
+            "{answer:#}"
+        );
+        return Ok(Outcome::But("data only"));
+    }
+    let seen: Value = serde_json::from_str(text).expect("JSON");
+    if ![Sdk::Py03, Sdk::Js03].iter().any(|sdk| peer.is(*sdk)) {
+        // Whatever they are spoken to in, these agents think in 1.0.
+        wanted = wanted.as_array().unwrap().iter().map(in_1_0).collect();
+    }
+    Ok(compared(&seen, &wanted))
+}
+
+pub fn file_and_data_come_back(mut peer: Peer) -> Run {
+    let (answer, _) = peer.send("gift", json!({}));
+
+    assert_eq!(task(&answer)?["status"], "completed", "{answer:#}");
+    let got = &answer["raw"]["artifacts"][0]["parts"];
+    assert_eq!(
+        got, &answer["summary"]["artifacts"][0]["parts"],
+        "{answer:#}"
+    );
+    Ok(compared(got, &parts()))
+}
+
+/// A binary file, a file elsewhere and data.
+fn parts() -> Value {
+    json!([
+        {"kind": "file", "file": {"bytes": "AP9oZWxsbw==", "name": "a.bin", "mimeType": "application/octet-stream"}},
+        {"kind": "file", "file": {"uri": "https://files.test/b.png", "name": "b.png", "mimeType": "image/png"}},
+        {"kind": "data", "data": {"count": 2, "nested": {"list": ["x", null, true]}}},
+    ])
+}
+
+/// A part as 1.0 writes it.
+fn in_1_0(part: &Value) -> Value {
+    let file = &part["file"];
+    let mut written = json!({});
+    for (theirs, value) in [
+        ("raw", &file["bytes"]),
+        ("url", &file["uri"]),
+        ("filename", &file["name"]),
+        ("mediaType", &file["mimeType"]),
+        ("data", &part["data"]),
+    ] {
+        if !value.is_null() {
+            written[theirs] = value.clone();
+        }
+    }
+    written
+}
+
+/// Whether the parts are as wanted, or what the server did to them.
+fn compared(seen: &Value, wanted: &Value) -> Outcome {
+    if same(seen, wanted) {
+        return Outcome::Green;
+    }
+    let mut left = wanted.clone();
+    forget_names(&mut left);
+    if same(seen, &left) {
+        // js03 drops file names over HTTP+JSON, in both directions.
+        return Outcome::But("file names are lost");
+    }
+    let mut left = wanted.clone();
+    for part in left.as_array_mut().expect("a list of parts") {
+        recode(part);
+    }
+    if same(seen, &left) {
+        // py03 over HTTP+JSON: its agent is given text that is not base64 any more, as its own SDK says it should be, and
+        // what the agent gives as base64 is encoded once more.
+        return Outcome::But("bytes are recoded");
+    }
+    panic!("parts are {seen:#}, and {wanted:#} is expected");
+}
+
+/// The same JSON, where 2 and 2.0 are one number: ProtoJSON knows doubles alone.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .all(|(name, one)| other.get(name).is_some_and(|other| same(one, other)))
+        }
+        _ => one == other,
+    }
+}
+
+fn forget_names(parts: &mut Value) {
+    for part in parts.as_array_mut().expect("a list of parts") {
+        let part = part.as_object_mut().expect("a part");
+        part.remove("filename");
+        if let Some(file) = part.get_mut("file").and_then(Value::as_object_mut) {
+            file.remove("name");
+        }
+    }
+}
+
+/// The bytes of a file as py03 has them over HTTP+JSON.
+fn recode(part: &mut Value) {
+    let Some(bytes) = part.pointer_mut("/file/bytes") else {
+        return;
+    };
+    match bytes.as_str() {
+        Some("aGVsbG8gw6k=") => *bytes = json!("hello é"),
+        Some("AP9oZWxsbw==") => *bytes = json!("QVA5b1pXeHNidz09"),
+        _ => {}
+    }
+}

@@ -1,0 +1,105 @@
+//! The README's table: what every server was found to do, as the tests hold it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+
+use crate::expected;
+use crate::generated;
+use crate::outcome::Expected;
+use crate::scenarios::SCENARIOS;
+use crate::servers::{Column, columns};
+
+/// Holds the README against the expectations, or writes it anew with `UPDATE=1`.
+pub fn check() {
+    generated::part("README.md", "peers", &table());
+}
+
+fn table() -> String {
+    let mut themes: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.theme).collect();
+    themes.dedup();
+    let mut legend = Legend::default();
+    let mut table = String::from("| server |");
+    for theme in &themes {
+        write!(table, " {theme} |").unwrap();
+    }
+    table += "\n|---|";
+    table += &":-:|".repeat(themes.len());
+    table.push('\n');
+    for column in columns() {
+        write!(table, "| {column} |").unwrap();
+        for theme in &themes {
+            write!(table, " {} |", cell(column, theme, &mut legend)).unwrap();
+        }
+        table.push('\n');
+    }
+    let mut servers: Vec<String> = columns()
+        .into_iter()
+        .map(|column| format!("{} is `{}`", column.server(), column.package()))
+        .collect();
+    servers.sort();
+    servers.dedup();
+    format!("{table}\n{}.\n\n{}", servers.join(", "), legend.written())
+}
+
+/// What the scenarios of one theme end with.
+fn cell(column: Column, theme: &str, legend: &mut Legend) -> String {
+    let scenarios = SCENARIOS.iter().filter(|scenario| scenario.theme == theme);
+    let mut marks: Vec<String> = scenarios
+        .map(|scenario| match expected::of(column, scenario) {
+            Expected::Green => "✓".to_owned(),
+            Expected::But(note) => format!("≈ {}", legend.letter(note)),
+            Expected::Refused(label, words) => legend.refusal(label, words),
+            Expected::NotOffered => "–".to_owned(),
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    marks.retain(|mark| seen.insert(mark.clone()));
+    // A plain mark beside others would only say that there are scenarios besides.
+    if marks.len() > 1 {
+        marks.retain(|mark| mark != "✓");
+    }
+    marks.join(", ")
+}
+
+/// What the marks stand for.
+#[derive(Default)]
+struct Legend {
+    notes: Vec<&'static str>,
+    refusals: BTreeMap<&'static str, Vec<&'static str>>,
+}
+
+impl Legend {
+    fn letter(&mut self, note: &'static str) -> String {
+        let at = self.notes.iter().position(|known| *known == note);
+        let at = at.unwrap_or_else(|| {
+            self.notes.push(note);
+            self.notes.len() - 1
+        });
+        let letter = char::from(b'a' + u8::try_from(at).unwrap());
+        format!("<sup>{letter}</sup>")
+    }
+
+    fn refusal(&mut self, label: &'static str, words: &'static str) -> String {
+        let known = self.refusals.entry(label).or_default();
+        if !known.contains(&words) {
+            known.push(words);
+        }
+        format!("`{label}`")
+    }
+
+    fn written(&self) -> String {
+        let mut legend = String::from(
+            "✓: everything arrives as it was said. ≈: it does, but for what the letter says. A code: the peer refuses, in these words of \
+             its own. –: the peer has no such thing.\n",
+        );
+        for (at, note) in self.notes.iter().enumerate() {
+            let letter = char::from(b'a' + u8::try_from(at).unwrap());
+            writeln!(legend, "- <sup>{letter}</sup> {note}").unwrap();
+        }
+        for (label, words) in &self.refusals {
+            let words: Vec<String> = words.iter().map(|words| format!("“{words}”")).collect();
+            writeln!(legend, "- `{label}` {}", words.join(", ")).unwrap();
+        }
+        legend.replace(".\n- ", ".\n\n- ")
+    }
+}
