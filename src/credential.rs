@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderName;
 use secrecy::{ExposeSecret as _, SecretString};
 
-pub use oauth2::{OAuth2, Token, Tokens};
+pub use oauth2::{NoToken, OAuth2, Token, Tokens};
 pub use trust::{Trust, Unusable};
 
 /// What proves to a peer who calls, beside a certificate, which belongs to the connection ([`Trust`]). `Debug` shows its
@@ -75,11 +75,7 @@ impl Credential {
                 vec![password.clone(), basic(username, password.expose_secret())]
             }
             Self::ApiKey { key, .. } => written(key),
-            Self::OAuth2(client) => {
-                let mut all = written(&client.client_secret);
-                all.push(client.basic());
-                all
-            }
+            Self::OAuth2(client) => client.secrets(),
         }
     }
 

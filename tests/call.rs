@@ -208,6 +208,17 @@ async fn a_call_is_aborted_after_its_time() {
     );
 }
 
+#[tokio::test]
+async fn a_call_is_aborted_by_its_id() {
+    let peers = silent_peer().await;
+    let stop = r#"{"id":"stop","op":"abort","call":"silent"}"#;
+    let mut answers = answers(&[&init(&peers), &send("silent").to_string(), stop]).await;
+    answers.sort_by_key(|answer| answer["id"].to_string());
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    assert_eq!(answers[1]["result"]["error"]["reason"], "aborted");
+    assert_eq!(answers[2], json!({"id": "stop", "ok": true}));
+}
+
 // The test waits for lines on its own thread; the peer needs another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_new_instance_ends_the_calls_of_the_one_before_and_others_run_beside_them() {

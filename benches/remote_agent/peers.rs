@@ -48,7 +48,10 @@ impl Running {
             .iter()
             .map(|(name, origin)| json!({"alias": name, "baseUrl": origin}))
             .collect();
-        json!({"targets": targets, "policy": {"allowPrivateTargetUrls": true}}).to_string()
+        // As many calls to one target as are in flight: what is measured is the way there and not the wait for a turn.
+        let limits = json!({"concurrencyPerTarget": 64});
+        json!({"targets": targets, "policy": {"allowPrivateTargetUrls": true}, "limits": limits})
+            .to_string()
     }
 
     /// Where `desk` takes messages.

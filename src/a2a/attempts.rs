@@ -8,6 +8,7 @@ use crate::peer::{
     Transport, Version,
 };
 
+use super::error_body::{METHOD_NOT_FOUND, VERSION_NOT_SUPPORTED, bears_out};
 use super::http_json::nobody_there;
 use super::memory::Learned;
 
@@ -79,9 +80,6 @@ impl Interface {
     }
 }
 
-const METHOD_NOT_FOUND: i64 = -32601;
-const VERSION_NOT_SUPPORTED: i64 = -32009;
-
 /// The peer does not know the operation by this version's name, or says that it does not speak the version. Over HTTP+JSON
 /// the names are paths.
 fn refuses_version(error: &PeerError, transport: Transport) -> bool {
@@ -89,16 +87,6 @@ fn refuses_version(error: &PeerError, transport: Transport) -> bool {
         error.rpc_code,
         Some(METHOD_NOT_FOUND | VERSION_NOT_SUPPORTED)
     ) || (transport == Transport::HttpJson && nobody_there(error))
-}
-
-/// The answer is one that only a peer gives that understood the question.
-fn bears_out<T>(answer: &Result<T, PeerError>) -> bool {
-    match answer {
-        Ok(_) => true,
-        Err(error) => error
-            .rpc_code
-            .is_some_and(|code| !matches!(code, METHOD_NOT_FOUND | VERSION_NOT_SUPPORTED)),
-    }
 }
 
 /// A peer that is called at its first interface, or at another where the first cannot be reached at all.

@@ -41,11 +41,11 @@ pub(super) fn read(json: &Value) -> Result<Card, String> {
 fn supported(card: &Map<String, Value>) -> Vec<Interface> {
     let list = items(card.get("supportedInterfaces")).iter();
     let all = list.filter_map(|entry| {
+        let transport = text(entry.get("protocolBinding"))?;
         Some(Interface {
-            transport: text(entry.get("protocolBinding"))?,
-            url: text(entry.get("url"))?,
             version: text(entry.get("protocolVersion")),
             tenant: text(entry.get("tenant")),
+            ..Interface::new(transport, text(entry.get("url"))?)
         })
     });
     once(all.collect())
@@ -58,7 +58,7 @@ fn older(card: &Map<String, Value>) -> Vec<Interface> {
     };
     let version = text(card.get("protocolVersion")).unwrap_or_else(|| "0.3".into());
     let transport = text(card.get("preferredTransport")).unwrap_or_else(|| "JSONRPC".into());
-    let mut all = vec![interface(transport, url)];
+    let mut all = vec![Interface::new(transport, url)];
     all.extend(declared(card.get("additionalInterfaces")));
     for interface in &mut all {
         interface.version = Some(version.clone());
@@ -79,7 +79,7 @@ fn view(card: &Map<String, Value>, newer: &[Interface]) -> Result<CardView, Stri
     let capabilities = card.get("capabilities");
     let (preferred_transport, additional_interfaces) = match newer.split_first() {
         Some((first, rest)) => {
-            let shown = |one: &Interface| interface(one.transport.clone(), one.url.clone());
+            let shown = |one: &Interface| Interface::new(one.transport.clone(), one.url.clone());
             let main = shown(first);
             let others = once(rest.iter().map(shown).collect());
             let others = others.into_iter().filter(|other| *other != main).collect();
@@ -132,20 +132,11 @@ fn skill(json: &Value) -> Result<Skill, String> {
 
 fn declared(list: Option<&Value>) -> impl Iterator<Item = Interface> {
     items(list).iter().filter_map(|entry| {
-        Some(interface(
+        Some(Interface::new(
             text(entry.get("transport"))?,
             text(entry.get("url"))?,
         ))
     })
-}
-
-fn interface(transport: String, url: String) -> Interface {
-    Interface {
-        transport,
-        url,
-        version: None,
-        tenant: None,
-    }
 }
 
 fn items(list: Option<&Value>) -> &[Value] {

@@ -53,7 +53,7 @@ pub(super) fn note(
                 error.auth_schemes.push(name);
             }
         }
-        told.extend(declared.asks_for());
+        told.extend(declared.asks_for().map(|ways| quoted(&ways)));
     }
     if !told.is_empty() {
         error.message = format!("{}; it asks for {}", error.message, told.join(" or "));
@@ -134,7 +134,9 @@ fn unquoted(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::peer::{CardLocation, Reach};
 
     fn read(header: &str) -> Vec<(String, Option<String>)> {
         let found = challenges(header).into_iter();
@@ -167,6 +169,21 @@ mod tests {
         ] {
             assert_eq!(read(header), expected, "{header}");
         }
+    }
+
+    #[test]
+    fn a_card_that_asks_at_length_is_told_in_short() {
+        let url = url::Url::parse("https://a.example/").unwrap();
+        let secrets = Secrets::of(&Reach::new(url, CardLocation::Path("/card".into())));
+        let declared = Security {
+            schemes: Vec::new(),
+            requirements: vec![vec!["key ".repeat(100_000)]],
+        };
+        let mut error = PeerError::new(Fault::HttpStatus, "the peer answered 401");
+        error.http_status = Some(401);
+        note(&mut error, &HeaderMap::new(), &declared, &secrets);
+        assert!(error.message.contains("it asks for `key key"), "{error}");
+        assert!(error.message.len() < 1000, "{}", error.message.len());
     }
 
     #[test]

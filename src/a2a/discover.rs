@@ -44,16 +44,16 @@ pub(super) async fn discover(
         match fetch(net, reach, &place, known, max_bytes).await {
             Ok(found) => return Ok(found),
             Err(Miss::Elsewhere(error)) => {
-                tries.push(format!("`{place}`: {}", error.message));
+                tries.push(format!("`{}`: {}", shown(&place), error.message));
                 if error.fault == Fault::AuthRequired {
                     asked_for.get_or_insert(error);
                 }
             }
             Err(Miss::Final(error)) if tries.is_empty() || error.fault == Fault::CardSignature => {
-                return Err(error.during(format_args!("the agent card at `{place}`")));
+                return Err(error.during(format_args!("the agent card at `{}`", shown(&place))));
             }
             Err(Miss::Final(error)) => {
-                tries.push(format!("`{place}`: {}", error.message));
+                tries.push(format!("`{}`: {}", shown(&place), error.message));
                 break;
             }
         }
@@ -63,6 +63,11 @@ pub(super) async fn discover(
         Some(error) => PeerError { message, ..error },
         None => PeerError::new(Fault::CardUnavailable, message).undelivered(),
     })
+}
+
+/// A place as errors name it. A query may hold a key.
+fn shown(place: &Url) -> String {
+    format!("{}{}", place.origin().ascii_serialization(), place.path())
 }
 
 /// Why a place gave no card.
@@ -84,7 +89,7 @@ async fn fetch(
     let mut headers = line::own_headers(reach, place);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     // Some servers show another card to a caller that does not say so (A2A 1.0 §3.6).
-    headers.extend(line::version_header(reach.version));
+    line::name_version(&mut headers, reach.version);
     if let Some(known) = known {
         headers.insert(IF_NONE_MATCH, known.etag.clone());
     }
@@ -107,7 +112,7 @@ async fn fetch(
         return Ok(Discovered::Unchanged { max_age });
     }
     if !response.status.is_success() {
-        let text = body::read_prefix(response.body, 1024).await;
+        let text = body::read_error(response.body).await;
         let secrets = Secrets::of(reach);
         let mut error =
             line::by_status(response.status, &response.headers, &text, &secrets).undelivered();
@@ -184,8 +189,9 @@ fn places(reach: &Reach) -> Result<Vec<Url>, PeerError> {
     }
     if places.is_empty() {
         let message = format!(
-            "the card path `{}` does not lead to a place on `{base}`",
-            path.escape_debug()
+            "the card path `{}` does not lead to a place on `{}`",
+            path.split('?').next().unwrap_or_default().escape_debug(),
+            shown(base)
         );
         return Err(PeerError::new(Fault::CardUnavailable, message).undelivered());
     }

@@ -24,10 +24,36 @@ const REASONS: [(&str, i64); 10] = [
     ("INVALID_AGENT_RESPONSE", -32006),
     ("EXTENDED_AGENT_CARD_NOT_CONFIGURED", -32007),
     ("EXTENSION_SUPPORT_REQUIRED", -32008),
-    ("VERSION_NOT_SUPPORTED", -32009),
+    ("VERSION_NOT_SUPPORTED", VERSION_NOT_SUPPORTED),
 ];
 
-/// What web frameworks say of an address that nothing answers at. It is no error of the protocol.
+/// JSON-RPC 2.0 §5.1: the operation is not known by its name.
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+
+/// A2A 1.0 §5.4.
+pub(super) const VERSION_NOT_SUPPORTED: i64 = -32009;
+
+/// Errors that do not tell whether the question was understood: some servers answer what they do not know with one of the
+/// general ones (JSON-RPC 2.0 §5.1: parse error, invalid request, internal error).
+const TELLING_NOTHING: [i64; 5] = [
+    METHOD_NOT_FOUND,
+    VERSION_NOT_SUPPORTED,
+    -32700,
+    -32600,
+    -32603,
+];
+
+/// The answer is one that only a peer gives that understood the question.
+pub(super) fn bears_out<T>(answer: &Result<T, PeerError>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => error
+            .rpc_code
+            .is_some_and(|code| !TELLING_NOTHING.contains(&code)),
+    }
+}
+
+/// What web frameworks and gateways say of an address that nothing answers at. It is no error of the protocol.
 const NOBODY_THERE: [&str; 2] = ["Not Found", "Method Not Allowed"];
 
 /// The error in a body, if there is one in it.
@@ -36,10 +62,10 @@ pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
     let text = |key: &str| inner.get(key).and_then(Value::as_str);
     let code = inner.get("code").and_then(Value::as_i64);
     let reason = reason(inner);
-    let detail = text("detail").filter(|detail| {
-        text("title").is_some() || reason.is_some() || !NOBODY_THERE.contains(detail)
-    });
-    let said = text("message").or(detail).or(reason);
+    let is_told = text("title").is_some() || reason.is_some() || code.is_some();
+    let by_a_peer = |said: &&str| is_told || !NOBODY_THERE.contains(said);
+    let said = text("message").or(text("detail")).filter(by_a_peer);
+    let said = said.or(reason);
     if code.is_none() && said.is_none() {
         return None;
     }
@@ -144,6 +170,7 @@ mod tests {
     #[test]
     fn a_frameworks_word_for_an_unknown_address_is_no_error_of_the_protocol() {
         assert_eq!(told(json!({"detail": "Not Found"})), None);
+        assert_eq!(told(json!({"message": "Not Found"})), None);
         assert_eq!(told(json!({"error": "Not found"})), None);
         assert_eq!(told(json!({})), None);
     }

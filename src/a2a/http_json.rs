@@ -13,7 +13,7 @@ use crate::peer::{
     Task, Transport, Version,
 };
 
-use super::error_body::explained;
+use super::error_body::{bears_out, explained};
 use super::events::{Answered, Decode};
 use super::jsonrpc::{misshapen, unwritable};
 use super::line::{Heard, Line, Often};
@@ -145,16 +145,25 @@ impl HttpJson {
             }
             url
         };
-        let tenanted = self.tenant.is_some() && !self.learned.takes_no_tenant_path.is_set();
-        match ask(place(tenanted)).await {
-            Err(first) if tenanted && nobody_there(&first) => match ask(place(false)).await {
-                Err(second) if nobody_there(&second) => Err(first),
-                second => {
-                    self.learned.takes_no_tenant_path.set(true);
-                    second
+        let without = &self.learned.takes_no_tenant_path;
+        let tenanted = self.tenant.is_some() && !without.is_set();
+        let first = match ask(place(tenanted)).await {
+            Err(error) if nobody_there(&error) => error,
+            done => return done,
+        };
+        if !tenanted {
+            // What was learned may not hold any more; the next call finds out anew.
+            without.set(false);
+            return Err(first);
+        }
+        match ask(place(false)).await {
+            Err(second) if nobody_there(&second) => Err(first),
+            second => {
+                if bears_out(&second) {
+                    without.set(true);
                 }
-            },
-            done => done,
+                second
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! What requests to one interface have in common: headers, credentials, limits, and how failures are told.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
@@ -22,12 +21,6 @@ use super::{signature, weight};
 
 /// How much of what a peer says about a failure is repeated, in characters.
 const QUOTED: usize = 300;
-
-/// How much of an answer with an error status is read, in bytes.
-const ERROR_BYTES: usize = 64 * 1024;
-
-/// How long the body of an answer with an error status is waited for.
-const ERROR_WAIT: Duration = Duration::from_secs(1);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
@@ -114,7 +107,7 @@ impl Line {
     /// is one of 0.3 (A2A 1.0 §3.6.1).
     #[must_use]
     pub(super) fn speaking(mut self, version: Version) -> Self {
-        self.headers.extend(version_header(Some(version)));
+        name_version(&mut self.headers, Some(version));
         self
     }
 
@@ -164,11 +157,7 @@ impl Line {
         let request = self.request(method, url, body, JSON, often);
         let mut response = self.net.exchange(request).await.map_err(from_net)?;
         if !response.status.is_success() {
-            let text = body::read_prefix(response.body, ERROR_BYTES);
-            // The status is what counts; a body that does not come must not hide it.
-            let text = tokio::time::timeout(ERROR_WAIT, text)
-                .await
-                .unwrap_or_default();
+            let text = body::read_error(response.body).await;
             return Err(self.refused(response.status, &response.headers, &text, explain));
         }
         let body = body::read_response(&mut response, self.limits.answer_bytes)
@@ -270,13 +259,16 @@ pub(super) enum Heard {
     Answer(Answer),
 }
 
-/// The header that names the version of a request: of `pinned`, or of the newest that is spoken. 0.3 has none.
-pub(super) fn version_header(pinned: Option<Version>) -> Option<(HeaderName, HeaderValue)> {
+/// Names the version of a request in its headers: `pinned`, or the newest that is spoken. 0.3 has no header for it. What an
+/// operator's headers say of the version gives way, since two of them would name none.
+pub(super) fn name_version(headers: &mut HeaderMap, pinned: Option<Version>) {
     let version = pinned.unwrap_or(Version::V1_0);
-    (version != Version::V0_3).then(|| {
-        let name = HeaderName::from_static("a2a-version");
-        (name, HeaderValue::from_static(version.as_str()))
-    })
+    if version != Version::V0_3 {
+        headers.insert(
+            HeaderName::from_static("a2a-version"),
+            HeaderValue::from_static(version.as_str()),
+        );
+    }
 }
 
 /// What may be connected for `url`.

@@ -13,7 +13,18 @@ use crate::peer::{Transport, Version};
 const KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(511);
 
 /// What is known of interfaces.
-pub(super) struct Memory(Mutex<LruCache<(Transport, Url), Arc<Learned>>>);
+pub(super) struct Memory(Mutex<LruCache<Key, Arc<Learned>>>);
+
+/// What tells interfaces apart. One that a card gives for a peer which a request named teaches nothing about the operator's
+/// own, and an unknown tenant nothing about others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// The operator wrote the peer's address.
+    pub(super) configured: bool,
+    pub(super) transport: Transport,
+    pub(super) url: Url,
+    pub(super) tenant: Option<String>,
+}
 
 impl Memory {
     pub(super) fn new() -> Self {
@@ -21,9 +32,9 @@ impl Memory {
     }
 
     /// What is known of one interface. Whoever holds it adds to it.
-    pub(super) fn of(&self, transport: Transport, url: &Url) -> Arc<Learned> {
+    pub(super) fn of(&self, interface: Key) -> Arc<Learned> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.get_or_insert((transport, url.clone()), Arc::default))
+        Arc::clone(all.get_or_insert(interface, Arc::default))
     }
 }
 
@@ -80,16 +91,36 @@ mod tests {
     #[test]
     fn what_is_learned_stays_with_its_interface() {
         let memory = Memory::new();
-        let url = Url::parse("http://a.example/rpc").unwrap();
-        let learned = memory.of(Transport::JsonRpc, &url);
+        let key = Key {
+            configured: true,
+            transport: Transport::JsonRpc,
+            url: Url::parse("http://a.example/rpc").unwrap(),
+            tenant: Some("acme".into()),
+        };
+        let learned = memory.of(key.clone());
         assert_eq!(learned.version(), None);
         learned.set_version(Some(Version::V0_3));
         learned.subscribes_by_get.set(true);
-        let again = memory.of(Transport::JsonRpc, &url);
+        let again = memory.of(key.clone());
         assert_eq!(again.version(), Some(Version::V0_3));
         assert!(again.subscribes_by_get.is_set() && !again.takes_no_tenant_path.is_set());
-        let other = memory.of(Transport::HttpJson, &url);
-        assert_eq!(other.version(), None);
+        let others = [
+            Key {
+                configured: false,
+                ..key.clone()
+            },
+            Key {
+                transport: Transport::HttpJson,
+                ..key.clone()
+            },
+            Key {
+                tenant: Some("other".into()),
+                ..key
+            },
+        ];
+        for other in others {
+            assert_eq!(memory.of(other.clone()).version(), None, "{other:?}");
+        }
         learned.set_version(None);
         assert_eq!(again.version(), None);
     }

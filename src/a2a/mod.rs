@@ -36,7 +36,7 @@ use crate::peer::{
 
 use attempts::{Attempts, Interface, Other};
 use line::Line;
-use memory::{Learned, Memory};
+use memory::{Key, Learned, Memory};
 use negotiate::Route;
 
 /// The A2A peers of the world.
@@ -72,8 +72,14 @@ impl A2a {
             self.limits,
         )?
         .declaring(&card.security);
-        let learned = self.memory.of(route.transport, &route.url);
-        let in_doubt = route.version == Version::V1_0 && !route.pinned;
+        let learned = self.memory.of(Key {
+            configured: reach.configured,
+            transport: route.transport,
+            url: route.url.clone(),
+            tenant: route.tenant.clone(),
+        });
+        // 0.3 cannot name a tenant, and what is meant for one must not reach another.
+        let in_doubt = route.version == Version::V1_0 && !route.pinned && route.tenant.is_none();
         let (version, older) = match learned.version().filter(|_| in_doubt) {
             Some(version) => (version, None),
             None if in_doubt => {

@@ -46,21 +46,28 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// How much it is liked: what is said to be 1.0, then what may be, then 0.3.
+    /// It is said to be in another version than the pinned one, or in one that cannot name the operator's tenant.
+    fn contradicts(&self, reach: &Reach) -> bool {
+        self.declared.is_some_and(|declared| {
+            reach.version.is_some_and(|pinned| declared != pinned) || leaves_out(reach, declared)
+        })
+    }
+
+    /// How much its version is liked: one that is said to be the pinned one or, where none is, 1.0; then what is not said;
+    /// then 0.3.
     fn rank(&self, reach: &Reach) -> u8 {
-        match (self.declared, reach.version) {
-            (Some(declared), Some(pinned)) if declared == pinned => 3,
-            (Some(_), Some(_)) => 0,
-            (Some(Version::V1_0), None) => 2,
-            (None, _) => 1,
-            (Some(Version::V0_3), None) => 0,
+        let wanted = reach.version.unwrap_or(Version::V1_0);
+        match self.declared {
+            Some(declared) if declared == wanted => 2,
+            None => 1,
+            Some(_) => 0,
         }
     }
 }
 
 /// The ways to call a peer: the one to take, and perhaps another in case its host cannot be reached at all.
 ///
-/// The target's order of transports decides, then the version: 1.0 before 0.3. Where the target has no say, what is 1.0
+/// A pinned version decides, then the target's order of transports, then the version: 1.0 before 0.3. Where the target has no say, what is 1.0
 /// comes first, in the card's order; 0.3 and interfaces of a tenant are better called over JSON-RPC, since servers differ
 /// in how they read the paths and bodies of HTTP+JSON there. `Transport::Grpc` is never chosen.
 pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Route, Option<Route>), PeerError> {
@@ -73,6 +80,7 @@ pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Route, Option<Route>
         let old_or_tenanted = offer.declared == Some(Version::V0_3)
             || tenant(reach, offer.interface).is_some_and(|_| reach.endpoint.is_none());
         (
+            offer.contradicts(reach),
             wanted.unwrap_or(usize::MAX),
             Reverse(offer.rank(reach)),
             old_or_tenanted && offer.transport == Transport::HttpJson,
@@ -82,12 +90,16 @@ pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Route, Option<Route>
         .split_first()
         .ok_or_else(|| unsupported_transport(card))?;
     let first = route(reach, first)?;
+    if leaves_out(reach, first.version) {
+        let message = "the peer speaks A2A 0.3, which cannot name the tenant that is configured for the target";
+        return Err(PeerError::new(Fault::UnsupportedVersion, message));
+    }
     // An operator's endpoint replaces every address, so there is no other one.
     let other = others
         .iter()
         .filter(|_| reach.endpoint.is_none())
         .filter_map(|offer| route(reach, offer).ok())
-        .find(|other| may_stand_in(&first.url, &other.url));
+        .find(|other| may_stand_in(&first.url, &other.url) && !leaves_out(reach, other.version));
     Ok((first, other))
 }
 
@@ -136,7 +148,7 @@ fn route(reach: &Reach, offer: &Offer<'_>) -> Result<Route, PeerError> {
     let transport = offer.transport;
     let url = match &reach.endpoint {
         Some(endpoint) => endpoint.clone(),
-        None => address(reach, transport, &offer.interface.url)?,
+        None => address(reach, transport, offer.interface)?,
     };
     Ok(Route {
         transport,
@@ -147,16 +159,25 @@ fn route(reach: &Reach, offer: &Offer<'_>) -> Result<Route, PeerError> {
     })
 }
 
+/// What the operator means for one tenant must not reach another: 0.3 knows none.
+fn leaves_out(reach: &Reach, version: Version) -> bool {
+    reach.tenant.is_some() && version == Version::V0_3
+}
+
 fn tenant<'a>(reach: &'a Reach, interface: &'a Interface) -> Option<&'a str> {
     reach.tenant.as_deref().or(interface.tenant.as_deref())
 }
 
 /// An interface's address, which is used as the card gives it: a slash more or less is another place to some servers.
-fn address(reach: &Reach, transport: Transport, url: &str) -> Result<Url, PeerError> {
-    let url = reach.base_url.join(url).map_err(|e| {
+fn address(reach: &Reach, transport: Transport, interface: &Interface) -> Result<Url, PeerError> {
+    let read = match &interface.address {
+        Some(url) => Ok(url.clone()),
+        None => reach.base_url.join(&interface.url),
+    };
+    let url = read.map_err(|e| {
         let message = format!(
             "the agent card's address for {transport} is not a URL: `{}`: {e}",
-            quoted(url)
+            quoted(interface.url.split(['?', '#']).next().unwrap_or_default())
         );
         PeerError::new(Fault::CardUnavailable, message).undelivered()
     })?;
@@ -165,7 +186,7 @@ fn address(reach: &Reach, transport: Transport, url: &str) -> Result<Url, PeerEr
     }
     let message = format!(
         "the agent card's address for {transport} begins with `{}:`; only http and https can be called",
-        url.scheme()
+        quoted(url.scheme())
     );
     Err(PeerError::new(Fault::CardUnavailable, message).undelivered())
 }

@@ -118,6 +118,15 @@ impl Secrets {
 
 fn without<'a>(text: Cow<'a, str>, secret: &SecretString) -> Cow<'a, str> {
     let secret = secret.expose_secret();
+    let text = replaced(text, secret);
+    // JSON that stands in a text, such as the body of an error, may write `/` as `\/` (RFC 8259 §7).
+    if secret.contains('/') && text.contains("\\/") {
+        return replaced(text, &secret.replace('/', "\\/"));
+    }
+    text
+}
+
+fn replaced<'a>(text: Cow<'a, str>, secret: &str) -> Cow<'a, str> {
     if text.contains(secret) {
         text.replace(secret, INSTEAD).into()
     } else {
@@ -212,6 +221,22 @@ mod tests {
             "[redacted]"
         ]);
         assert_eq!(answer, clean);
+    }
+
+    #[test]
+    fn a_slash_that_json_escapes_hides_no_credential() {
+        let reach = Reach {
+            credential: Some(Arc::new(Credential::Bearer(
+                "open/sesame/7f3a".to_owned().into(),
+            ))),
+            ..Reach::new(
+                url::Url::parse("https://a.example/").unwrap(),
+                CardLocation::Path("/card".into()),
+            )
+        };
+        let said = r#"{"got": "open\/sesame\/7f3a", "was": "open/sesame/7f3a"}"#;
+        let clean = r#"{"got": "[redacted]", "was": "[redacted]"}"#;
+        assert_eq!(Secrets::of(&reach).scrub(said), clean);
     }
 
     #[test]

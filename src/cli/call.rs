@@ -1,6 +1,7 @@
 //! `remote-agent call`: the tool as a filter. JSON in, JSON out.
 
 use super::{
+    caller,
     config::ConfigArgs,
     door::Door,
     exit::{Exit, Failure},
@@ -18,7 +19,9 @@ Operations of --jsonl, one a line:
   {\"id\": 2, \"op\": \"tool_definition\"}
   {\"id\": 3, \"op\": \"execute\", \"request\": {...}, \"caller\": {...}, \"abort_after_ms\": 1000}
   {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}
+  {\"id\": 5, \"op\": \"abort\", \"call\": 3}
 With \"content\": true, an `execute` has its answer's \"content\" beside \"result\": what a model reads of it.
+An `abort` is answered at once; the call of that id, if it still runs, ends early with a result of its own.
 Each `init` closes the instance before it, whose calls end, and starts a new one; when it fails there is none.
 
 Answers, one a line; they carry the id of their operation and may interleave:
@@ -27,7 +30,8 @@ Answers, one a line; they carry the id of their operation and may interleave:
   {\"id\": 3, \"update\": {...}}, any number of them, then {\"id\": 3, \"result\": {...}}
   {\"id\": 4, \"parsed\": {...}}
   {\"id\": 1, \"init_error\": {\"code\", \"message\", \"path\"}} where the configuration is wrong, to `init` and `parse_config`
-  {\"id\": 5, \"error\": {\"code\", \"message\"}} where the line is no operation; the next one is read
+  {\"id\": 5, \"ok\": true}
+  {\"id\": 6, \"error\": {\"code\", \"message\"}} where the line is no operation; the next one is read
 
 The exit code is that of the envelope, whatever became of the task in it; with --jsonl it is 0.";
 
@@ -59,6 +63,9 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let door = Door::open(verbose)?;
     if args.jsonl {
         return jsonl::run(&door).await;
+    }
+    if let Some(caller) = &args.caller {
+        caller::check(caller).map_err(Failure::usage)?;
     }
     let request = match args.request.as_deref() {
         Some("-") | None => standard_input("the request").await?,

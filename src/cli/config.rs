@@ -31,6 +31,9 @@ impl ConfigArgs {
             Failure::usage(format!("cannot read the configuration `{name}`: {error}"))
         })?;
         match serde_json::from_str::<Value>(&text) {
+            Ok(value) if value["plugins"]["entries"].is_object() => Err(Failure::usage(format!(
+                "`{name}` is a configuration of OpenClaw; give the plugin's own settings alone (plugins.entries.remote-agent.config)"
+            ))),
             Ok(value) if value.is_object() => Ok(text),
             Ok(_) => Err(Failure::usage(format!(
                 "the configuration in `{name}` is not a JSON object"

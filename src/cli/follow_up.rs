@@ -107,16 +107,43 @@ pub(super) fn save(file: &Path, continuation: &Value) -> Result<(), Failure> {
     })
 }
 
-fn replace(file: &Path, text: &str) -> io::Result<()> {
+/// Makes sure that a continuation can be written to `file` later, which is left as it is.
+///
+/// # Errors
+/// It cannot.
+pub(super) fn can_save(file: &Path) -> Result<(), Failure> {
+    let tried = if file.is_dir() {
+        Err(io::ErrorKind::IsADirectory.into())
+    } else {
+        let new = beside(file);
+        create(&new).and_then(|_| fs::remove_file(&new))
+    };
+    tried.map_err(|error| {
+        Failure::usage(format!(
+            "nothing was sent: `--save {}` cannot be written: {error}",
+            file.display()
+        ))
+    })
+}
+
+/// The name of the file that is to become `file`.
+fn beside(file: &Path) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
-    let new = file.with_file_name(name);
+    file.with_file_name(name)
+}
+
+fn create(new: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options
-        .open(&new)
+    options.open(new)
+}
+
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let new = beside(file);
+    let written = create(&new)
         .and_then(|mut out| out.write_all(text.as_bytes()))
         .and_then(|()| fs::rename(&new, file));
     if written.is_err() {

@@ -8,11 +8,20 @@ use super::{target::PeerArgs, text};
 pub(super) const NAME_ONE: &str =
     "name a configuration with `--config FILE`, or an agent with `--url URL`";
 
+/// More agents than these are counted, not named.
+const NAMED: usize = 5;
+
 /// What to do about the call that ended with `envelope`.
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
     let error = &envelope["error"];
     let details = &error["details"];
     let own = match error["reason"].as_str().unwrap_or_default() {
+        "invalid_request" if wants_target(details) && !peers.aliases().is_empty() => {
+            return Some(format!(
+                "Add `--target ALIAS` ({}), or mark one agent of the configuration with `\"default\": true`.",
+                named(&peers.aliases())
+            ));
+        }
         "invalid_request" => {
             let action = envelope["action"].as_str().unwrap_or_default();
             let action = action.replace("list_targets", "targets");
@@ -25,6 +34,9 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         }
         "target_not_allowed" | "ambiguous_target" => {
             "Name an agent with `--target ALIAS`; `remote-agent targets` shows those that are known."
+        }
+        "agent_not_allowed" => {
+            "Name the agent that calls with `--agent NAME`: one of this agent's targets[].allowedAgents in the configuration."
         }
         "message_returned" => {
             "The agent's answer is shown. Leave out `--task-required` if an answer is enough."
@@ -53,7 +65,7 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs) -> Option<String> {
             "Check the token in the environment variable `{variable}`: the agent does not take it."
         )),
         ("auth_required", None) if peers.reads_config() => {
-            Some("Set targets[].auth of this agent in the configuration.".to_owned())
+            Some("Check targets[].auth of this agent in the configuration: the agent wants a credential, or refuses the one that is configured.".to_owned())
         }
         ("auth_required", None) => Some(
             "Name the agent with `--url URL` and give its token with `--bearer-env VAR`, or set targets[].auth in a configuration."
@@ -68,10 +80,30 @@ pub(super) fn of_target(reason: &str, peers: &PeerArgs) -> Option<String> {
                 .to_owned(),
         ),
         ("credential_unresolved", _) => {
-            Some("Set the secret that the configuration refers to, and start again.".to_owned())
+            Some("The command resolves references with the source `env` only: set the secret in an environment variable and refer to it with `{\"source\": \"env\", \"id\": \"NAME\"}`.".to_owned())
         }
         _ => None,
     }
+}
+
+/// The request named no agent, and there is no default; or it named one that is not configured.
+fn wants_target(details: &Value) -> bool {
+    let errors = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
+    errors.iter().any(|error| {
+        let (place, keyword) = (&error["instancePath"], &error["keyword"]);
+        (place == "" && keyword == "anyOf") || (place == "/target_alias" && keyword == "enum")
+    })
+}
+
+fn named(aliases: &[String]) -> String {
+    let shown = aliases.iter().take(NAMED);
+    let mut shown: Vec<_> = shown
+        .map(|alias| format!("`{}`", text::line(alias)))
+        .collect();
+    if aliases.len() > NAMED {
+        shown.push(format!("{} more", aliases.len() - NAMED));
+    }
+    shown.join(", ")
 }
 
 #[cfg(test)]
@@ -98,10 +130,19 @@ mod tests {
             ("timeout", "`--timeout-ms`"),
             ("busy", "`--timeout-ms`"),
             ("target_not_allowed", "`--url URL`"),
+            ("agent_not_allowed", "`--agent NAME`"),
+            ("credential_unresolved", "`env` only"),
         ] {
             let hint = said(reason, &json!({"hint": "Ask the operator."}));
             assert!(hint.contains(option), "{hint}");
         }
+    }
+
+    #[test]
+    fn the_agents_that_can_be_named_are_named_up_to_five() {
+        let aliases = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
+        assert_eq!(named(&aliases(2)), "`0`, `1`");
+        assert_eq!(named(&aliases(7)), "`0`, `1`, `2`, `3`, `4`, 2 more");
     }
 
     #[test]

@@ -6,17 +6,23 @@
 //! | `{"id", "op": "parse_config", "config"}` | `{"id", "parsed"}` or `{"id", "init_error"}` |
 //! | `{"id", "op": "tool_definition"}` | `{"id", "tool_definition"}` |
 //! | `{"id", "op": "execute", "request", "caller"?, "abort_after_ms"?, "content"?}` | any number of `{"id", "update"}`, then `{"id", "result", "content"?}` |
+//! | `{"id", "op": "abort", "call"}` | `{"id", "ok": true}`; the call of this id, if it still runs, ends early with a result of its own |
 //!
 //! Calls run at the same time, so their answers may interleave. `init` closes the instance before it. A line that is none of these is answered
 //! with `{"id", "error": {"code", "message"}}`, and the next one is read.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use serde_json::{json, value::RawValue};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    caller,
     door::{Door, Instance},
     exit::{Exit, Failure},
     output::Lines,
@@ -31,6 +37,7 @@ pub async fn run(door: &Door) -> Result<Exit, Failure> {
         door,
         instance: None,
         calls: TaskTracker::new(),
+        stops: Arc::default(),
         lines: Arc::new(Lines::default()),
     };
     let lines = Arc::clone(&session.lines);
@@ -47,6 +54,8 @@ struct Session<'a> {
     door: &'a Door,
     instance: Option<Instance>,
     calls: TaskTracker,
+    /// What ends each running call early, by its id.
+    stops: Arc<Mutex<HashMap<String, CancellationToken>>>,
     lines: Arc<Lines>,
 }
 
@@ -111,10 +120,11 @@ impl Session<'_> {
         let known: &[&str] = match op.as_str() {
             "init" | "parse_config" => &["config"],
             "execute" => &["request", "caller", "abort_after_ms", "content"],
+            "abort" => &["call"],
             "tool_definition" => &[],
             _ => {
                 let message = format!(
-                    "no operation is called `{op}`; there are `init`, `parse_config`, `tool_definition` and `execute`"
+                    "no operation is called `{op}`; there are `init`, `parse_config`, `tool_definition`, `execute` and `abort`"
                 );
                 return Err(Bad {
                     code: "UNKNOWN_OP",
@@ -136,6 +146,12 @@ impl Session<'_> {
             "parse_config" => {
                 let parsed = self.door.parse_config(required(fields, &op, "config")?);
                 self.reply(id, parsed.map(|parsed| ("parsed", parsed)));
+            }
+            "abort" => {
+                if let Some(stop) = lock(&self.stops).get(required(fields, &op, "call")?) {
+                    stop.cancel();
+                }
+                self.reply(id, Ok(("ok", "true".to_owned())));
             }
             "tool_definition" => {
                 let definition = self.instance()?.definition();
@@ -160,6 +176,9 @@ impl Session<'_> {
     fn execute(&mut self, id: &str, fields: &Fields) -> Result<(), Bad> {
         let request = required(fields, "execute", "request")?;
         let caller = given(fields, "caller");
+        if let Some(caller) = caller {
+            caller::check(caller).map_err(Bad::line)?;
+        }
         let abort_after = match given(fields, "abort_after_ms") {
             Some(text) => Some(
                 serde_json::from_str(text)
@@ -185,18 +204,23 @@ impl Session<'_> {
         let missing = instance.missing().clone();
         let running = instance.execute(request, caller, Some(take));
         let reader = content.then(|| instance.reader());
-        let (lines, id) = (Arc::clone(&self.lines), id.to_owned());
+        let (lines, stops, id) = (
+            Arc::clone(&self.lines),
+            Arc::clone(&self.stops),
+            id.to_owned(),
+        );
+        let aborted = CancellationToken::new();
+        lock(&stops).insert(id.clone(), aborted.clone());
         self.calls.spawn(async move {
-            let envelope = match abort_after {
-                Some(after) => {
-                    let stop = async {
-                        tokio::time::sleep(after).await;
-                        true
-                    };
-                    running.cancelled_by(stop).await
+            let stop = async {
+                match abort_after {
+                    Some(after) => drop(tokio::time::timeout(after, aborted.cancelled()).await),
+                    None => aborted.cancelled().await,
                 }
-                None => running.finished().await,
+                true
             };
+            let envelope = running.cancelled_by(stop).await;
+            lock(&stops).remove(&id);
             missing.warn_about(&envelope);
             let Some(reader) = reader else {
                 return lines.write(line(&id, "result", &envelope));
@@ -236,6 +260,10 @@ impl Bad {
             message,
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn line(id: &str, field: &str, value: &str) -> String {

@@ -3,6 +3,7 @@
 //! It opens the library through the Rust door. This code is linked with a copy of the library that would work as well; nothing here may call it.
 
 pub mod call;
+mod caller;
 pub mod config;
 
 pub mod conformance;

@@ -39,12 +39,15 @@ impl Talk<'_> {
     /// Runs the call and shows it.
     ///
     /// # Errors
-    /// The continuation cannot be kept. Everything else is part of the outcome.
+    /// The continuation cannot be kept; where that shows beforehand, nothing is sent. Everything else is part of the outcome.
     pub(super) async fn run(
         mut self,
         instance: &Instance,
         request: &Value,
     ) -> Result<Exit, Failure> {
+        if let Some(file) = self.save {
+            follow_up::can_save(file)?;
+        }
         let request = request.to_string();
         let caller = self.context.target.peers().caller();
         let (text, screen) = if self.output.json {

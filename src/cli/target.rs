@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use std::net::IpAddr;
-
 use super::{config::ConfigArgs, exit::Failure, hints::NAME_ONE, text::shell};
+use crate::config::completed;
 
 /// The alias of the agent that `--url` names.
 pub(super) const AD_HOC: &str = "target";
@@ -24,7 +23,7 @@ pub(super) struct PeerArgs {
     #[arg(long, value_name = "VAR", requires = "url")]
     bearer_env: Option<String>,
 
-    /// Let the agent of --url be at an address that is not public
+    /// Let the agent of --url be at an address that is not public; an address or localhost written in --url itself needs no such leave
     #[arg(long, requires = "url")]
     allow_private: bool,
 
@@ -94,6 +93,17 @@ impl PeerArgs {
     /// The agents are those of a file.
     pub(super) fn reads_config(&self) -> bool {
         self.url.is_none() && self.config.is_given()
+    }
+
+    /// The aliases of the known agents; none where the configuration cannot be read.
+    pub(super) fn aliases(&self) -> Vec<String> {
+        let config = self.config().ok();
+        let config = config.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let targets = config
+            .as_ref()
+            .and_then(|config| config["targets"].as_array());
+        let alias = |target: &Value| Some(target["alias"].as_str()?.trim().to_owned());
+        targets.into_iter().flatten().filter_map(alias).collect()
     }
 
     /// The environment variable with the token for the agent of `--url`.
@@ -190,23 +200,13 @@ fn known_from(origin: &Value) -> Value {
     target
 }
 
-/// Refuses a URL without a scheme, which a person types and the library would take for something else, such as `localhost:` for a scheme.
+/// Refuses a URL without a scheme, in the words of the option.
 fn complete(url: &str) -> Result<(), Failure> {
-    if url.contains("://") {
+    let Some(whole) = completed(url) else {
         return Ok(());
-    }
-    let authority = url.split('/').next().unwrap_or_default();
-    let host = authority
-        .rsplit_once(':')
-        .map_or(authority, |(host, _)| host);
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let scheme = if host == "localhost" || address.is_ok() {
-        "http"
-    } else {
-        "https"
     };
     Err(Failure::usage(format!(
-        "`--url {url}` has no scheme; try `--url {scheme}://{url}`"
+        "`--url {url}` has no scheme; try `--url {whole}`"
     )))
 }
 

@@ -66,6 +66,11 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(targets) => show(targets, &lines, &args.peers, missing),
     }
     if targets.is_some_and(<[Value]>::is_empty) {
+        if !args.peers.aliases().is_empty() {
+            return Err(Failure::usage(
+                "every configured agent is for some agents only (targets[].allowedAgents); name the one that calls with `--agent NAME`",
+            ));
+        }
         return Err(Failure::usage(format!(
             "no agents are configured; add one to `targets` of the configuration, or {NAME_ONE}"
         )));

@@ -3,7 +3,7 @@
 mod credentials;
 mod headers;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, net::IpAddr};
 
 use url::Url;
 
@@ -133,6 +133,9 @@ pub fn card_url(path: &str) -> Option<String> {
 /// # Errors
 /// What is wrong with it, as the end of a sentence.
 pub fn normal_url(text: &str) -> Result<Url, String> {
+    if let Some(whole) = completed(text.trim()) {
+        return Err(format!("has no scheme; try `{whole}`"));
+    }
     let url = Url::parse(text.trim()).map_err(|e| format!("is not a URL: {e}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!(
@@ -147,6 +150,30 @@ pub fn normal_url(text: &str) -> Result<Url, String> {
         return Err("has a query or fragment; give the address alone".into());
     }
     Ok(url)
+}
+
+/// The URL that `text` was meant to be, where it is one but for its scheme. A URL parser would take `localhost:` for a scheme.
+pub fn completed(text: &str) -> Option<String> {
+    let has_port = |text: &str| {
+        let rest = text.split_once(':').map(|(_, rest)| rest);
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let begins_with_host = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
+    if !begins_with_host || text.contains("://") || (Url::parse(text).is_ok() && !has_port(text)) {
+        return None;
+    }
+    let authority = text.split('/').next().unwrap_or_default();
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let scheme = if host == "localhost" || address.is_ok() {
+        "http"
+    } else {
+        "https"
+    };
+    let whole = format!("{scheme}://{text}");
+    normal_url(&whole).is_ok().then_some(whole)
 }
 
 fn url_at(text: &str, place: &str, alias: &str) -> Result<Url, ConfigError> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jsonschema::error::ValidationErrorKind;
 use serde_json::json;
 
 use crate::validation;
@@ -26,6 +27,12 @@ impl ConfigError {
 
     pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> Self {
         let (place, message) = validation::sentence(wrong);
+        // The schema has alternatives for secrets only.
+        if matches!(wrong.kind(), ValidationErrorKind::AnyOf { .. }) {
+            let message =
+                "must be a text that is not empty, or a SecretRef `{source, provider, id}`";
+            return Self::at(place, message);
+        }
         Self::at(place, message)
     }
 

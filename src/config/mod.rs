@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub use audit::Audit;
 pub use auth::{Auth, KeyPlace};
-pub use check::{card_url, normal_url};
+pub use check::{card_url, completed, normal_url};
 pub use error::ConfigError;
 pub use limits::Limits;
 pub use policy::Policy;

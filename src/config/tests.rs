@@ -18,6 +18,32 @@ fn target(alias: &str, extra: Value) -> Value {
 }
 
 #[test]
+fn a_url_without_a_scheme_is_told_with_the_one_it_lacks() {
+    for (url, whole) in [
+        ("127.0.0.1:7801", Some("http://127.0.0.1:7801")),
+        ("[::1]:1", Some("http://[::1]:1")),
+        ("localhost:1/a", Some("http://localhost:1/a")),
+        ("desk.example", Some("https://desk.example")),
+        ("desk.example:443", Some("https://desk.example:443")),
+        ("http://desk.example", None),
+        ("mailto:a@desk.example", None),
+        ("desk.example?key=secret", None),
+        ("/a", None),
+        ("", None),
+    ] {
+        assert_eq!(completed(url).as_deref(), whole, "{url}");
+    }
+}
+
+#[test]
+fn a_secret_that_is_none_is_told_what_a_secret_is() {
+    let config = with_target(json!({"auth": {"type": "bearer", "token": 7}}));
+    let error = Config::parse(&config.to_string()).unwrap_err();
+    assert_eq!(error.path, "/targets/0/auth/token");
+    assert!(error.message.contains("a SecretRef"), "{error}");
+}
+
+#[test]
 fn each_way_to_be_wrong_is_named_by_its_place() {
     for (config, place) in [
         (json!({"enabled": "yes"}), "/enabled"),

@@ -83,7 +83,7 @@ pub struct Case {
 }
 
 /// How to run one request.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Step {
@@ -91,6 +91,10 @@ pub struct Step {
     pub sleep_before_ms: u64,
     /// The caller gives up after so many milliseconds.
     pub abort_after_ms: Option<u64>,
+    /// By peer: the caller gives up once each of them has received so many requests in the whole case.
+    pub abort_after_requests: BTreeMap<String, usize>,
+    /// The caller gives up once it was told so many updates.
+    pub abort_after_updates: Option<usize>,
     /// The caller's consumer of updates fails at the first one.
     pub updates_fail: bool,
     /// The next request starts at the same time.
@@ -123,7 +127,7 @@ impl Case {
 
     /// How to run request `index`.
     pub fn step(&self, index: usize) -> Step {
-        self.steps.get(index).copied().unwrap_or_default()
+        self.steps.get(index).cloned().unwrap_or_default()
     }
 
     /// Whether answers are compared with recorded ones.

@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::case::Step;
 
@@ -19,14 +20,16 @@ pub trait Driver: Send + Sync {
     /// `{name, label, description, parameters}` of the instance.
     fn tool_definition(&self) -> impl Future<Output = Result<Value, Failure>> + Send;
 
-    /// Runs one request and returns its envelope; `on_update` sees each update as it comes.
+    /// Runs one request and returns its envelope; `on_update` sees each update as it comes. The caller gives up when
+    /// `abort` is cancelled.
     ///
-    /// Honours `abort_after_ms` and `updates_fail` of `step`: the caller gives up after so long, or its consumer of
-    /// updates fails. Waiting before the request is the runner's business.
+    /// Honours `updates_fail` of `step`: the caller's consumer of updates fails. When to begin and when to give up is the
+    /// runner's business.
     fn execute(
         &self,
         request: &Value,
-        step: Step,
+        step: &Step,
+        abort: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> impl Future<Output = Result<Value, Failure>> + Send;
 

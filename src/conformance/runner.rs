@@ -1,13 +1,16 @@
 //! Runs one case against a driver.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::pending;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::case::Case;
+use super::case::{Case, Step};
 use super::compare::{Normaliser, Subset, blame, check_at, definition, envelope, update, wire};
 use super::driver::{Driver, Failure};
 use super::expect::{self, Outcome};
@@ -190,11 +193,21 @@ impl<D: Driver> Run<'_, D> {
         }
         let request = refs::resolve(&self.filled(&self.case.requests[index]), results);
         let mut updates = Vec::new();
-        let mut keep = |told: Value| updates.push(told);
+        let abort = CancellationToken::new();
+        let mut keep = |told: Value| {
+            updates.push(told);
+            if step.abort_after_updates == Some(updates.len()) {
+                abort.cancel();
+            }
+        };
+        let call = self
+            .driver
+            .execute(&request, &step, abort.clone(), &mut keep);
         let before = Instant::now();
-        let answered = self
-            .limited(self.driver.execute(&request, step, &mut keep))
-            .await?;
+        let answered = tokio::select! {
+            answered = self.limited(call) => answered?,
+            never = self.give_up(&step, &abort) => match never {},
+        };
         let took = before.elapsed();
         let envelope = answered.map_err(|failure| told("no envelope came", &failure))?;
         Ok(Answer {
@@ -202,6 +215,31 @@ impl<D: Driver> Run<'_, D> {
             updates,
             took,
         })
+    }
+
+    /// Cancels `abort` when the step's time is up or its peers have their requests.
+    async fn give_up(&self, step: &Step, abort: &CancellationToken) -> Infallible {
+        let time = step.abort_after_ms.map(Duration::from_millis);
+        let time_is_up = async {
+            match time {
+                Some(time) => sleep(time).await,
+                None => pending().await,
+            }
+        };
+        let requests_came = async {
+            for (name, count) in &step.abort_after_requests {
+                self.peers.wait_for(name, *count).await;
+            }
+            if step.abort_after_requests.is_empty() {
+                pending().await
+            }
+        };
+        tokio::select! {
+            () = time_is_up => {}
+            () = requests_came => {}
+        }
+        abort.cancel();
+        pending().await
     }
 
     fn judge(&mut self, index: usize, answer: &Answer) -> Result<(), String> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 
 use super::{Case, Driver, Failure, Options, Outcome, Peers, Step, find, run_case, run_suite};
 
@@ -86,7 +87,8 @@ impl Driver for Replay {
     async fn execute(
         &self,
         request: &Value,
-        _: Step,
+        _: &Step,
+        _: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
         self.seen.lock().unwrap().push(request.clone());
@@ -264,7 +266,8 @@ async fn a_driver_that_breaks_or_hangs_fails_the_case() {
         async fn execute(
             &self,
             _: &Value,
-            _: Step,
+            _: &Step,
+            _: CancellationToken,
             _: &mut (dyn FnMut(Value) + Send),
         ) -> Result<Value, Failure> {
             std::future::pending().await
@@ -280,7 +283,8 @@ async fn a_driver_that_breaks_or_hangs_fails_the_case() {
     );
 }
 
-/// Sends one request to the address in it and answers when two have arrived.
+/// Waits for the others, tells an update, sends one request to the address in it, and answers then, or where it `waits`
+/// when its caller gives up.
 struct Meets(tokio::sync::Barrier);
 
 impl Driver for Meets {
@@ -299,10 +303,13 @@ impl Driver for Meets {
     async fn execute(
         &self,
         request: &Value,
-        _: Step,
-        _: &mut (dyn FnMut(Value) + Send),
+        _: &Step,
+        abort: CancellationToken,
+        on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
         self.0.wait().await;
+        on_update(json!({}));
+        let told = abort.is_cancelled();
         let mut stream = TcpStream::connect(request["to"].as_str().unwrap())
             .await
             .unwrap();
@@ -311,7 +318,10 @@ impl Driver for Meets {
             .await
             .unwrap();
         stream.read_to_end(&mut Vec::new()).await.unwrap();
-        Ok(json!({"ok": true}))
+        if request["waits"] == true {
+            abort.cancelled().await;
+        }
+        Ok(json!({"ok": true, "told": told}))
     }
 }
 
@@ -332,6 +342,23 @@ async fn requests_may_run_together_and_peers_count_them() {
         ..Options::default()
     };
     let came = run_case(&case(value), &Meets(tokio::sync::Barrier::new(2)), &options).await;
+    assert_eq!(came, Ok(()));
+}
+
+#[tokio::test]
+async fn a_caller_gives_up_when_something_has_happened() {
+    let request = json!({"to": "127.0.0.1:{{port:main}}", "waits": true});
+    let value = json!({
+        "mock_script": {"peers": {"main": {}}},
+        "requests": [request, request, request],
+        "steps": [{"abort_after_requests": {"main": 1}}, {"abort_after_updates": 1}, {"abort_after_ms": 1}],
+        "expect_contains": [{"/told": false}, {"/told": true}, {"/told": false}]
+    });
+    let options = Options {
+        call_limit: Duration::from_secs(10),
+        ..Options::default()
+    };
+    let came = run_case(&case(value), &Meets(tokio::sync::Barrier::new(1)), &options).await;
     assert_eq!(came, Ok(()));
 }
 

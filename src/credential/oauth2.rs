@@ -1,6 +1,7 @@
 //! A client of an authorization server, and the tokens it was given.
 
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderValue;
@@ -8,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{basic, form_encoded};
+use super::{basic, form_encoded, written};
 
 /// A peer may repeat a token that it was sent a while ago; so many of the newest are kept out of what it says.
 const REMEMBERED: usize = 8;
@@ -49,6 +50,13 @@ impl OAuth2 {
         let secret = form_encoded(self.client_secret.expose_secret());
         basic(&form_encoded(&self.client_id), &secret)
     }
+
+    /// The client's secret in every form in which it is written.
+    pub fn secrets(&self) -> Vec<SecretString> {
+        let mut all = written(&self.client_secret);
+        all.push(self.basic());
+        all
+    }
 }
 
 impl Hash for OAuth2 {
@@ -64,8 +72,20 @@ impl Hash for OAuth2 {
 pub struct Tokens {
     current: Mutex<Option<Token>>,
     issued: Mutex<Arc<[SecretString]>>,
-    /// Held by whoever asks for a new one, so that one request at a time is under way.
-    pub asking: tokio::sync::Mutex<()>,
+    /// Held by whoever asks for a new one, so that one request at a time is under way. In it is why the last try came to
+    /// nothing, where it did.
+    pub asking: tokio::sync::Mutex<Option<NoToken>>,
+    /// How many tries have come to an end.
+    pub ended: AtomicU64,
+}
+
+/// Why there is no token.
+#[derive(Clone)]
+pub struct NoToken {
+    /// The server is at an address that may not be connected.
+    pub address_refused: bool,
+    /// The reason as a sentence, without a secret.
+    pub why: String,
 }
 
 /// An access token.

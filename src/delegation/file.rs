@@ -76,7 +76,7 @@ impl Delegations {
     /// writes. A file that cannot be understood is begun anew, which `log` is told.
     ///
     /// # Errors
-    /// The file cannot be written, or the key is longer than [`LONGEST_SESSION`]. The old file stays.
+    /// The file cannot be read or written, or the key is longer than [`LONGEST_SESSION`]. The old file stays.
     pub fn record(&self, session: &str, work: &Delegation, log: &dyn Log) -> io::Result<()> {
         if session.is_empty() || session.len() > LONGEST_SESSION {
             let message = format!("a session key has 1 to {LONGEST_SESSION} bytes");
@@ -85,10 +85,15 @@ impl Delegations {
         let folder = self.path.parent().unwrap_or_else(|| Path::new("."));
         create_folder(folder)?;
         let _alone = self.lock()?;
-        let mut all = self.read().unwrap_or_else(|error| {
-            log.log(Level::Warn, &format!("{error}; it is begun anew"));
-            Vec::new()
-        });
+        let mut all = match self.read() {
+            Ok(all) => all,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                log.log(Level::Warn, &format!("{error}; it is begun anew"));
+                Vec::new()
+            }
+            // What could not be read this once is not to be lost.
+            Err(error) => return Err(error),
+        };
         all.retain(|(key, _)| key != session);
         all.push((session.to_owned(), work.clone()));
         let surplus = all.len().saturating_sub(MOST);
@@ -119,7 +124,7 @@ impl Delegations {
         all.map_err(|wrong| told(io::Error::new(io::ErrorKind::InvalidData, wrong)))
     }
 
-    /// Every session by its key, with the stamp of the file that says so; `None` where there is no file.
+    /// What tells the file from its other versions; `None` where there is none.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         let about = fs::metadata(&self.path).ok()?;
         #[cfg(unix)]

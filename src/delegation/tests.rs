@@ -201,6 +201,20 @@ fn garbage_is_told_of_and_begun_anew() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_read_just_now_is_not_begun_anew() {
+    let folder = Folder::new();
+    let file = folder.file();
+    fs::create_dir(file.path().parent().unwrap()).unwrap();
+    // A link to itself cannot be opened, though it could be replaced.
+    std::os::unix::fs::symlink(file.path(), file.path()).unwrap();
+    let lines = Lines::default();
+    file.record("s", &work(1), &lines).unwrap_err();
+    assert!(file.path().is_symlink());
+    assert!(lines.0.lock().unwrap().is_empty());
+}
+
 #[test]
 fn an_entry_that_cannot_be_understood_does_not_cost_the_others() {
     let folder = Folder::new();

@@ -1,10 +1,19 @@
 //! Bodies of responses, read up to a limit.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::header::CONTENT_LENGTH;
+use tokio::time::{Instant, timeout_at};
 
 use super::{ByteStream, NetError, NetFault, Response, Sent};
+
+/// How much of an answer with an error status is read, in bytes.
+const ERROR_BYTES: usize = 64 * 1024;
+
+/// How long the body of such an answer is waited for.
+const ERROR_WAIT: Duration = Duration::from_secs(1);
 
 /// The whole body, whatever its response announced.
 #[cfg(test)]
@@ -28,35 +37,51 @@ pub async fn read_response(response: &mut Response, max: usize) -> Result<Bytes,
     collect(&mut response.body, max).await
 }
 
-/// The first `max` bytes of a body, or as many as come before it ends or breaks off.
-pub async fn read_prefix(body: ByteStream, max: usize) -> Bytes {
-    prefix(body, max).await.0
+/// What came of the body of an answer with an error status: its beginning, as far as it comes within a moment. The status is
+/// what counts, and a body that does not come must not hide it.
+pub async fn read_error(body: ByteStream) -> Bytes {
+    error_prefix(body, ERROR_BYTES).await.0
 }
 
 /// What of a body is beyond its prefix.
 pub(super) enum Rest {
     /// Nothing: the prefix is all of it.
     None,
-    /// More than was asked for.
+    /// More than was asked for, or it did not come in time.
     More,
     /// Unknown: the body broke off.
     Broken(NetError),
 }
 
-/// As [`read_prefix`], and what there was beyond it.
-pub(super) async fn prefix(mut body: ByteStream, max: usize) -> (Bytes, Rest) {
+/// As [`read_error`], of at most `max` bytes, and what there was beyond it.
+pub(super) async fn error_prefix(body: ByteStream, max: usize) -> (Bytes, Rest) {
+    let late = Instant::now() + ERROR_WAIT;
+    read_until(body, max.min(ERROR_BYTES), Some(late)).await
+}
+
+/// The first `max` bytes of a body, or as many as come before it ends or breaks off, and what there was beyond them.
+pub(super) async fn prefix(body: ByteStream, max: usize) -> (Bytes, Rest) {
+    read_until(body, max, None).await
+}
+
+async fn read_until(mut body: ByteStream, max: usize, late: Option<Instant>) -> (Bytes, Rest) {
     let mut read = BytesMut::new();
     loop {
-        match body.next().await {
-            None => return (read.freeze(), Rest::None),
-            Some(Err(error)) => return (read.freeze(), Rest::Broken(error)),
-            Some(Ok(chunk)) => {
+        let next = match late {
+            Some(late) => timeout_at(late, body.next()).await,
+            None => Ok(body.next().await),
+        };
+        match next {
+            Ok(None) => return (read.freeze(), Rest::None),
+            Ok(Some(Err(error))) => return (read.freeze(), Rest::Broken(error)),
+            Ok(Some(Ok(chunk))) => {
                 let room = max - read.len();
                 read.extend_from_slice(&chunk[..chunk.len().min(room)]);
                 if chunk.len() > room {
                     return (read.freeze(), Rest::More);
                 }
             }
+            Err(_) => return (read.freeze(), Rest::More),
         }
     }
 }
@@ -150,8 +175,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_prefix_is_what_came_up_to_the_limit() {
-        assert_eq!(read_prefix(chunks(&["ab", "cd"]), 3).await, "abc");
-        assert_eq!(read_prefix(broken(&["ab"]), 3).await, "ab");
+        assert_eq!(prefix(chunks(&["ab", "cd"]), 3).await.0, "abc");
+        assert_eq!(prefix(broken(&["ab"]), 3).await.0, "ab");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_body_of_an_error_is_what_came_in_a_moment() {
+        let stuck = chunks(&["ab", "cd"]).chain(stream::pending());
+        let (read, rest) = error_prefix(Box::pin(stuck), 9).await;
+        assert_eq!(read, "abcd");
+        assert!(matches!(rest, Rest::More));
+        assert_eq!(read_error(chunks(&["ab", "cd"])).await, "abcd");
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 //! never in the body.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::credential::{OAuth2, Token, Trust};
+use crate::credential::{NoToken, OAuth2, Token, Trust};
 
 use super::auth::sensitive;
 use super::error::place;
@@ -50,7 +51,8 @@ pub struct Endpoint {
     pub trust: Option<Arc<Trust>>,
 }
 
-/// The token to use now: the one at hand, or else a new one, for which one request is under way at a time.
+/// The token to use now: the one at hand, or else a new one, for which one request is under way at a time. Whoever waits
+/// for it takes what comes of it, so that a server that is in trouble is not asked once for each of them.
 ///
 /// # Errors
 /// [`NetFault::TokenUnavailable`] when the server gives none, [`NetFault::AddressRefused`] when it may not be asked.
@@ -59,14 +61,40 @@ pub(super) async fn token(
     client: &OAuth2,
     endpoint: &Endpoint,
 ) -> Result<Token, NetError> {
-    if let Some(token) = client.tokens.current(Instant::now()) {
+    let tokens = &client.tokens;
+    if let Some(token) = tokens.current(Instant::now()) {
         return Ok(token);
     }
-    let _asking = client.tokens.asking.lock().await;
-    // Somebody else may have got one while we waited.
-    if let Some(token) = client.tokens.current(Instant::now()) {
+    let before = tokens.ended.load(Ordering::Acquire);
+    let mut failed = tokens.asking.lock().await;
+    // Somebody else may have got one while we waited, or have tried in vain.
+    if let Some(token) = tokens.current(Instant::now()) {
         return Ok(token);
     }
+    let waited = tokens.ended.load(Ordering::Acquire) != before;
+    if let Some(why) = failed.as_ref().filter(|_| waited) {
+        return Err(none(why));
+    }
+    let outcome = obtain(net, client, endpoint).await;
+    *failed = outcome.as_ref().err().map(|error| NoToken {
+        address_refused: error.fault() == NetFault::AddressRefused,
+        why: error.to_string(),
+    });
+    tokens.ended.fetch_add(1, Ordering::Release);
+    outcome
+}
+
+fn none(failed: &NoToken) -> NetError {
+    let fault = if failed.address_refused {
+        NetFault::AddressRefused
+    } else {
+        NetFault::TokenUnavailable
+    };
+    NetError::new(fault, Sent::No, &failed.why)
+}
+
+/// A new token, which is kept.
+async fn obtain(net: &dyn Net, client: &OAuth2, endpoint: &Endpoint) -> Result<Token, NetError> {
     let asked = Instant::now();
     let answer = tokio::time::timeout(WAIT, ask(net, client, endpoint)).await;
     let given = answer.unwrap_or_else(|_| {
@@ -213,12 +241,13 @@ fn unavailable(client: &OAuth2, why: impl std::fmt::Display) -> NetError {
 
 /// The server's words: short, and without the secrets it was told.
 fn said(client: &OAuth2, text: &str) -> String {
-    let secret = client.client_secret.expose_secret();
-    let basic = client.basic();
-    let text = text
-        .replace(basic.expose_secret(), "[redacted]")
-        .replace(secret, "[redacted]");
-    text.chars().take(QUOTED).collect()
+    let clean = client
+        .secrets()
+        .iter()
+        .fold(text.to_owned(), |text, secret| {
+            text.replace(secret.expose_secret(), "[redacted]")
+        });
+    clean.chars().take(QUOTED).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use reqwest::NoProxy;
 use url::Url;
 
 /// Never sent through a proxy, for there they would be the proxy's own.
-const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
+const LOOPBACK: &str = "localhost,localhost.,127.0.0.0/8,::1,::ffff:127.0.0.0/104";
 
 /// Which proxies to use, as the environment tells it. Their addresses may hold credentials.
 #[derive(Clone, Default)]

@@ -59,7 +59,11 @@ impl<N: Net> Net for Retry<N> {
                 let Some(wait) = wait(&outcome, again, &chance) else {
                     return outcome;
                 };
-                if Instant::now() + wait > last {
+                // A peer may name a pause that no clock reaches.
+                if Instant::now()
+                    .checked_add(wait)
+                    .is_none_or(|next| next > last)
+                {
                     return outcome;
                 }
                 // The connection is not held over the wait.

@@ -17,7 +17,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
 
-use super::body::{Rest, prefix};
+use super::body::{Rest, error_prefix, prefix};
 use super::event_cap::EventCap;
 use super::{ByteStream, Net, NetError, NetFault, Request, Sent};
 
@@ -42,7 +42,7 @@ pub enum Opened {
         headers: HeaderMap,
         /// The body, up to the limit.
         body: Bytes,
-        /// Whether the body is not whole: it is above the limit, or the body of an error broke off.
+        /// Whether the body is not whole: it is above the limit, or the body of an error broke off or did not come in time.
         truncated: bool,
     },
 }
@@ -108,7 +108,11 @@ pub async fn open(
         return EventReader::new(response.body, limits.event_bytes, place).map(Opened::Events);
     }
     let (status, headers) = (response.status, response.headers);
-    let (body, rest) = prefix(response.body, limits.answer_bytes).await;
+    let (body, rest) = if status.is_success() {
+        prefix(response.body, limits.answer_bytes).await
+    } else {
+        error_prefix(response.body, limits.answer_bytes).await
+    };
     match rest {
         // What an error says is worth having in part; a result is not.
         Rest::Broken(error) if status.is_success() => Err(error),

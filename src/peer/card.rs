@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use url::Url;
 
 use super::security::Security;
 
@@ -35,6 +36,23 @@ pub struct Interface {
     /// The tenant to name there (A2A 1.0 §4.4).
     #[serde(skip)]
     pub tenant: Option<String>,
+    /// The address where it is one by itself: read once for all calls. Others are relative to the peer's base URL.
+    #[serde(skip)]
+    pub address: Option<Url>,
+}
+
+impl Interface {
+    /// The interface at `url`, of which no more is said.
+    pub fn new(transport: impl Into<String>, url: impl Into<String>) -> Self {
+        let url = url.into();
+        Self {
+            transport: transport.into(),
+            address: Url::parse(&url).ok(),
+            url,
+            version: None,
+            tenant: None,
+        }
+    }
 }
 
 /// The descriptive part of a card, in the contract's terms.

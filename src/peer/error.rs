@@ -77,11 +77,9 @@ impl Delivered {
             | Fault::UnsupportedVersion
             | Fault::ExtensionRequired
             | Fault::TokenUnavailable => Self::No,
-            Fault::Rpc
-            | Fault::InvalidResponse
-            | Fault::TooLarge
-            | Fault::EventTooLarge
-            | Fault::AuthRequired => Self::Yes,
+            Fault::Rpc | Fault::InvalidResponse | Fault::TooLarge | Fault::EventTooLarge => {
+                Self::Yes
+            }
             _ => Self::Unknown,
         }
     }

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::artifact::{self, Artifact};
 use super::json::{self, Misshape};
-use super::task::{self, Artifact, Message, Task, TaskState};
+use super::task::{self, Message, Task, TaskState};
 
 /// The answer to a message: another message, or a task (A2A 0.3 §7.1).
 #[derive(Debug, Clone, PartialEq)]
@@ -145,7 +146,7 @@ impl ArtifactUpdate {
         json::name(map, "taskId")?;
         json::optional_id(map, "contextId")?;
         let artifact = map.get("artifact").unwrap_or(&Value::Null);
-        task::check_artifact(artifact).map_err(|e| e.under("artifact"))?;
+        artifact::check(artifact).map_err(|e| e.under("artifact"))?;
         Ok(Self(value))
     }
 

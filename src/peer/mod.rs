@@ -3,6 +3,7 @@
 //! The tool knows peers only through [`Peer`] and the types of this room. They have the shape of the contract (A2A 0.3
 //! JSON: `kind`, `completed`), whatever protocol a peer really speaks; versions and transports stay below.
 
+mod artifact;
 mod card;
 mod error;
 mod event;
@@ -11,10 +12,12 @@ mod outgoing;
 mod reach;
 mod security;
 mod task;
+mod text;
 
 use std::future::Future;
 use std::pin::Pin;
 
+pub use artifact::Artifact;
 pub use card::{Capabilities, Card, CardView, Interface, Skill};
 pub use error::{Delivered, Fault, PeerError, Transports};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
@@ -22,7 +25,7 @@ pub use json::Misshape;
 pub use outgoing::Outgoing;
 pub use reach::{CardKeys, CardLocation, NoVersion, Reach, Spoken, Transport, Version};
 pub use security::{Scheme, Security, SecurityScheme};
-pub use task::{Artifact, Message, Part, Task, TaskState};
+pub use task::{Message, Part, Task, TaskState};
 
 /// A boxed future, so that peers can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,14 +1,15 @@
-//! Messages, parts, artifacts and tasks, as the contract shows them (A2A 0.3 §6).
+//! Messages, parts and tasks, as the contract shows them (A2A 0.3 §6).
 //!
 //! Each wraps the JSON it came as: nothing that a peer said is lost, and nothing is copied to look at it. What the tool
 //! relies on is checked once, when the value is read.
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use super::artifact::{self, Artifact};
 use super::json::{self, Misshape};
+use super::text::{joined, texts};
 
 /// Where a task stands (A2A 0.3 §6.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,143 +192,6 @@ impl Message {
     }
 }
 
-/// An artifact (A2A 0.3 §6.7).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Artifact {
-    id: String,
-    name: Option<Value>,
-    description: Option<Value>,
-    metadata: Option<Value>,
-    extensions: Option<Value>,
-    parts: Vec<Value>,
-}
-
-impl Artifact {
-    /// Takes an artifact out of JSON that was checked when it was read.
-    pub(super) fn of(value: &Value) -> Self {
-        let field = |key: &str| value.get(key).filter(|v| !v.is_null()).cloned();
-        Self {
-            id: json::str_at(value, "artifactId")
-                .unwrap_or_default()
-                .to_owned(),
-            name: field("name"),
-            description: field("description"),
-            metadata: field("metadata"),
-            extensions: field("extensions"),
-            parts: json::items_at(value, "parts").to_vec(),
-        }
-    }
-
-    /// Its id, unique within the task.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Its parts, as the peer gave them.
-    pub fn parts(&self) -> &[Value] {
-        &self.parts
-    }
-
-    /// Whether it ends with the parts of `other` from the one at `from` on, as they are or, for text, put together.
-    pub fn ends_with(&self, other: &Artifact, from: usize) -> bool {
-        let end = other.parts.get(from..).unwrap_or_default();
-        if self.parts.ends_with(end) {
-            return true;
-        }
-        let all_text = texts(end).count() == end.len();
-        let (Some(text), Some(end)) = (self.text(), joined(texts(end), "")) else {
-            return false;
-        };
-        all_text && text.ends_with(&*end)
-    }
-
-    /// The artifact with the parts that `other` has from the one at `from` on, each once, where it ends with each of them
-    /// several times over: the official Python server of 0.3 adds a piece once for each of its listeners.
-    #[must_use]
-    pub fn once_each(mut self, other: &Artifact, from: usize) -> Self {
-        let (known, end) = other.parts.split_at(from.min(other.parts.len()));
-        if end.is_empty() || !self.parts.starts_with(known) {
-            return self;
-        }
-        let tail = |times: usize| self.parts.len() - times * end.len();
-        let repeats = |times: &usize| {
-            let mut groups = self.parts[tail(*times)..].chunks(*times).zip(end);
-            groups.all(|(group, part)| group.iter().all(|shown| shown == part))
-        };
-        let most = (self.parts.len() - known.len()) / end.len();
-        if let Some(times) = (2..=most).rev().find(repeats) {
-            self.parts.truncate(tail(times));
-            self.parts.extend_from_slice(end);
-        }
-        self
-    }
-
-    /// Adds another piece at the end (A2A 0.3 §7.2.3, `append`). What the piece says of the whole replaces what was said before.
-    pub fn append(&mut self, piece: Artifact) {
-        self.parts.extend(piece.parts);
-        for (have, new) in [
-            (&mut self.name, piece.name),
-            (&mut self.description, piece.description),
-            (&mut self.metadata, piece.metadata),
-            (&mut self.extensions, piece.extensions),
-        ] {
-            if new.is_some() {
-                *have = new;
-            }
-        }
-    }
-
-    /// The artifact as JSON.
-    pub fn into_json(self) -> Value {
-        let fields = [
-            ("artifactId", Some(self.id.into())),
-            ("name", self.name),
-            ("description", self.description),
-            ("parts", Some(self.parts.into())),
-            ("metadata", self.metadata),
-            ("extensions", self.extensions),
-        ];
-        let known = fields
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        Value::Object(known.collect())
-    }
-
-    /// Its text: the pieces as one, nothing between them.
-    pub fn text(&self) -> Option<Cow<'_, str>> {
-        joined(texts(&self.parts), "")
-    }
-}
-
-/// As [`Artifact::into_json`], without taking it apart.
-impl Serialize for Artifact {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct View<'a> {
-            artifact_id: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            name: Option<&'a Value>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            description: Option<&'a Value>,
-            parts: &'a [Value],
-            #[serde(skip_serializing_if = "Option::is_none")]
-            metadata: Option<&'a Value>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            extensions: Option<&'a Value>,
-        }
-        View {
-            artifact_id: &self.id,
-            name: self.name.as_ref(),
-            description: self.description.as_ref(),
-            parts: &self.parts,
-            metadata: self.metadata.as_ref(),
-            extensions: self.extensions.as_ref(),
-        }
-        .serialize(serializer)
-    }
-}
-
 /// A task (A2A 0.3 §6.1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task(Value);
@@ -356,7 +220,7 @@ impl Task {
         check_status(map)?;
         json::objects(map, "artifacts")?;
         for (i, artifact) in json::items_at(&value, "artifacts").iter().enumerate() {
-            check_artifact(artifact).map_err(|e| e.under(i).under("artifacts"))?;
+            artifact::check(artifact).map_err(|e| e.under(i).under("artifacts"))?;
         }
         Ok(Self(value))
     }
@@ -444,29 +308,4 @@ pub(super) fn check_status(map: &Map<String, Value>) -> Result<(), Misshape> {
         }
     };
     check().map_err(|e: Misshape| e.under("status"))
-}
-
-pub(super) fn check_artifact(value: &Value) -> Result<(), Misshape> {
-    let map = json::object(value)?;
-    json::name(map, "artifactId")?;
-    json::parts(map)
-}
-
-/// The text parts among `parts`.
-fn texts(parts: &[Value]) -> impl Iterator<Item = &str> {
-    parts
-        .iter()
-        .filter(|part| json::str_at(part, "kind").is_none_or(|kind| kind == "text"))
-        .filter_map(|part| json::str_at(part, "text"))
-}
-
-fn joined<'a>(mut texts: impl Iterator<Item = &'a str>, between: &str) -> Option<Cow<'a, str>> {
-    let first = texts.next()?;
-    let mut all = Cow::Borrowed(first);
-    for text in texts {
-        let all = all.to_mut();
-        all.push_str(between);
-        all.push_str(text);
-    }
-    Some(all)
 }

@@ -78,7 +78,7 @@ impl<'a> Account<'a> {
         self.tool.world.now().saturating_duration_since(self.began)
     }
 
-    /// The request can be read, and asks for this.
+    /// The request asks for this, whether or not the rest of it is as it should be.
     pub(super) fn asks_for(&mut self, action: Action) {
         self.action = action.as_str();
         self.span.record("action", self.action);

@@ -10,7 +10,7 @@
 //!   it ends with what was heard since the gap, be it with each piece several times: a task that is told truly does.
 //! - No snapshot takes away. An artifact it does not show stays, behind those it shows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 
 use serde::Serialize;
@@ -33,7 +33,8 @@ pub(super) enum Source {
 #[derive(Debug)]
 pub(super) struct Artifacts {
     held: Vec<Held>,
-    by_id: HashMap<String, usize>,
+    /// Where each id is held: in one place, unless the agent gave one id to several artifacts.
+    by_id: HashMap<String, Vec<usize>>,
     bytes: usize,
     /// Whether pieces have been missed, of artifacts that are held or of others.
     gap: Gap,
@@ -46,7 +47,8 @@ pub(super) struct Artifacts {
 pub(super) enum Gap {
     /// None.
     No,
-    /// Hardly: the listening began right after a snapshot. A piece that continues another says otherwise.
+    /// Only what came between a snapshot and the listening that began right after it. A piece that continues another says
+    /// that there was something.
     Hardly,
     /// Very likely.
     Open,
@@ -97,9 +99,9 @@ impl Artifacts {
         }
     }
 
-    /// Something may be missing.
-    pub(super) fn has_gap(&self) -> bool {
-        self.gap == Gap::Open
+    /// Whether something may be missing.
+    pub(super) fn gap(&self) -> Gap {
+        self.gap
     }
 
     /// Takes in an artifact, or a piece of one, that came in `bytes` bytes of JSON.
@@ -112,7 +114,7 @@ impl Artifacts {
         append: bool,
         bytes: usize,
     ) -> Result<(), ToolError> {
-        let at = self.by_id.get(piece.id()).copied();
+        let at = self.by_id.get(piece.id()).and_then(|at| at.last()).copied();
         let replaced = at.filter(|_| !append).map_or(0, |i| self.held[i].bytes);
         let all = self.bytes + bytes - replaced;
         self.check(all)?;
@@ -124,7 +126,8 @@ impl Artifacts {
             Some(i) => self.held[i] = Held::whole(piece, bytes),
             None if self.held.len() == self.most => return Err(self.too_many()),
             None => {
-                self.by_id.insert(piece.id().to_owned(), self.held.len());
+                self.by_id
+                    .insert(piece.id().to_owned(), vec![self.held.len()]);
                 let since_gap = (append && self.gap != Gap::No).then_some(0);
                 self.held.push(Held {
                     since_gap,
@@ -145,12 +148,17 @@ impl Artifacts {
     /// # Errors
     /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] when they outgrow the limits; what was held before stays.
     pub(super) fn show(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
-        let mut seen = HashSet::new();
+        let mut times: HashMap<String, usize> = HashMap::new();
+        let mut known = 0;
         let mut bytes = self.bytes;
         let mut steps: Vec<Step> = Vec::new();
         for shown in task.artifacts() {
-            let at = self.by_id.get(shown.id()).copied();
-            let at = at.filter(|at| seen.insert(*at));
+            let at = self.by_id.get(shown.id()).and_then(|all| {
+                let time = times.entry(shown.id().to_owned()).or_default();
+                *time += 1;
+                all.get(*time - 1).copied()
+            });
+            known += usize::from(at.is_some());
             let held = at.map(|at| &self.held[at]);
             let shown = match held {
                 Some(held) => held.once_each(shown, source),
@@ -163,7 +171,7 @@ impl Artifacts {
             let weight = weight(&shown);
             bytes = bytes + weight - held.map_or(0, |held| held.bytes);
             steps.push((at, Some((shown, weight))));
-            if self.held.len() - seen.len() + steps.len() > self.most {
+            if self.held.len() - known + steps.len() > self.most {
                 return Err(self.too_many());
             }
         }
@@ -197,8 +205,8 @@ impl Artifacts {
             if let Some(at) = at {
                 self.held[at] = new;
             } else {
-                self.by_id
-                    .insert(new.artifact.id().to_owned(), self.held.len());
+                let places = self.by_id.entry(new.artifact.id().to_owned());
+                places.or_default().push(self.held.len());
                 self.held.push(new);
             }
         }
@@ -216,8 +224,11 @@ impl Artifacts {
         });
         self.held = shown.collect();
         self.held.extend(old.into_iter().flatten());
-        let ids = self.held.iter().map(|held| held.artifact.id().to_owned());
-        self.by_id = ids.zip(0..).collect();
+        self.by_id.clear();
+        for (at, held) in self.held.iter().enumerate() {
+            let places = self.by_id.entry(held.artifact.id().to_owned());
+            places.or_default().push(at);
+        }
     }
 
     fn check(&self, bytes: usize) -> Result<(), ToolError> {

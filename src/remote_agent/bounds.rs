@@ -48,6 +48,18 @@ impl Bounds {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
+    /// Looks at the clock, which [`run`](Self::run) does only while its work has to wait: a peer that never stops talking
+    /// would be heard for ever.
+    ///
+    /// # Errors
+    /// [`Reason::Timeout`] when the call's time is up.
+    pub(super) fn in_time(&self) -> Result<(), ToolError> {
+        if self.left().is_zero() {
+            return Err(self.late());
+        }
+        Ok(())
+    }
+
     /// Runs `work` within the bounds.
     ///
     /// # Errors
@@ -65,11 +77,13 @@ impl Bounds {
             done = work => Ok(done),
             () = self.cancel.cancelled() => Err(aborted()),
             () = self.closing.cancelled() => Err(closing()),
-            () = sleep_until(self.deadline) => {
-                let message = format!("the call took longer than {} ms", self.wait.as_millis());
-                Err(ToolError::new(Reason::Timeout, message))
-            }
+            () = sleep_until(self.deadline) => Err(self.late()),
         }
+    }
+
+    fn late(&self) -> ToolError {
+        let message = format!("the call took longer than {} ms", self.wait.as_millis());
+        ToolError::new(Reason::Timeout, message)
     }
 }
 

@@ -76,9 +76,9 @@ impl Collected {
         self.artifacts.open_gap(gap);
     }
 
-    /// Something of the task may have been missed, and the peer has not shown it since.
-    pub(super) fn has_gap(&self) -> bool {
-        self.artifacts.has_gap()
+    /// Whether something of the task may have been missed that the peer has not shown since.
+    pub(super) fn gap(&self) -> Gap {
+        self.artifacts.gap()
     }
 
     /// The newest event.
@@ -177,16 +177,8 @@ impl Collected {
     }
 
     fn ids(&mut self, task_id: Option<&str>, context_id: Option<&str>) {
-        for (have, new) in [
-            (&mut self.task_id, task_id),
-            (&mut self.context_id, context_id),
-        ] {
-            if let Some(new) = new
-                && have.as_deref() != Some(new)
-            {
-                *have = Some(new.to_owned());
-            }
-        }
+        take_id(&mut self.task_id, task_id);
+        take_id(&mut self.context_id, context_id);
     }
 
     fn keep(&mut self, event: Value, bytes: usize) {
@@ -247,6 +239,15 @@ impl Collected {
             .pop_back()
             .map(|(event, _)| event)
             .unwrap_or_default()
+    }
+}
+
+/// Puts a `new` id in the place of `have`, where there is one. Most events repeat it, and nothing is copied for those.
+pub(super) fn take_id(have: &mut Option<String>, new: Option<&str>) {
+    if let Some(new) = new
+        && have.as_deref() != Some(new)
+    {
+        *have = Some(new.to_owned());
     }
 }
 

@@ -114,7 +114,7 @@ reasons! {
         "Read the status in details.http_status; 429 and 5xx may pass, others need a change.";
     /// The peer wants credentials, or other ones.
     AuthRequired = "auth_required", Peer, false,
-        "Ask the operator to set targets[].auth for this target.";
+        "Ask the operator to check the credential in targets[].auth for this target: the agent wants one, or another one.";
     /// The authorization server of the target's credential gave no access token.
     TokenUnavailable = "token_unavailable", Peer, false,
         "If the server named in the message was out of reach, call again later; else ask the operator to correct targets[].auth.";

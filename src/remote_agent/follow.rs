@@ -78,6 +78,7 @@ pub(super) async fn listen(
                 if last {
                     return Ok(Ended::Settled);
                 }
+                session.bounds.in_time()?;
             }
             Step::End(end) => return over(session, end, news, subscribed && !heard),
         }

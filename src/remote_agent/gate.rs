@@ -20,7 +20,15 @@ pub(super) struct Gate {
     most_per_target: usize,
     /// One line for each target with calls that run or wait. It goes with the last of them, so that requests, which may
     /// name any number of targets, leave nothing behind.
-    lines: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    lines: Mutex<HashMap<Arc<str>, Line>>,
+}
+
+/// A target's line.
+#[derive(Debug)]
+struct Line {
+    turns: Arc<Semaphore>,
+    /// How many calls run or wait. Each leaves under the lock, so that the last one knows that it is.
+    places: usize,
 }
 
 /// A call's turn. It ends when this is dropped.
@@ -28,7 +36,6 @@ pub(super) struct Gate {
 pub(super) struct Turn<'a> {
     _common: SemaphorePermit<'a>,
     _of_target: OwnedSemaphorePermit,
-    // Dropped last: it looks at who else stands in the line.
     _place: Place<'a>,
 }
 
@@ -52,19 +59,14 @@ impl Gate {
         target: &Arc<str>,
         bounds: &Bounds,
     ) -> Result<Turn<'_>, ToolError> {
-        let place = self.place(target);
-        let line = Arc::clone(&place.line);
-        let (of_target, common) = (
-            self.wait(
-                bounds,
-                line.acquire_owned(),
-                self.most_per_target,
-                "to this target",
-            )
-            .await?,
-            self.wait(bounds, self.all.acquire(), self.most, "in all")
-                .await?,
-        );
+        let (place, turns) = self.place(target);
+        let of_target = turns.acquire_owned();
+        let of_target = self
+            .wait(bounds, of_target, self.most_per_target, "to this target")
+            .await?;
+        let common = self
+            .wait(bounds, self.all.acquire(), self.most, "in all")
+            .await?;
         Ok(Turn {
             _common: common,
             _of_target: of_target,
@@ -91,19 +93,21 @@ impl Gate {
         }
     }
 
-    fn place(&self, target: &Arc<str>) -> Place<'_> {
+    fn place(&self, target: &Arc<str>) -> (Place<'_>, Arc<Semaphore>) {
         let mut lines = self.lines();
-        let line = lines
-            .entry(Arc::clone(target))
-            .or_insert_with(|| Arc::new(Semaphore::new(self.most_per_target)));
-        Place {
+        let line = lines.entry(Arc::clone(target)).or_insert_with(|| Line {
+            turns: Arc::new(Semaphore::new(self.most_per_target)),
+            places: 0,
+        });
+        line.places += 1;
+        let place = Place {
             gate: self,
             target: Arc::clone(target),
-            line: Arc::clone(line),
-        }
+        };
+        (place, Arc::clone(&line.turns))
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Semaphore>>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,15 +117,16 @@ impl Gate {
 struct Place<'a> {
     gate: &'a Gate,
     target: Arc<str>,
-    line: Arc<Semaphore>,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut lines = self.gate.lines();
-        // The map's own and this one: nobody else runs or waits. New ones come under the lock.
-        if Arc::strong_count(&self.line) == 2 {
-            lines.remove(&self.target);
+        if let Some(line) = lines.get_mut(&self.target) {
+            line.places -= 1;
+            if line.places == 0 {
+                lines.remove(&self.target);
+            }
         }
     }
 }

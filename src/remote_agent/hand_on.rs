@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::delegation::{Delegation, KEY};
+use crate::peer::Delivered;
 
 use super::RemoteAgent;
 use super::bounds::Bounds;
 use super::caller::Caller;
 use super::error::{Reason, ToolError};
 use super::request::Request;
-use crate::peer::Delivered;
 
 /// Writes into the metadata of `request` where its message stands in the row of delegations.
 ///
@@ -21,7 +21,8 @@ pub(super) async fn mark(
     caller: &Caller,
     bounds: &Bounds,
 ) -> Result<(), ToolError> {
-    let incoming = bounds.run(incoming(tool, caller)).await?;
+    let unsent = |error: ToolError| error.delivered(Delivered::No).of_send();
+    let incoming = bounds.run(incoming(tool, caller)).await.map_err(unsent)?;
     let next = Delegation::next(incoming, || tool.world.uuid());
     let most = tool.policy.max_delegation_depth;
     if next.hop > most {
@@ -29,8 +30,7 @@ pub(super) async fn mark(
             "this would be delegation {} in a row, and the operator allows {most}; do the work yourself or answer with what you have, and do not delegate it further",
             next.hop
         );
-        let error = ToolError::new(Reason::DelegationTooDeep, message);
-        return Err(error.delivered(Delivered::No).of_send());
+        return Err(unsent(ToolError::new(Reason::DelegationTooDeep, message)));
     }
     let metadata = request.metadata.get_or_insert_default();
     metadata.insert(KEY.to_owned(), next.json());

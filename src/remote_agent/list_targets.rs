@@ -42,7 +42,7 @@ pub(super) async fn list_targets(
     let mut raw = Vec::new();
     for (target, outcome) in targets.iter().zip(cards) {
         if let Err(error) = &outcome
-            && error.reason == Reason::Aborted
+            && matches!(error.reason, Reason::Aborted | Reason::ShuttingDown)
         {
             return Err(error.clone());
         }

@@ -179,13 +179,17 @@ impl RemoteAgent {
             }
         };
         let action = action_of(&value).to_owned();
+        if let Some(known) = Action::named(&action) {
+            account.asks_for(known);
+        }
         let outcome = self.act(value, &call, &mut account).await;
         let elapsed = account.elapsed();
         let told = |level, how: &str| {
             if !self.log.wants(level) {
                 return;
             }
-            let whose = account.caller.label().map(|label| format!(" for {label}"));
+            let whose = account.caller.label();
+            let whose = whose.map(|label| format!(" for {}", label.escape_debug()));
             let line = format!(
                 "{}{}: {how} after {} ms",
                 action.escape_debug(),
@@ -221,7 +225,6 @@ impl RemoteAgent {
         account: &mut Account<'_>,
     ) -> Result<String, ToolError> {
         let mut request = self.valid(value)?;
-        account.asks_for(request.action);
         if request.action == Action::ListTargets {
             let bounds = Bounds::new(
                 self.default_timeout,

@@ -68,7 +68,8 @@ fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
 fn may_pass(error: &PeerError) -> bool {
     match error.fault {
         Fault::Unreachable | Fault::Dns | Fault::Cut => true,
-        Fault::HttpStatus => matches!(error.http_status, Some(429 | 502..=504)),
+        // What stands in front of a peer may say so in JSON that reads like the peer's.
+        Fault::HttpStatus | Fault::Rpc => matches!(error.http_status, Some(429 | 502..=504)),
         _ => false,
     }
 }
@@ -76,6 +77,18 @@ fn may_pass(error: &PeerError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_status_that_passes_counts_whatever_is_said_with_it() {
+        for fault in [Fault::HttpStatus, Fault::Rpc] {
+            for (status, passes) in [(503, true), (429, true), (500, false), (404, false)] {
+                let mut error = PeerError::new(fault, "busy");
+                error.http_status = Some(status);
+                assert_eq!(may_pass(&error), passes, "{fault:?} {status}");
+            }
+            assert!(!may_pass(&PeerError::new(fault, "no")));
+        }
+    }
 
     #[test]
     fn polls_back_off_to_the_longest_pause() {

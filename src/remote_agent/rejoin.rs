@@ -3,7 +3,7 @@
 //! A cut is not an end. Only a terminal or an interrupted state, the deadline or the caller ends a call that follows a
 //! task. Nothing here sends a message: the one that began it all is never repeated.
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::peer::{EventStream, Fault, Peer, PeerError, Task};
 
@@ -119,8 +119,8 @@ async fn subscribed(
     };
     // A peer that does not even begin to answer is as silent as a stream without events.
     let idle = session.pace().idle;
-    let answer = tokio::time::timeout(idle, peer.resubscribe(&task_id));
-    let refused = match session.bounds.run(answer).await? {
+    let answer = timeout(idle, peer.resubscribe(&task_id));
+    let (why, refused) = match session.bounds.run(answer).await? {
         Ok(Ok(stream)) => {
             let ended = listen(session, peer, stream, Some(begins)).await?;
             if matches!(ended, Ended::Lost(_)) {
@@ -131,15 +131,20 @@ async fn subscribed(
         Ok(Err(refusal)) if session.said.count() == 0 && is_hopeless(&refusal) => {
             return Err(refusal.into());
         }
-        Ok(Err(refusal)) => refusal,
-        Err(_) => PeerError::new(
-            Fault::Cut,
-            "the peer does not answer who wants to listen to the task",
-        ),
+        Ok(Err(refusal)) => {
+            let away = matches!(refusal.fault, Fault::Cut | Fault::Unreachable | Fault::Dns);
+            (refusal, !away)
+        }
+        Err(_) => {
+            let message = "the peer does not answer who wants to listen to the task";
+            // Waiting as long once more would use up the time in which a poll may tell how the task stands.
+            (PeerError::new(Fault::Cut, message), true)
+        }
     };
+    session.said.open_gap(Gap::Open);
     Ok(Ended::Lost(Lost {
-        refused: !matches!(refused.fault, Fault::Cut | Fault::Unreachable | Fault::Dns),
-        cut: Some(refused.into()),
+        refused,
+        cut: Some(why.into()),
         news: false,
     }))
 }
@@ -149,16 +154,17 @@ async fn whole(session: &mut Session<'_>, peer: &dyn Peer) -> Result<(), ToolErr
     let Some(task_id) = session.followed_task().map(str::to_owned) else {
         return Ok(());
     };
-    if !session.said.has_gap() {
+    let gap = session.said.gap();
+    if gap == Gap::No {
         return Ok(());
     }
-    match session.bounds.run(peer.get_task(&task_id, None)).await? {
-        Ok(task) => session.hear_asked(task),
-        Err(_) => {
-            session.incomplete();
-            Ok(())
-        }
+    let answer = timeout(session.pace().idle, peer.get_task(&task_id, None));
+    match session.bounds.run(answer).await? {
+        Ok(Ok(task)) => return session.hear_asked(task),
+        Ok(Err(_)) | Err(_) if gap == Gap::Open => session.incomplete(),
+        Ok(Err(_)) | Err(_) => {}
     }
+    Ok(())
 }
 
 /// The peer tells no more of a task that goes on. What came before a clean end is a result, though not a whole one.

@@ -25,6 +25,14 @@ pub(super) enum Action {
 }
 
 impl Action {
+    /// The action that `word` asks for.
+    pub(super) fn named(word: &str) -> Option<Self> {
+        use Action::{Cancel, ListTargets, Send, Status, Watch};
+        [ListTargets, Send, Watch, Status, Cancel]
+            .into_iter()
+            .find(|action| action.as_str() == word)
+    }
+
     /// The word that requests and results use.
     pub(super) fn as_str(self) -> &'static str {
         match self {

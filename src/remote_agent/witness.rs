@@ -1,7 +1,6 @@
 //! What is seen of a call from outside: spans around its exchanges with the peer, and what they come to in numbers and
 //! ids. Never what is said.
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -11,6 +10,9 @@ use crate::peer::{
     BoxFuture, Card, Event, EventStream, Outgoing, Peer, PeerError, Reply, Spoken, Step, Task,
     TaskState,
 };
+
+use super::artifacts::weight;
+use super::collect::take_id;
 
 /// Sees one call.
 #[derive(Debug)]
@@ -109,16 +111,8 @@ impl Seen {
     }
 
     fn ids(&mut self, task_id: Option<&str>, context_id: Option<&str>) {
-        for (have, new) in [
-            (&mut self.task_id, task_id),
-            (&mut self.context_id, context_id),
-        ] {
-            if let Some(new) = new
-                && have.as_deref() != Some(new)
-            {
-                *have = Some(new.to_owned());
-            }
-        }
+        take_id(&mut self.task_id, task_id);
+        take_id(&mut self.context_id, context_id);
     }
 }
 
@@ -232,21 +226,6 @@ impl EventStream for WatchedStream {
     }
 }
 
-/// How long a value is as JSON, in bytes. Nothing is written for it.
 fn length(value: &Value) -> u64 {
-    struct Count(u64);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Counting never fails.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
+    weight(value) as u64
 }

@@ -139,7 +139,11 @@ mod tests {
 
     #[test]
     fn an_entry_that_is_no_address_is_an_error_at_its_place() {
-        for (url, why) in [("cb.example", "not a URL"), ("ftp://cb.example", "ftp")] {
+        for (url, why) in [
+            ("cb.example", "has no scheme"),
+            ("/cb", "not a URL"),
+            ("ftp://cb.example", "ftp"),
+        ] {
             let error = config(&["https://cb.example", url]).unwrap_err();
             assert_eq!(error.path, "/policy/pushCallbackUrls/1");
             assert!(error.message.contains(why), "{error}");

@@ -56,6 +56,14 @@ struct Kept {
     fresh_until: Instant,
 }
 
+impl Kept {
+    /// The card, for want of a newer one.
+    fn stale(mut self, why: PeerError) -> KnownCard {
+        self.known.stale = Some(why);
+        self.known
+    }
+}
+
 impl CardCache {
     /// A cache of what `directory` finds, with room for the cards of all configured `targets` at least. `ttl` is how long a
     /// card holds when its peer does not say.
@@ -87,7 +95,16 @@ impl CardCache {
         if let Some(known) = self.fresh(&slot) {
             return Ok(known);
         }
-        let _fetching = slot.fetching.lock().await;
+        let kept = lock(&slot.kept).clone();
+        let turn = slot.fetching.lock();
+        let _fetching = match kept {
+            None => turn.await,
+            // Everybody in turn would be kept waiting by a peer that is silent.
+            Some(kept) => match tokio::time::timeout(REFRESH_WAIT, turn).await {
+                Ok(turn) => turn,
+                Err(_) => return Ok(kept.stale(late())),
+            },
+        };
         // Somebody else may have fetched it while we waited.
         if let Some(known) = self.fresh(&slot) {
             return Ok(known);
@@ -112,11 +129,10 @@ impl CardCache {
                 }
             },
             Err(error) => {
-                let Some(mut kept) = old else {
-                    return Err(error);
+                return match old {
+                    Some(kept) => Ok(kept.stale(error)),
+                    None => Err(error),
                 };
-                kept.known.stale = Some(error);
-                return Ok(kept.known);
             }
         };
         let known = KnownCard {
@@ -146,10 +162,7 @@ impl CardCache {
         }
         tokio::time::timeout(REFRESH_WAIT, looking)
             .await
-            .unwrap_or_else(|_| {
-                let message = "the agent card did not come in time";
-                Err(PeerError::new(Fault::CardUnavailable, message).undelivered())
-            })
+            .unwrap_or_else(|_| Err(late()))
     }
 
     /// The card the peer shows to callers it knows, where it has one and gives it; else `card`.
@@ -181,6 +194,14 @@ impl CardCache {
     }
 }
 
+fn late() -> PeerError {
+    let message = "the agent card did not come in time";
+    PeerError::new(Fault::CardUnavailable, message).undelivered()
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

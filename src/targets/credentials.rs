@@ -1,8 +1,6 @@
 //! The credentials of the configuration, made ready for use.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,8 +10,7 @@ use secrecy::SecretString;
 use crate::config::{Auth, ConfigError, KeyPlace, Secret, TargetConfig, normal_url};
 use crate::credential::{Credential, OAuth2, Place, Trust, Unusable};
 
-/// The largest file of certificates or keys that is read, in bytes.
-const LARGEST: u64 = 1 << 20;
+use super::files;
 
 /// Why there is no credential.
 pub(super) enum Lacking {
@@ -108,7 +105,7 @@ impl Files {
             ConfigError::at(format!("{place}/{field}"), message)
         };
         let read = |file: &Path, field: &str| {
-            bytes(file).map_err(|why| wrong(field, file, &format!("cannot be read: {why}")))
+            files::read(file).map_err(|why| wrong(field, file, &format!("cannot be read: {why}")))
         };
         let authorities = ca.map(|file| read(file, CA)).transpose()?;
         let certificate = own
@@ -145,18 +142,6 @@ impl Files {
 const CA: &str = "tls/caFile";
 const CERT: &str = "auth/certFile";
 const KEY: &str = "auth/keyFile";
-
-fn bytes(file: &Path) -> Result<Vec<u8>, String> {
-    let open = File::open(file).map_err(|e| e.to_string())?;
-    let mut bytes = Vec::new();
-    open.take(LARGEST + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| e.to_string())?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(format!("it is larger than {LARGEST} bytes"));
-    }
-    Ok(bytes)
-}
 
 #[cfg(test)]
 mod tests;

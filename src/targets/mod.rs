@@ -4,6 +4,7 @@ mod callbacks;
 mod cards;
 mod catalog;
 mod credentials;
+mod files;
 mod signers;
 
 pub use callbacks::Callbacks;

@@ -118,6 +118,7 @@ async fn a_call_that_fails_is_told_by_its_reason() {
         reason(&call(&rig, &caller(), &request).await),
         "unknown_handle"
     );
+    call(&rig, &caller(), &json!({"action": "send"})).await;
     let job = Job {
         request: "{".to_owned(),
         ..Job::default()
@@ -135,7 +136,11 @@ async fn a_call_that_fails_is_told_by_its_reason() {
         .collect();
     assert_eq!(
         told,
-        [("status", "unknown_handle"), ("unknown", "invalid_request")]
+        [
+            ("status", "unknown_handle"),
+            ("send", "invalid_request"),
+            ("unknown", "invalid_request")
+        ]
     );
 }
 

@@ -59,6 +59,18 @@ async fn on_behalf_of(config: &Value, caller: Value) -> Value {
 }
 
 #[tokio::test]
+async fn a_caller_that_cannot_be_read_is_refused_and_not_taken_for_nobody() {
+    let bad = json!({"chain": {"hop": "x"}}).to_string();
+    let request = r#"{"action":"list_targets"}"#;
+    let call = command(&["call", "--caller", &bad, request], "").await;
+    assert_eq!(call.status.code(), Some(2), "{call:?}");
+    assert!(call.stderr.contains("the caller is not"), "{call:?}");
+    let line = format!(r#"{{"id":1,"op":"execute","request":{request},"caller":{bad}}}"#);
+    let script = command(&["call", "--jsonl"], &format!("{line}\n")).await;
+    assert!(script.stdout.contains("BAD_LINE"), "{script:?}");
+}
+
+#[tokio::test]
 async fn a_script_says_how_often_work_was_handed_on_before() {
     let peers = desk().await;
     let config = config(

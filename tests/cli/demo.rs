@@ -19,6 +19,8 @@ async fn the_demo_goes_as_told_and_leaves_nothing_behind() {
         &ended.stdout,
         &["A2A 1.0", "taken up again", "wait_expired"],
     );
+    let command = env!("CARGO_BIN_EXE_remote-agent");
+    has(&ended.stdout, &[&format!("`{command} targets --url URL`")]);
     assert!(
         !ended.stdout.contains('\u{1b}'),
         "no colour without a terminal"

@@ -33,8 +33,57 @@ async fn a_wrong_command_line_is_told_with_what_is_wrong() {
         &*file("broken.json", "{"),
         &*file("odd.json", r#"{"task":7}"#),
     );
+    let two = &*file(
+        "two.json",
+        r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example"},{"alias":"shop","baseUrl":"https://b.example"}]}"#,
+    );
+    let reserved = &*file(
+        "reserved.json",
+        r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example","allowedAgents":["main"],"default":true}]}"#,
+    );
+    let bare = &*file(
+        "bare.json",
+        r#"{"targets":[{"alias":"desk","baseUrl":"127.0.0.1:9101"}]}"#,
+    );
+    let gateway = &*file(
+        "gateway.json",
+        r#"{"gateway":{},"plugins":{"entries":{"remote-agent":{"config":{}}}}}"#,
+    );
+    let from_file = &*file(
+        "from_file.json",
+        r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example","default":true,"auth":{"type":"bearer","token":{"source":"file","id":"/x"}}}]}"#,
+    );
     for (args, told) in [
-        (&["send"][..], "<TEXT>..."),
+        (
+            &["send", "--config", two, "hi"][..],
+            "`--target ALIAS` (`desk`, `shop`)",
+        ),
+        (
+            &["send", "--config", two, "--target", "house", "hi"],
+            "`--target ALIAS` (`desk`, `shop`)",
+        ),
+        (&["targets", "--config", reserved], "`--agent NAME`"),
+        (
+            &["targets", "--config", bare],
+            "has no scheme; try `http://127.0.0.1:9101`",
+        ),
+        (
+            &["targets", "--config", gateway],
+            "plugins.entries.remote-agent.config",
+        ),
+        (&["send", "--config", from_file, "hi"], "source `env` only"),
+        (
+            &[
+                "send",
+                "--url",
+                "http://127.0.0.1:1",
+                "--save",
+                "/nowhere/x",
+                "hi",
+            ],
+            "nothing was sent: `--save /nowhere/x`",
+        ),
+        (&["send"], "<TEXT>..."),
         (&["send", "--data", "[]", "hi"], "it is not a JSON object"),
         (&["send", "hi"], "--url URL"),
         (&["targets"], "--url URL"),

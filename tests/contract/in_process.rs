@@ -1,5 +1,6 @@
 //! The plugin in this process, as the runner of recorded cases drives it. Every envelope and update is held against the schema of results.
 
+use std::collections::VecDeque;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
@@ -8,6 +9,7 @@ use openclaw_remote_agent::{
     validation,
 };
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{json as read_json, unchecked};
 
@@ -42,9 +44,14 @@ impl InProcess {
 
     /// Runs a request to its end.
     pub(crate) async fn call(&self, request: &Value) -> Value {
-        self.execute(request, Step::default(), &mut |_| {})
-            .await
-            .unwrap_or_else(|failure| panic!("{failure:?}"))
+        self.execute(
+            request,
+            &Step::default(),
+            CancellationToken::new(),
+            &mut |_| {},
+        )
+        .await
+        .unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 }
 
@@ -64,21 +71,27 @@ impl Driver for InProcess {
     async fn execute(
         &self,
         request: &Value,
-        step: Step,
+        step: &Step,
+        abort: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
-        let mut told = Vec::new();
-        let envelope = self
-            .0
-            .execute(request, step, &mut |update| told.push(update))
-            .await?;
-        let count = told.len();
-        for (index, update) in told.into_iter().enumerate() {
-            if index < SOME || index + SOME >= count {
-                fits(&RESULT, &update)?;
+        let (mut count, mut last) = (0, VecDeque::new());
+        let mut first = Ok(());
+        let mut take = |update: Value| {
+            if count < SOME {
+                first = first.clone().and_then(|()| fits(&RESULT, &update));
+            } else {
+                last.push_back(update.clone());
             }
+            if last.len() > SOME {
+                last.pop_front();
+            }
+            count += 1;
             on_update(update);
-        }
+        };
+        let envelope = self.0.execute(request, step, abort, &mut take).await?;
+        first?;
+        last.iter().try_for_each(|update| fits(&RESULT, update))?;
         fits(&RESULT, &envelope)?;
         if envelope["ok"] == true && request["follow_updates"] == true {
             fits(&FOLLOWED, &envelope["raw"])?;

@@ -90,6 +90,45 @@ async fn a_targets_own_headers_go_with_every_request_before_those_of_all_targets
 }
 
 #[tokio::test]
+async fn a_request_names_one_version_whatever_header_the_operator_set() {
+    let card = json!({"name": "Desk", "description": "Answers.", "version": "1.0.0", "capabilities": {}, "skills": [],
+        "supportedInterfaces": [{"url": "{{origin}}/a2a/jsonrpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"]});
+    let answer = json!({"messageId": "m-1", "role": "ROLE_AGENT", "parts": [{"text": "pong"}]});
+    let rpc = json!({"SendMessage": {"result": {"message": answer}}});
+    let peers = crate::rig::peers(json!({"main": {"card": card, "rpc": rpc}})).await;
+    let mut watched = Watched::with_target(
+        &json!({"baseUrl": peers.origin("main"), "headers": {"A2A-Version": "0.3"}}),
+    );
+    let envelope = watched.call(&crate::rig::send()).await;
+    assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
+    let versions: Vec<_> = peers
+        .log("main")
+        .into_iter()
+        .map(|request| request.headers["a2a-version"].clone())
+        .collect();
+    assert_eq!(versions, ["1.0", "1.0"]);
+}
+
+#[tokio::test]
+async fn the_query_of_a_cards_place_is_not_told_with_a_failure() {
+    let peers = crate::rig::peers(json!({"main": {}})).await;
+    let mut watched = Watched::with_target(
+        &json!({"baseUrl": peers.origin("main"), "cardPath": "/card?key=sesame-7f3a"}),
+    );
+    let envelope = watched.call(&crate::rig::send()).await;
+    let error = &envelope["error"];
+    assert_eq!(error["reason"], "card_unavailable", "{envelope}");
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("/card`") && !message.contains("sesame"),
+        "{message}"
+    );
+    let asked = peers.log("main");
+    assert_eq!(asked[0].path, "/card?key=sesame-7f3a");
+}
+
+#[tokio::test]
 async fn no_kind_of_credential_goes_to_another_origin() {
     for auth in [
         json!({"type": "basic", "username": "desk", "password": KEY}),

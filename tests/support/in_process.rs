@@ -3,7 +3,6 @@
 use std::{
     panic,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use openclaw_remote_agent::{
@@ -66,34 +65,32 @@ impl Driver for InProcess {
     async fn execute(
         &self,
         request: &Value,
-        step: Step,
+        step: &Step,
+        abort: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
         let (told, mut heard) = mpsc::unbounded_channel();
+        let fails = step.updates_fail;
         let take: Updates = Arc::new(move |update: &str| {
             let _ = told.send(update.to_owned());
-            if step.updates_fail {
+            if fails {
                 // Unlike `panic!`, this leaves the test's output alone.
                 panic::resume_unwind(Box::new("the consumer fails"));
             }
         });
-        let cancel = CancellationToken::new();
         let envelope = self.plugin()?.start(Job {
             request: request.to_string(),
             updates: Some(take),
-            cancel: cancel.clone(),
+            cancel: abort,
             ..Job::default()
         });
         tokio::pin!(envelope);
-        let envelope = match step.abort_after_ms.map(Duration::from_millis) {
-            Some(after) => match tokio::time::timeout(after, &mut envelope).await {
-                Ok(envelope) => envelope,
-                Err(_) => {
-                    cancel.cancel();
-                    envelope.await
-                }
-            },
-            None => envelope.await,
+        let envelope = loop {
+            tokio::select! {
+                biased;
+                Some(update) = heard.recv() => on_update(json(&update)?),
+                envelope = &mut envelope => break envelope,
+            }
         };
         while let Ok(update) = heard.try_recv() {
             on_update(json(&update)?);

@@ -132,6 +132,7 @@ async fn a_version_that_an_answer_bears_out_is_remembered() {
     for (answers, known) in [
         (vec![], Some(Version::V1_0)),
         (vec![rpc(-32001)], Some(Version::V1_0)),
+        (vec![rpc(-32600)], None),
         (vec![PeerError::new(Fault::Cut, "cut")], None),
     ] {
         let learned = Arc::<Learned>::default();

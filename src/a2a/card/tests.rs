@@ -9,7 +9,7 @@ fn a_card_that_says_only_where_it_lives_can_be_called() {
         card.interfaces,
         [Interface {
             version: Some("0.3".into()),
-            ..interface("JSONRPC".into(), "http://a.example/rpc".into())
+            ..Interface::new("JSONRPC", "http://a.example/rpc")
         }]
     );
     assert_eq!(card.streaming, None);
@@ -95,7 +95,7 @@ fn a_newer_card_is_shown_like_an_older_one() {
     assert_eq!(newer.preferred_transport.as_deref(), Some("JSONRPC"));
     assert_eq!(
         newer.additional_interfaces,
-        [interface("HTTP+JSON".into(), "http://a/rest".into())]
+        [Interface::new("HTTP+JSON", "http://a/rest")]
     );
 }
 

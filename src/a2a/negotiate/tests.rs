@@ -21,10 +21,8 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
         interfaces: interfaces
             .iter()
             .map(|&(transport, url, version)| Interface {
-                transport: transport.into(),
-                url: url.into(),
                 version: Some(version.into()).filter(|version: &String| !version.is_empty()),
-                tenant: None,
+                ..Interface::new(transport, url)
             })
             .collect(),
         streaming: None,
@@ -91,6 +89,17 @@ fn a_pinned_version_is_spoken_whatever_the_card_says() {
 }
 
 #[test]
+fn a_pinned_version_wins_over_the_preferred_transport() {
+    let interfaces = [
+        ("JSONRPC", "http://a.example/old", "0.3"),
+        ("HTTP+JSON", "http://a.example/new", "1.0"),
+    ];
+    let mut reach = reach(&BOTH);
+    reach.version = Some(Version::V1_0);
+    assert_eq!(chosen(&reach, &interfaces), ("/new".into(), Version::V1_0));
+}
+
+#[test]
 fn a_version_that_is_not_known_is_passed_over() {
     let interfaces = [
         ("JSONRPC", "http://a.example/next", "2.0"),
@@ -145,6 +154,19 @@ fn the_operators_tenant_wins_over_the_cards() {
     assert_eq!(tenant(&reach).as_deref(), Some("theirs"));
     reach.tenant = Some("ours".into());
     assert_eq!(tenant(&reach).as_deref(), Some("ours"));
+}
+
+#[test]
+fn the_operators_tenant_is_never_left_out_for_0_3() {
+    let mut reach = reach(&BOTH);
+    reach.tenant = Some("acme".into());
+    let old = ("JSONRPC", "http://a.example/old", "0.3");
+    let new = ("HTTP+JSON", "http://b.example/new", "1.0");
+    let (first, other) = choose(&reach, &card(&[old, new])).unwrap();
+    assert_eq!((first.url.path(), other), ("/new", None));
+    let error = choose(&reach, &card(&[old])).unwrap_err();
+    assert_eq!(error.fault, Fault::UnsupportedVersion);
+    assert!(error.message.contains("tenant"), "{error}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use tokio::{
     process::{Child, ChildStdin, Command},
     sync::{OnceCell, mpsc},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::exit,
@@ -90,8 +91,8 @@ impl OtherCommand {
         })
     }
 
-    /// Sends one operation. Its lines come out of the receiver, which ends with the process.
-    async fn say(&self, mut line: Value) -> Result<mpsc::UnboundedReceiver<Value>, Failure> {
+    /// Sends one operation. It goes by the id; its lines come out of the receiver, which ends with the process.
+    async fn say(&self, mut line: Value) -> Result<(u64, mpsc::UnboundedReceiver<Value>), Failure> {
         let process = self.process.get_or_init(async || self.start()).await;
         let process = process.as_ref().map_err(Clone::clone)?;
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
@@ -105,12 +106,12 @@ impl OtherCommand {
         // A process that reads no more has ended or will: the receiver tells, and why.
         let _ = stdin.write_all(format!("{line}\n").as_bytes()).await;
         let _ = stdin.flush().await;
-        Ok(hear)
+        Ok((id, hear))
     }
 
     /// The one answer to an operation.
     async fn ask(&self, line: Value, field: &str) -> Result<Value, Failure> {
-        let mut lines = self.say(line).await?;
+        let (_, mut lines) = self.say(line).await?;
         let mut answer = lines.recv().await.ok_or_else(|| self.ended())?;
         if let Some(refused) = answer.get_mut("init_error") {
             return Err(Failure::Refused(refused.take()));
@@ -145,15 +146,29 @@ impl Driver for OtherCommand {
     async fn execute(
         &self,
         request: &Value,
-        step: Step,
+        step: &Step,
+        abort: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
         let mut line = json!({"op": "execute", "request": request});
         if let Some(after) = step.abort_after_ms {
             line["abort_after_ms"] = json!(after);
         }
-        let mut lines = self.say(line).await?;
-        while let Some(mut line) = lines.recv().await {
+        let (id, mut lines) = self.say(line).await?;
+        let mut asked_to_stop = step.abort_after_ms.is_some();
+        loop {
+            let line = tokio::select! {
+                line = lines.recv() => line,
+                () = abort.cancelled(), if !asked_to_stop => {
+                    asked_to_stop = true;
+                    // Whether the call ends is told by its own lines.
+                    drop(self.say(json!({"op": "abort", "call": id})).await?);
+                    continue;
+                }
+            };
+            let Some(mut line) = line else {
+                return Err(self.ended());
+            };
             if let Some(update) = line.get_mut("update") {
                 on_update(update.take());
             } else if let Some(result) = line.get_mut("result") {
@@ -164,7 +179,6 @@ impl Driver for OtherCommand {
                 )));
             }
         }
-        Err(self.ended())
     }
 
     fn log(&self) -> Option<Vec<(String, String)>> {

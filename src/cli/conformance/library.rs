@@ -3,12 +3,12 @@
 use std::{
     panic,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use openclaw_remote_agent_interface::log_to;
 use serde_json::Value;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::door::{Door, Instance},
@@ -62,28 +62,33 @@ impl Driver for Library {
     async fn execute(
         &self,
         request: &Value,
-        step: Step,
+        step: &Step,
+        abort: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
         let (told, mut heard) = mpsc::unbounded_channel();
+        let fails = step.updates_fail;
         let take = move |update: &str| {
             let _ = told.send(update.to_owned());
-            if step.updates_fail {
+            if fails {
                 // A panic as the library sees it. Nothing is printed about this one.
                 panic::resume_unwind(Box::new("the consumer fails"));
             }
         };
         let request = request.to_string();
         let running = self.with(|instance| instance.execute(&request, None, Some(take)))?;
-        let envelope = match step.abort_after_ms.map(Duration::from_millis) {
-            Some(after) => {
-                let stop = async {
-                    sleep(after).await;
-                    true
-                };
-                running.cancelled_by(stop).await
+        let stop = async {
+            abort.cancelled().await;
+            true
+        };
+        let envelope = running.cancelled_by(stop);
+        tokio::pin!(envelope);
+        let envelope = loop {
+            tokio::select! {
+                biased;
+                Some(update) = heard.recv() => on_update(json(&update)?),
+                envelope = &mut envelope => break envelope,
             }
-            None => running.finished().await,
         };
         while let Ok(update) = heard.try_recv() {
             on_update(json(&update)?);

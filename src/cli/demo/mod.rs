@@ -13,6 +13,7 @@ use super::{
     door::Door,
     exit::{Exit, Failure},
     output::note,
+    text,
 };
 
 const EXAMPLES: &str = "\
@@ -62,8 +63,18 @@ async fn play(verbose: bool, story: Arc<Story>) -> Result<(), Failure> {
     story.tell(&format!(
         "\nAll {steps} steps went as told, in {seconds:.1} s."
     ));
-    story.tell(
-        "Next: `remote-agent targets --url URL` shows what an agent of yours says of itself.",
-    );
+    story.tell(&format!(
+        "Next: `{} targets --url URL` shows what an agent of yours says of itself.",
+        started_as()
+    ));
     Ok(())
+}
+
+/// The command as this process was started: whoever ran it from a build has no `remote-agent` to type.
+fn started_as() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    if name.is_empty() {
+        return "remote-agent".to_owned();
+    }
+    text::shell(&name.to_string_lossy())
 }

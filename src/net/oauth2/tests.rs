@@ -86,6 +86,26 @@ async fn two_calls_at_once_ask_for_one_token() {
     assert_eq!(net.asked().len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_that_of_all_who_waited_and_of_nobody_after_them() {
+    for next in [Next::status(503), Next::Silence] {
+        let (client, net) = (client(), Scripted::new([next, given("one", json!({}))]));
+        let endpoint = endpoint();
+        let (a, b) = tokio::join!(
+            token(&net, &client, &endpoint),
+            token(&net, &client, &endpoint)
+        );
+        let (a, b) = (a.err().unwrap(), b.err().unwrap());
+        assert_eq!(
+            (net.asked().len(), a.fault()),
+            (1, NetFault::TokenUnavailable)
+        );
+        assert_eq!(a, b);
+        let later = token(&net, &client, &endpoint).await.unwrap();
+        assert_eq!(later.header, "Bearer one");
+    }
+}
+
 #[tokio::test]
 async fn a_caller_who_gives_up_leaves_the_way_free_for_the_next() {
     let (client, net) = (
@@ -97,6 +117,23 @@ async fn a_caller_who_gives_up_leaves_the_way_free_for_the_next() {
     assert!(futures_util::poll!(std::pin::pin!(first)).is_pending());
     let second = token(&net, &client, &endpoint).await.unwrap();
     assert_eq!(second.header, "Bearer one");
+}
+
+#[tokio::test]
+async fn a_caller_who_gives_up_while_another_waits_leaves_the_asking_to_it() {
+    let (client, net) = (
+        client(),
+        Scripted::new([Next::Silence, given("one", json!({}))]),
+    );
+    let endpoint = endpoint();
+    let mut first = Box::pin(token(&net, &client, &endpoint));
+    let mut second = Box::pin(token(&net, &client, &endpoint));
+    assert!(futures_util::poll!(&mut first).is_pending());
+    assert!(futures_util::poll!(&mut second).is_pending());
+    assert_eq!(net.asked().len(), 1, "the second waits for the first");
+    drop(first);
+    assert_eq!(second.await.unwrap().header, "Bearer one");
+    assert_eq!(net.asked().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,6 +152,14 @@ async fn a_refusal_is_told_in_the_servers_words_without_the_secret() {
 invalid_client (no client [redacted] or [redacted])";
     assert_eq!(error.to_string(), told);
     assert_eq!(error.sent(), Sent::No);
+}
+
+#[tokio::test]
+async fn a_refusal_does_not_tell_the_secret_as_it_was_sent_either() {
+    let body = json!({"error": "invalid_client", "error_description": "desk:client+secret, client%20secret"});
+    let error = ask_once(Next::json(401, &body)).await.err().unwrap();
+    let told = error.to_string();
+    assert!(told.ends_with("(desk:[redacted], [redacted])"), "{told}");
 }
 
 #[tokio::test]

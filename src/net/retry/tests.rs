@@ -105,6 +105,14 @@ async fn a_pause_that_does_not_fit_leaves_the_answer_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pause_beyond_all_time_leaves_the_answer_as_it_is() {
+    for when in [u64::MAX.to_string(), i64::MAX.to_string()] {
+        let (outcome, times) = tried([later(503, &when)], true, 0.0).await;
+        assert_eq!((outcome, times), (Ok(503), vec![0]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pause_that_nobody_understands_counts_as_none() {
     let (_, times) = tried([later(503, "soon"), Next::status(200)], true, 0.0).await;
     assert_eq!(times, [0, 300]);

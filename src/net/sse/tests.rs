@@ -454,6 +454,15 @@ async fn half_an_error_is_an_answer_and_half_a_result_is_a_cut() {
 }
 
 #[tokio::test]
+async fn an_error_whose_body_does_not_come_is_an_answer_nevertheless() {
+    let head = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 99\r\n\r\nwho?";
+    assert_eq!(
+        answer(vec![send(head), Step::Hold]).await,
+        (1, 401, Bytes::from("who?"), true)
+    );
+}
+
+#[tokio::test]
 async fn another_network_can_stand_in() {
     let net = scripted(vec![chunk("data: a\n\n"), Err(cut())]);
     items(net.clone(), anywhere(), LIMITS).await;

@@ -104,7 +104,7 @@ fn a_snapshot_that_was_asked_for_fills_a_gap() {
     )
     .unwrap();
     assert_eq!(texts(&all), ["a=one two three four"]);
-    assert!(!all.has_gap());
+    assert_ne!(all.gap(), Gap::Open);
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn a_gap_right_after_a_snapshot_is_one_when_a_piece_continues_what_was_not_heard
     all.open_gap(Gap::Hardly);
     add(&mut all, "a", "one", false);
     add(&mut all, "a", "two", true);
-    assert!(!all.has_gap());
+    assert_ne!(all.gap(), Gap::Open);
     add(&mut all, "b", "three", true);
-    assert!(all.has_gap());
+    assert_eq!(all.gap(), Gap::Open);
 }
 
 #[test]
@@ -191,4 +191,25 @@ fn pieces_that_were_stored_once_for_each_listener_are_held_once() {
     let news = all.show(&task(&[artifact("a", &stored)]), Source::Asked);
     assert!(news.unwrap());
     assert_eq!(texts(&all), ["a=one two three four five "]);
+}
+
+#[test]
+fn artifacts_that_share_an_id_are_known_again_one_by_one() {
+    let mut all = Artifacts::new(&limits(10, 1000));
+    let shown = task(&[
+        artifact("a", &["one"]),
+        artifact("b", &["b"]),
+        artifact("a", &["two"]),
+    ]);
+    assert!(all.show(&shown, Source::Said).unwrap());
+    for source in [Source::Asked, Source::Said] {
+        all.open_gap(Gap::Open);
+        assert!(!all.show(&shown, source).unwrap(), "{source:?}");
+        assert_eq!(texts(&all), ["a=one", "b=b", "a=two"], "{source:?}");
+    }
+    let other = task(&[artifact("a", &["two"]), artifact("c", &["c"])]);
+    assert!(all.show(&other, Source::Said).unwrap());
+    assert_eq!(texts(&all), ["a=two", "c=c", "b=b", "a=two"]);
+    assert!(all.show(&shown, Source::Said).unwrap());
+    assert_eq!(texts(&all), ["a=one", "b=b", "a=two", "c=c"]);
 }

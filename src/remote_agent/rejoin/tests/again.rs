@@ -3,8 +3,10 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::fake::{Asked, Listened, Then, artifact, piece, status, task};
-use super::{begun, send, state, streams, text};
+use crate::peer::Fault;
+
+use super::fake::{Asked, Listened, Script, Stage, Then, artifact, piece, status, task};
+use super::{begun, required, send, state, streams, text};
 
 #[tokio::test]
 async fn a_cut_stream_is_subscribed_to_again_and_tells_nothing_twice() {
@@ -233,4 +235,61 @@ async fn a_result_says_how_the_peer_was_spoken_to() {
 
     assert_eq!(result["summary"]["protocol_version"], "1.0", "{result}");
     assert_eq!(result["summary"]["transport"], "HTTP+JSON", "{result}");
+}
+
+/// A task that goes on at once, a peer that tells no snapshot when it is listened to, and what it made meanwhile.
+fn quick_agent(listened: Vec<Listened>, asked: Asked) -> Stage {
+    Stage::new(Script {
+        streaming: Some(true),
+        answer: Some(task("working", json!([]))),
+        listened,
+        asked: vec![asked],
+    })
+}
+
+#[tokio::test]
+async fn what_came_before_a_required_task_was_listened_to_is_asked_for() {
+    let rest = vec![piece("b", "other", false), status("completed")];
+    let whole = task(
+        "completed",
+        json!([artifact("a", &["one "]), artifact("b", &["other"])]),
+    );
+    let stage = quick_agent(vec![Listened::To(rest, Then::Hang)], Asked::Task(whole));
+
+    let result = stage.call(required()).await;
+
+    assert_eq!(text(&result), "one \n\nother", "{result}");
+    assert_eq!(stage.calls(), ["send", "subscribe", "get"]);
+}
+
+#[tokio::test]
+async fn what_came_while_listening_failed_is_asked_for() {
+    let rest = vec![status("completed")];
+    let whole = task("completed", json!([artifact("a", &["one "])]));
+    let stage = quick_agent(
+        vec![
+            Listened::Refused(Fault::Cut),
+            Listened::To(rest, Then::Hang),
+        ],
+        Asked::Task(whole),
+    );
+
+    let result = stage.call(required()).await;
+
+    assert_eq!(text(&result), "one ", "{result}");
+    assert_eq!(stage.calls(), ["send", "subscribe", "subscribe", "get"]);
+}
+
+#[tokio::test]
+async fn a_required_task_that_was_listened_to_at_once_is_whole_where_it_cannot_be_asked_for() {
+    let rest = vec![piece("a", "one ", false), status("completed")];
+    let stage = quick_agent(
+        vec![Listened::To(rest, Then::Hang)],
+        Asked::Refused(Fault::Rpc),
+    );
+
+    let result = stage.call(required()).await;
+
+    assert_eq!(text(&result), "one ", "{result}");
+    assert!(result["summary"]["incomplete"].is_null(), "{result}");
 }

@@ -80,3 +80,13 @@ async fn a_caller_who_gives_up_while_the_peer_is_asked_again_keeps_what_came() {
     let summary = &result["error"]["details"]["latest_event_summary"];
     assert_eq!(summary["message_text"], "one ", "{result}");
 }
+
+#[tokio::test]
+async fn a_peer_that_never_stops_talking_is_not_heard_past_the_deadline() {
+    let stage = streams(vec![begun(Then::Flood)], vec![]);
+
+    let result = stage.call(within(send(), 20)).await;
+
+    assert_eq!(result["summary"]["wait_expired"], true, "{result}");
+    assert_eq!(text(&result), "one ");
+}

@@ -25,6 +25,8 @@ pub(super) enum Then {
     /// A plain answer: no stream at all.
     Answer,
     Hang,
+    /// Says that the task is working, without end and without a pause.
+    Flood,
     /// Says these events once it was asked for the task, and hangs.
     Later(&'static [&'static str]),
 }
@@ -150,12 +152,7 @@ pub(super) async fn call(
 pub(super) fn card(streaming: Option<bool>) -> Discovered {
     Discovered::Card {
         card: Box::new(Card {
-            interfaces: vec![Interface {
-                transport: "JSONRPC".into(),
-                url: "https://agent.example/".into(),
-                version: None,
-                tenant: None,
-            }],
+            interfaces: vec![Interface::new("JSONRPC", "https://agent.example/")],
             streaming,
             has_extended_card: false,
             required_extensions: Vec::new(),
@@ -297,6 +294,7 @@ impl EventStream for Says {
                 (None, Then::Close) => Step::End(End::Clean),
                 (None, Then::Answer) => Step::End(End::Answer),
                 (None, Then::Cut) => Step::End(End::Broken(refusal(Fault::Cut))),
+                (None, Then::Flood) => Step::Event(Event::read(status("working")).unwrap(), 100),
                 (None, Then::Hang | Then::Later(_)) => std::future::pending().await,
             }
         })

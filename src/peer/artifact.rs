@@ -1,0 +1,212 @@
+//! Artifacts, as the contract shows them (A2A 0.3 §6.7).
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::json::{self, Misshape};
+use super::text::{joined, texts};
+
+/// An artifact (A2A 0.3 §6.7).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Artifact {
+    id: String,
+    name: Option<Value>,
+    description: Option<Value>,
+    metadata: Option<Value>,
+    extensions: Option<Value>,
+    parts: Vec<Value>,
+}
+
+impl Artifact {
+    /// Takes an artifact out of JSON that was checked when it was read.
+    pub(super) fn of(value: &Value) -> Self {
+        let field = |key: &str| value.get(key).filter(|v| !v.is_null()).cloned();
+        Self {
+            id: json::str_at(value, "artifactId")
+                .unwrap_or_default()
+                .to_owned(),
+            name: field("name"),
+            description: field("description"),
+            metadata: field("metadata"),
+            extensions: field("extensions"),
+            parts: json::items_at(value, "parts").to_vec(),
+        }
+    }
+
+    /// Its id, unique within the task.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its parts, as the peer gave them.
+    pub fn parts(&self) -> &[Value] {
+        &self.parts
+    }
+
+    /// Whether it ends with the parts of `other` from the one at `from` on, as they are or, for text, put together.
+    pub fn ends_with(&self, other: &Artifact, from: usize) -> bool {
+        let end = other.parts.get(from..).unwrap_or_default();
+        if self.parts.ends_with(end) {
+            return true;
+        }
+        let all_text = texts(end).count() == end.len();
+        let (Some(text), Some(end)) = (self.text(), joined(texts(end), "")) else {
+            return false;
+        };
+        all_text && text.ends_with(&*end)
+    }
+
+    /// The artifact with the parts that `other` has from the one at `from` on, each once, where it ends with each of them
+    /// several times over: the official Python server of 0.3 adds a piece once for each of its listeners.
+    #[must_use]
+    pub fn once_each(mut self, other: &Artifact, from: usize) -> Self {
+        let (known, end) = other.parts.split_at(from.min(other.parts.len()));
+        if !self.parts.starts_with(known) {
+            return self;
+        }
+        let times = times_each(&self.parts[known.len()..], end);
+        if times > 1 {
+            self.parts.truncate(self.parts.len() - times * end.len());
+            self.parts.extend_from_slice(end);
+        }
+        self
+    }
+
+    /// Adds another piece at the end (A2A 0.3 §7.2.3, `append`). What the piece says of the whole replaces what was said before.
+    pub fn append(&mut self, piece: Artifact) {
+        self.parts.extend(piece.parts);
+        for (have, new) in [
+            (&mut self.name, piece.name),
+            (&mut self.description, piece.description),
+            (&mut self.metadata, piece.metadata),
+            (&mut self.extensions, piece.extensions),
+        ] {
+            if new.is_some() {
+                *have = new;
+            }
+        }
+    }
+
+    /// The artifact as JSON.
+    pub fn into_json(self) -> Value {
+        let fields = [
+            ("artifactId", Some(self.id.into())),
+            ("name", self.name),
+            ("description", self.description),
+            ("parts", Some(self.parts.into())),
+            ("metadata", self.metadata),
+            ("extensions", self.extensions),
+        ];
+        let known = fields
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        Value::Object(known.collect())
+    }
+
+    /// Its text: the pieces as one, nothing between them.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        joined(texts(&self.parts), "")
+    }
+}
+
+/// As [`Artifact::into_json`], without taking it apart.
+impl Serialize for Artifact {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct View<'a> {
+            artifact_id: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            name: Option<&'a Value>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            description: Option<&'a Value>,
+            parts: &'a [Value],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            metadata: Option<&'a Value>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            extensions: Option<&'a Value>,
+        }
+        View {
+            artifact_id: &self.id,
+            name: self.name.as_ref(),
+            description: self.description.as_ref(),
+            parts: &self.parts,
+            metadata: self.metadata.as_ref(),
+            extensions: self.extensions.as_ref(),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// How many times over each of `end` stands at the end of `parts`, the copies of one beside each other.
+fn times_each(parts: &[Value], end: &[Value]) -> usize {
+    let Some(last) = end.last() else {
+        return 0;
+    };
+    // What stands last gives the number away, so that the parts, however many a peer sends, are gone through only once.
+    let run = |parts: &[Value]| parts.iter().rev().take_while(|part| *part == last).count();
+    let times = (run(parts) / run(end)).min(parts.len() / end.len());
+    if times == 0 {
+        return 0;
+    }
+    let mut groups = parts[parts.len() - times * end.len()..]
+        .chunks(times)
+        .zip(end);
+    if groups.all(|(group, part)| group.iter().all(|shown| shown == part)) {
+        times
+    } else {
+        0
+    }
+}
+
+pub(super) fn check(value: &Value) -> Result<(), Misshape> {
+    let map = json::object(value)?;
+    json::name(map, "artifactId")?;
+    json::parts(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn parts(letters: &str) -> Vec<Value> {
+        letters.chars().map(|c| json!({"text": c})).collect()
+    }
+
+    fn artifact(letters: &str) -> Artifact {
+        Artifact::of(&json!({"artifactId": "a", "parts": parts(letters)}))
+    }
+
+    #[test]
+    fn pieces_that_stand_several_times_over_are_kept_once() {
+        for (shown, held, from, kept) in [
+            ("xaabb", "xab", 1, "xab"),
+            ("xaaabbb", "xab", 1, "xab"),
+            ("xyyaabb", "xab", 1, "xyyab"),
+            ("xaabb", "xa", 1, "xaabb"),
+            ("xaab", "xab", 1, "xaab"),
+            ("xab", "xab", 1, "xab"),
+            ("aaaa", "aa", 0, "aa"),
+            ("aaaaa", "aa", 0, "aaa"),
+            ("ab", "ab", 9, "ab"),
+            ("yaa", "xa", 1, "yaa"),
+        ] {
+            let once = artifact(shown).once_each(&artifact(held), from);
+            assert_eq!(once, artifact(kept), "{shown} {held} {from}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_largest_number_of_times_is_found(shown in "[ab]{0,12}", end in "[ab]{1,4}") {
+            let (shown, end) = (parts(&shown), parts(&end));
+            let over = |times: usize| end.iter().flat_map(|part| vec![part.clone(); times]).collect::<Vec<_>>();
+            let found = (1..=shown.len()).rev().find(|times| shown.ends_with(&over(*times)));
+            prop_assert_eq!(times_each(&shown, &end), found.unwrap_or(0));
+        }
+    }
+}

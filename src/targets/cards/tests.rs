@@ -1,0 +1,68 @@
+#![allow(clippy::unwrap_used)]
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::*;
+use crate::config::Config;
+use crate::peer::{BoxFuture, CardView, Peer, Reach, Security};
+use crate::targets::Catalog;
+use crate::world::System;
+
+/// A peer that shows its card once, for no time at all, and is silent from then on.
+#[derive(Default)]
+struct Once(AtomicUsize);
+
+impl Directory for Once {
+    fn discover<'a>(
+        &'a self,
+        _: &'a Reach,
+        _: Option<&'a Validator>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+            return Box::pin(pending());
+        }
+        let card = Card {
+            interfaces: Vec::new(),
+            streaming: None,
+            has_extended_card: false,
+            required_extensions: Vec::new(),
+            security: Security::default(),
+            view: Ok(CardView::default()),
+        };
+        Box::pin(std::future::ready(Ok(Discovered::Card {
+            card: Box::new(card),
+            validator: None,
+            max_age: Some(Duration::ZERO),
+        })))
+    }
+
+    fn open(
+        &self,
+        _: &Reach,
+        _: &Card,
+        _: &[(String, String)],
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        unreachable!()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_who_wait_together_for_a_silent_peer_get_its_old_card_together() {
+    let config = json!({"targets": [{"alias": "a", "baseUrl": "https://x.example/"}]});
+    let catalog = Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap();
+    let target = &catalog.targets()[0];
+    let cache = CardCache::new(
+        Arc::<Once>::default(),
+        Arc::new(System),
+        Duration::from_mins(5),
+        1,
+    );
+    let left = Duration::from_secs(25);
+    assert!(cache.get(target, left).await.unwrap().stale.is_none());
+    let all = join_all((0..10).map(|_| cache.get(target, left)));
+    let all = tokio::time::timeout(REFRESH_WAIT * 3, all).await.unwrap();
+    assert!(all.into_iter().all(|known| known.unwrap().stale.is_some()));
+}
