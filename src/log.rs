@@ -48,3 +48,20 @@ impl Log for Silent {
         false
     }
 }
+
+/// Keeps every line as `level: text`, for tests.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Recorder(pub(crate) std::sync::Mutex<Vec<String>>);
+
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    reason = "a poisoned lock fails the test that reads it"
+)]
+impl Log for Recorder {
+    fn log(&self, level: Level, line: &str) {
+        let mut lines = self.0.lock().unwrap();
+        lines.push(format!("{}: {line}", level.as_str()));
+    }
+}

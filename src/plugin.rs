@@ -347,18 +347,7 @@ mod tests {
     use std::panic::resume_unwind;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Recorder(Mutex<Vec<String>>);
-
-    impl Log for Recorder {
-        fn log(&self, level: Level, line: &str) {
-            self.0
-                .lock()
-                .unwrap()
-                .push(format!("{}: {line}", level.as_str()));
-        }
-    }
+    use crate::log::Recorder;
 
     /// A panic as code has it, without the panic hook's words in the tests' output.
     fn boom() -> String {

@@ -1,8 +1,10 @@
 //! What the runner needs of an implementation.
 
 use std::future::Future;
+use std::panic;
 
 use serde_json::Value;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio_util::sync::CancellationToken;
 
 use super::case::Step;
@@ -46,4 +48,61 @@ pub enum Failure {
     Refused(Value),
     /// The implementation died or answered nonsense.
     Broken(String),
+}
+
+impl Failure {
+    /// The config was refused, with this error as JSON.
+    pub fn refused(error: &str) -> Self {
+        read(error).map_or_else(|failure| failure, Self::Refused)
+    }
+}
+
+/// What an implementation answered, which has to be JSON.
+///
+/// # Errors
+/// It is not.
+pub fn read(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| Failure::Broken(format!("{error} in: {text}")))
+}
+
+/// A consumer of one call's updates, which fails at each where `step` says so, and where they can be read.
+pub fn consumer(
+    step: &Step,
+) -> (
+    impl Fn(&str) + Send + Sync + 'static,
+    UnboundedReceiver<String>,
+) {
+    let (told, heard) = mpsc::unbounded_channel();
+    let fails = step.updates_fail;
+    let take = move |update: &str| {
+        let _ = told.send(update.to_owned());
+        if fails {
+            // A panic as the library sees it. Nothing is printed about this one.
+            panic::resume_unwind(Box::new("the consumer fails"));
+        }
+    };
+    (take, heard)
+}
+
+/// Waits for the envelope of a call and hands on its updates as they come.
+///
+/// # Errors
+/// The implementation answered nonsense.
+pub async fn followed(
+    envelope: impl Future<Output = String>,
+    mut heard: UnboundedReceiver<String>,
+    on_update: &mut (dyn FnMut(Value) + Send),
+) -> Result<Value, Failure> {
+    tokio::pin!(envelope);
+    let envelope = loop {
+        tokio::select! {
+            biased;
+            Some(update) = heard.recv() => on_update(read(&update)?),
+            envelope = &mut envelope => break envelope,
+        }
+    };
+    while let Ok(update) = heard.try_recv() {
+        on_update(read(&update)?);
+    }
+    read(&envelope)
 }

@@ -7,7 +7,7 @@
 
 mod case;
 mod compare;
-mod driver;
+pub mod driver;
 mod expect;
 pub mod peers;
 mod refs;

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::log::{Level, Log, Silent};
+use crate::log::{Log, Recorder, Silent};
 
 /// A folder that is gone when the test is over.
 struct Folder(PathBuf);
@@ -29,18 +29,6 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-#[derive(Default)]
-struct Lines(Mutex<Vec<String>>);
-
-impl Log for Lines {
-    fn log(&self, level: Level, line: &str) {
-        self.0
-            .lock()
-            .unwrap()
-            .push(format!("{}: {line}", level.as_str()));
     }
 }
 
@@ -194,7 +182,7 @@ fn garbage_is_told_of_and_begun_anew() {
     ] {
         fs::write(file.path(), garbage).unwrap();
         assert!(file.find("s").is_err(), "{garbage}");
-        let lines = Lines::default();
+        let lines = Recorder::default();
         file.record("s", &work(1), &lines).unwrap();
         assert_eq!(lines.0.lock().unwrap().len(), 1, "{garbage}");
         assert_eq!(file.find("s").unwrap(), Some(work(1)), "{garbage}");
@@ -209,7 +197,7 @@ fn a_file_that_cannot_be_read_just_now_is_not_begun_anew() {
     fs::create_dir(file.path().parent().unwrap()).unwrap();
     // A link to itself cannot be opened, though it could be replaced.
     std::os::unix::fs::symlink(file.path(), file.path()).unwrap();
-    let lines = Lines::default();
+    let lines = Recorder::default();
     file.record("s", &work(1), &lines).unwrap_err();
     assert!(file.path().is_symlink());
     assert!(lines.0.lock().unwrap().is_empty());
@@ -288,7 +276,7 @@ async fn a_file_that_has_not_changed_is_not_read_again() {
 #[tokio::test]
 async fn a_file_that_cannot_be_used_is_told_of_once_and_says_nothing() {
     let folder = Folder::new();
-    let lines = Arc::new(Lines::default());
+    let lines = Arc::new(Recorder::default());
     let log: Arc<dyn Log> = Arc::clone(&lines) as _;
     let file = folder.file();
     fs::create_dir(file.path().parent().unwrap()).unwrap();
@@ -307,7 +295,7 @@ async fn a_file_that_cannot_be_used_is_told_of_once_and_says_nothing() {
 
 #[tokio::test]
 async fn a_state_directory_is_an_absolute_path() {
-    let lines = Arc::new(Lines::default());
+    let lines = Arc::new(Recorder::default());
     let log: Arc<dyn Log> = Arc::clone(&lines) as _;
     let found = Lookup::default()
         .find(std::path::Path::new("here"), "s", later(), &log)

@@ -178,7 +178,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::log::Silent;
+    use crate::log::{Recorder, Silent};
 
     /// A world in which no time passes.
     struct Still(Instant);
@@ -201,21 +201,9 @@ mod tests {
         Spans::new(log, Arc::new(Still(Instant::now())))
     }
 
-    #[derive(Default)]
-    struct Lines(Mutex<Vec<String>>);
-
-    impl Log for Lines {
-        fn log(&self, level: Level, line: &str) {
-            self.0
-                .lock()
-                .unwrap()
-                .push(format!("{}: {line}", level.as_str()));
-        }
-    }
-
     #[tokio::test]
     async fn a_span_is_told_once_when_its_last_holder_lets_go() {
-        let log = Arc::new(Lines::default());
+        let log = Arc::new(Recorder::default());
         let spans = spans(Arc::clone(&log) as _);
         let work = async {
             let span = debug_span!("call", action = "send", outcome = Empty);
@@ -235,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn spans_and_events_of_other_crates_are_not_told() {
-        let log = Arc::new(Lines::default());
+        let log = Arc::new(Recorder::default());
         let spans = spans(Arc::clone(&log) as _);
         let work = async {
             tracing::debug!("an event");

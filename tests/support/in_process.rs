@@ -1,17 +1,13 @@
 //! The plugin linked into the test: no door, no process. Its log lines are kept.
 
-use std::{
-    panic,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openclaw_remote_agent::{
-    conformance::{Driver, Failure, Step},
+    conformance::{Driver, Failure, Step, driver},
     log::{Level, Log},
-    plugin::{self, Job, Plugin, Updates},
+    plugin::{self, Job, Plugin},
 };
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Keeps log lines.
@@ -48,18 +44,18 @@ impl InProcess {
 impl Driver for InProcess {
     async fn init(&self, config: &Value) -> Result<(), Failure> {
         let made = Plugin::new(&config.to_string(), Arc::clone(&self.log) as Arc<dyn Log>);
-        let plugin = made.map_err(|error| refused(&error.to_json()))?;
+        let plugin = made.map_err(|error| Failure::refused(&error.to_json()))?;
         *lock(&self.plugin) = Some(Arc::new(plugin));
         Ok(())
     }
 
     async fn parse_config(&self, config: &Value) -> Result<Value, Failure> {
         let parsed = plugin::parse_config(&config.to_string());
-        json(&parsed.map_err(|error| refused(&error.to_json()))?)
+        driver::read(&parsed.map_err(|error| Failure::refused(&error.to_json()))?)
     }
 
     async fn tool_definition(&self) -> Result<Value, Failure> {
-        json(&self.plugin()?.definition())
+        driver::read(&self.plugin()?.definition())
     }
 
     async fn execute(
@@ -69,46 +65,19 @@ impl Driver for InProcess {
         abort: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
-        let (told, mut heard) = mpsc::unbounded_channel();
-        let fails = step.updates_fail;
-        let take: Updates = Arc::new(move |update: &str| {
-            let _ = told.send(update.to_owned());
-            if fails {
-                // Unlike `panic!`, this leaves the test's output alone.
-                panic::resume_unwind(Box::new("the consumer fails"));
-            }
-        });
+        let (take, heard) = driver::consumer(step);
         let envelope = self.plugin()?.start(Job {
             request: request.to_string(),
-            updates: Some(take),
+            updates: Some(Arc::new(take)),
             cancel: abort,
             ..Job::default()
         });
-        tokio::pin!(envelope);
-        let envelope = loop {
-            tokio::select! {
-                biased;
-                Some(update) = heard.recv() => on_update(json(&update)?),
-                envelope = &mut envelope => break envelope,
-            }
-        };
-        while let Ok(update) = heard.try_recv() {
-            on_update(json(&update)?);
-        }
-        json(&envelope)
+        driver::followed(envelope, heard, on_update).await
     }
 
     fn log(&self) -> Option<Vec<(String, String)>> {
         Some(self.log.lines())
     }
-}
-
-fn refused(error: &str) -> Failure {
-    json(error).map_or_else(|failure| failure, Failure::Refused)
-}
-
-fn json(text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|error| Failure::Broken(format!("{error} in: {text}")))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
