@@ -18,6 +18,12 @@ pub fn is_public(ip: IpAddr) -> bool {
     special_use(ip).is_none()
 }
 
+/// Whether `ip` is this machine's own. An IPv6 form counts only where the system turns it into the IPv4 address itself.
+#[must_use]
+pub fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
 /// The address in a URL whose host is an address and not a name. The parser has already turned every spelling of an
 /// IPv4 address (`2130706433`, `0x7f.1`) into the address itself.
 #[must_use]
@@ -227,6 +233,24 @@ mod tests {
             "2606:4700::5efe:8.8.8.8",
         ] {
             assert!(public(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_this_machine_and_no_address_that_leads_elsewhere() {
+        for (ip, own) in [
+            ("127.0.0.1", true),
+            ("127.255.0.3", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("2002:7f00:1::", false),
+            ("64:ff9b::127.0.0.1", false),
+            ("::127.0.0.1", false),
+            ("0.0.0.0", false),
+            ("10.0.0.1", false),
+            ("8.8.8.8", false),
+        ] {
+            assert_eq!(is_loopback(ip.parse().unwrap()), own, "{ip}");
         }
     }
 

@@ -5,11 +5,17 @@ pub mod address;
 pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod collective;
 pub mod config;
 #[cfg(feature = "cli")]
 pub mod conformance;
 pub mod credential;
 pub mod delegation;
+pub mod gateway;
+#[cfg(feature = "gateway-server")]
+pub mod gateway_client;
+#[cfg(feature = "gateway-server")]
+pub mod gateway_server;
 pub mod handles;
 pub mod host;
 pub mod jws;
@@ -19,6 +25,7 @@ pub mod panics;
 pub mod peer;
 pub mod plugin;
 pub mod remote_agent;
+pub mod session_key;
 pub mod targets;
 pub mod trace;
 pub mod validation;

@@ -1,9 +1,13 @@
 //! One configured instance: configuration in, tool out, with the threads it runs on.
 
+mod assembly;
+mod directories;
+mod settings;
+
 use std::{
     future::Future,
     io, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     time::Duration,
 };
 
@@ -14,76 +18,25 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    a2a::A2a,
     config::{Config, ConfigError},
     log::{Level, Log},
-    net::{
-        Http, Net,
-        proxy::{Proxies, ProxySettings},
-        retry::{Chance, Retry},
-        sse::SseLimits,
-    },
     panics::{self, Panicked},
     remote_agent::{Call, Pace, Reason, RemoteAgent},
-    world::{System, World},
 };
+
+pub use assembly::{assemble, assemble_over};
 
 /// How long calls that were running when the instance closed may take to finish. They are cancelled, so they need far less.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How long a host whose process ends now waits for the leave-taking, which itself takes a second at most.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Two, so that a call that works through a large answer, or whose updates are taken slowly, does not hold up the others.
 const WORKERS: usize = 2;
 
 /// The name of every thread that an instance starts. Linux shows 15 bytes of it.
 const THREAD_NAME: &str = "remote-agent";
-
-/// The tool for a configuration, with the peers of the real network, asked at `pace`.
-///
-/// # Errors
-/// The configuration is wrong; the error names the place.
-pub fn assemble(
-    config_json: &str,
-    pace: Pace,
-    log: Arc<dyn Log>,
-) -> Result<RemoteAgent, ConfigError> {
-    let config = Config::parse(config_json)?;
-    let mut http = Http::new().map_err(|e| ConfigError::at("", e.to_string()))?;
-    if config.policy.use_system_proxy {
-        let settings = ProxySettings::read(|name| std::env::var(name).ok());
-        let proxies = Proxies::new(&settings)
-            .map_err(|wrong| ConfigError::at("/policy/useSystemProxy", wrong))?;
-        http = http.with_proxies(proxies);
-    }
-    let net = Retry::new(http, chance(Arc::new(System)));
-    assemble_over(&config, Arc::new(net), pace, log)
-}
-
-/// The tool for a configuration, with the peers behind `net`, asked at `pace`.
-///
-/// # Errors
-/// The configuration is wrong; the error names the place.
-pub fn assemble_over(
-    config: &Config,
-    net: Arc<dyn Net>,
-    pace: Pace,
-    log: Arc<dyn Log>,
-) -> Result<RemoteAgent, ConfigError> {
-    let limits = SseLimits {
-        event_bytes: config.limits.event_bytes,
-        answer_bytes: config.limits.response_bytes,
-    };
-    let directory = Arc::new(A2a::new(net, limits));
-    RemoteAgent::new(config, directory, Arc::new(System), pace, log)
-}
-
-/// Time and randomness for the network's waits.
-fn chance(world: Arc<dyn World>) -> Chance {
-    let random = Arc::clone(&world);
-    Chance {
-        wall: Arc::new(move || world.wall()),
-        random: Arc::new(move || random.uuid().as_u64_pair().0 as f64 / u64::MAX as f64),
-    }
-}
 
 /// A configuration with every default filled in and every secret left out, as JSON.
 ///
@@ -212,10 +165,25 @@ impl Plugin {
         }
     }
 
-    /// Cancels running calls, which still finish with an envelope, and ends the instance's threads. Returns at once.
+    /// Cancels running calls, which still finish with an envelope, takes leave of the local gateway, and ends the instance's
+    /// threads. Returns at once.
     ///
     /// Later calls are answered with a `shutting_down` envelope. Closing twice does nothing.
     pub fn close(&self) {
+        let _ = self.end();
+    }
+
+    /// As [`close`](Self::close), but returns when leave of the local gateway has been taken, or after a second.
+    /// Blocks the thread, for hosts whose process ends now.
+    pub fn close_and_leave(&self) {
+        if let Some(left) = self.end() {
+            // Nothing is ever sent: its other end is dropped when all is done.
+            let _ = left.recv_timeout(FAREWELL);
+        }
+    }
+
+    /// Ends the instance. What it gives back is done when leave of the local gateway has been taken.
+    fn end(&self) -> Option<mpsc::Receiver<()>> {
         let engine = mem::replace(&mut *self.lock(), Engine::Closed);
         self.closing.cancel();
         self.calls.close();
@@ -223,18 +191,28 @@ impl Plugin {
         if let Some(audit) = self.agent.audit() {
             audit.close();
         }
-        if let Engine::Running(runtime) = engine {
-            if self.calls.is_empty() {
-                runtime.shutdown_background();
-                return;
-            }
-            let calls = self.calls.clone();
-            runtime.handle().clone().spawn(async move {
-                // What is left after that is dropped, and `Settle` answers for it.
-                let _ = tokio::time::timeout(GRACE, calls.wait()).await;
-                runtime.shutdown_background();
-            });
+        let Engine::Running(runtime) = engine else {
+            return None;
+        };
+        let leave = self.agent.close();
+        if self.calls.is_empty() && leave.is_none() {
+            runtime.shutdown_background();
+            return None;
         }
+        let (leaving, left) = mpsc::channel::<()>();
+        let left = leave.is_some().then_some(left);
+        let calls = self.calls.clone();
+        runtime.handle().clone().spawn(async move {
+            // What is left after that is dropped, and `Settle` answers for it.
+            let _ = tokio::time::timeout(GRACE, calls.wait()).await;
+            if let Some(leave) = leave {
+                // Whatever goes wrong, the threads end.
+                let _ = panics::catch_async(leave).await;
+            }
+            drop(leaving);
+            runtime.shutdown_background();
+        });
+        left
     }
 
     async fn run(
@@ -341,39 +319,4 @@ fn lost() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use std::panic::resume_unwind;
-
-    use super::*;
-    use crate::log::Recorder;
-
-    /// A panic as code has it, without the panic hook's words in the tests' output.
-    fn boom() -> String {
-        resume_unwind(Box::new("boom"))
-    }
-
-    #[tokio::test]
-    async fn a_panic_in_a_call_is_an_answer_and_a_line_in_the_log() {
-        let log = Arc::new(Recorder::default());
-        let plugin = Plugin::new("{}", Arc::clone(&log) as Arc<dyn Log>).unwrap();
-        let message = plugin.guarded(async { boom() }).await.unwrap_err();
-        assert!(message.ends_with(": boom"), "{message}");
-        assert_eq!(*log.0.lock().unwrap(), [format!("error: {message}")]);
-    }
-
-    #[test]
-    fn a_call_that_is_dropped_is_answered_as_shutting_down() {
-        let (give, take) = std::sync::mpsc::channel();
-        let done = move |envelope: String| give.send(envelope).unwrap();
-        let request = r#"{"action": "send"}"#.to_owned();
-        drop(Settle {
-            request,
-            done: Some(done),
-        });
-        let envelope: serde_json::Value = serde_json::from_str(&take.recv().unwrap()).unwrap();
-        assert_eq!(envelope["error"]["reason"], "shutting_down");
-        assert_eq!(envelope["action"], "send");
-    }
-}
+mod tests;

@@ -11,6 +11,12 @@
     unreachable_pub
 )]
 
+#[path = "openclaw/gateway_rig.rs"]
+mod gateway_rig;
+#[path = "openclaw/gateway_runs.rs"]
+mod gateway_runs;
+#[path = "openclaw/gateway_triad.rs"]
+mod gateway_triad;
 #[path = "openclaw/host.rs"]
 mod host;
 #[path = "openclaw/http.rs"]
@@ -36,6 +42,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use gateway_rig::Behind;
 use libtest_mimic::{Arguments, Trial};
 use openclaw_remote_agent::cli::package;
 use peer::{Seen, answer_to};
@@ -409,9 +416,14 @@ fn main() -> ExitCode {
         .as_ref()
         .map(node::Installed::node)
         .unwrap_or_default();
+    let installed = installed.map(Arc::new);
+    let again = installed.clone();
     // Started by the first test that needs it; when that fails, the others fail at once.
     let world = Arc::new(LazyLock::new(move || {
         World::start(installed.expect("tests without OpenClaw are ignored"))
+    }));
+    let behind = Arc::new(LazyLock::new(move || {
+        Behind::start(again.expect("tests without OpenClaw are ignored"))
     }));
 
     let mut trials = vec![Trial::test("javascript_checks_pass", move || {
@@ -425,6 +437,22 @@ fn main() -> ExitCode {
             Ok(())
         })
     }));
+    // The first gateway is stopped when the last test that holds it has run.
+    drop(world);
+    trials.extend(
+        gateway_runs::TESTS
+            .iter()
+            .chain(gateway_triad::TESTS)
+            .chain(gateway_runs::LAST)
+            .map(|(name, test)| {
+                let behind = Arc::clone(&behind);
+                Trial::test(format!("gateway::{name}"), move || {
+                    test(&behind);
+                    Ok(())
+                })
+            }),
+    );
+    drop(behind);
     let trials = trials
         .into_iter()
         .map(|trial| trial.with_ignored_flag(missing))

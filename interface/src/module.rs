@@ -78,6 +78,14 @@ pub trait Tool: Send + Sync + 'static {
     fn render(&self, envelope: RStr<'_>) -> RString {
         envelope.into()
     }
+
+    /// Closes like [`close`](Self::close), and returns when leave has been taken of the local gateway, or after a second. For a
+    /// process that ends now; others have no need to wait. Without a gateway it returns at once.
+    ///
+    /// A library that is older than this method closes without waiting.
+    fn close_and_leave(&self) {
+        self.close();
+    }
 }
 
 /// An owned [`Tool`] of the library.

@@ -54,7 +54,8 @@ impl Interface {
             .is_err_and(|error| refuses_version(error, spoken.transport));
         if !refused {
             if self.older.is_some() && bears_out(&answer) {
-                self.learned.set_version(Some(spoken.version));
+                self.learned
+                    .set_version(Version::declared(spoken.version).ok().flatten());
             }
             return answer;
         }

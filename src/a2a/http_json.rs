@@ -247,7 +247,7 @@ pub(super) fn nobody_there(error: &PeerError) -> bool {
 impl Peer for HttpJson {
     fn spoken(&self) -> Spoken {
         Spoken {
-            version: self.dialect.version,
+            version: self.dialect.version.as_str(),
             transport: Transport::HttpJson,
         }
     }

@@ -169,7 +169,7 @@ enum SendParams<'a> {
 impl Peer for JsonRpc {
     fn spoken(&self) -> Spoken {
         Spoken {
-            version: self.dialect.version,
+            version: self.dialect.version.as_str(),
             transport: Transport::JsonRpc,
         }
     }

@@ -31,7 +31,8 @@ use std::sync::Arc;
 
 use crate::net::{Net, sse::SseLimits};
 use crate::peer::{
-    BoxFuture, Card, Directory, Discovered, Peer, PeerError, Reach, Transport, Validator, Version,
+    BoxFuture, Card, Directory, Discovered, Opening, Peer, PeerError, Reach, Transport, Validator,
+    Version,
 };
 
 use attempts::{Attempts, Interface, Other};
@@ -105,7 +106,7 @@ fn bound(line: Line, route: &Route, version: Version, learned: &Arc<Learned>) ->
             tenant,
             Arc::clone(learned),
         )),
-        Transport::JsonRpc | Transport::Grpc => {
+        Transport::JsonRpc | Transport::Grpc | Transport::Gateway => {
             Box::new(jsonrpc::JsonRpc::new(line, url, version, tenant))
         }
     }
@@ -129,8 +130,9 @@ impl Directory for A2a {
         &self,
         reach: &Reach,
         card: &Card,
-        parameters: &[(String, String)],
+        opening: &Opening<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
+        let parameters = opening.parameters;
         let (first, other) = negotiate::choose(reach, card)?;
         let other = other.map(|other| {
             let names = [&first, &other].map(Route::to_string);

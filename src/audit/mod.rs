@@ -1,168 +1,36 @@
 //! The audit log: who called whom, when, and what came of it; never what was said.
-//!
-//! Lines are handed over here and written by a thread of the runtime's own for work that blocks, so no call waits for a
-//! disk. A file that cannot be written costs lines and never a call.
 
+pub mod fields;
 mod file;
+mod lines;
 mod record;
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use crate::log::{Level, Log};
+use crate::log::Log;
 
+pub use lines::Lines;
 pub use record::Record;
 
-use file::LogFile;
-
-/// So many lines may wait. Whoever brings one more writes them, which slows calls down to the pace of the disk instead of
-/// losing lines or taking memory.
-const WAITING: usize = 4096;
-
 /// The audit log of one instance.
-pub struct AuditLog(Arc<Shared>);
-
-struct Shared {
-    queue: Mutex<Queue>,
-    file: Mutex<Writer>,
-    log: Arc<dyn Log>,
-}
-
-#[derive(Default)]
-struct Queue {
-    lines: VecDeque<String>,
-    /// Somebody is about to write, or writing.
-    claimed: bool,
-    /// Nobody will come any more to write.
-    closed: bool,
-}
-
-struct Writer {
-    file: LogFile,
-    /// How many lines have been lost since a line was written last.
-    lost: u64,
-    /// That the file cannot be put aside has been told.
-    stuck: bool,
-}
+pub struct AuditLog(Lines);
 
 impl AuditLog {
-    /// The log in the file at `path`, which is put aside under the same name with `.1` behind before it outgrows
-    /// `max_bytes`. Nothing is opened before the first line. That lines are lost is told to `log`, once until one is
-    /// written again.
+    /// The log in the file at `path`; see [`Lines::new`].
     pub fn new(path: PathBuf, max_bytes: u64, log: Arc<dyn Log>) -> Self {
-        Self(Arc::new(Shared {
-            queue: Mutex::default(),
-            file: Mutex::new(Writer {
-                file: LogFile::new(path, max_bytes),
-                lost: 0,
-                stuck: false,
-            }),
-            log,
-        }))
+        Self(Lines::new(path, max_bytes, log))
     }
 
-    /// Takes a line. It is written soon, by another thread where the caller runs on a tokio runtime.
+    /// Takes a line; see [`Lines::write`].
     pub fn write(&self, record: &Record<'_>) {
-        let mut queue = lock(&self.0.queue);
-        queue.lines.push_back(record.line());
-        if !queue.closed && queue.lines.len() < WAITING {
-            if queue.claimed {
-                return;
-            }
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                queue.claimed = true;
-                let shared = Arc::clone(&self.0);
-                runtime.spawn_blocking(move || shared.drain());
-                return;
-            }
-        }
-        drop(queue);
-        self.0.drain();
+        self.0.write(record.line());
     }
 
     /// Returns when every line that was taken is written. Later ones are written at once, by whoever brings them.
     pub fn close(&self) {
-        lock(&self.0.queue).closed = true;
-        self.0.drain();
+        self.0.close();
     }
-}
-
-impl Drop for AuditLog {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-impl Shared {
-    /// Writes until no line waits.
-    fn drain(&self) {
-        let mut writer = lock(&self.file);
-        loop {
-            let mut queue = lock(&self.queue);
-            let lines = std::mem::take(&mut queue.lines);
-            if lines.is_empty() {
-                queue.claimed = false;
-                return;
-            }
-            drop(queue);
-            writer.write(&lines, &*self.log);
-        }
-    }
-}
-
-impl Writer {
-    fn write(&mut self, lines: &VecDeque<String>, log: &dyn Log) {
-        let mut open = match self.file.open() {
-            Ok(open) => open,
-            Err(error) => return self.lose(lines.len() as u64, &error, log),
-        };
-        for line in lines {
-            match self.file.append(&mut open, line) {
-                Ok(put_aside) => {
-                    self.back(log);
-                    self.moved(put_aside, log);
-                }
-                Err(error) => self.lose(1, &error, log),
-            }
-        }
-    }
-
-    fn lose(&mut self, lines: u64, error: &std::io::Error, log: &dyn Log) {
-        if self.lost == 0 {
-            let path = self.file.path().display();
-            let message =
-                format!("the audit log `{path}` cannot be written, its lines are lost: {error}");
-            log.log(Level::Error, &message);
-        }
-        self.lost += lines;
-    }
-
-    fn back(&mut self, log: &dyn Log) {
-        if self.lost > 0 {
-            let path = self.file.path().display();
-            let message = format!(
-                "the audit log `{path}` is written again; lost lines: {}",
-                self.lost
-            );
-            log.log(Level::Warn, &message);
-            self.lost = 0;
-        }
-    }
-
-    fn moved(&mut self, put_aside: Result<(), std::io::Error>, log: &dyn Log) {
-        let told = std::mem::replace(&mut self.stuck, put_aside.is_err());
-        if let (Err(error), false) = (put_aside, told) {
-            let path = self.file.path().display();
-            let message =
-                format!("the audit log `{path}` cannot be put aside and grows on: {error}");
-            log.log(Level::Error, &message);
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-/// The longest name or id that a line shows, in characters. Peers and hosts choose them.
-const LONGEST: usize = 256;
+use super::fields::{short, time};
 
 /// What a line says of one call. What is not known is left out.
 #[derive(Debug, Clone, Serialize)]
@@ -29,6 +28,9 @@ pub struct Record<'a> {
     /// The origin of the target's base URL: scheme, host and port, never path or query.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub origin: Option<&'a str>,
+    /// How the peer was spoken to; nothing where it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<&'static str>,
     /// The task's id at the peer.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub task_id: Option<&'a str>,
@@ -59,16 +61,6 @@ impl Record<'_> {
     }
 }
 
-fn time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&humantime::format_rfc3339_millis(*time))
-}
-
 fn millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
-}
-
-fn short<S: Serializer>(text: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
-    let text = text.unwrap_or_default();
-    let end = text.char_indices().nth(LONGEST).map(|(end, _)| end);
-    to.serialize_str(end.and_then(|end| text.get(..end)).unwrap_or(text))
 }

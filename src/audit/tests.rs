@@ -1,12 +1,14 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+use crate::log::Level;
 
 /// A folder that is gone when the test is over.
 struct Folder(PathBuf);
@@ -69,6 +71,7 @@ fn record(task_id: &str) -> Record<'_> {
         action: "send",
         target: Some("desk"),
         origin: Some("https://desk.example"),
+        transport: Some("JSONRPC"),
         task_id: Some(task_id),
         context_id: None,
         sent_bytes: 7,
@@ -84,7 +87,7 @@ fn a_line_is_the_record_as_json_without_what_is_not_known() {
     let line = record("t-1").line();
     let expected = json!({
         "time": "1970-01-01T00:00:01.500Z", "trace_id": "0af7651916cd43dd8448eb211c80319c", "agent": "main",
-        "action": "send", "target": "desk", "origin": "https://desk.example", "task_id": "t-1",
+        "action": "send", "target": "desk", "origin": "https://desk.example", "transport": "JSONRPC", "task_id": "t-1",
         "sent_bytes": 7, "received_bytes": 0, "state": "working", "duration_ms": 2, "outcome": "ok",
     });
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);

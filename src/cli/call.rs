@@ -5,14 +5,21 @@ use super::{
     config::ConfigArgs,
     door::Door,
     exit::{Exit, Failure},
+    gateway::{
+        embedded::{Embedded, with_gateway},
+        scripted::scripted,
+    },
     jsonl,
+    local::EMBEDDED,
     output::{Lines, standard_input},
 };
+use crate::gateway_client::Script;
 
 const EXAMPLES: &str = "\
 Examples:
   remote-agent call --config agents.json '{\"action\": \"list_targets\"}'
   remote-agent call --jsonl < operations.jsonl
+  remote-agent call --gateway embedded --gateway-agent alpha=approve '{\"action\": \"list_targets\"}'
 
 Operations of --jsonl, one a line:
   {\"id\": 1, \"op\": \"init\", \"config\": {...}}
@@ -51,6 +58,14 @@ pub struct Args {
     #[arg(long, value_name = "JSON")]
     caller: Option<String>,
 
+    /// Run a gateway of a2a-v1 in this process for the time of the command, on a free port that standard error names, for every configuration that names none
+    #[arg(long, value_name = "WHICH", value_parser = [EMBEDDED])]
+    gateway: Option<String>,
+
+    /// Put an agent behind it (alpha=approve, beta=reject, charlie=abstain, delta=silent, 'coder=reply:I read {text}'); may be given several times
+    #[arg(long, value_name = "NAME=HOW", requires = "gateway", value_parser = scripted)]
+    gateway_agent: Vec<Script>,
+
     #[command(flatten)]
     config: ConfigArgs,
 }
@@ -61,8 +76,13 @@ pub struct Args {
 /// The library, the configuration or standard input cannot be used.
 pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let door = Door::open(verbose)?;
+    let gateway = match args.gateway {
+        Some(_) => Some(Embedded::with(&args.gateway_agent).await?),
+        None => None,
+    };
+    let gateway = gateway.as_ref().map(Embedded::url);
     if args.jsonl {
-        return jsonl::run(&door).await;
+        return jsonl::run(&door, gateway).await;
     }
     if let Some(caller) = &args.caller {
         caller::check(caller).map_err(Failure::usage)?;
@@ -71,7 +91,9 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some("-") | None => standard_input("the request").await?,
         Some(request) => request.to_owned(),
     };
-    let instance = door.instance_for_people(&args.config.read()?)?;
+    let config = args.config.read()?;
+    let config = gateway.map_or_else(|| config.clone(), |url| with_gateway(&config, url));
+    let instance = door.instance_for_people(&config)?;
     let envelope = instance
         .call(&request, args.caller.as_deref(), None::<fn(&str)>)
         .await;

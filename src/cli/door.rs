@@ -20,7 +20,8 @@ pub struct Door {
     verbose: bool,
 }
 
-/// One configured tool. Closes when it is dropped.
+/// One configured tool. Closes when it is dropped, and then waits until it has left the local gateway: the process ends next, and what it has not
+/// said by then is never said.
 pub struct Instance {
     tool: Arc<ToolBox>,
     missing: Missing,
@@ -155,7 +156,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.tool.close();
+        self.tool.close_and_leave();
     }
 }
 

@@ -97,12 +97,16 @@ impl Exit {
 
     fn of_reason(reason: Option<&str>) -> Self {
         match reason {
-            Some("unreachable" | "dns" | "tls" | "address_refused" | "card_unavailable") => {
-                Self::Unreachable
-            }
+            Some(
+                "unreachable" | "dns" | "tls" | "address_refused" | "card_unavailable"
+                | "agent_offline" | "connection_refused" | "connection_reset",
+            ) => Self::Unreachable,
             Some("invalid_request" | "contradiction" | "credential_unresolved") => Self::Usage,
-            Some("auth_required" | "token_unavailable") => Self::Auth,
-            Some("timeout" | "busy") => Self::Timeout,
+            Some(
+                "auth_required" | "token_unavailable" | "auth_failed" | "token_expired"
+                | "permission_denied",
+            ) => Self::Auth,
+            Some("timeout" | "busy" | "connection_timeout" | "agent_busy") => Self::Timeout,
             _ => Self::Failed,
         }
     }
@@ -165,6 +169,20 @@ mod tests {
         ]
         .map(code_of);
         assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 2, 2, 1, 5, 1]);
+        let of_a_gateway = [
+            "connection_refused",
+            "connection_reset",
+            "agent_offline",
+            "auth_failed",
+            "token_expired",
+            "permission_denied",
+            "connection_timeout",
+            "agent_busy",
+            "agent_not_found",
+            "protocol_error",
+        ]
+        .map(code_of);
+        assert_eq!(of_a_gateway, [3, 3, 3, 4, 4, 4, 5, 5, 1, 1]);
     }
 
     #[test]

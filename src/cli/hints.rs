@@ -5,8 +5,7 @@ use serde_json::Value;
 use super::{target::PeerArgs, text};
 
 /// Said where no agent is known.
-pub(super) const NAME_ONE: &str =
-    "name a configuration with `--config FILE`, or an agent with `--url URL`";
+pub(super) const NAME_ONE: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`";
 
 /// More agents than these are counted, not named.
 const NAMED: usize = 5;
@@ -15,7 +14,11 @@ const NAMED: usize = 5;
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
     let error = &envelope["error"];
     let details = &error["details"];
+    let of_gateway = peers.are_local() || details["gateway_code"].is_number();
     let own = match error["reason"].as_str().unwrap_or_default() {
+        "invalid_request" if wants_target(details) && peers.are_local() => {
+            "Name an agent of the gateway with `--target NAME`; `remote-agent targets` with the same `--gateway` shows them."
+        }
         "invalid_request" if wants_target(details) && !peers.aliases().is_empty() => {
             return Some(format!(
                 "Add `--target ALIAS` ({}), or mark one agent of the configuration with `\"default\": true`.",
@@ -36,7 +39,22 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             "Name an agent with `--target ALIAS`; `remote-agent targets` shows those that are known."
         }
         "agent_not_allowed" => {
-            "Name the agent that calls with `--agent NAME`: one of this agent's targets[].allowedAgents in the configuration."
+            "Name the agent that calls with `--agent NAME`: one of the allowedAgents that the configuration has for this target."
+        }
+        "agent_not_found" if peers.are_embedded() => {
+            "Put the agent there with `--gateway-agent NAME=approve`, or name another with `--target NAME`."
+        }
+        "agent_not_found" => {
+            "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
+        }
+        "agent_offline" if peers.are_embedded() => {
+            "Put the agent there with `--gateway-agent NAME=approve`; a triad needs alpha, beta and charlie."
+        }
+        "agent_offline" if peers.are_local() => {
+            "Start the agent (`remote-agent gateway agent --name NAME` puts one there that answers), or name one that `remote-agent targets` shows as online."
+        }
+        "session_not_found" | "session_expired" => {
+            "Leave out `--context` and `--continuation` to begin a new session."
         }
         "message_returned" => {
             "The agent's answer is shown. Leave out `--task-required` if an answer is enough."
@@ -53,14 +71,34 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         }
         "timeout" => "Try again with a larger `--timeout-ms`.",
         "busy" => "Nothing was sent. Try again later, or with a larger `--timeout-ms`.",
-        reason => return of_target(reason, peers).or(details["hint"].as_str().map(text::line)),
+        reason => {
+            let own = of_target(reason, peers, of_gateway);
+            return own.or(details["hint"].as_str().map(text::line));
+        }
     };
     Some(own.to_owned())
 }
 
-/// What to do about an agent that cannot be called, where the command has words of its own for it.
-pub(super) fn of_target(reason: &str, peers: &PeerArgs) -> Option<String> {
+/// What to do about an agent that cannot be called, where the command has words of its own for it. `of_gateway` says that it
+/// is behind the local gateway, or would be.
+pub(super) fn of_target(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Option<String> {
     match (reason, peers.token_variable()) {
+        ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.are_local() => Some(format!(
+            "Check the token in the environment variable `{variable}`: the gateway does not take it."
+        )),
+        ("auth_required" | "auth_failed" | "token_expired", None) if peers.are_local() => Some(
+            "Give the gateway's token with `--gateway-token-env VAR`.".to_owned(),
+        ),
+        ("connection_refused", _) if peers.are_local() => Some(
+            "Start the gateway (`remote-agent gateway` runs one of a2a-v1), or check the address of `--gateway`."
+                .to_owned(),
+        ),
+        ("protocol_error", _) if peers.are_local() => Some(
+            "Check the address of `--gateway`, and `--gateway-dialect` where it is given: the message tells what answers there."
+                .to_owned(),
+        ),
+        // What the configuration has for the gateway is in the library's own hint.
+        ("auth_required" | "address_refused", _) if of_gateway => None,
         ("auth_required", Some(variable)) => Some(format!(
             "Check the token in the environment variable `{variable}`: the agent does not take it."
         )),

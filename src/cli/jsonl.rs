@@ -25,16 +25,18 @@ use super::{
     caller,
     door::{Door, Instance},
     exit::{Exit, Failure},
+    gateway::embedded::with_gateway,
     output::Lines,
 };
 
-/// Answers standard input until it ends, and waits for the calls that still run.
+/// Answers standard input until it ends, and waits for the calls that still run. Configurations that name no gateway get the one at `gateway`.
 ///
 /// # Errors
 /// Standard input cannot be read, or nobody reads standard output.
-pub async fn run(door: &Door) -> Result<Exit, Failure> {
+pub async fn run(door: &Door, gateway: Option<&str>) -> Result<Exit, Failure> {
     let mut session = Session {
         door,
+        gateway,
         instance: None,
         calls: TaskTracker::new(),
         stops: Arc::default(),
@@ -52,6 +54,7 @@ pub async fn run(door: &Door) -> Result<Exit, Failure> {
 
 struct Session<'a> {
     door: &'a Door,
+    gateway: Option<&'a str>,
     instance: Option<Instance>,
     calls: TaskTracker,
     /// What ends each running call early, by its id.
@@ -165,7 +168,10 @@ impl Session<'_> {
     fn init(&mut self, id: &str, config: &str) {
         // The old one goes first, whatever becomes of the new one. Its calls end, each with its own line.
         self.instance = None;
-        let made = self.door.instance(config);
+        let made = match self.gateway {
+            Some(url) => self.door.instance(&with_gateway(config, url)),
+            None => self.door.instance(config),
+        };
         let reply = made.map(|instance| {
             self.instance = Some(instance);
             ("ok", "true".to_owned())

@@ -13,20 +13,24 @@ mod demo;
 pub mod door;
 pub mod exit;
 mod follow_up;
+pub mod gateway;
 mod hints;
 pub mod jsonl;
 pub mod library;
+mod local;
 mod outcome;
 pub mod output;
 pub mod package;
 mod parts;
 mod screen;
 mod send;
+mod table;
 mod talk;
 mod target;
 mod targets;
 mod task;
 mod text;
+mod translate;
 mod words;
 
 use std::process::ExitCode;
@@ -73,6 +77,8 @@ enum Command {
     Call(call::Args),
     Conformance(conformance::Args),
     Package(package::Args),
+    Gateway(gateway::Args),
+    Translate(translate::Args),
 }
 
 /// Runs the command with the arguments of the process.
@@ -114,5 +120,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Call(args) => call::run(args, verbose).await,
         Command::Conformance(args) => conformance::run(args, verbose).await,
         Command::Package(args) => package::command(&args),
+        Command::Gateway(args) => gateway::run(args, verbose).await,
+        Command::Translate(args) => translate::run(args).await,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     config::Missing,
@@ -137,6 +137,8 @@ fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
     });
     let task = &continuation["task"];
     let can = |what: &str| task[what] == true;
+    // Nothing is left to go on with where the gateway ends with this command.
+    let ends = context.target.peers().are_embedded();
     let command = |verb: &str, options: &str, rest: &str| {
         note(format_args!("  remote-agent {verb}{options}{rest}"));
     };
@@ -151,7 +153,7 @@ fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
             text::line(state),
             said.unwrap_or_default()
         ));
-        if can("can_cancel") {
+        if can("can_cancel") && !ends {
             let options = from_file.unwrap_or_else(|| format!("{to_target} --task {}", shell(id)));
             let waits = matches!(state, "input-required" | "auth-required");
             note(if waits {
@@ -168,8 +170,16 @@ fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
                 command("status", &options, "");
             }
             command("cancel", &options, "");
+            if continuation["target"]["preferred_transports"] == json!(["GATEWAY"]) {
+                note(
+                    "only OpenClaw's gateway keeps tasks; with another the answer is lost to later commands, and a larger `--timeout-ms` waits for it",
+                );
+            }
             return;
         }
+    }
+    if ends {
+        return;
     }
     if let Some(id) = continuation["conversation"]["context_id"].as_str() {
         // A file that has a task as well would speak to the task, which is over.

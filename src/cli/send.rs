@@ -19,7 +19,10 @@ const EXAMPLES: &str = "\
 Examples:
   remote-agent send --url https://desk.example --bearer-env DESK_TOKEN Is the shop down?
   remote-agent send --config agents.json --target desk --follow --save task.json 'Write the report' --file log.txt
-  remote-agent send --config agents.json --continuation task.json 'Yes, publish it'";
+  remote-agent send --config agents.json --continuation task.json 'Yes, publish it'
+  remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow 'Deploy version 2?'
+  remote-agent send --gateway embedded --gateway-agent alpha=approve --gateway-agent beta=reject --gateway-agent charlie=approve \\
+    --target triad --follow 'Deploy version 2?'";
 
 /// Hand a message to an agent and show its answer
 #[derive(Debug, clap::Args)]
@@ -62,7 +65,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// The library, the configuration, a file or standard input cannot be used.
-pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let follow_up = args.follow_up.read()?;
     let input = if args.parts.wants_input() {
         Some(standard_input("the text").await?)
@@ -90,6 +93,11 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         }
     }
     let door = Door::open(verbose)?;
+    // What is gone on with cannot be behind a gateway that begins now; without one the options say so.
+    let _gateway = match follow_up.names_task() {
+        true => None,
+        false => args.target.embed().await?,
+    };
     let config = args.target.config(follow_up.continuation.as_ref())?;
     let instance = door.instance_for_people(&config)?;
     let talk = Talk {

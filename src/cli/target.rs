@@ -1,8 +1,17 @@
 //! Which agents a command for people knows, and which of them it calls.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
-use super::{config::ConfigArgs, exit::Failure, hints::NAME_ONE, text::shell};
+use super::{
+    config::ConfigArgs,
+    exit::Failure,
+    gateway::embedded::Embedded,
+    hints::NAME_ONE,
+    local::{self, LocalArgs},
+    text::shell,
+};
 use crate::config::completed;
 
 /// The alias of the agent that `--url` names.
@@ -31,6 +40,9 @@ pub(super) struct PeerArgs {
     #[arg(long, requires = "url", ignore_case = true, value_parser = ["JSONRPC", "HTTP+JSON"])]
     transport: Option<String>,
 
+    #[command(flatten)]
+    local: LocalArgs,
+
     /// Call on behalf of this agent; a target may be for some agents only
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -49,13 +61,16 @@ pub(super) struct TargetArgs {
 }
 
 impl PeerArgs {
-    /// The configuration, which is the agent of `--url` alone where that is given.
+    /// The configuration, which is the agent of `--url` or the gateway of `--gateway` alone where that is given.
     ///
     /// # Errors
-    /// Neither is given, the file cannot be read, or the URL is none.
+    /// None is given, the file cannot be read, or the URL is none.
     pub(super) fn config(&self) -> Result<String, Failure> {
         if self.is_empty() {
             return Err(Failure::usage(format!("no agent is known; {NAME_ONE}")));
+        }
+        if let Some(gateway) = self.local.settings()? {
+            return Ok(json!({ "gateway": gateway }).to_string());
         }
         match &self.url {
             Some(url) => complete(url)?,
@@ -87,28 +102,46 @@ impl PeerArgs {
 
     /// Neither options nor the environment name an agent.
     pub(super) fn is_empty(&self) -> bool {
-        self.url.is_none() && !self.config.is_given()
+        self.url.is_none() && !self.local.is_given() && !self.config.is_given()
     }
 
     /// The agents are those of a file.
     pub(super) fn reads_config(&self) -> bool {
-        self.url.is_none() && self.config.is_given()
+        self.url.is_none() && !self.local.is_given() && self.config.is_given()
     }
 
     /// The aliases of the known agents; none where the configuration cannot be read.
     pub(super) fn aliases(&self) -> Vec<String> {
         let config = self.config().ok();
         let config = config.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-        let targets = config
-            .as_ref()
-            .and_then(|config| config["targets"].as_array());
+        let config = config.unwrap_or_default();
+        let targets = config["targets"].as_array().into_iter().flatten();
         let alias = |target: &Value| Some(target["alias"].as_str()?.trim().to_owned());
-        targets.into_iter().flatten().filter_map(alias).collect()
+        let configured = targets.filter_map(alias);
+        configured.chain(local::aliases(&config)).collect()
     }
 
-    /// The environment variable with the token for the agent of `--url`.
+    /// The environment variable with the token for the agent of `--url`, or for the gateway of `--gateway`.
     pub(super) fn token_variable(&self) -> Option<&str> {
-        self.bearer_env.as_deref()
+        self.bearer_env.as_deref().or(self.local.token_variable())
+    }
+
+    /// The agents are those behind the gateway of `--gateway`.
+    pub(super) fn are_local(&self) -> bool {
+        self.local.is_given()
+    }
+
+    /// Starts the gateway that `--gateway embedded` asks for. It ends with the value.
+    ///
+    /// # Errors
+    /// It cannot start, or an agent is for a gateway that runs already.
+    pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
+        self.local.embed().await
+    }
+
+    /// The agents end with this command.
+    pub(super) fn are_embedded(&self) -> bool {
+        self.local.is_embedded()
     }
 
     /// The same options, for a command line to copy.
@@ -121,8 +154,10 @@ impl PeerArgs {
             ("--transport", self.transport.clone()),
             ("--agent", self.agent.clone()),
         ];
+        let local = self.local.options();
         let mut line: String = options
             .iter()
+            .chain(&local)
             .filter_map(|(name, value)| Some(format!(" {name} {}", shell(value.as_ref()?))))
             .collect();
         if self.allow_private {
@@ -133,6 +168,14 @@ impl PeerArgs {
 }
 
 impl TargetArgs {
+    /// See [`PeerArgs::embed`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
+        self.peers.embed().await
+    }
+
     /// The configuration. Where neither options nor the environment name one, the agent that `continuation` comes from is its only target.
     ///
     /// # Errors
@@ -140,15 +183,22 @@ impl TargetArgs {
     pub(super) fn config(&self, continuation: Option<&Value>) -> Result<String, Failure> {
         let origin = continuation.map(|continuation| &continuation["target"]);
         match origin.filter(|origin| self.peers.is_empty() && origin["target_url"].is_string()) {
-            Some(origin) => Ok(json!({"targets": [known_from(origin)]}).to_string()),
+            Some(origin) => Ok(match local::known_from(origin) {
+                Some(gateway) => json!({ "gateway": gateway }).to_string(),
+                None => json!({"targets": [known_from(origin)]}).to_string(),
+            }),
             None => self.peers.config(),
         }
     }
 
     /// The alias to ask for; `None` leaves it to the configuration's default, or to the `continuation`, which names its agent itself.
-    pub(super) fn alias(&self, continuation: Option<&Value>) -> Option<&str> {
+    pub(super) fn alias(&self, continuation: Option<&Value>) -> Option<Cow<'_, str>> {
+        if let Some(target) = &self.target {
+            let local = self.peers.local.alias(target).map(Cow::Owned);
+            return local.or(Some(target.into()));
+        }
         let implied = self.peers.url.as_ref().filter(|_| continuation.is_none());
-        self.target.as_deref().or(implied.map(|_| AD_HOC))
+        implied.map(|_| AD_HOC.into())
     }
 
     /// Where the known agents come from.
@@ -167,6 +217,9 @@ impl TargetArgs {
             .as_str()
             .filter(|_| self.peers.is_empty())
         {
+            if let Some(options) = local::options_for(origin) {
+                return options;
+            }
             let transport = match origin["preferred_transports"].as_array().map(Vec::as_slice) {
                 Some([only]) => only.as_str(),
                 _ => None,
@@ -221,6 +274,7 @@ mod tests {
             url: Some("https://desk.example".to_owned()),
             bearer_env: Some("DESK_TOKEN".to_owned()),
             transport: Some("http+json".to_owned()),
+            local: LocalArgs::default(),
             agent: Some("main".to_owned()),
             allow_private: true,
             ..PeerArgs::default()
@@ -276,6 +330,6 @@ mod tests {
             args.options_for(&json!({"target_alias": AD_HOC})),
             " --url https://desk.example --bearer-env DESK_TOKEN --transport http+json --agent main --allow-private"
         );
-        assert_eq!(args.alias(None), Some(AD_HOC));
+        assert_eq!(args.alias(None).as_deref(), Some(AD_HOC));
     }
 }

@@ -1,8 +1,5 @@
 //! `remote-agent targets`.
 
-use std::io::IsTerminal;
-
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
 use super::{
@@ -12,6 +9,7 @@ use super::{
     hints::{self, NAME_ONE},
     outcome::tell_error,
     output::Lines,
+    table::table,
     target::PeerArgs,
     text,
 };
@@ -22,7 +20,9 @@ const SKILLS: usize = 4;
 const EXAMPLES: &str = "\
 Examples:
   remote-agent targets --config agents.json
-  remote-agent targets --url https://desk.example";
+  remote-agent targets --url https://desk.example
+  remote-agent targets --gateway ws://127.0.0.1:18789 --gateway-token-env OPENCLAW_GATEWAY_TOKEN
+  remote-agent targets --gateway embedded --gateway-agent alpha=approve";
 
 /// Show the agents that can be called, with what their cards say
 #[derive(Debug, clap::Args)]
@@ -40,8 +40,9 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// The library or the configuration cannot be used.
-pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let door = Door::open(verbose)?;
+    let _gateway = args.peers.embed().await?;
     let instance = door.instance_for_people(&args.peers.config()?)?;
     let request = json!({"action": "list_targets"}).to_string();
     let caller = args.peers.caller();
@@ -63,7 +64,10 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         }
         None => tell_error(&envelope, &args.peers, missing),
         Some([]) => {}
-        Some(targets) => show(targets, &lines, &args.peers, missing),
+        Some(targets) => {
+            let gateway = &envelope["summary"]["gateway"];
+            show(targets, gateway, &lines, &args.peers, missing);
+        }
     }
     if targets.is_some_and(<[Value]>::is_empty) {
         if !args.peers.aliases().is_empty() {
@@ -78,22 +82,33 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn show(targets: &[Value], lines: &Lines, peers: &PeerArgs, missing: &Missing) {
-    let mut table = Table::new();
-    if std::io::stdout().is_terminal() {
-        table
-            .load_preset(presets::UTF8_FULL_CONDENSED)
-            .set_content_arrangement(ContentArrangement::Dynamic);
-    } else {
-        table.load_preset(presets::NOTHING);
-    }
-    table.set_header(["ALIAS", "NAME", "ADDRESS", "STREAMING", "SKILLS", "CARD"]);
+fn show(targets: &[Value], gateway: &Value, lines: &Lines, peers: &PeerArgs, missing: &Missing) {
+    // What only agents of a gateway have is a column only where there are some.
+    let local = targets.iter().any(is_local);
+    let of_gateway = if local { &["STATUS", "ROLE"][..] } else { &[] };
+    let header = ["ALIAS", "NAME", "ADDRESS", "STREAMING", "SKILLS", "CARD"];
+    let mut table = table(header.into_iter().chain(of_gateway.iter().copied()));
     for target in targets {
-        table.add_row(row(target));
+        let standing = local.then(|| standing(target));
+        table.add_row(
+            row(target)
+                .into_iter()
+                .chain(standing.into_iter().flatten()),
+        );
     }
     lines.write(table.trim_fmt());
+    if gateway.is_object() {
+        lines.write(connection(gateway));
+    }
+    let mut told = false;
     for target in targets {
-        if let Some(problem) = problem(target, peers, missing) {
+        // A gateway that is away is so for all its agents.
+        let of_gateway = is_local(target) && is_of_gateway(target, gateway);
+        if of_gateway && std::mem::replace(&mut told, true) {
+            continue;
+        }
+        let whose = if of_gateway { "gateway" } else { "" };
+        if let Some(problem) = problem(target, whose, peers, missing) {
             lines.write(problem);
         }
     }
@@ -121,6 +136,45 @@ fn row(target: &Value) -> [String; 6] {
     ]
 }
 
+fn is_local(target: &Value) -> bool {
+    target["status"].is_string()
+}
+
+/// How an agent of the gateway is, and what it is there for; for the triad its members, and how each is.
+fn standing(target: &Value) -> [String; 2] {
+    let field = |name: &str| target[name].as_str().map(text::line);
+    let members = target["members"].as_array().into_iter().flatten();
+    let member = |member: &Value| {
+        let [name, status] = ["name", "status"].map(|name| member[name].as_str());
+        Some(text::line(&format!("{} {}", name?, status?)))
+    };
+    let members: Vec<String> = members.filter_map(member).collect();
+    let role = field("role")
+        .into_iter()
+        .chain((!members.is_empty()).then(|| members.join(", ")));
+    [
+        field("status").unwrap_or_default(),
+        role.collect::<Vec<_>>().join(": "),
+    ]
+}
+
+/// The connection to the gateway, and the parameters it is made with, on one line.
+fn connection(gateway: &Value) -> String {
+    let field = |name: &str| gateway[name].as_str().map(text::line).unwrap_or_default();
+    let number = |name: &str| gateway[name].as_u64().unwrap_or_default();
+    let dialect = gateway["dialect"].as_str().map(text::line);
+    format!(
+        "\ngateway {}: {} ({}), {}, subprotocol {}, timeout {} ms, heartbeat {} ms",
+        field("url"),
+        field("state"),
+        number("state_code"),
+        dialect.as_deref().unwrap_or("dialect not known"),
+        field("protocol"),
+        number("timeout_ms"),
+        number("heartbeat_ms"),
+    )
+}
+
 fn skills(skills: &Value) -> String {
     let all = skills.as_array().map_or(&[][..], Vec::as_slice);
     let name = |skill: &Value| {
@@ -144,11 +198,20 @@ fn card(target: &Value) -> String {
     }
 }
 
-/// What is wrong with the card, and what to do about it.
-fn problem(target: &Value, peers: &PeerArgs, missing: &Missing) -> Option<String> {
+/// What is wrong with the agent is what is wrong with its gateway.
+fn is_of_gateway(target: &Value, gateway: &Value) -> bool {
+    let message = target["last_refresh_error"]["message"].as_str();
+    message.is_some() && message == gateway["last_error"].as_str()
+}
+
+/// What is wrong with the card of a target, or with what is to be named instead, and what to do about it.
+fn problem(target: &Value, instead: &str, peers: &PeerArgs, missing: &Missing) -> Option<String> {
     let error = target.get("last_refresh_error")?;
     let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
-    let alias = part(&target["target_alias"]);
+    let alias = match instead {
+        "" => part(&target["target_alias"]),
+        other => other.to_owned(),
+    };
     let message = part(&error["message"]);
     let reason = part(&error["reason"]);
     if reason == "credential_unresolved"
@@ -156,7 +219,7 @@ fn problem(target: &Value, peers: &PeerArgs, missing: &Missing) -> Option<String
     {
         return Some(format!("\n{alias}: {}", unset.sentence()));
     }
-    let hint = hints::of_target(&reason, peers);
+    let hint = hints::of_target(&reason, peers, is_local(target));
     let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
     Some(format!("\n{alias}: {message}\nwhat to do: {hint}"))
 }

@@ -1,6 +1,7 @@
 //! What the schema of the configuration cannot say.
 
 mod credentials;
+mod gateway;
 mod headers;
 
 use std::{collections::HashMap, net::IpAddr};
@@ -8,6 +9,8 @@ use std::{collections::HashMap, net::IpAddr};
 use url::Url;
 
 use super::{Config, ConfigError, TargetConfig};
+
+pub use gateway::gateway_url;
 
 /// Checks and tidies a configuration that fits the schema.
 pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
@@ -54,6 +57,7 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
         }
     }
     config.targets = targets;
+    gateway::check(&config)?;
     if config.audit.enabled && config.audit.path.is_none() {
         let message = "the audit log is enabled and needs a file to be written to";
         return Err(ConfigError::at("/audit/path", message));

@@ -6,6 +6,7 @@ mod audit;
 mod auth;
 mod check;
 mod error;
+mod gateway;
 mod limits;
 mod policy;
 mod secret;
@@ -19,8 +20,9 @@ use serde_json::Value;
 
 pub use audit::Audit;
 pub use auth::{Auth, KeyPlace};
-pub use check::{card_url, completed, normal_url};
+pub use check::{card_url, completed, gateway_url, normal_url};
 pub use error::ConfigError;
+pub use gateway::{Dialect, Gateway, GatewayTls, Quorum, Triad};
 pub use limits::Limits;
 pub use policy::Policy;
 pub use secret::{Secret, SecretMap};
@@ -52,6 +54,8 @@ pub struct Config {
     pub cards: Cards,
     /// How much a peer can make us hold.
     pub limits: Limits,
+    /// The local gateway, whose agents are targets too.
+    pub gateway: Gateway,
     /// The audit log.
     pub audit: Audit,
 }

@@ -18,6 +18,9 @@ use super::runner::{Options, run_case};
 /// The file, beside the cases, that lists what is known to fail.
 pub const EXPECTED_FAILURES: &str = "expected-failures.json";
 
+/// The directory, beside those of the cases, that holds the profiles of scripted gateways.
+const PROFILES: &str = "gateway";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectedFailure {
@@ -111,7 +114,9 @@ pub fn find(root: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
         for entry in fs::read_dir(&directory)? {
             let path = entry?.path();
             if path.is_dir() {
-                open.push(path);
+                if path != root.join(PROFILES) {
+                    open.push(path);
+                }
             } else if path.extension().is_some_and(|ending| ending == "json")
                 && path
                     .file_name()

@@ -127,6 +127,10 @@ impl Tool for Instance {
     fn render(&self, envelope: RStr<'_>) -> RString {
         self.0.render(envelope.as_str()).into()
     }
+
+    fn close_and_leave(&self) {
+        let _ = panics::catch(|| self.0.close_and_leave());
+    }
 }
 
 struct Canceller(CancellationToken);

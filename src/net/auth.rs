@@ -9,7 +9,7 @@ use secrecy::ExposeSecret as _;
 use crate::credential::{Credential, OAuth2, Place, Token, basic};
 
 use super::oauth2;
-use super::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent};
+use super::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
 
 pub use super::oauth2::Endpoint;
 
@@ -56,6 +56,11 @@ impl Authorized {
 }
 
 impl Net for Authorized {
+    /// A protocol that takes a connection over has its own way to say who calls.
+    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
+        self.net.upgrade(request)
+    }
+
     fn exchange(&self, mut request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         let this = self.clone();
         Box::pin(async move {

@@ -47,10 +47,10 @@ pub(super) fn before_response(
         };
     }
     match cause.kind {
-        Kind::NotPublic(text) => NetError::new(
+        Kind::Refused(text) => NetError::new(
             NetFault::AddressRefused,
             Sent::No,
-            format!("`{place}` is not allowed: {text}, and only public addresses may be connected"),
+            format!("`{place}` is not allowed: {text}"),
         ),
         Kind::NoAddress(text) => NetError::new(
             NetFault::Dns,
@@ -71,7 +71,7 @@ pub(super) fn before_response(
             )
         }
         // The TCP connection stood, so what broke off was the handshake.
-        Kind::Io(io) if url.scheme() == "https" && broken_off(io) => NetError::new(
+        Kind::Io(io) if matches!(url.scheme(), "https" | "wss") && broken_off(io) => NetError::new(
             NetFault::Tls,
             Sent::No,
             format!("the TLS handshake with `{place}` broke off: {}", cause.last),
@@ -107,7 +107,7 @@ fn broken_off(kind: io::ErrorKind) -> bool {
 }
 
 enum Kind {
-    NotPublic(String),
+    Refused(String),
     NoAddress(String),
     Tls(String),
     /// The client could not parse the head of the answer.
@@ -150,7 +150,9 @@ impl Cause {
     fn look_at(&mut self, link: &(dyn StdError + 'static)) {
         if let Some(error) = link.downcast_ref::<ResolveError>() {
             self.kind = match error {
-                ResolveError::NotPublic(_) => Kind::NotPublic(error.to_string()),
+                ResolveError::NotPublic(_) | ResolveError::NotLoopback => {
+                    Kind::Refused(error.to_string())
+                }
                 ResolveError::Empty | ResolveError::System(_) => Kind::NoAddress(error.to_string()),
                 ResolveError::Proxy(_) => Kind::Other,
             };

@@ -29,6 +29,8 @@ pub mod retry;
 mod scripted;
 pub mod sse;
 mod tls;
+mod upgrade;
+pub mod websocket;
 
 use std::fmt;
 use std::pin::Pin;
@@ -43,6 +45,7 @@ use crate::credential::Trust;
 
 pub use error::{NetError, NetFault, Sent};
 pub use http::Http;
+pub use upgrade::{Duplex, Upgrade};
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -58,6 +61,15 @@ pub trait Net: Send + Sync + 'static {
     /// When there is no response: the host was not found, refused or not allowed, TLS failed, or the bytes broke off.
     /// A response with an error status is a response.
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>>;
+
+    /// Sends `request` once, in HTTP/1.1 on a connection of its own, and takes the connection over where the answer is
+    /// 101 (RFC 9110 §7.8). `ws` and `wss` are schemes here too.
+    ///
+    /// # Errors
+    /// As [`exchange`](Self::exchange). An answer with another status is an answer.
+    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
+        Box::pin(std::future::ready(Err(upgrade::unsupported(&request))))
+    }
 }
 
 /// Which addresses a request may be sent to, judged after the host's name is resolved.
@@ -67,6 +79,8 @@ pub enum Access {
     Public,
     /// Any address.
     Private,
+    /// Only this machine's own, see [`address::is_loopback`](crate::address::is_loopback). No proxy is asked.
+    Loopback,
 }
 
 /// A request with its whole body.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
-use crate::address::special_use;
+use crate::address::{is_loopback, special_use};
 
 use super::error::place;
 use super::lookup::Lookup;
@@ -25,8 +25,10 @@ pub(super) struct Resolver {
 /// Why a name yields no address to connect.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResolveError {
-    #[error("it resolves to a {0} address")]
+    #[error("it resolves to a {0} address, and only public addresses may be connected")]
     NotPublic(&'static str),
+    #[error("it resolves to an address of another machine, and only this one may be connected")]
+    NotLoopback,
     #[error("the name has no address")]
     Empty,
     #[error("{0}")]
@@ -65,13 +67,10 @@ pub(super) async fn check_for_proxy(lookup: Arc<dyn Lookup>, url: &Url) -> Resul
         return Ok(());
     };
     match allowed(found, Access::Public) {
-        Err(ResolveError::NotPublic(class)) => Err(NetError::new(
+        Err(refused @ ResolveError::NotPublic(_)) => Err(NetError::new(
             NetFault::AddressRefused,
             Sent::No,
-            format!(
-                "`{}` is not allowed: it resolves to a {class} address, and only public addresses may be connected",
-                place(url)
-            ),
+            format!("`{}` is not allowed: {refused}", place(url)),
         )),
         _ => Ok(()),
     }
@@ -85,6 +84,8 @@ fn allowed(found: Vec<IpAddr>, access: Access) -> Result<Vec<IpAddr>, ResolveErr
     }
     match access {
         Access::Private => Ok(found),
+        Access::Loopback if found.iter().copied().all(is_loopback) => Ok(found),
+        Access::Loopback => Err(ResolveError::NotLoopback),
         Access::Public => match found.iter().copied().find_map(special_use) {
             Some(class) => Err(ResolveError::NotPublic(class)),
             None => Ok(found),
@@ -109,6 +110,17 @@ mod tests {
             Err(ResolveError::NotPublic("private"))
         ));
         assert_eq!(allowed(mixed.clone(), Access::Private).unwrap(), mixed);
+    }
+
+    #[test]
+    fn one_answer_elsewhere_refuses_a_name_that_must_be_this_machine() {
+        let mixed = addresses(&["127.0.0.1", "192.168.1.4"]);
+        assert!(matches!(
+            allowed(mixed, Access::Loopback),
+            Err(ResolveError::NotLoopback)
+        ));
+        let own = addresses(&["127.0.0.1", "::1"]);
+        assert_eq!(allowed(own.clone(), Access::Loopback).unwrap(), own);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
-use super::{BoxFuture, Net, NetError, NetFault, Request, Response};
+use super::{BoxFuture, Net, NetError, NetFault, Request, Response, Upgrade};
 
 /// How often a request is sent again.
 const TIMES: u32 = 2;
@@ -47,6 +47,10 @@ impl<N: Net> Retry<N> {
 }
 
 impl<N: Net> Net for Retry<N> {
+    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
+        self.net.upgrade(request)
+    }
+
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         if !request.repeatable {
             return self.net.exchange(request);

@@ -63,7 +63,7 @@ fn build(
         Some(own) => builder.with_client_cert_resolver(own),
         None => builder.with_no_client_auth(),
     };
-    // A configuration made by hand is taken as it is, so the protocols are offered here.
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // A configuration made by hand is taken as it is, so the protocol is offered here.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

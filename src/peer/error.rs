@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::collective::ErrorCode;
+
 /// What kind of thing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -46,6 +48,31 @@ pub enum Fault {
     CardUnavailable,
     /// The agent card must be signed, and no signature of it holds.
     CardSignature,
+    /// What the registry of the local gateway's protocol calls it.
+    Gateway(ErrorCode),
+    /// The gateway has nothing to tell about that task any more.
+    TaskForgotten,
+    /// The call would have gone to the very session it comes from.
+    OwnSession,
+}
+
+impl Fault {
+    /// The peer was not there, or was lost. It refused nothing and may be back in a moment.
+    pub fn is_away(self) -> bool {
+        use ErrorCode as E;
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::Dns
+                | Self::Cut
+                | Self::Gateway(E::ConnectionRefused | E::ConnectionTimeout | E::ConnectionReset)
+        )
+    }
+
+    /// The connection broke while something was under way on it.
+    pub fn is_cut(self) -> bool {
+        matches!(self, Self::Cut | Self::Gateway(ErrorCode::ConnectionReset))
+    }
 }
 
 /// Whether a peer has seen a request.
@@ -76,11 +103,40 @@ impl Delivered {
             | Fault::UnsupportedTransport
             | Fault::UnsupportedVersion
             | Fault::ExtensionRequired
-            | Fault::TokenUnavailable => Self::No,
+            | Fault::TokenUnavailable
+            | Fault::OwnSession => Self::No,
             Fault::Rpc | Fault::InvalidResponse | Fault::TooLarge | Fault::EventTooLarge => {
                 Self::Yes
             }
+            Fault::Gateway(code) => Self::of_gateway(code),
             _ => Self::Unknown,
+        }
+    }
+
+    /// What the gateway's error says about it. A gateway that refuses has not handed the message on.
+    fn of_gateway(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::ConnectionTimeout
+            | ErrorCode::ConnectionReset
+            | ErrorCode::ProtocolError => Self::Unknown,
+            ErrorCode::AgentError => Self::Yes,
+            ErrorCode::ConnectionRefused
+            | ErrorCode::InvalidJson
+            | ErrorCode::MissingField
+            | ErrorCode::InvalidType
+            | ErrorCode::UnknownType
+            | ErrorCode::InvalidContent
+            | ErrorCode::AgentNotFound
+            | ErrorCode::AgentOffline
+            | ErrorCode::AgentBusy
+            | ErrorCode::SessionNotFound
+            | ErrorCode::SessionExpired
+            | ErrorCode::SessionLocked
+            | ErrorCode::SessionCorrupt
+            | ErrorCode::AuthRequired
+            | ErrorCode::AuthFailed
+            | ErrorCode::TokenExpired
+            | ErrorCode::PermissionDenied => Self::No,
         }
     }
 }

@@ -8,6 +8,8 @@ mod card;
 mod error;
 mod event;
 mod json;
+mod local;
+mod opening;
 mod outgoing;
 mod reach;
 mod security;
@@ -22,6 +24,8 @@ pub use card::{Capabilities, Card, CardView, Interface, Skill};
 pub use error::{Delivered, Fault, PeerError, Transports};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
 pub use json::Misshape;
+pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};
+pub use opening::{HostSession, Opening};
 pub use outgoing::Outgoing;
 pub use reach::{CardKeys, CardLocation, NoVersion, Reach, Spoken, Transport, Version};
 pub use security::{Scheme, Security, SecurityScheme};
@@ -99,8 +103,7 @@ pub trait Directory: Send + Sync {
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>>;
 
-    /// Opens a peer for one call, on the interface that `reach` and `card` agree on. `parameters` are the request's
-    /// service parameters, in order; they override the target's own.
+    /// Opens a peer for one call, on the interface that `reach` and `card` agree on.
     ///
     /// # Errors
     /// [`Fault::UnsupportedTransport`] or [`Fault::UnsupportedVersion`] when no interface can be spoken,
@@ -110,7 +113,7 @@ pub trait Directory: Send + Sync {
         &self,
         reach: &Reach,
         card: &Card,
-        parameters: &[(String, String)],
+        opening: &Opening<'_>,
     ) -> Result<Box<dyn Peer>, PeerError>;
 }
 

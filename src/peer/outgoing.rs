@@ -21,6 +21,8 @@ pub struct Outgoing {
     pub accepted_output_modes: Vec<String>,
     /// The peer should answer when the task is done or waits, not before.
     pub blocking: bool,
+    /// The caller will listen to the task that comes of it, and wants to hear all of it.
+    pub followed: bool,
     /// At most so many of the newest messages should come back.
     pub history_length: Option<u64>,
     /// Where the peer should report progress, as the contract writes it in camelCase.

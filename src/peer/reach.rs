@@ -21,10 +21,12 @@ pub enum Transport {
     HttpJson,
     /// gRPC. Known by name, not spoken.
     Grpc,
+    /// The local gateway, over WebSocket.
+    Gateway,
 }
 
 impl Transport {
-    /// The transports that are spoken.
+    /// The transports of A2A that are spoken.
     pub const SPOKEN: [Self; 2] = [Self::JsonRpc, Self::HttpJson];
 
     /// The name the protocol uses.
@@ -33,6 +35,7 @@ impl Transport {
             Self::JsonRpc => "JSONRPC",
             Self::HttpJson => "HTTP+JSON",
             Self::Grpc => "GRPC",
+            Self::Gateway => "GATEWAY",
         }
     }
 }
@@ -54,6 +57,7 @@ impl FromStr for Transport {
             () if is("JSONRPC") => Ok(Self::JsonRpc),
             () if is("HTTP+JSON") || is("HTTP_JSON") || is("REST") => Ok(Self::HttpJson),
             () if is("GRPC") => Ok(Self::Grpc),
+            () if is("GATEWAY") => Ok(Self::Gateway),
             () => Err(()),
         }
     }
@@ -109,9 +113,9 @@ impl fmt::Display for Version {
 /// How a peer was spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spoken {
-    /// In which version (`summary.protocol_version`).
-    #[serde(rename = "protocol_version", serialize_with = "as_text")]
-    pub version: Version,
+    /// In which version or dialect (`summary.protocol_version`).
+    #[serde(rename = "protocol_version")]
+    pub version: &'static str,
     /// Over which transport (`summary.transport`).
     #[serde(serialize_with = "as_text")]
     pub transport: Transport,
@@ -191,6 +195,11 @@ impl Reach {
             card_keys: None,
             allow_private: false,
         }
+    }
+
+    /// The peer is behind the local gateway.
+    pub fn is_local(&self) -> bool {
+        self.preferred == [Transport::Gateway]
     }
 
     /// The addresses that the operator wrote himself.

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug_span, field::Empty};
 
 use crate::audit::Record;
-use crate::peer::TaskState;
+use crate::peer::{Reach, TaskState, Transport};
 use crate::targets::Target;
 use crate::trace::Trace;
 
@@ -115,7 +115,7 @@ impl<'a> Account<'a> {
             return;
         };
         let (target, about) = (self.target.as_ref(), &self.about);
-        let origin = target.map(|target| target.reach.base_url.origin().ascii_serialization());
+        let origin = target.map(|target| origin(&target.reach));
         let seen = about
             .witness
             .as_ref()
@@ -129,6 +129,7 @@ impl<'a> Account<'a> {
             action: self.action,
             target: target.and_then(|target| target.alias.as_deref()),
             origin: origin.as_deref(),
+            transport: seen.transport.map(Transport::as_str),
             task_id: seen.task_id.as_deref().or(about.task_id.as_deref()),
             context_id: seen.context_id.as_deref().or(about.context_id.as_deref()),
             sent_bytes: seen.sent,
@@ -138,6 +139,13 @@ impl<'a> Account<'a> {
             outcome,
         });
     }
+}
+
+/// Where the target is, by what its connection begins with.
+fn origin(reach: &Reach) -> String {
+    let connected = reach.endpoint.as_ref().filter(|_| reach.is_local());
+    let url = connected.unwrap_or(&reach.base_url);
+    url.origin().ascii_serialization()
 }
 
 impl Drop for Account<'_> {

@@ -66,5 +66,10 @@ fn admit(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), Tool
             "{refused} is for some agents only, and the host does not say which agent calls"
         ),
     };
-    Err(ToolError::new(Reason::AgentNotAllowed, message))
+    let error = ToolError::new(Reason::AgentNotAllowed, message);
+    Err(if target.reach.is_local() {
+        error.of_gateway()
+    } else {
+        error
+    })
 }

@@ -8,6 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{Reason, ToolError};
 
+/// How long a peer has, at most, to say what became of a message at the end of a call.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// The end of a call: its deadline, its caller's word, or the end of the instance. The deadline is counted by the
 /// runtime's clock, because it is the runtime that wakes the call.
 #[derive(Debug, Clone)]
@@ -43,6 +46,13 @@ impl Bounds {
         }
     }
 
+    /// Until when an answer is waited for that may become a task instead: shortly before the call's time is up, so that the
+    /// task is heard of, and `at_most` from now.
+    pub(super) fn until(&self, at_most: Option<Duration>) -> Instant {
+        let end = self.deadline - (self.wait / 10).min(LAST_WORDS);
+        at_most.map_or(end, |wait| end.min(Instant::now() + wait))
+    }
+
     /// How much of the call's time is left.
     pub(super) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
@@ -60,18 +70,27 @@ impl Bounds {
         Ok(())
     }
 
-    /// Runs `work` within the bounds.
+    /// Nobody has ended the call so far.
     ///
     /// # Errors
-    /// [`Reason::Aborted`], [`Reason::ShuttingDown`] or [`Reason::Timeout`], whichever comes first; `work` is dropped,
-    /// or not even begun.
-    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, ToolError> {
+    /// [`Reason::Aborted`] or [`Reason::ShuttingDown`].
+    pub(super) fn goes_on(&self) -> Result<(), ToolError> {
         if self.cancel.is_cancelled() {
             return Err(aborted());
         }
         if self.closing.is_cancelled() {
             return Err(closing());
         }
+        Ok(())
+    }
+
+    /// Runs `work` within the bounds.
+    ///
+    /// # Errors
+    /// [`Reason::Aborted`], [`Reason::ShuttingDown`] or [`Reason::Timeout`], whichever comes first; `work` is dropped,
+    /// or not even begun.
+    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, ToolError> {
+        self.goes_on()?;
         tokio::select! {
             biased;
             done = work => Ok(done),

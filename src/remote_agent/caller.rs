@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use crate::delegation::Delegation;
+use crate::peer::HostSession;
 
 /// Who calls. It comes from the host, never from the request, so a model cannot pretend to be somebody else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +63,14 @@ impl Caller {
             traceparent: text("traceparent"),
         };
         (caller, wrong)
+    }
+
+    /// The session that calls, where the host says which.
+    pub(super) fn session(&self) -> Option<HostSession> {
+        Some(HostSession {
+            session_key: self.session_key.clone()?,
+            state_dir: self.state_dir.clone(),
+        })
     }
 
     /// Whose call it is, for a log line; `None` where the host does not say.

@@ -1,8 +1,11 @@
 //! What can go wrong with a call: the one table of errors.
 
-use serde_json::{Map, Value};
+mod told;
 
-use crate::peer::{Delivered, Fault, PeerError};
+use crate::collective::ErrorCode;
+use crate::peer::Fault;
+
+pub use told::ToolError;
 
 /// The contract's error codes (`error.code`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -169,6 +172,72 @@ reasons! {
     /// What was asked for cannot be written in a request of this transport.
     Unaddressable = "unaddressable", Peer, false,
         "Use another transport for this target, or another id.";
+    /// The local gateway has no agent of that name.
+    AgentNotFound = "agent_not_found", TargetResolution, false,
+        "Call list_targets and use one of the gateway's agents it shows.";
+    /// The agent is known to the local gateway and not connected to it.
+    AgentOffline = "agent_offline", Peer, false,
+        "Start the agent, or use another one that list_targets shows as online.";
+    /// The agent, or the local gateway, has too much to do.
+    AgentBusy = "agent_busy", Peer, true,
+        "Nothing was done. Call again later.";
+    /// The agent failed.
+    AgentError = "agent_error", Peer, false,
+        "Read the agent's own words in the message and change the request accordingly.";
+    /// The local gateway refused the connection.
+    ConnectionRefused = "connection_refused", Peer, true,
+        "Check that the gateway runs at the address that the message names, then call again.";
+    /// The local gateway did not answer in time.
+    ConnectionTimeout = "connection_timeout", Peer, true,
+        "Check that a gateway answers at the address that the message names, then call again.";
+    /// The connection to the local gateway broke.
+    ConnectionReset = "connection_reset", Peer, true,
+        "Call again; the connection is made anew.";
+    /// The local gateway does not keep to its protocol, or speaks another one.
+    ProtocolError = "protocol_error", Peer, false,
+        "Ask the operator to check gateway.url and gateway.dialect; the message names what was met.";
+    /// The local gateway did not take a message for JSON.
+    InvalidJson = "invalid_json", Peer, false,
+        "Tell the gateway's operator: the message was JSON.";
+    /// The local gateway misses a field in a message.
+    MissingField = "missing_field", Peer, false,
+        "Read in the message which field the gateway wants, and put it into metadata if it belongs there.";
+    /// The local gateway found a field of the wrong type in a message.
+    InvalidType = "invalid_type", Peer, false,
+        "Read in the message which field the gateway means, and correct it.";
+    /// The local gateway does not know a type of message.
+    UnknownType = "unknown_type", Peer, false,
+        "This gateway cannot do that; use another target.";
+    /// The local gateway has no use for what a message says.
+    InvalidContent = "invalid_content", Peer, false,
+        "Read in the message what the gateway refuses, and correct the request.";
+    /// The local gateway has no session of that id.
+    SessionNotFound = "session_not_found", Peer, false,
+        "Send without context_id to begin a new session.";
+    /// The session at the local gateway is over.
+    SessionExpired = "session_expired", Peer, false,
+        "Send without context_id to begin a new session.";
+    /// Another process holds the session at the local gateway.
+    SessionLocked = "session_locked", Peer, true,
+        "Nothing was done. Call again when the other process has let go of the session.";
+    /// What the local gateway has stored of the session cannot be read.
+    SessionCorrupt = "session_corrupt", Peer, false,
+        "Ask the operator to look at the session's file; send without context_id to begin a new session.";
+    /// The local gateway does not take the credential.
+    AuthFailed = "auth_failed", Peer, false,
+        "Ask the operator to check gateway.token.";
+    /// The credential for the local gateway has expired.
+    TokenExpired = "token_expired", Peer, false,
+        "Ask the operator to renew gateway.token.";
+    /// The credential for the local gateway does not allow that.
+    PermissionDenied = "permission_denied", Peer, false,
+        "Use another agent, or ask the operator for the permission that the message names.";
+    /// The local gateway has nothing to tell about that task any more.
+    TaskForgotten = "task_forgotten", Peer, false,
+        "The gateway keeps no tasks across restarts. Send again if the work is still wanted.";
+    /// The call would have gone to the very session it comes from.
+    OwnSession = "own_session", Peer, false,
+        "Leave out context_id, or use another agent: a session cannot hand work to itself.";
     /// The fault is ours.
     InternalFault = "internal", Internal, false,
         "This is a bug of the plugin; the host's log has its place.";
@@ -226,93 +295,37 @@ impl From<Fault> for Reason {
             Fault::Unaddressable => Self::Unaddressable,
             Fault::CardUnavailable => Self::CardUnavailable,
             Fault::CardSignature => Self::CardSignature,
+            Fault::Gateway(code) => gateway(code),
+            Fault::TaskForgotten => Self::TaskForgotten,
+            Fault::OwnSession => Self::OwnSession,
         }
     }
 }
 
-/// What to do next about a message that may have arrived.
-const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
-With follow_updates or task_requirement: required there is a task to ask about.";
-
-/// A failed call.
-#[derive(Debug, Clone)]
-pub struct ToolError {
-    /// Why.
-    pub reason: Reason,
-    /// What failed and why, as a sentence without a full stop.
-    pub message: String,
-    /// What is known beside that. `hint` is added from the table unless it is there.
-    pub details: Map<String, Value>,
-    /// The same call may succeed later.
-    pub retryable: bool,
-    /// Whether the peer has seen the request that failed.
-    pub delivered: Delivered,
-}
-
-impl ToolError {
-    /// An error of which no more is known.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            details: Map::new(),
-            retryable: reason.retryable(),
-            delivered: Delivered::Unknown,
-        }
-    }
-
-    /// The same error with one more detail.
-    #[must_use]
-    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(key.to_owned(), value.into());
-        self
-    }
-
-    /// The same error, where it is known whether the peer has seen the request.
-    #[must_use]
-    pub fn delivered(mut self, delivered: Delivered) -> Self {
-        self.delivered = delivered;
-        self
-    }
-
-    /// The same error, told as one of sending. A message that may have arrived is not to be sent again as it is.
-    #[must_use]
-    pub fn of_send(mut self) -> Self {
-        let delivered = self.delivered.as_str();
-        self.details.insert("delivered".into(), delivered.into());
-        if self.retryable && self.delivered != Delivered::No {
-            self.retryable = false;
-            if !self.details.contains_key("latest_event_summary") {
-                self.details
-                    .entry("hint")
-                    .or_insert_with(|| MAYBE_SENT.into());
-            }
-        }
-        self
-    }
-}
-
-impl From<PeerError> for ToolError {
-    fn from(error: PeerError) -> Self {
-        let mut told = Self::new(error.fault.into(), error.message);
-        if let Some(code) = error.rpc_code {
-            told = told.with("rpcCode", code);
-        }
-        if let Some(data) = error.rpc_data {
-            told = told.with("rpcData", data);
-        }
-        if let Some(status) = error.http_status {
-            told = told.with("http_status", status);
-        }
-        if !error.auth_schemes.is_empty() {
-            told = told.with("auth_schemes", error.auth_schemes);
-        }
-        if let Some(transports) = error.transports {
-            told = told
-                .with("unsupported", transports.unsupported)
-                .with("supported", transports.supported);
-        }
-        told.delivered(error.delivered)
+/// The reason that an error of the gateway's registry is told as: its name.
+fn gateway(code: ErrorCode) -> Reason {
+    match code {
+        ErrorCode::ConnectionRefused => Reason::ConnectionRefused,
+        ErrorCode::ConnectionTimeout => Reason::ConnectionTimeout,
+        ErrorCode::ConnectionReset => Reason::ConnectionReset,
+        ErrorCode::ProtocolError => Reason::ProtocolError,
+        ErrorCode::InvalidJson => Reason::InvalidJson,
+        ErrorCode::MissingField => Reason::MissingField,
+        ErrorCode::InvalidType => Reason::InvalidType,
+        ErrorCode::UnknownType => Reason::UnknownType,
+        ErrorCode::InvalidContent => Reason::InvalidContent,
+        ErrorCode::AgentNotFound => Reason::AgentNotFound,
+        ErrorCode::AgentOffline => Reason::AgentOffline,
+        ErrorCode::AgentBusy => Reason::AgentBusy,
+        ErrorCode::AgentError => Reason::AgentError,
+        ErrorCode::SessionNotFound => Reason::SessionNotFound,
+        ErrorCode::SessionExpired => Reason::SessionExpired,
+        ErrorCode::SessionLocked => Reason::SessionLocked,
+        ErrorCode::SessionCorrupt => Reason::SessionCorrupt,
+        ErrorCode::AuthRequired => Reason::AuthRequired,
+        ErrorCode::AuthFailed => Reason::AuthFailed,
+        ErrorCode::TokenExpired => Reason::TokenExpired,
+        ErrorCode::PermissionDenied => Reason::PermissionDenied,
     }
 }
 

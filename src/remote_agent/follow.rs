@@ -166,14 +166,15 @@ fn over(session: &Session<'_>, end: End, news: bool, at_once: bool) -> Result<En
             lost(Some(ToolError::new(Reason::ConnectionCut, message)), false)
         }
         End::Clean => lost(None, false),
-        End::Broken(error) if error.fault == Fault::Cut => lost(Some(cut(session, &error)), false),
+        End::Broken(error) if error.fault.is_cut() => lost(Some(cut(session, &error)), false),
         End::Broken(error) if at_once => lost(Some(error.into()), true),
         End::Broken(error) => Err(error.into()),
     }
 }
 
 fn cut(session: &Session<'_>, error: &PeerError) -> ToolError {
-    if session.said.count() == 0 {
+    // A gateway's own word for it is kept.
+    if session.said.count() == 0 || error.fault != Fault::Cut {
         return error.clone().into();
     }
     ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))

@@ -59,14 +59,25 @@ impl Gate {
         target: &Arc<str>,
         bounds: &Bounds,
     ) -> Result<Turn<'_>, ToolError> {
+        bounds
+            .goes_on()
+            .map_err(|error| error.delivered(Delivered::No))?;
         let (place, turns) = self.place(target);
-        let of_target = turns.acquire_owned();
-        let of_target = self
-            .wait(bounds, of_target, self.most_per_target, "to this target")
-            .await?;
-        let common = self
-            .wait(bounds, self.all.acquire(), self.most, "in all")
-            .await?;
+        // Nobody is overtaken: where somebody waits, a turn that comes free is theirs at once, and none is to be had.
+        let of_target = match Arc::clone(&turns).try_acquire_owned() {
+            Ok(turn) => turn,
+            Err(_) => {
+                let turn = turns.acquire_owned();
+                Box::pin(self.wait(bounds, turn, self.most_per_target, "to this target")).await?
+            }
+        };
+        let common = match self.all.try_acquire() {
+            Ok(turn) => turn,
+            Err(_) => {
+                let turn = self.all.acquire();
+                Box::pin(self.wait(bounds, turn, self.most, "in all")).await?
+            }
+        };
         Ok(Turn {
             _common: common,
             _of_target: of_target,

@@ -1,5 +1,6 @@
 //! What a message says about the delegations before it, and when there have been enough of them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::delegation::{Delegation, KEY};
@@ -11,7 +12,8 @@ use super::caller::Caller;
 use super::error::{Reason, ToolError};
 use super::request::Request;
 
-/// Writes into the metadata of `request` where its message stands in the row of delegations.
+/// Writes into the metadata of `request` where its message stands in the row of delegations: after the message that the
+/// caller works on, which its host names with the call, or else in its state directory.
 ///
 /// # Errors
 /// Policy allows no more of them, or the call ends first.
@@ -22,7 +24,20 @@ pub(super) async fn mark(
     bounds: &Bounds,
 ) -> Result<(), ToolError> {
     let unsent = |error: ToolError| error.delivered(Delivered::No).of_send();
-    let incoming = bounds.run(incoming(tool, caller)).await.map_err(unsent)?;
+    bounds.goes_on().map_err(unsent)?;
+    let incoming = match &caller.chain {
+        Some(said) => Some(said.clone()),
+        None => match caller
+            .state_dir
+            .as_deref()
+            .zip(caller.session_key.as_deref())
+        {
+            Some((state_dir, session)) => Box::pin(bounds.run(written(tool, state_dir, session)))
+                .await
+                .map_err(unsent)?,
+            None => None,
+        },
+    };
     let next = Delegation::next(incoming, || tool.world.uuid());
     let most = tool.policy.max_delegation_depth;
     if next.hop > most {
@@ -37,16 +52,8 @@ pub(super) async fn mark(
     Ok(())
 }
 
-/// The message that the caller works on: what its host says with the call, else what it has left in its state directory
-/// for the session.
-async fn incoming(tool: &RemoteAgent, caller: &Caller) -> Option<Delegation> {
-    if caller.chain.is_some() {
-        return caller.chain.clone();
-    }
-    let (state_dir, session) = caller
-        .state_dir
-        .as_deref()
-        .zip(caller.session_key.as_deref())?;
+/// The message that the caller works on, as its host has left word of it in its state directory for the session.
+async fn written(tool: &RemoteAgent, state_dir: &Path, session: &str) -> Option<Delegation> {
     let log = Arc::clone(&tool.log);
     let now = tool.world.wall();
     tool.delegations.find(state_dir, session, now, &log).await

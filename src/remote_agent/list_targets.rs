@@ -1,11 +1,14 @@
-//! `list_targets`: the configured targets, with what their cards say.
+//! `list_targets`: the configured targets, with what their cards say, and the agents of the local gateway.
+
+mod card;
+mod local;
 
 use std::time::{Duration, SystemTime};
 
-use futures_util::{StreamExt as _, stream};
-use serde_json::{Map, Value, json};
+use futures_util::{StreamExt as _, future, stream};
+use serde_json::{Value, json};
 
-use crate::peer::{CardView, Skill};
+use crate::peer::CardView;
 use crate::targets::{KnownCard, Target};
 
 use super::RemoteAgent;
@@ -17,11 +20,15 @@ use super::error::{Reason, ToolError};
 use super::request::Action;
 use super::session;
 
-/// A card that takes longer is reported as slow; the others are shown meanwhile.
+use card::{CAMEL, SNAKE, card_json, object};
+use local::Standing;
+
+/// A card that takes longer is reported as slow; the others are shown meanwhile. The local gateway has no more time.
 const CARD_WAIT: Duration = Duration::from_secs(10);
 
-/// Shows every configured target that `caller` may use. Their cards are refreshed side by side, as many at a time as
-/// calls may run. They take no turns at the gate: a target that is busy can still be listed.
+/// Shows every configured target that `caller` may use, and the agents of the local gateway. The cards are refreshed side
+/// by side, as many at a time as calls may run, and the gateway is asked meanwhile. They take no turns at the gate: a
+/// target that is busy can still be listed.
 pub(super) async fn list_targets(
     tool: &RemoteAgent,
     caller: &Caller,
@@ -36,25 +43,63 @@ pub(super) async fn list_targets(
         .collect();
     let cards = stream::iter(cards)
         .buffered(tool.limits.concurrency)
-        .collect::<Vec<_>>()
-        .await;
-    let mut summary = Vec::new();
-    let mut raw = Vec::new();
+        .collect::<Vec<_>>();
+    let (cards, local) = future::join(cards, local::agents(tool, caller, &bounds)).await;
+    let mut listing = Listing::default();
     for (target, outcome) in targets.iter().zip(cards) {
+        listing.add(tool, target, outcome, None)?;
+    }
+    let mut summary = object([]);
+    if let Some(local) = local {
+        for agent in local.agents {
+            listing.add(tool, &agent.target, agent.card, Some(&agent.standing))?;
+        }
+        summary["gateway"] = local.gateway;
+    }
+    summary["targets"] = listing.summary.into();
+    Ok(envelope::success(
+        Action::ListTargets.as_str(),
+        summary,
+        listing.raw,
+    ))
+}
+
+/// The targets in both views.
+#[derive(Default)]
+struct Listing {
+    summary: Vec<Value>,
+    raw: Vec<Value>,
+}
+
+impl Listing {
+    /// Adds a target with its card, or with why there is none.
+    ///
+    /// # Errors
+    /// The call is over.
+    fn add(
+        &mut self,
+        tool: &RemoteAgent,
+        target: &Target,
+        outcome: Result<KnownCard, ToolError>,
+        standing: Option<&Standing>,
+    ) -> Result<(), ToolError> {
         if let Err(error) = &outcome
             && matches!(error.reason, Reason::Aborted | Reason::ShuttingDown)
         {
             return Err(error.clone());
         }
         let listed = Listed::of(tool, target, outcome);
-        summary.push(listed.summary(target));
-        raw.push(listed.raw(target));
+        for (view, mut shown) in [
+            (&mut self.summary, listed.summary(target)),
+            (&mut self.raw, listed.raw(target)),
+        ] {
+            if let Some(standing) = standing {
+                standing.put_into(&mut shown);
+            }
+            view.push(shown);
+        }
+        Ok(())
     }
-    Ok(envelope::success(
-        Action::ListTargets.as_str(),
-        json!({ "targets": summary }),
-        raw,
-    ))
 }
 
 async fn card(
@@ -178,101 +223,6 @@ impl Listed {
             ("card", card),
         ])
     }
-}
-
-/// The names that one of the two views of a card goes by.
-struct Names {
-    preferred_transport: &'static str,
-    additional_interfaces: &'static str,
-    push_notifications: &'static str,
-    state_transition_history: &'static str,
-    default_input_modes: &'static str,
-    default_output_modes: &'static str,
-    input_modes: &'static str,
-    output_modes: &'static str,
-}
-
-const SNAKE: Names = Names {
-    preferred_transport: "preferred_transport",
-    additional_interfaces: "additional_interfaces",
-    push_notifications: "push_notifications",
-    state_transition_history: "state_transition_history",
-    default_input_modes: "default_input_modes",
-    default_output_modes: "default_output_modes",
-    input_modes: "input_modes",
-    output_modes: "output_modes",
-};
-
-const CAMEL: Names = Names {
-    preferred_transport: "preferredTransport",
-    additional_interfaces: "additionalInterfaces",
-    push_notifications: "pushNotifications",
-    state_transition_history: "stateTransitionHistory",
-    default_input_modes: "defaultInputModes",
-    default_output_modes: "defaultOutputModes",
-    input_modes: "inputModes",
-    output_modes: "outputModes",
-};
-
-fn card_json(view: &CardView, names: &Names) -> Value {
-    let can = &view.capabilities;
-    let extensions = (!can.extensions.is_empty()).then_some(&can.extensions);
-    let skills: Vec<Value> = view
-        .skills
-        .iter()
-        .map(|skill| skill_json(skill, names))
-        .collect();
-    object([
-        (names.preferred_transport, json!(view.preferred_transport)),
-        (
-            names.additional_interfaces,
-            json!(view.additional_interfaces),
-        ),
-        (
-            "capabilities",
-            object([
-                ("streaming", json!(can.streaming)),
-                (names.push_notifications, json!(can.push_notifications)),
-                (
-                    names.state_transition_history,
-                    json!(can.state_transition_history),
-                ),
-                ("extensions", json!(extensions)),
-            ]),
-        ),
-        (names.default_input_modes, json!(view.default_input_modes)),
-        (names.default_output_modes, json!(view.default_output_modes)),
-        ("skills", json!(skills)),
-    ])
-}
-
-fn skill_json(skill: &Skill, names: &Names) -> Value {
-    let some = |modes: &[String]| {
-        if modes.is_empty() {
-            Value::Null
-        } else {
-            json!(modes)
-        }
-    };
-    object([
-        ("id", json!(skill.id)),
-        ("name", json!(skill.name)),
-        ("description", json!(skill.description)),
-        ("tags", json!(skill.tags)),
-        ("examples", json!(skill.examples)),
-        (names.input_modes, some(&skill.input_modes)),
-        (names.output_modes, some(&skill.output_modes)),
-    ])
-}
-
-/// An object of whatever is known.
-fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    let known = fields.into_iter().filter(|(_, value)| !value.is_null());
-    Value::Object(
-        known
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect::<Map<_, _>>(),
-    )
 }
 
 /// ISO 8601 in UTC with milliseconds.

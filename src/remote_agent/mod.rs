@@ -16,6 +16,8 @@ mod envelope;
 mod error;
 mod follow;
 mod gate;
+#[cfg(test)]
+mod gateway_tests;
 mod hand_on;
 mod list_targets;
 mod pace;
@@ -44,7 +46,7 @@ use crate::config::{Config, ConfigError, LONGEST_CALL, Limits, Policy};
 use crate::delegation;
 use crate::handles::{Handle, Handles, Named};
 use crate::log::{Level, Log};
-use crate::peer::Directory;
+use crate::peer::{BoxFuture, Directory, LocalGateway};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
 use crate::validation::{self, complaint};
@@ -64,6 +66,9 @@ use session::Session;
 
 /// The longest word that is taken for an action, in bytes.
 const LONGEST_ACTION: usize = 64;
+
+/// How long taking leave of the local gateway may take.
+const LEAVE: Duration = Duration::from_secs(1);
 
 /// Who hears of updates while a call is under way; each is an envelope with `phase: "update"`.
 pub type Updates<'a> = &'a (dyn Fn(&str) + Send + Sync);
@@ -90,6 +95,7 @@ pub struct RemoteAgent {
     callbacks: Callbacks,
     cards: CardCache,
     directory: Arc<dyn Directory>,
+    gateway: Option<Arc<dyn LocalGateway>>,
     handles: Mutex<Handles<Target>>,
     world: Arc<dyn World>,
     policy: Policy,
@@ -104,19 +110,21 @@ pub struct RemoteAgent {
 }
 
 impl RemoteAgent {
-    /// The tool for a configuration, with peers from `directory`, asked at `pace`.
+    /// The tool for a configuration, with peers from `directory`, asked at `pace`. Where the configuration has a local
+    /// gateway, `directory` finds its agents too, and `gateway` is the gateway itself.
     ///
     /// # Errors
     /// What is wrong with the configuration, and where.
     pub fn new(
         config: &Config,
         directory: Arc<dyn Directory>,
+        gateway: Option<Arc<dyn LocalGateway>>,
         world: Arc<dyn World>,
         pace: Pace,
         log: Arc<dyn Log>,
     ) -> Result<Self, ConfigError> {
         let catalog = Catalog::new(config)?;
-        let schema = RequestSchema::new(&catalog.aliases()).map_err(|e| ConfigError::at("", e))?;
+        let schema = RequestSchema::new(&catalog).map_err(|e| ConfigError::at("", e))?;
         let ttl =
             Duration::from_millis(config.task_handles.ttl_ms).min(Duration::from_hours(24 * 365));
         Ok(Self {
@@ -133,6 +141,7 @@ impl RemoteAgent {
             delegations: delegation::Lookup::default(),
             spans: Spans::new(Arc::clone(&log), Arc::clone(&world)),
             directory,
+            gateway,
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
             world,
             policy: config.policy.clone(),
@@ -152,6 +161,16 @@ impl RemoteAgent {
     /// The audit log, where one is written. Whoever ends the instance closes it.
     pub fn audit(&self) -> Option<&AuditLog> {
         self.audit.as_ref()
+    }
+
+    /// Takes leave of the local gateway and closes its connection, which belongs to the runtime that the calls ran on;
+    /// `None` where there is no gateway. Whoever ends the instance awaits this there, when the calls are over.
+    pub fn close(&self) -> Option<BoxFuture<'static, ()>> {
+        let gateway = Arc::clone(self.gateway.as_ref()?);
+        Some(Box::pin(async move {
+            // A gateway that hangs is not waited for: the connection goes with its runtime.
+            let _ = tokio::time::timeout(LEAVE, gateway.close()).await;
+        }))
     }
 
     /// Carries out one call. Always gives an envelope, by the call's deadline at the latest. Dropping the future ends
@@ -231,12 +250,14 @@ impl RemoteAgent {
                 call.cancel.clone(),
                 call.closing.clone(),
             );
-            return list_targets::list_targets(self, &account.caller, &bounds).await;
+            // Boxed like every branch that a plain message does not take: a call is moved several times before it runs, and
+            // with their state in it it would be five times as large.
+            return Box::pin(list_targets::list_targets(self, &account.caller, &bounds)).await;
         }
         let resolved = admission::resolve(&request, &self.catalog, account, |handle| {
             self.lock().resolve(handle, self.world.now())
         })?;
-        let errors = rules::own_headers(&request, &resolved.target);
+        let errors = rules::of_target(&request, &resolved.target);
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);
             return Err(invalid(errors, more));
@@ -260,22 +281,24 @@ impl RemoteAgent {
             Action::Send => error.of_send(),
             _ => error,
         })?;
+        // Who names a time means it; else a task is heard of before a host loses patience.
+        let wait = Duration::from_millis(self.limits.wait_ms);
+        let until = bounds.until(request.timeout_ms.is_none().then_some(wait));
         let mut session = Session::new(self, request.action, resolved, bounds, call.updates);
+        session.until = Some(until);
         session.witness = witness;
-        match request.action {
-            Action::Watch => task_actions::watch(session, request).await,
-            Action::Status => task_actions::status(session, request).await,
-            Action::Cancel => task_actions::cancel(session, request).await,
+        session.host = account.caller.session();
+        let is_local = session.target.reach.is_local();
+        let done = match request.action {
+            Action::Watch => Box::pin(task_actions::watch(session, request)).await,
+            Action::Status => Box::pin(task_actions::status(session, request)).await,
+            Action::Cancel => Box::pin(task_actions::cancel(session, request)).await,
             Action::Send | Action::ListTargets => {
-                send::send(
-                    session,
-                    request,
-                    &self.policy,
-                    self.world.uuid().to_string(),
-                )
-                .await
+                let id = self.world.uuid().to_string();
+                send::send(session, request, &self.policy, id).await
             }
-        }
+        };
+        done.map_err(|error| if is_local { error.of_gateway() } else { error })
     }
 
     /// How long a call takes that does not say. One that follows a task ends before a host loses patience with it, and the

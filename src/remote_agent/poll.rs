@@ -67,7 +67,7 @@ fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
 /// The peer did not refuse: it was not there, or had no time.
 fn may_pass(error: &PeerError) -> bool {
     match error.fault {
-        Fault::Unreachable | Fault::Dns | Fault::Cut => true,
+        fault if fault.is_away() => true,
         // What stands in front of a peer may say so in JSON that reads like the peer's.
         Fault::HttpStatus | Fault::Rpc => matches!(error.http_status, Some(429 | 502..=504)),
         _ => false,

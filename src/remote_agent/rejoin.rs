@@ -132,7 +132,7 @@ async fn subscribed(
             return Err(refusal.into());
         }
         Ok(Err(refusal)) => {
-            let away = matches!(refusal.fault, Fault::Cut | Fault::Unreachable | Fault::Dns);
+            let away = refusal.fault.is_away();
             (refusal, !away)
         }
         Err(_) => {
@@ -186,10 +186,11 @@ fn refused_all(
 
 /// Asking for the task would fail as subscribing did.
 fn is_hopeless(refusal: &PeerError) -> bool {
-    !matches!(
+    let may_be_better = matches!(
         refusal.fault,
-        Fault::Rpc | Fault::HttpStatus | Fault::InvalidResponse | Fault::Cut
-    )
+        Fault::Rpc | Fault::HttpStatus | Fault::InvalidResponse
+    );
+    !may_be_better && !refusal.fault.is_cut()
 }
 
 fn nothing_to_resume() -> ToolError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::handles::{Found, Handle};
-use crate::targets::{Catalog, Refused, Target, same_place};
+use crate::targets::{Catalog, Refused, Target, local_name, same_place};
 
 use super::error::{Reason, ToolError};
 use super::request::{ContinuationTarget, Request};
@@ -196,13 +196,10 @@ fn explicit_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Ta
 
 fn flat_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Target>>, ToolError> {
     if let Some(alias) = &request.target_alias {
-        let target = catalog.by_alias(alias).ok_or_else(|| {
-            ToolError::new(
-                Reason::TargetNotAllowed,
-                format!("no target is named `{alias}`"),
-            )
-        })?;
-        return Ok(Some(Arc::clone(target)));
+        return match catalog.by_alias(alias) {
+            Some(target) => Ok(Some(target)),
+            None => Err(no_target(alias)),
+        };
     }
     let Some(url) = &request.target_url else {
         return Ok(None);
@@ -237,6 +234,23 @@ fn default_target(catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
     Ok(Arc::clone(target))
 }
 
+fn no_target(alias: &str) -> ToolError {
+    let message = match local_name(alias) {
+        // Any name would do if the operator had not named those that may be called.
+        Some(name) => format!(
+            "the operator lets some agents of the local gateway be called (gateway.agents), and `{name}` is none of them"
+        ),
+        None => format!("no target is named `{alias}`"),
+    };
+    ToolError::new(Reason::TargetNotAllowed, message)
+}
+
+/// What to do about a continuation of a gateway where there is none.
+const NO_GATEWAY: &str = "Ask the operator to configure the gateway that the continuation names (gateway.enabled, gateway.url), or begin anew with one of the targets that list_targets shows.";
+
+/// What to do about a continuation of another gateway.
+const NOT_OF_GATEWAY: &str = "A continuation of a local gateway is good for that gateway and agent alone: call list_targets and begin anew with one of its targets, or ask the operator to set gateway.url back.";
+
 fn told(refused: Refused, url: &str) -> ToolError {
     // Nothing of a URL but its place is repeated: the rest may hold a secret.
     let place = url::Url::parse(url)
@@ -253,6 +267,18 @@ fn told(refused: Refused, url: &str) -> ToolError {
             Reason::TargetNotAllowed,
             "the continuation's card_path is not a path; a card elsewhere can only be configured",
         ),
+        Refused::NoGateway => ToolError::new(
+            Reason::TargetNotAllowed,
+            "the continuation leads to an agent of a local gateway, and none is configured",
+        )
+        .with("hint", NO_GATEWAY),
+        Refused::NotOfGateway => ToolError::new(
+            Reason::TargetNotAllowed,
+            format!(
+                "the continuation leads to an agent at `{place}` that the configured local gateway does not have for you"
+            ),
+        )
+        .with("hint", NOT_OF_GATEWAY),
         Refused::BadUrl(wrong) => {
             ToolError::new(Reason::InvalidRequest, format!("the target's URL {wrong}"))
         }

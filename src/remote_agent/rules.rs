@@ -1,16 +1,18 @@
 //! What the schema of requests cannot say: which fields go with which action, and with each other.
 
+mod of_target;
+
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
 use crate::delegation;
-use crate::targets::{Callbacks, Catalog, Refused, Target};
+use crate::targets::{Callbacks, Catalog, Refused};
 use crate::trace;
 use crate::validation::{complaint, escape};
 
-use super::request::Request;
+pub(super) use of_target::of_target;
 
 /// Base64 in either alphabet's common form, padded or not.
 const LENIENT: GeneralPurposeConfig =
@@ -83,7 +85,10 @@ pub(super) fn complaints(
 }
 
 fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>) {
-    if request.contains_key("target_alias") && catalog.targets().is_empty() {
+    if request.contains_key("target_alias")
+        && catalog.targets().is_empty()
+        && catalog.local().is_none()
+    {
         let message = "no targets are configured, so there is no alias to use";
         out.push(complaint(
             "/target_alias",
@@ -118,7 +123,13 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
                 message,
             ));
         }
-        Err(Refused::Ambiguous(_) | Refused::BadCardPath) | Ok(_) => {}
+        Err(
+            Refused::Ambiguous(_)
+            | Refused::BadCardPath
+            | Refused::NoGateway
+            | Refused::NotOfGateway,
+        )
+        | Ok(_) => {}
     }
 }
 
@@ -138,6 +149,14 @@ fn restricted(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) 
             .keys()
             .filter(|name| *name != "action")
             .for_each(|name| refuse(name));
+        return;
+    }
+    let takes = |name: &str| {
+        let restricted = RESTRICTED.iter().find(|(field, _)| *field == name);
+        restricted.is_none_or(|(_, actions)| actions.contains(&action))
+    };
+    // A request has few fields, so this is quicker than to look for each that could be wrong.
+    if request.keys().all(|name| takes(name)) {
         return;
     }
     for (name, actions) in RESTRICTED {
@@ -347,25 +366,6 @@ fn headers(request: &Map<String, Value>, out: &mut Vec<Value>) {
             out.push(complaint(&place, "#/runtime/not", "not", params, wrong));
         }
     }
-}
-
-/// Complaints about headers that the operator set for this very target.
-pub(super) fn own_headers(request: &Request, target: &Target) -> Vec<Value> {
-    let names = request.service_parameters.keys();
-    let taken = names.filter(|name| {
-        let closed = target.closed_headers.iter();
-        closed
-            .map(HeaderName::as_str)
-            .any(|closed| name.eq_ignore_ascii_case(closed))
-    });
-    taken
-        .map(|name| {
-            let place = format!("/service_parameters/{}", escape(name));
-            let message = "cannot be set by a request: the target has it as a credential";
-            let params = json!({ "property": name });
-            complaint(&place, "#/runtime/not", "not", params, message)
-        })
-        .collect()
 }
 
 fn is_closed(name: &str) -> bool {

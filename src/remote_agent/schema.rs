@@ -3,6 +3,7 @@
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
+use crate::targets::{Catalog, Local, NAME_PATTERN, local_alias};
 use crate::validation;
 
 /// The schema of requests, as shipped; an instance adds its aliases.
@@ -19,10 +20,13 @@ impl RequestSchema {
     ///
     /// # Errors
     /// What is wrong with the shipped schema.
-    pub(super) fn new(aliases: &[&str]) -> Result<Self, String> {
+    pub(super) fn new(catalog: &Catalog) -> Result<Self, String> {
         let mut strict: Value = serde_json::from_str(SCHEMA).map_err(|e| e.to_string())?;
-        if !aliases.is_empty() {
-            strict["properties"]["target_alias"]["enum"] = json!(aliases);
+        let aliases = catalog.aliases();
+        match (catalog.local(), &mut strict["properties"]["target_alias"]) {
+            (Some(local), property) => with_local(property, &aliases, local),
+            (None, property) if !aliases.is_empty() => property["enum"] = json!(aliases),
+            (None, _) => {}
         }
         Ok(Self {
             validator: validation::compile_value(&strict)?,
@@ -48,6 +52,30 @@ impl RequestSchema {
         }
         flat
     }
+}
+
+/// Takes the configured aliases, and those that the agents of a local gateway may have. Only the gateway knows which there
+/// are, so the description names those that the operator did.
+fn with_local(property: &mut Value, aliases: &[&str], local: &Local) {
+    let pattern = json!({ "pattern": format!("^{}$", local_alias(NAME_PATTERN)) });
+    if aliases.is_empty() {
+        property["pattern"] = pattern["pattern"].clone();
+    } else {
+        property["anyOf"] = json!([{ "enum": aliases }, pattern]);
+    }
+    let named = local.named().map(local_alias);
+    let named: Vec<String> = aliases
+        .iter()
+        .map(ToString::to_string)
+        .chain(named)
+        .collect();
+    let others = if local.is_closed() {
+        ""
+    } else {
+        " list_targets shows the other agents of the local gateway (gateway:NAME)."
+    };
+    let about = property["description"].as_str().unwrap_or_default();
+    property["description"] = format!("{about} Known: {}.{others}", named.join(", ")).into();
 }
 
 /// A schema without `oneOf`, `anyOf`, `const` and string formats. Alternatives become one object that has the
@@ -136,6 +164,12 @@ fn merged(alternatives: &Value) -> Map<String, Value> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::config::Config;
+
+    fn schema(config: &Value) -> RequestSchema {
+        let catalog = Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap();
+        RequestSchema::new(&catalog).unwrap()
+    }
 
     fn walk(schema: &Value, visit: &mut impl FnMut(&Map<String, Value>)) {
         match schema {
@@ -150,7 +184,8 @@ mod tests {
 
     #[test]
     fn the_models_schema_combines_nothing() {
-        let flat = RequestSchema::new(&["a"]).unwrap().flat();
+        let flat =
+            schema(&json!({"targets": [{"alias": "a", "baseUrl": "https://a.example"}]})).flat();
         walk(&flat, &mut |map| {
             for word in ["oneOf", "anyOf", "allOf", "not", "$ref", "$schema", "const"] {
                 assert!(!map.contains_key(word), "{word}");
@@ -161,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_models_schema_describes_every_property() {
-        let flat = RequestSchema::new(&[]).unwrap().flat();
+        let flat = schema(&json!({})).flat();
         walk(&flat, &mut |map| {
             for (name, property) in map
                 .get("properties")
@@ -179,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_models_part_is_every_kind_of_part() {
-        let flat = RequestSchema::new(&[]).unwrap().flat();
+        let flat = schema(&json!({})).flat();
         let part = &flat["properties"]["parts"]["items"];
         assert_eq!(
             part["properties"]["kind"]["enum"],
@@ -191,7 +226,7 @@ mod tests {
 
     #[test]
     fn whatever_the_strict_schema_takes_the_models_schema_takes() {
-        let schema = RequestSchema::new(&["a"]).unwrap();
+        let schema = schema(&json!({"targets": [{"alias": "a", "baseUrl": "https://a.example"}]}));
         let flat = validation::compile_value(&schema.flat()).unwrap();
         for request in [
             json!({"action": "list_targets"}),

@@ -47,13 +47,14 @@ pub(super) async fn send(
         accepted_output_modes: accepted,
         // A task that is required is wanted at once, not when it is done.
         blocking: !required && request.blocking.unwrap_or(true),
+        followed: request.follow_updates,
         history_length: request.history_length,
         push_notification_config: request.push_notification_config.as_ref().map(push_config),
         metadata: request.metadata,
     };
     let done = match (required, request.follow_updates) {
-        (true, follow) => task(&mut session, &*peer, &outgoing, follow).await,
-        (false, true) => streamed(&mut session, &*peer, &outgoing).await,
+        (true, follow) => Box::pin(task(&mut session, &*peer, &outgoing, follow)).await,
+        (false, true) => Box::pin(streamed(&mut session, &*peer, &outgoing)).await,
         (false, false) => answered(&mut session, &*peer, &outgoing).await,
     };
     match done {

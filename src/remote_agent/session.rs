@@ -1,27 +1,31 @@
 //! One call to one target: what it is about, what the peer has said so far, and how that is told.
 
+mod before;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::handles::{Handle, Named};
 use crate::panics;
-use crate::peer::{
-    Artifact, Delivered, Event, Fault, Peer, PeerError, Task, TaskState, Transport, Transports,
-};
+use crate::peer::{Artifact, Delivered, Event, HostSession, Opening, Peer, Task, TaskState};
 use crate::targets::{KnownCard, Target};
 
 use super::artifacts::Source;
 use super::bounds::Bounds;
 use super::collect::{Collected, Kind};
 use super::envelope::{self, Continuation, Summary};
-use super::error::{Reason, ToolError};
+use super::error::ToolError;
 use super::reading::{ArtifactPage, bare};
 use super::render;
 use super::request::Action;
 use super::resolve::Resolved;
 use super::witness::{Watched, Witness};
 use super::{Pace, RemoteAgent, Updates};
+
+pub(super) use before::resolved;
+use before::spoken;
 
 /// One call to one target.
 pub(super) struct Session<'a> {
@@ -48,6 +52,10 @@ pub(super) struct Session<'a> {
     incomplete: bool,
     /// Who sees the exchanges with the peer.
     pub witness: Option<Arc<Witness>>,
+    /// The host's session that calls.
+    pub host: Option<HostSession>,
+    /// Until when an answer is waited for that may become a task instead.
+    pub until: Option<Instant>,
     held: Option<Handle>,
     /// The task and conversation that `held` was last told about.
     remembered: Option<(String, Option<String>)>,
@@ -76,6 +84,8 @@ impl<'a> Session<'a> {
             wait_expired: false,
             incomplete: false,
             witness: None,
+            host: None,
+            until: None,
             held: resolved.handle,
             remembered: None,
         }
@@ -93,10 +103,16 @@ impl<'a> Session<'a> {
         spoken(&self.target)?;
         let card = self.tool.cards.get(&self.target, self.bounds.left());
         let known = self.bounds.run(card).await??;
+        let opening = Opening {
+            parameters,
+            context_id: self.context_id.as_deref(),
+            host: self.host.as_ref(),
+            until: self.until,
+        };
         let peer = self
             .tool
             .directory
-            .open(&self.target.reach, &known.card, parameters)?;
+            .open(&self.target.reach, &known.card, &opening)?;
         self.card = Some(known);
         let peer: Arc<dyn Peer> = match &self.witness {
             Some(witness) => Arc::new(Watched::new(peer, Arc::clone(witness))),
@@ -278,7 +294,7 @@ impl<'a> Session<'a> {
                 .as_ref()
                 .and_then(|known| known.card.view.as_ref().ok()?.name.as_deref()),
             target_url: &self.target.url,
-            protocol_version: spoken.map(|spoken| spoken.version.as_str()),
+            protocol_version: spoken.map(|spoken| spoken.version),
             transport: spoken.map(|spoken| spoken.transport.as_str()),
             streaming_supported: streaming,
             response_kind: self.said.kind.map(|kind| match kind {
@@ -369,38 +385,6 @@ impl<'a> Session<'a> {
         self.remembered = None;
         self.remember();
     }
-}
-
-/// Refuses a target whose credential is not known, before anything is connected.
-pub(super) fn resolved(target: &Target) -> Result<(), ToolError> {
-    let Some(reference) = &target.unresolved else {
-        return Ok(());
-    };
-    let message =
-        format!("the target's credential `{reference}` has not been resolved by the host");
-    Err(ToolError::new(Reason::CredentialUnresolved, message))
-}
-
-/// Refuses a target that is to be reached by a transport that is not spoken, before anything is connected.
-fn spoken(target: &Target) -> Result<(), PeerError> {
-    let names = |all: &[Transport]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let unsupported: Vec<_> = target
-        .reach
-        .preferred
-        .iter()
-        .copied()
-        .filter(|t| !Transport::SPOKEN.contains(t))
-        .collect();
-    if unsupported.is_empty() {
-        return Ok(());
-    }
-    let message = format!("{} is not spoken", names(&unsupported).join(", "));
-    let mut error = PeerError::new(Fault::UnsupportedTransport, message).undelivered();
-    error.transports = Some(Box::new(Transports {
-        unsupported: names(&unsupported),
-        supported: names(&Transport::SPOKEN),
-    }));
-    Err(error)
 }
 
 /// The diagnostics of a failed send, for `details`.

@@ -8,7 +8,7 @@ use tracing::{Instrument as _, debug_span};
 
 use crate::peer::{
     BoxFuture, Card, Event, EventStream, Outgoing, Peer, PeerError, Reply, Spoken, Step, Task,
-    TaskState,
+    TaskState, Transport,
 };
 
 use super::artifacts::weight;
@@ -30,6 +30,8 @@ pub(super) struct Seen {
     pub(super) sent: u64,
     /// What the peer said, in bytes of JSON.
     pub(super) received: u64,
+    /// How it was spoken to.
+    pub(super) transport: Option<Transport>,
     /// The task it spoke of last.
     pub(super) task_id: Option<String>,
     /// The conversation it spoke in last.
@@ -142,7 +144,8 @@ macro_rules! exchange {
     ($self:ident, $name:literal, $work:expr) => {
         $work.instrument(debug_span!(
             $name,
-            trace_id = $self.witness.trace_id.as_str()
+            trace_id = $self.witness.trace_id.as_str(),
+            transport = $self.peer.spoken().transport.as_str()
         ))
     };
 }
@@ -206,6 +209,13 @@ impl Peer for Watched {
             let stream = exchange!(self, "peer.resubscribe", work).await?;
             Ok(self.stream(stream))
         })
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // Only now is it certain: a peer may turn out to take another transport than the first that was tried.
+        self.witness.seen().transport = Some(self.peer.spoken().transport);
     }
 }
 

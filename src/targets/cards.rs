@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lru::LruCache;
 
-use crate::peer::{Card, Directory, Discovered, Fault, PeerError, Validator};
+use crate::peer::{Card, Directory, Discovered, Fault, Opening, PeerError, Validator};
 use crate::world::World;
 
 use super::Target;
@@ -90,11 +90,21 @@ impl CardCache {
     /// # Errors
     /// Why there is no card at all.
     pub async fn get(&self, target: &Target, left: Duration) -> Result<KnownCard, PeerError> {
-        let deadline = tokio::time::Instant::now() + left;
         let slot = self.slot(target);
         if let Some(known) = self.fresh(&slot) {
             return Ok(known);
         }
+        // Boxed: it is large, most calls find a fresh card, and every call would carry it about.
+        Box::pin(self.fetched(target, &slot, left)).await
+    }
+
+    async fn fetched(
+        &self,
+        target: &Target,
+        slot: &Slot,
+        left: Duration,
+    ) -> Result<KnownCard, PeerError> {
+        let deadline = tokio::time::Instant::now() + left;
         let kept = lock(&slot.kept).clone();
         let turn = slot.fetching.lock();
         let _fetching = match kept {
@@ -106,7 +116,7 @@ impl CardCache {
             },
         };
         // Somebody else may have fetched it while we waited.
-        if let Some(known) = self.fresh(&slot) {
+        if let Some(known) = self.fresh(slot) {
             return Ok(known);
         }
         let old = lock(&slot.kept).clone();
@@ -170,7 +180,10 @@ impl CardCache {
         if !card.has_extended_card {
             return card;
         }
-        let Ok(peer) = self.directory.open(&target.reach, &card, &[]) else {
+        let Ok(peer) = self
+            .directory
+            .open(&target.reach, &card, &Opening::default())
+        else {
             return card;
         };
         let left = deadline.saturating_duration_since(tokio::time::Instant::now());

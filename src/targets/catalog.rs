@@ -1,20 +1,18 @@
 //! The catalog of targets.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 use url::Url;
 
-use crate::config::{
-    Config, ConfigError, Defaults, LONGEST_CALL, ProtocolVersion, SecretMap, TargetConfig,
-    card_url, normal_url,
-};
-use crate::peer::{CardKeys, CardLocation, Reach, Transport, Version};
+use crate::config::{Config, ConfigError, Defaults, card_url, normal_url};
+use crate::peer::{CardLocation, Reach, Transport};
 
-use super::credentials::{self, Files, Lacking, Trusts};
+use super::configured::{configured, key, millis, transports};
+use super::credentials::Files;
+use super::local::{Local, local_name};
 use super::signers;
 
 /// A target: a peer that work can be handed to.
@@ -59,6 +57,10 @@ pub enum Refused {
     BadUrl(String),
     /// The card path is no path on the target.
     BadCardPath,
+    /// It is an agent of a local gateway, and none is configured.
+    NoGateway,
+    /// It is an agent of another local gateway than the one that is configured, or may not be called there.
+    NotOfGateway,
 }
 
 /// All configured targets, and what may be made of a URL in a request.
@@ -66,6 +68,7 @@ pub enum Refused {
 pub struct Catalog {
     targets: Vec<Arc<Target>>,
     by_alias: HashMap<String, usize>,
+    local: Option<Local>,
     default: Option<usize>,
     normalize: bool,
     allow_override: bool,
@@ -106,6 +109,8 @@ impl Catalog {
         Ok(Self {
             default: targets.iter().position(|t| t.default),
             by_alias,
+            local: Local::new(config)
+                .map_err(|e| ConfigError::at("/gateway/url", format!("the URL {e}")))?,
             targets,
             normalize: config.policy.normalize_base_url,
             allow_override: config.policy.allow_target_url_override,
@@ -135,9 +140,17 @@ impl Catalog {
             .collect()
     }
 
+    /// The agents of the local gateway, where one is configured.
+    pub fn local(&self) -> Option<&Local> {
+        self.local.as_ref()
+    }
+
     /// The target of this name.
-    pub fn by_alias(&self, alias: &str) -> Option<&Arc<Target>> {
-        self.by_alias.get(alias).map(|&i| &self.targets[i])
+    pub fn by_alias(&self, alias: &str) -> Option<Arc<Target>> {
+        let configured = self.by_alias.get(alias).map(|&i| &self.targets[i]);
+        configured
+            .cloned()
+            .or_else(|| self.local.as_ref()?.target(local_name(alias)?))
     }
 
     /// The target for requests that name none.
@@ -172,6 +185,16 @@ impl Catalog {
         alias: Option<&str>,
     ) -> Result<Arc<Target>, Refused> {
         let parsed = normal_url(url).map_err(Refused::BadUrl)?;
+        if preferred.contains(&Transport::Gateway) {
+            let local = self.local.as_ref().ok_or(Refused::NoGateway)?;
+            return local
+                .at(&parsed, card_path)
+                .filter(|target| {
+                    target.reach.preferred == preferred
+                        && (alias.is_none() || target.alias.as_deref() == alias)
+                })
+                .ok_or(Refused::NotOfGateway);
+        }
         if !is_path(card_path)
             && !self
                 .at(url, &parsed)
@@ -267,125 +290,6 @@ fn ambiguous(targets: &[&Arc<Target>]) -> Refused {
             .filter_map(|target| target.alias.clone())
             .collect(),
     )
-}
-
-fn configured(
-    config: &Config,
-    target: &TargetConfig,
-    trusts: Trusts,
-    card_keys: Option<CardKeys>,
-) -> Result<Target, String> {
-    let base_url = normal_url(&target.base_url)?;
-    let card_path = target
-        .card_path
-        .clone()
-        .unwrap_or_else(|| config.defaults.card_path.clone());
-    let card_url = target.card_url.clone().or_else(|| card_url(&card_path));
-    let (card, card_path) = match &card_url {
-        Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
-        None => (CardLocation::Path(card_path.clone()), card_path),
-    };
-    let credential = target.auth.as_ref().map(credentials::credential);
-    let (credential, unresolved) = match credential.transpose() {
-        Ok(credential) => (credential.flatten().map(Arc::new), None),
-        Err(Lacking::Secret(reference)) => (None, Some(reference)),
-        Err(Lacking::Use(wrong)) => return Err(wrong),
-    };
-    let own = headers(&target.headers)?;
-    let mut closed_headers: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
-    closed_headers.extend(credential.as_ref().and_then(|c| c.header()));
-    let mut headers = headers(&config.defaults.service_parameters)?;
-    headers.retain(|(name, _)| own.iter().all(|(closer, _)| closer != name));
-    headers.extend(own);
-    let reach = Reach {
-        configured: true,
-        endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,
-        preferred: transports(
-            target
-                .preferred_transports
-                .as_ref()
-                .unwrap_or(&config.defaults.preferred_transports),
-        ),
-        headers,
-        credential,
-        trust: trusts.own,
-        trust_elsewhere: trusts.elsewhere,
-        version: match target.protocol_version {
-            ProtocolVersion::Auto => None,
-            ProtocolVersion::V0_3 => Some(Version::V0_3),
-            ProtocolVersion::V1_0 => Some(Version::V1_0),
-        },
-        tenant: target.tenant.clone(),
-        card_keys,
-        allow_private: target.allow_private_network,
-        ..Reach::new(base_url, card)
-    };
-    Ok(Target {
-        alias: Some(target.alias.clone()),
-        url: target.base_url.clone(),
-        card_path,
-        key: key(&reach),
-        reach,
-        description: target
-            .description
-            .as_deref()
-            .map(str::trim)
-            .filter(|d| !d.is_empty())
-            .map(str::to_owned),
-        tags: target.tags.clone(),
-        examples: target.examples.clone(),
-        default: target.default,
-        timeout: millis(target.timeout_ms.unwrap_or(config.defaults.timeout_ms)),
-        allowed_agents: target.allowed_agents.clone(),
-        unresolved,
-        closed_headers,
-    })
-}
-
-fn headers(values: &SecretMap) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-    values
-        .iter()
-        .map(|(name, value)| {
-            let name = HeaderName::try_from(name).map_err(|e| e.to_string())?;
-            let mut value = HeaderValue::try_from(value).map_err(|e| e.to_string())?;
-            value.set_sensitive(true);
-            Ok((name, value))
-        })
-        .collect()
-}
-
-fn transports(names: &[String]) -> Vec<Transport> {
-    names.iter().filter_map(|name| name.parse().ok()).collect()
-}
-
-fn millis(ms: u64) -> Duration {
-    Duration::from_millis(ms).min(LONGEST_CALL)
-}
-
-/// The identity of a target. Credentials go in by a hash; the key is never shown.
-fn key(reach: &Reach) -> Arc<str> {
-    let mut credentials = DefaultHasher::new();
-    reach.credential.hash(&mut credentials);
-    reach.trust.hash(&mut credentials);
-    for (name, value) in &reach.headers {
-        (name.as_str(), value.as_bytes()).hash(&mut credentials);
-    }
-    // A card that one target takes as it comes must not pass for another's that has to be signed.
-    reach.card_keys.hash(&mut credentials);
-    let card = match &reach.card {
-        CardLocation::Path(path) => path.as_str(),
-        CardLocation::Url(url) => url.as_str(),
-    };
-    format!(
-        "{} {card} {:?} {:?} {:?} {} {:x}",
-        reach.base_url,
-        reach.endpoint.as_ref().map(Url::as_str),
-        reach.version,
-        reach.tenant,
-        reach.allow_private,
-        credentials.finish()
-    )
-    .into()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use secrecy::SecretString;
 
-use crate::config::{Auth, ConfigError, KeyPlace, Secret, TargetConfig, normal_url};
+use crate::config::{Auth, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, normal_url};
 use crate::credential::{Credential, OAuth2, Place, Trust, Unusable};
 
 use super::files;
@@ -100,30 +100,7 @@ impl Files {
         if let Some(known) = self.0.get(&names) {
             return Ok(known.clone());
         }
-        let wrong = |field: &str, file: &Path, why: &str| {
-            let message = format!("the file `{}` {why}", file.display());
-            ConfigError::at(format!("{place}/{field}"), message)
-        };
-        let read = |file: &Path, field: &str| {
-            files::read(file).map_err(|why| wrong(field, file, &format!("cannot be read: {why}")))
-        };
-        let authorities = ca.map(|file| read(file, CA)).transpose()?;
-        let certificate = own
-            .map(|(cert, key)| Ok::<_, ConfigError>((read(cert, CERT)?, read(key, KEY)?)))
-            .transpose()?;
-        let pair = certificate.as_ref();
-        let trust = Trust::read(
-            authorities.as_deref(),
-            pair.map(|(cert, key)| (cert.as_slice(), key.as_slice())),
-        );
-        let trust = trust.map_err(|unusable| {
-            let file = |which: usize| names[which].as_deref().unwrap_or(Path::new(""));
-            match unusable {
-                Unusable::Authorities(why) => wrong(CA, file(0), why),
-                Unusable::Chain(why) => wrong(CERT, file(1), why),
-                Unusable::Key(why) => wrong(KEY, file(2), why),
-            }
-        })?;
+        let trust = trust(&names, [CA, CERT, KEY], place)?;
         let elsewhere = match own {
             Some(_) => trust.anonymous().map(Arc::new),
             None => None,
@@ -137,6 +114,47 @@ impl Files {
         self.0.insert(names, trusts.clone());
         Ok(trusts)
     }
+}
+
+/// Reads certificates and a key: the authorities, the chain and its key, each named by its field below `place`. The last two
+/// come together.
+fn trust(
+    files: &[Option<PathBuf>; 3],
+    fields: [&str; 3],
+    place: &str,
+) -> Result<Trust, ConfigError> {
+    let wrong = |which: usize, why: &str| {
+        let file = files[which].as_deref().unwrap_or(Path::new(""));
+        let message = format!("the file `{}` {why}", file.display());
+        ConfigError::at(format!("{place}/{}", fields[which]), message)
+    };
+    let read = |which: usize| {
+        let file = files[which].as_deref();
+        let read = file.map(files::read).transpose();
+        read.map_err(|why| wrong(which, &format!("cannot be read: {why}")))
+    };
+    let (authorities, chain, key) = (read(0)?, read(1)?, read(2)?);
+    let trust = Trust::read(authorities.as_deref(), chain.as_deref().zip(key.as_deref()));
+    trust.map_err(|unusable| match unusable {
+        Unusable::Authorities(why) => wrong(0, why),
+        Unusable::Chain(why) => wrong(1, why),
+        Unusable::Key(why) => wrong(2, why),
+    })
+}
+
+/// How the connection to the local gateway is secured, where not as the system does it.
+///
+/// # Errors
+/// A file cannot be read, or does not hold what it should; the error names the setting.
+pub fn local_trust(gateway: &Gateway) -> Result<Option<Arc<Trust>>, ConfigError> {
+    let tls = &gateway.tls;
+    let files = [&tls.ca_file, &tls.cert_file, &tls.key_file].map(Clone::clone);
+    if files.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let fields = ["caFile", "certFile", "keyFile"];
+    let trust = trust(&files, fields, "/gateway/tls")?;
+    Ok(Some(Arc::new(trust)))
 }
 
 const CA: &str = "tls/caFile";

@@ -58,7 +58,7 @@ async fn a_call_leaves_one_line_that_says_who_called_whom_and_what_came_of_it() 
     assert!(object.remove("duration_ms").unwrap().is_u64());
     let expected = json!({
         "trace_id": "0af7651916cd43dd8448eb211c80319c", "agent": "clerk", "session": "agent:clerk:x", "action": "send",
-        "target": "main", "origin": peers.origin("main"), "sent_bytes": sent, "received_bytes": received, "outcome": "ok",
+        "target": "main", "origin": peers.origin("main"), "transport": "JSONRPC", "sent_bytes": sent, "received_bytes": received, "outcome": "ok",
     });
     assert_eq!(line, expected);
 }

@@ -88,8 +88,9 @@ async fn the_log_is_told_of_a_call_and_its_exchanges_and_of_nothing_that_is_said
     let told = spans(&rig);
     assert_eq!(told.len(), 2, "{told:?}");
     let trace = "trace_id=0af7651916cd43dd8448eb211c80319c";
+    let exchange = format!("{trace} transport=JSONRPC");
     assert!(
-        told[0].starts_with("debug span peer.send: ") && told[0].ends_with(trace),
+        told[0].starts_with("debug span peer.send: ") && told[0].ends_with(&exchange),
         "{told:?}"
     );
     let whole = format!("{trace} action=send target=main outcome=ok");

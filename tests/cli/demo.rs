@@ -17,7 +17,12 @@ async fn the_demo_goes_as_told_and_leaves_nothing_behind() {
     has(&ended.stdout, &["EXPIRED_TASK_HANDLE", "went as told"]);
     has(
         &ended.stdout,
-        &["A2A 1.0", "taken up again", "wait_expired"],
+        &[
+            "A2A 1.0",
+            "taken up again",
+            "wait_expired",
+            "alpha approve, beta reject, charlie approve",
+        ],
     );
     let command = env!("CARGO_BIN_EXE_remote-agent");
     has(&ended.stdout, &[&format!("`{command} targets --url URL`")]);
@@ -54,7 +59,7 @@ async fn the_demo_prints_its_envelopes_alone() {
         .map(|envelope| &envelope["error"]["code"])
         .collect();
     assert_eq!(refused, ["EXPIRED_TASK_HANDLE", "VALIDATION_ERROR"]);
-    assert_eq!(envelopes.len(), 19);
+    assert_eq!(envelopes.len(), 20);
     let says = |pointer: &str, value: &str| {
         let told = |envelope: &&Value| envelope.pointer(pointer).is_some_and(|at| at == value);
         envelopes.iter().filter(told).count()

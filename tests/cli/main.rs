@@ -4,8 +4,11 @@
 
 mod answers;
 mod demo;
+mod embedded;
 mod failures;
 mod follow_up;
+mod gateway;
+mod local_gateway;
 mod package;
 #[path = "../support/process.rs"]
 mod process;

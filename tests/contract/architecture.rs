@@ -12,7 +12,9 @@ use crate::{generated, root, text};
 const AROUND: &str = r#"    openclaw(["OpenClaw on Node.js"]) -.->|Node-API| host
     rust(["a Rust host"]) -.->|abi_stable| host
     cli -.->|abi_stable| host
-    net -.->|HTTP| agents(["agents elsewhere"])"#;
+    net -.->|HTTP| agents(["agents elsewhere"])
+    net -.->|WebSocket| gateways(["a gateway here"])
+    clients(["agents and bridges"]) -.->|WebSocket| gateway_server"#;
 
 /// One source file without its tests and comments, and the room it belongs to.
 struct Source {
@@ -231,14 +233,24 @@ fn only(allowed: &[&str], room: &str) {
 #[test]
 fn the_tool_knows_no_protocol_and_opens_no_socket() {
     only(&["plugin"], "a2a");
-    only(&["plugin", "a2a"], "net");
+    only(&["plugin"], "gateway");
+    only(
+        &[
+            "plugin",
+            "a2a",
+            "gateway",
+            "gateway_server",
+            "gateway_client",
+        ],
+        "net",
+    );
 }
 
 #[test]
 fn peers_are_described_without_anything_else() {
     let arrows = arrows();
     let known: [(&str, &[&str]); 3] = [
-        ("peer", &["credential", "jws"]),
+        ("peer", &["collective", "credential", "jws"]),
         ("net", &["credential", "address"]),
         ("handles", &[]),
     ];
@@ -286,8 +298,9 @@ fn sockets_are_only_in_the_net_and_with_the_scripted_peers() {
 
 #[test]
 fn envelopes_are_written_in_one_place() {
-    // As the field of a struct, and as a key of JSON.
-    word_only_in("operation: ", &["remote_agent/envelope.rs"]);
+    // As the field of a struct, and as a key of JSON. Gateways have operations too, which are other things.
+    word_only_in("operation: OPERATION", &["remote_agent/envelope.rs"]);
+    word_only_in("operation: &'static str", &["remote_agent/envelope.rs"]);
     word_only_in("\"operation\":", &["remote_agent/envelope.rs"]);
 }
 

@@ -101,33 +101,55 @@ fn the_commands_reference_is_its_help() {
     let commands = subcommands(&top);
     assert!(commands.contains(&"call"), "{top}");
     for command in commands {
-        page += &format!(
-            "\n## remote-agent {command}\n\n```text\n{}\n```\n",
-            help(&[command])
-        );
+        let text = help(&[command]);
+        page += &format!("\n## remote-agent {command}\n\n```text\n{text}\n```\n");
+        for below in subcommands(&text) {
+            let text = help(&[command, below]);
+            page += &format!("\n### remote-agent {command} {below}\n\n```text\n{text}\n```\n");
+        }
     }
     generated::file("docs/cli.md", &page);
 }
 
 #[test]
-fn the_readmes_command_lines_use_options_that_there_are() {
+fn the_command_lines_shown_use_options_that_there_are() {
     let mut checked = 0;
-    for (_, block) in blocks(&text("README.md"), "sh") {
-        for line in block.lines() {
-            let after = ["remote-agent ", "cargo run --release -- "]
-                .iter()
-                .find_map(|start| line.strip_prefix(start));
-            let Some(mut words) = after.map(str::split_whitespace) else {
-                continue;
-            };
-            let help = help(&[words.next().unwrap()]);
-            for option in words.filter(|word| word.starts_with("--")) {
-                assert!(help.contains(&format!("{option} ")), "`{line}`: {help}");
+    for document in ["README.md", "docs/gateway.md"] {
+        for (_, block) in blocks(&text(document), "sh") {
+            for line in block.lines() {
+                let last = line.rsplit_once("| ").map_or(line, |(_, last)| last);
+                let after = ["remote-agent ", "cargo run --release -- "]
+                    .iter()
+                    .find_map(|start| last.strip_prefix(start));
+                let Some(after) = after else {
+                    continue;
+                };
+                let words: Vec<&str> = after.split_whitespace().collect();
+                let help = help_for(&words);
+                for option in words.iter().filter(|word| word.starts_with("--")) {
+                    let known = help.lines().any(|line| {
+                        let mut said = line.split([' ', ',']).filter(|word| !word.is_empty());
+                        said.any(|word| word == *option)
+                    });
+                    assert!(known, "`{line}`: {help}");
+                }
+                checked += 1;
             }
-            checked += 1;
         }
     }
-    assert!(checked > 5, "{checked} lines");
+    assert!(checked > 10, "{checked} lines");
+}
+
+/// The help of the innermost command that a command line begins with.
+fn help_for(words: &[&str]) -> String {
+    let mut path = vec![words[0]];
+    loop {
+        let text = help(&path);
+        match words.get(path.len()) {
+            Some(next) if subcommands(&text).contains(next) => path.push(next),
+            _ => return text,
+        }
+    }
 }
 
 #[test]
@@ -208,11 +230,13 @@ fn every_link_within_the_checkout_leads_somewhere() {
         "ARCHITECTURE.md",
         "SECURITY.md",
         "CHANGELOG.md",
+        "docs/a2a-v1.md",
         "docs/agents.md",
         "docs/audit.md",
         "docs/cli.md",
         "docs/credentials.md",
         "docs/errors.md",
+        "docs/gateway.md",
         "docs/policy.md",
         "docs/reading.md",
         "docs/settings.md",

@@ -7,6 +7,7 @@
 mod architecture;
 mod documents;
 mod examples;
+mod gateway;
 mod generated;
 mod in_process;
 mod manifests;

@@ -57,8 +57,13 @@ impl Setting {
     }
 }
 
-/// Every setting, in the order of the schema; a group comes before what it holds.
+/// Every setting of the plugin.
 pub(crate) fn settings() -> Vec<Setting> {
+    settings_of("schema/config.schema.json")
+}
+
+/// Every setting of a schema, in its order; a group comes before what it holds.
+fn settings_of(file: &str) -> Vec<Setting> {
     fn walk(schema: &Ordered, path: &str, all: &mut Vec<Setting>) {
         let required = schema.get("required").map(Ordered::to_value);
         let required = required.unwrap_or_default();
@@ -70,6 +75,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             };
             let items = property
                 .get("items")
+                .or_else(|| property.get("additionalProperties"))
                 .filter(|items| items.get("properties").is_some());
             all.push(Setting {
                 path: path.clone(),
@@ -86,11 +92,7 @@ pub(crate) fn settings() -> Vec<Setting> {
         }
     }
     let mut all = Vec::new();
-    walk(
-        &Ordered::parse(&text("schema/config.schema.json")),
-        "",
-        &mut all,
-    );
+    walk(&Ordered::parse(&text(file)), "", &mut all);
     all
 }
 
@@ -101,23 +103,42 @@ fn code(value: &Value) -> String {
     }
 }
 
-#[test]
-fn the_table_of_settings_is_the_schemas() {
+fn table<'a>(settings: impl Iterator<Item = &'a Setting>) -> String {
     let mut table = "| setting | value | default | meaning |\n|---|---|---|---|\n".to_owned();
-    for setting in settings().iter().filter(|setting| !setting.group) {
+    for setting in settings.filter(|setting| !setting.group) {
         let default = match (setting.default(), setting.required) {
             (Some(default), _) => code(&default),
             (None, true) => "required".to_owned(),
             (None, false) => String::new(),
         };
-        let path = setting.path.replace(".*", "[]");
+        let path = setting
+            .path
+            .replace("roles.*", "roles.ROLE")
+            .replace(".*", "[]");
         let meaning = setting.schema.str("description").unwrap();
+        // A bar would end the cell, in code too.
+        let meaning = meaning.replace('|', "\\|");
         table += &format!(
             "| `{path}` | {} | {default} | {meaning} |\n",
             setting.kind()
         );
     }
-    generated::part("docs/settings.md", "settings", &table);
+    table
+}
+
+#[test]
+fn the_table_of_settings_is_the_schemas() {
+    generated::part("docs/settings.md", "settings", &table(settings().iter()));
+}
+
+#[test]
+fn the_table_of_the_gateways_settings_is_its_schemas() {
+    let settings = settings_of("schema/gateway.schema.json");
+    // What an agent may do at most has the fields of a role.
+    let shown = settings.iter().filter(|setting| {
+        setting.path != "$schema" && !setting.path.starts_with("agents.*.permissions.")
+    });
+    generated::part("docs/gateway.md", "gateway-settings", &table(shown));
 }
 
 #[test]

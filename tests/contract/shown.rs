@@ -11,6 +11,7 @@ use std::{
 use openclaw_remote_agent::{
     audit::Record,
     config,
+    gateway_server::config::ServerConfig,
     plugin::{Job, Plugin},
     remote_agent::REQUEST_SCHEMA,
     validation,
@@ -20,11 +21,12 @@ use serde_json::{Value, json};
 use crate::{documents::blocks, in_process::check_result, text};
 
 /// The documents with examples.
-const EXAMPLES: [&str; 7] = [
+const EXAMPLES: [&str; 8] = [
     "README.md",
     "docs/agents.md",
     "docs/audit.md",
     "docs/credentials.md",
+    "docs/gateway.md",
     "docs/policy.md",
     "docs/tasks.md",
     "openclaw/README.md",
@@ -52,6 +54,9 @@ fn every_json_example_is_a_request_a_result_or_a_configuration_that_works() {
                 check_config(&entry["config"], &place, &files);
                 assert_eq!(entry["enabled"], true, "{place}");
                 assert_eq!(entry["config"]["enabled"], true, "{place}");
+            } else if value.get("listen").is_some() {
+                let read = ServerConfig::parse(&block);
+                assert!(read.is_ok(), "{place}: {read:?}");
             } else {
                 check_config(&value, &place, &files);
             }
@@ -85,6 +90,7 @@ fn check_audit_line(line: &Value, place: &str) {
         action: "send",
         target: Some("t"),
         origin: Some("o"),
+        transport: Some("t"),
         task_id: Some("t"),
         context_id: Some("c"),
         sent_bytes: 0,

@@ -11,6 +11,7 @@
 use std::env;
 
 mod fixture;
+mod leaving;
 mod loading;
 #[path = "../support/node.rs"]
 #[allow(

@@ -6,6 +6,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Arc,
     thread,
 };
 
@@ -14,10 +15,10 @@ use serde_json::{Value, json};
 use crate::{http, journal::Journal, node::Installed};
 
 /// The gateway's own token.
-const TOKEN: &str = "gateway-token-0123456789abcdef";
+pub const TOKEN: &str = "gateway-token-0123456789abcdef";
 
 pub struct Host {
-    installed: Installed,
+    installed: Arc<Installed>,
     root: PathBuf,
     gateway_port: u16,
     environment: Vec<(String, String)>,
@@ -26,7 +27,7 @@ pub struct Host {
 impl Host {
     /// A fresh state below `root`, which is emptied, with `config` as the rest of its configuration. `environment` is for SecretRefs.
     pub fn new(
-        installed: Installed,
+        installed: Arc<Installed>,
         root: &Path,
         config: &Value,
         environment: &[(&str, &str)],
@@ -199,6 +200,13 @@ impl Gateway {
         let (status, answer) = self.invoke(arguments);
         assert_eq!(status, 200, "{answer}");
         answer["result"]["details"].clone()
+    }
+}
+
+impl Gateway {
+    /// Ends it at once, without a chance to say so.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
     }
 }
 

@@ -114,6 +114,15 @@ pub fn answer_events(stream: &mut TcpStream, events: &[String]) {
     answer(stream, "200 OK", "text/event-stream", &body);
 }
 
+/// Answers with server-sent events one by one, each when it is there. `None` ends the body, and so does a client that hangs up.
+pub fn answer_slowly(stream: &mut TcpStream, mut more: impl FnMut() -> Option<String>) {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let mut sent = stream.write_all(head.as_bytes());
+    while let (Ok(()), Some(event)) = (&sent, more()) {
+        sent = stream.write_all(format!("data: {event}\n\n").as_bytes());
+    }
+}
+
 /// Returns once the client has closed its side.
 pub fn wait_for_close(stream: &mut TcpStream) {
     while matches!(stream.read(&mut [0; 64]), Ok(1..)) {}
@@ -127,6 +136,23 @@ pub fn post(address: SocketAddr, path: &str, token: &str, body: &str) -> (u16, S
         "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
+    )
+    .unwrap();
+    let mut reader = BufReader::new(stream);
+    let (start, head) = read_head(&mut reader).expect("the server answers");
+    let status = start.split(' ').nth(1).unwrap().parse().unwrap();
+    (
+        status,
+        String::from_utf8(read_body(&mut reader, &head)).unwrap(),
+    )
+}
+
+/// Gets a page and returns the status code and the body.
+pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: {address}\r\naccept: text/html\r\nconnection: close\r\n\r\n"
     )
     .unwrap();
     let mut reader = BufReader::new(stream);

@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// A model that does what the user's message says: `CALL {…}` calls `remote_agent` with these arguments and then repeats what the tool said;
+/// `LIST` calls `ls`; `SLOW n` says n words, ten a second; a proposal is voted on as it says itself (`alpha:approve beta:reject`);
 /// anything else is repeated.
 pub struct Model {
     pub address: SocketAddr,
@@ -70,6 +71,9 @@ fn complete(request: &Request, stream: &mut TcpStream, journal: &Journal<Value>)
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     let (delta, finish) = reply(&body);
     journal.push(body);
+    if let Some(words) = delta["slowly"].as_u64() {
+        return words_one_by_one(stream, words);
+    }
     let chunk = |choice: Value| json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted", "choices": [choice]});
     let mut last = chunk(json!({"index": 0, "delta": {}, "finish_reason": finish}));
     last["usage"] = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
@@ -80,12 +84,80 @@ fn complete(request: &Request, stream: &mut TcpStream, journal: &Journal<Value>)
     );
 }
 
+fn words_one_by_one(stream: &mut TcpStream, words: u64) {
+    let chunk = |delta: Value, finish: Value| {
+        json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        .to_string()
+    };
+    let mut said = 0;
+    http::answer_slowly(stream, || {
+        said += 1;
+        // The pace of a model, not a wait for something.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        match said - 1 {
+            n if n < words => Some(chunk(
+                json!({"role": "assistant", "content": format!("word{n} ")}),
+                Value::Null,
+            )),
+            n if n == words => Some(chunk(json!({}), json!("stop"))),
+            n if n == words + 1 => Some("[DONE]".to_owned()),
+            _ => None,
+        }
+    });
+}
+
+/// What a member of a triad answers: what the proposal says that it does.
+fn vote(said: &str, all: &str) -> Option<Value> {
+    let asked_again = said.contains("does not count as a vote");
+    if !asked_again && !said.contains("who vote on a proposal") {
+        return None;
+    }
+    let does = ["alpha", "beta", "charlie"].into_iter().find_map(|name| {
+        let is_asked = all.contains(&format!("You are {name}, one of three members"));
+        let rest = all.split(&format!("{name}:")).nth(1).filter(|_| is_asked)?;
+        Some(
+            rest.split(|c: char| !c.is_ascii_lowercase())
+                .next()
+                .unwrap_or_default(),
+        )
+    });
+    Some(match does.unwrap_or("abstain") {
+        "sleep" => json!({"slowly": 600}),
+        "nonsense" if !asked_again => json!({"role": "assistant", "content": "I would say yes."}),
+        word => {
+            let word = if word == "nonsense" { "approve" } else { word };
+            let ballot = json!({"vote": word, "reasoning": format!("I was told to {word}."), "confidence": 0.8});
+            json!({"role": "assistant", "content": ballot.to_string()})
+        }
+    })
+}
+
 fn reply(body: &Value) -> (Value, &'static str) {
     let messages = body["messages"].as_array().unwrap();
     let said = messages
         .iter()
         .rfind(|message| is_from_user(message))
         .map_or_else(String::new, |message| text(&message["content"]));
+    if let Some(vote) = vote(&said, &body["messages"].to_string()) {
+        return (vote, "stop");
+    }
+    let number = said.split("SLOW ").nth(1).map(|rest| {
+        rest.split(|c: char| !c.is_ascii_digit())
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    });
+    if let Some(Ok(words)) = number.map(|number| number.parse::<u64>()) {
+        return (json!({"slowly": words}), "stop");
+    }
+    if said.contains("LIST") && tool_result(body).is_none() {
+        let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function", "function": {"name": "ls", "arguments": "{\"path\": \".\"}"}});
+        return (
+            json!({"role": "assistant", "content": "Let me look.", "tool_calls": [call]}),
+            "tool_calls",
+        );
+    }
     let call = said
         .find("CALL {")
         .map(|at| &said[at + "CALL ".len()..=said.rfind('}').unwrap()]);

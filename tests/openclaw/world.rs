@@ -3,6 +3,7 @@
 use std::{
     env,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use openclaw_remote_agent::cli::package::{self, Packaged};
@@ -31,7 +32,7 @@ pub struct World {
 
 impl World {
     /// Installs the tarball into a fresh OpenClaw and starts it.
-    pub fn start(installed: Installed) -> Self {
+    pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw");
         let packaged = package::assemble(
             Path::new(env!("CARGO_MANIFEST_DIR")),
@@ -43,7 +44,7 @@ impl World {
         let host = Host::new(
             installed,
             &scratch.join("host"),
-            &host_config(&model, &peer),
+            &host_config(&model, &plugin_settings(&peer)),
             &[SECRET],
         );
         let (openclaw, node) = host.versions();
@@ -106,7 +107,16 @@ pub fn plugin_settings(peer: &Peer) -> Value {
     json!({"enabled": true, "targets": [{"alias": "peer", "baseUrl": peer.url(), "auth": {"type": "bearer", "token": token}}]})
 }
 
-fn host_config(model: &Model, peer: &Peer) -> Value {
+/// The configuration of an OpenClaw whose model is scripted, without any plugin.
+pub fn model_config(model: &Model) -> Value {
+    let mut config = host_config(model, &json!({}));
+    config.as_object_mut().unwrap().remove("plugins");
+    config.as_object_mut().unwrap().remove("tools");
+    config["models"]["providers"]["scripted"]["models"][0]["input"] = json!(["text", "image"]);
+    config
+}
+
+fn host_config(model: &Model, settings: &Value) -> Value {
     json!({
         "agents": {"defaults": {"skipBootstrap": true, "model": {"primary": "scripted/scripted"}, "timeoutSeconds": 60}},
         "models": {"mode": "replace", "providers": {"scripted": {
@@ -115,6 +125,6 @@ fn host_config(model: &Model, peer: &Peer) -> Value {
                 "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}, "contextWindow": 120_000, "maxTokens": 4096}]
         }}},
         "tools": {"alsoAllow": ["remote_agent"]},
-        "plugins": {"entries": {"remote-agent": {"enabled": true, "config": plugin_settings(peer)}}}
+        "plugins": {"entries": {"remote-agent": {"enabled": true, "config": settings}}}
     })
 }

@@ -49,7 +49,7 @@ fn start() -> Option<Channel> {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers-openclaw");
     let lock = File::create(root.with_extension("lock")).expect("target/ is writable");
     lock.lock().expect("target/ is on a file system with locks");
-    let host = Host::new(installed, &root, &config(http::serve(complete)), &[]);
+    let host = Host::new(installed.into(), &root, &config(http::serve(complete)), &[]);
     let gateway = host.boot();
     warm_up(gateway.address());
     Some(Channel {

@@ -175,6 +175,7 @@ mod tests {
             reference_task_ids: vec!["other".into()],
             accepted_output_modes: vec!["text/plain".into()],
             blocking: true,
+            followed: false,
             history_length: Some(0),
             push_notification_config: Some(json!({
                 "url": "https://me/hook", "token": "tok", "id": "p",

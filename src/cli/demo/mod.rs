@@ -1,4 +1,4 @@
-//! `remote-agent demo`: the plugin at work with three scripted agents, without OpenClaw and without a network.
+//! `remote-agent demo`: the plugin at work with scripted agents and a gateway, without OpenClaw and without a network.
 
 mod stage;
 mod steps;
@@ -21,7 +21,7 @@ Examples:
   remote-agent demo
   remote-agent demo --json | jq -c '[.action, .ok, .error.code]'";
 
-/// Show the plugin at work with three scripted agents on this machine, and check that it does as told
+/// Show the plugin at work with scripted agents and a triad on this machine, and check that it does as told
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -56,7 +56,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
 async fn play(verbose: bool, story: Arc<Story>) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut stage = Stage::set(Door::open(verbose)?, Arc::clone(&story)).await?;
-    story.tell("Three scripted agents on this machine, called through the plugin's library as a host calls it.");
+    story.tell("Three scripted agents on this machine and three behind a gateway, called through the plugin's library as a host calls it.");
     steps::play(&mut stage).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let steps = stage.steps();

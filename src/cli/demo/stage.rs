@@ -1,4 +1,4 @@
-//! Where the demo plays: three agents on loopback, an instance of the plugin that knows them, and calls whose results are checked.
+//! Where the demo plays: three agents on loopback, a gateway with three more, an instance of the plugin that knows them, and calls whose results are checked.
 
 use std::{
     path::{Path, PathBuf},
@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -15,8 +16,11 @@ use crate::{
     cli::{
         door::{Door, Instance},
         exit::Failure,
+        gateway::embedded::Embedded,
     },
+    collective::Vote,
     conformance::Peers,
+    gateway_client::{Ballot, Script},
 };
 
 /// The scripted agents; `fixtures/README.md` has the format.
@@ -26,10 +30,42 @@ const SCRIPT: &str = include_str!("peers.json");
 pub(super) struct Stage {
     door: Door,
     pub(super) peers: Peers,
+    gateway: Embedded,
     pub(super) story: Arc<Story>,
     /// `None` only while it is restarted.
     instance: Option<Instance>,
     step: usize,
+}
+
+/// The members of the triad: how each votes, why, and after how many milliseconds, so that they are heard in this order.
+const TRIAD: [(&str, Vote, &str, u64); 3] = [
+    (
+        "alpha",
+        Vote::Approve,
+        "The cause is known and repaired.",
+        150,
+    ),
+    ("beta", Vote::Reject, "It is Friday.", 250),
+    ("charlie", Vote::Approve, "The tests are green.", 350),
+];
+
+/// A gateway in this process, and three agents behind it that vote.
+async fn collective() -> Result<Embedded, Failure> {
+    let mut gateway = Embedded::start().await?;
+    for (name, vote, reasoning, millis) in TRIAD {
+        let script = Script {
+            name: name.to_owned(),
+            ballot: Some(Ballot {
+                vote,
+                reasoning: reasoning.to_owned(),
+                confidence: None,
+            }),
+            delay: Duration::from_millis(millis),
+            reply: "Ask us together.".to_owned(),
+        };
+        gateway.agent(script).await?;
+    }
+    Ok(gateway)
 }
 
 /// A result to be checked.
@@ -50,6 +86,7 @@ impl Stage {
         let mut stage = Self {
             door,
             peers,
+            gateway: collective().await?,
             story,
             instance: None,
             step: 0,
@@ -66,7 +103,8 @@ impl Stage {
             {"alias": "writer", "baseUrl": self.peers.origin("writer")},
             {"alias": "archive", "baseUrl": self.peers.origin("archive")},
         ]);
-        let config = json!({"targets": targets, "taskHandles": task_handles});
+        let gateway = json!({"enabled": true, "url": self.gateway.url(), "dialect": "a2a-v1"});
+        let config = json!({"targets": targets, "taskHandles": task_handles, "gateway": gateway});
         self.instance = Some(self.door.instance_for_people(&config.to_string())?);
         Ok(())
     }
@@ -140,6 +178,17 @@ impl Seen {
         }
         Err(Failure::new(format!(
             "step {} of the demo did not go as told: {} updates came instead of {expected}",
+            self.step, self.updates
+        )))
+    }
+
+    /// Checks that so many updates came before the result, or more.
+    pub(super) fn after_at_least(&self, fewest: usize) -> Result<&Self, Failure> {
+        if self.updates >= fewest {
+            return Ok(self);
+        }
+        Err(Failure::new(format!(
+            "step {} of the demo did not go as told: {} updates came, and {fewest} were to come",
             self.step, self.updates
         )))
     }

@@ -31,6 +31,7 @@ pub(super) async fn play(stage: &mut Stage) -> Result<(), Failure> {
     let repair = watch(stage).await?;
     expired_wait(stage).await?;
     cancel(stage).await?;
+    triad(stage).await?;
     expired_handle(stage, &repair).await?;
     refused(stage).await
 }
@@ -270,6 +271,30 @@ async fn cancel(stage: &mut Stage) -> Result<(), Failure> {
     let seen = stage.call(&request).await?;
     seen.is(STATE, "canceled")?;
     stage.story.shown("the agent says: canceled");
+    Ok(())
+}
+
+async fn triad(stage: &mut Stage) -> Result<(), Failure> {
+    stage.step(
+        "send",
+        "A decision of three: agents behind a gateway on this machine vote.",
+    );
+    let words = "Open the shop again today.";
+    stage.story.sent("gateway:triad", words);
+    let mut request = send("gateway:triad", words);
+    request["follow_updates"] = json!(true);
+    let seen = stage.call(&request).await?;
+    // The decision, the end, and before them the votes; those that come together may be told together.
+    seen.after_at_least(3)?
+        .is(STATE, "completed")?
+        .is("/summary/artifacts/0/name", "decision")?
+        .is("/summary/artifacts/0/parts/1/data/result", "approved")?
+        .is("/summary/artifacts/0/parts/1/data/consensus", true)?
+        .is("/summary/artifacts/0/parts/1/data/votes/beta", "reject")?;
+    stage.story.said("gateway:triad", seen.text(ANSWER));
+    stage
+        .story
+        .shown("two of three decide; the gateway counts, and each vote was an update");
     Ok(())
 }
 

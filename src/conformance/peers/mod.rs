@@ -34,7 +34,9 @@ use tokio::task::JoinSet;
 
 use log::Log;
 pub use log::Recorded;
+pub(in crate::conformance) use request::Connection;
 use script::Script;
+pub(in crate::conformance) use script::{Fill, Piece, one_or_more};
 use serve::Server;
 pub(crate) use vars::lookup_origin;
 

@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 use super::log::Recorded;
 
 /// A client's connection and what was read of it ahead of time.
-pub(super) struct Connection {
+pub(in crate::conformance) struct Connection {
     pub(super) stream: TcpStream,
     buffer: BytesMut,
 }
 
-pub(super) struct Request {
-    pub(super) recorded: Recorded,
+pub(in crate::conformance) struct Request {
+    pub(in crate::conformance) recorded: Recorded,
     /// Whether the client wants the connection closed after the answer.
     pub(super) last: bool,
 }
@@ -32,7 +32,7 @@ struct Head {
 const MAX_HEADERS: usize = 128;
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(in crate::conformance) fn new(stream: TcpStream) -> Self {
         Self {
             stream,
             buffer: BytesMut::new(),
@@ -40,7 +40,7 @@ impl Connection {
     }
 
     /// The next request; `None` when the client is done.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
+    pub(in crate::conformance) async fn next(&mut self) -> io::Result<Option<Request>> {
         let head = loop {
             if let Some(head) = parse_head(&self.buffer)? {
                 break head;
@@ -62,6 +62,11 @@ impl Connection {
             body: parse_body(&body),
         };
         Ok(Some(Request { recorded, last }))
+    }
+
+    /// The socket, and what was read of it ahead of time.
+    pub(in crate::conformance) fn into_parts(self) -> (TcpStream, BytesMut) {
+        (self.stream, self.buffer)
     }
 
     /// Reads and forgets until the client closes.

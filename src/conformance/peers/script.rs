@@ -91,11 +91,11 @@ pub(super) enum Close {
 /// `chunk`, `count` times; without `count`, for ever.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fill {
-    pub(super) chunk: String,
-    pub(super) count: Option<u64>,
+pub(in crate::conformance) struct Fill {
+    pub(in crate::conformance) chunk: String,
+    pub(in crate::conformance) count: Option<u64>,
     #[serde(default)]
-    pub(super) gap_ms: u64,
+    pub(in crate::conformance) gap_ms: u64,
 }
 
 /// One step of an event stream.
@@ -133,7 +133,7 @@ pub(super) struct Repeat {
 
 /// A part of a response that is written to the socket as it stands.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(in crate::conformance) enum Piece {
     Text(String),
     Bytes(Vec<u8>),
     Wait(u64),
@@ -180,7 +180,7 @@ fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Erro
     Value::deserialize(input).map(Some)
 }
 
-fn one_or_more<'de, D, T>(input: D) -> Result<Vec<T>, D::Error>
+pub(in crate::conformance) fn one_or_more<'de, D, T>(input: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: serde::de::DeserializeOwned,

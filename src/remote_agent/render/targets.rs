@@ -84,6 +84,13 @@ fn about(target: &Target<'_>) -> String {
     };
     tell("name", target.target_name.as_deref().unwrap_or_default());
     tell("about", target.description.as_deref().unwrap_or_default());
+    tell("role", target.role.as_deref().unwrap_or_default());
+    tell("status", target.status.as_deref().unwrap_or_default());
+    let members = target.members.iter().take(SHOWN);
+    let members: Vec<String> = members
+        .map(|member| format!("{} {}", &*member.name, &*member.status))
+        .collect();
+    tell("members", &members.join("; "));
     let words = |words: &[super::view::Text<'_>]| {
         let words: Vec<&str> = words.iter().take(SHOWN).map(|word| &**word).collect();
         words.join("; ")

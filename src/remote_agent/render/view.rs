@@ -159,9 +159,24 @@ pub(super) struct Target<'a> {
     pub(super) description: Option<Text<'a>>,
     pub(super) streaming_supported: Option<bool>,
     #[serde(borrow)]
+    pub(super) role: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) status: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) members: Vec<Standing<'a>>,
+    #[serde(borrow)]
     pub(super) peer_card: Option<Card<'a>>,
     #[serde(borrow)]
     pub(super) last_refresh_error: Option<Failure<'a>>,
+}
+
+/// A member of a triad.
+#[derive(Deserialize)]
+pub(super) struct Standing<'a> {
+    #[serde(borrow)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow)]
+    pub(super) status: Text<'a>,
 }
 
 #[derive(Deserialize)]

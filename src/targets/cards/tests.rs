@@ -39,12 +39,7 @@ impl Directory for Once {
         })))
     }
 
-    fn open(
-        &self,
-        _: &Reach,
-        _: &Card,
-        _: &[(String, String)],
-    ) -> Result<Box<dyn Peer>, PeerError> {
+    fn open(&self, _: &Reach, _: &Card, _: &Opening<'_>) -> Result<Box<dyn Peer>, PeerError> {
         unreachable!()
     }
 }

@@ -177,3 +177,38 @@ fn whatever_proves_who_calls_tells_targets_apart() {
         assert!(keys.insert(key), "{settings}");
     }
 }
+
+fn gateway_trust(tls: Value) -> Result<Option<Arc<Trust>>, ConfigError> {
+    let gateway = json!({"url": "wss://127.0.0.1:1", "tls": tls});
+    let config = json!({ "gateway": gateway }).to_string();
+    local_trust(&Config::parse(&config).unwrap().gateway)
+}
+
+#[test]
+fn the_gateways_files_make_its_trust() {
+    let folder = Folder::new("gateway");
+    let (cert, key) = made();
+    let (cert, key) = (folder.file("cert", &cert), folder.file("key", &key));
+    let all = json!({"caFile": cert, "certFile": cert, "keyFile": key});
+    let trust = gateway_trust(all).unwrap().unwrap();
+    assert!(trust.roots().is_some() && trust.certificate().is_some());
+    let trust = gateway_trust(json!({ "caFile": cert })).unwrap().unwrap();
+    assert!(trust.roots().is_some() && trust.certificate().is_none());
+    assert!(gateway_trust(json!({})).unwrap().is_none());
+}
+
+#[test]
+fn a_file_of_the_gateway_that_will_not_do_is_named_by_its_setting() {
+    let folder = Folder::new("gateway-wrong");
+    let (cert, key) = made();
+    let (cert, key) = (folder.file("cert", &cert), folder.file("key", &key));
+    for (tls, place) in [
+        (json!({"caFile": folder.0.join("none")}), "caFile"),
+        (json!({ "caFile": key }), "caFile"),
+        (json!({"certFile": key, "keyFile": key}), "certFile"),
+        (json!({"certFile": cert, "keyFile": cert}), "keyFile"),
+    ] {
+        let error = gateway_trust(tls).map(drop).unwrap_err();
+        assert_eq!(error.path, format!("/gateway/tls/{place}"), "{error}");
+    }
+}

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::peer::{
-    BoxFuture, Card, Directory, Discovered, End, Event, EventStream, Fault, Outgoing, Peer,
-    PeerError, Reach, Reply, Spoken, Step, Task, Validator,
+    BoxFuture, Card, Directory, Discovered, End, Event, EventStream, Fault, Opening, Outgoing,
+    Peer, PeerError, Reach, Reply, Spoken, Step, Task, Validator,
 };
 
 use super::fake::{SPOKEN, artifact, call, card, piece, quick, refusal, status, task, tool};
@@ -88,12 +88,7 @@ impl Directory for Agent {
         Box::pin(async { Ok(card(Some(true))) })
     }
 
-    fn open(
-        &self,
-        _: &Reach,
-        _: &Card,
-        _: &[(String, String)],
-    ) -> Result<Box<dyn Peer>, PeerError> {
+    fn open(&self, _: &Reach, _: &Card, _: &Opening<'_>) -> Result<Box<dyn Peer>, PeerError> {
         Ok(Box::new(Self(Arc::clone(&self.0))))
     }
 }

@@ -11,8 +11,8 @@ use crate::config::Config;
 use crate::log::Silent;
 use crate::peer::{
     BoxFuture, Card, CardView, Directory, Discovered, End, Event, EventStream, Fault, Interface,
-    Outgoing, Peer, PeerError, Reach, Reply, Security, Spoken, Step, Task, Transport, Validator,
-    Version,
+    Opening, Outgoing, Peer, PeerError, Reach, Reply, Security, Spoken, Step, Task, Transport,
+    Validator,
 };
 use crate::remote_agent::{Call, Pace, RemoteAgent};
 use crate::world::System;
@@ -124,7 +124,15 @@ impl Stage {
 pub(super) fn tool(pace: Pace, directory: Arc<dyn Directory>) -> RemoteAgent {
     let config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
     let config = Config::parse(&config.to_string()).unwrap();
-    RemoteAgent::new(&config, directory, Arc::new(System), pace, Arc::new(Silent)).unwrap()
+    RemoteAgent::new(
+        &config,
+        directory,
+        None,
+        Arc::new(System),
+        pace,
+        Arc::new(Silent),
+    )
+    .unwrap()
 }
 
 pub(super) async fn call(
@@ -165,7 +173,7 @@ pub(super) fn card(streaming: Option<bool>) -> Discovered {
 }
 
 pub(super) const SPOKEN: Spoken = Spoken {
-    version: Version::V1_0,
+    version: "1.0",
     transport: Transport::HttpJson,
 };
 
@@ -180,12 +188,7 @@ impl Directory for Opens {
         Box::pin(async { Ok(card(self.1)) })
     }
 
-    fn open(
-        &self,
-        _: &Reach,
-        _: &Card,
-        _: &[(String, String)],
-    ) -> Result<Box<dyn Peer>, PeerError> {
+    fn open(&self, _: &Reach, _: &Card, _: &Opening<'_>) -> Result<Box<dyn Peer>, PeerError> {
         Ok(Box::new(Line(Arc::clone(&self.0))))
     }
 }

@@ -1,0 +1,104 @@
+//! What is measured: the gateway, and a server that sends back what it gets.
+
+use std::{io::Read as _, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures_util::{SinkExt as _, StreamExt as _};
+use openclaw_remote_agent::{
+    gateway_server::{Server, config::ServerConfig},
+    log::Silent,
+    world::System,
+};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Message,
+        protocol::{Role, WebSocketConfig},
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+/// Serves until standard input ends.
+pub(crate) fn run(what: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let shutdown = CancellationToken::new();
+    let running = match what {
+        "echo" => runtime.spawn(echo()),
+        fsync => runtime.block_on(gateway(fsync, shutdown.clone())),
+    };
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    shutdown.cancel();
+    if what != "echo" {
+        let _ = runtime.block_on(running);
+        let _ = std::fs::remove_dir_all(folder());
+    }
+}
+
+fn folder() -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("gateway-bench-{}", std::process::id()))
+}
+
+async fn gateway(fsync: &str, shutdown: CancellationToken) -> tokio::task::JoinHandle<()> {
+    let limits = json!({"connections": 20_000, "messagesPerSecond": 1_000_000, "burst": 1_000_000});
+    let settings = json!({"fsync": fsync, "limits": limits}).to_string();
+    let mut config = ServerConfig::parse(&settings).unwrap();
+    config.listen = "127.0.0.1:0".parse().unwrap();
+    config.state_dir = folder();
+    let server = Server::bind(config, Arc::new(System), Arc::new(Silent))
+        .await
+        .unwrap();
+    println!("{}", server.address());
+    tokio::spawn(server.run(shutdown))
+}
+
+async fn echo() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(send_back(stream));
+    }
+}
+
+async fn send_back(mut stream: TcpStream) {
+    stream.set_nodelay(true).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let Ok(byte) = stream.read_u8().await else {
+            return;
+        };
+        head.push(byte);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let key = head
+        .lines()
+        .find_map(|line| line.strip_prefix("sec-websocket-key: "))
+        .unwrap();
+    let hashed = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let accept = STANDARD.encode(ring::digest::digest(
+        &ring::digest::SHA1_FOR_LEGACY_USE_ONLY,
+        hashed.as_bytes(),
+    ));
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: {accept}\r\n\r\n"
+    );
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    // As the gateway has it.
+    let config = WebSocketConfig::default().read_buffer_size(4096);
+    let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+    while let Some(Ok(frame)) = socket.next().await {
+        if let Message::Text(_) = frame
+            && socket.send(frame).await.is_err()
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `remote-agent gateway`: the reference gateway, agents for it, and what there is to know and to do about it.
+
+mod agent;
+mod agents;
+mod create;
+pub(super) mod embedded;
+mod place;
+mod run;
+pub(super) mod scripted;
+mod sessions;
+mod status;
+mod tally;
+mod validate;
+
+use clap::Subcommand;
+
+use super::exit::{Exit, Failure};
+
+pub use tally::table as tally_table;
+
+const EXAMPLES: &str = "\
+Examples, each in a terminal of its own:
+  remote-agent gateway
+  remote-agent gateway agent --name alpha --vote approve
+  remote-agent gateway agent --name beta --vote approve --delay-ms 500
+  remote-agent gateway agent --name charlie --vote reject --reason 'Not on a Friday'
+  remote-agent gateway status
+  remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow 'Ship it today'";
+
+/// Run a gateway of a2a-v1, put agents behind it, see how it is
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    run: run::RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Agent(agent::Args),
+    Agents(agents::Args),
+    Sessions(sessions::Args),
+    Status(status::Args),
+    Validate(validate::Args),
+    Tally(tally::Args),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// What failed, why, and what to do.
+pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+    match args.command {
+        None => run::run(args.run, verbose).await,
+        Some(Command::Agent(args)) => agent::run(args).await,
+        Some(Command::Agents(args)) => agents::run(args).await,
+        Some(Command::Sessions(args)) => sessions::run(args).await,
+        Some(Command::Status(args)) => status::run(args).await,
+        Some(Command::Validate(args)) => validate::run(&args),
+        Some(Command::Tally(args)) => Ok(tally::run(&args)),
+    }
+}

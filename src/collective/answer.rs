@@ -1,0 +1,102 @@
+//! Envelopes that answer others.
+
+use serde_json::{Value, json};
+
+use super::{Envelope, ErrorCode, Kind, Malformed};
+
+/// Who a gateway is in its own messages (000 §10.5, 001 "Error Message Format").
+pub const GATEWAY: &str = "gateway";
+
+impl Envelope {
+    /// An envelope that says which message it answers: `metadata.correlationId` is that of the request where it has one, `metadata.parentId`
+    /// its id.
+    pub fn answer(kind: Kind, content: Value, request: &Self) -> Self {
+        Self::new(kind, content).refers_to(request.correlation_id(), request.id())
+    }
+
+    /// An error as a gateway tells it (001 "Error Message Format"), with what it answers where that is known. `message` is a sentence without
+    /// credentials.
+    pub fn error(code: ErrorCode, message: &str, request: Option<&Self>) -> Self {
+        let correlation_id = request.and_then(Self::correlation_id);
+        Self::failure(code, message).refers_to(correlation_id, request.and_then(Self::id))
+    }
+
+    fn failure(code: ErrorCode, message: &str) -> Self {
+        let content = json!({"error": code.name(), "message": message, "code": code.number()});
+        Self::new(Kind::Error, content).with("from", GATEWAY)
+    }
+
+    fn refers_to(self, correlation_id: Option<&str>, id: Option<&str>) -> Self {
+        let fields = [("correlationId", correlation_id), ("parentId", id)];
+        let known = fields
+            .into_iter()
+            .filter_map(|(field, value)| Some((field, value?)));
+        known.fold(self, |answer, (field, value)| {
+            answer.with_metadata(field, value)
+        })
+    }
+}
+
+impl Malformed {
+    /// The error that a gateway answers it with.
+    pub fn answer(&self) -> Envelope {
+        Envelope::failure(self.code, &self.message)
+            .refers_to(self.correlation_id.as_deref(), self.id.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn request() -> Envelope {
+        let content = json!({"role": "user", "content": "hi"});
+        Envelope::new(Kind::Message, content)
+            .with("id", "msg-1")
+            .with_metadata("correlationId", "corr-1")
+    }
+
+    #[test]
+    fn h_25_an_error_has_name_number_and_sentence_and_what_it_answers() {
+        let error = Envelope::error(
+            ErrorCode::AgentNotFound,
+            "Nobody is called so",
+            Some(&request()),
+        );
+        assert_eq!(
+            error.into_json(),
+            json!({
+                "type": "error",
+                "from": "gateway",
+                "content": {"error": "AGENT_NOT_FOUND", "message": "Nobody is called so", "code": 3001},
+                "metadata": {"correlationId": "corr-1", "parentId": "msg-1"},
+            })
+        );
+    }
+
+    #[test]
+    fn an_error_of_the_connection_answers_no_message() {
+        let error = Envelope::error(ErrorCode::AuthRequired, "Say who you are", None);
+        assert_eq!(error.field("metadata"), None);
+    }
+
+    #[test]
+    fn what_is_malformed_is_answered_by_what_could_be_read_of_it() {
+        let frame = r#"{"type": "dance", "id": "m", "correlationId": "top"}"#;
+        let answer = Envelope::read(frame).unwrap_err().answer();
+        assert_eq!(answer.content()["code"], 2004);
+        assert_eq!(answer.correlation_id(), Some("top"));
+        assert_eq!(answer.parent_id(), Some("m"));
+    }
+
+    #[test]
+    fn an_answer_goes_by_the_ids_of_its_request() {
+        let content = json!({"role": "agent", "content": "hello"});
+        let answer = Envelope::answer(Kind::Message, content.clone(), &request());
+        assert_eq!(answer.content(), &content);
+        assert_eq!(answer.correlation_id(), Some("corr-1"));
+        assert_eq!(answer.parent_id(), Some("msg-1"));
+    }
+}

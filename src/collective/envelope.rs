@@ -1,0 +1,225 @@
+//! The envelope that every message is in (000 §4).
+
+use serde_json::{Map, Value, json};
+
+use super::{ErrorCode, Kind, time};
+
+/// An envelope of a known type. It keeps every field it came with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Envelope {
+    kind: Kind,
+    fields: Map<String, Value>,
+}
+
+/// Why a frame is no envelope.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Malformed {
+    /// The error of the registry.
+    pub code: ErrorCode,
+    /// What is wrong, as a sentence without a full stop.
+    pub message: String,
+    /// What the answer would go by (`metadata.correlationId`), where that could be read.
+    pub correlation_id: Option<String>,
+    /// The id of the message, where that could be read.
+    pub id: Option<String>,
+}
+
+impl Envelope {
+    /// An envelope with nothing but a type and content.
+    pub fn new(kind: Kind, content: Value) -> Self {
+        let mut fields = Map::new();
+        fields.insert("type".into(), kind.as_str().into());
+        fields.insert("content".into(), content);
+        Self { kind, fields }
+    }
+
+    /// Reads a frame: an object whose `type` is known. What its type requires is not looked at.
+    ///
+    /// # Errors
+    /// What is wrong: 2001 no JSON, 2003 no object, 2002 no type, 2004 a type that is not known.
+    pub fn read(frame: &str) -> Result<Self, Malformed> {
+        let value: Value = serde_json::from_str(frame).map_err(|e| Malformed {
+            code: ErrorCode::InvalidJson,
+            message: format!("the message is not JSON: {e}"),
+            correlation_id: None,
+            id: None,
+        })?;
+        Self::of(value)
+    }
+
+    /// As [`read`](Self::read), from JSON that was parsed before.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn of(value: Value) -> Result<Self, Malformed> {
+        let Value::Object(fields) = value else {
+            return Err(Malformed {
+                code: ErrorCode::InvalidType,
+                message: "the message is no object".into(),
+                correlation_id: None,
+                id: None,
+            });
+        };
+        let wrong = |code, message| {
+            Err(Malformed {
+                code,
+                message,
+                correlation_id: correlation(&fields).map(str::to_owned),
+                id: text(&fields, "id").map(str::to_owned),
+            })
+        };
+        let kind = match fields.get("type") {
+            Some(Value::String(word)) => match Kind::from_word(word) {
+                Some(kind) => kind,
+                None => {
+                    let word: String = word.chars().take(64).collect();
+                    return wrong(
+                        ErrorCode::UnknownType,
+                        format!("`{word}` is no type of message"),
+                    );
+                }
+            },
+            Some(_) => return wrong(ErrorCode::InvalidType, "`type` is no text".into()),
+            None => return wrong(ErrorCode::MissingField, "`type` is missing".into()),
+        };
+        Ok(Self { kind, fields })
+    }
+
+    /// Its type.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its content; null where it has none.
+    pub fn content(&self) -> &Value {
+        self.fields.get("content").unwrap_or(&Value::Null)
+    }
+
+    /// A text of its content.
+    pub fn said(&self, field: &str) -> Option<&str> {
+        self.content().get(field).and_then(Value::as_str)
+    }
+
+    /// A field beside its content.
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> Option<&str> {
+        text(&self.fields, "id")
+    }
+
+    /// The agent it is for.
+    pub fn agent(&self) -> Option<&str> {
+        text(&self.fields, "agent")
+    }
+
+    /// Who sent it. Only a gateway that stamps it can be believed.
+    pub fn from(&self) -> Option<&str> {
+        text(&self.fields, "from")
+    }
+
+    /// The session it belongs to.
+    pub fn session_id(&self) -> Option<&str> {
+        text(&self.fields, "sessionId")
+    }
+
+    /// A field of its metadata.
+    pub fn metadata(&self, field: &str) -> Option<&Value> {
+        self.fields.get("metadata")?.get(field)
+    }
+
+    /// What request and answer share: `metadata.correlationId`, else one beside the content.
+    pub fn correlation_id(&self) -> Option<&str> {
+        correlation(&self.fields)
+    }
+
+    /// The message it answers.
+    pub fn parent_id(&self) -> Option<&str> {
+        self.metadata("parentId").and_then(Value::as_str)
+    }
+
+    /// When it was written, in milliseconds since 1970. What is neither a number nor a time is passed over.
+    pub fn timestamp(&self) -> Option<u64> {
+        self.field("timestamp").and_then(time::millis)
+    }
+
+    /// Its `ttl` is over at `now`, in milliseconds since 1970 (000 §4.3 counts it in seconds). Without both fields it never is.
+    pub fn is_expired(&self, now: u64) -> bool {
+        let ttl = self.metadata("ttl").and_then(Value::as_f64);
+        match (self.timestamp(), ttl) {
+            (Some(written), Some(seconds)) => {
+                now.saturating_sub(written) as f64 > seconds.max(0.0) * 1000.0
+            }
+            _ => false,
+        }
+    }
+
+    /// The same envelope with a field beside its content; null takes the field away.
+    #[must_use]
+    pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
+        match value.into() {
+            Value::Null => drop(self.fields.remove(field)),
+            value => drop(self.fields.insert(field.to_owned(), value)),
+        }
+        self
+    }
+
+    /// The same envelope with a field of its content, where that is an object; null takes the field away.
+    #[must_use]
+    pub fn with_content(mut self, field: &str, value: impl Into<Value>) -> Self {
+        if let Some(content) = self
+            .fields
+            .get_mut("content")
+            .and_then(Value::as_object_mut)
+        {
+            match value.into() {
+                Value::Null => drop(content.remove(field)),
+                value => drop(content.insert(field.to_owned(), value)),
+            }
+        }
+        self
+    }
+
+    /// The same envelope with a field of its metadata; null takes the field away.
+    #[must_use]
+    pub fn with_metadata(mut self, field: &str, value: impl Into<Value>) -> Self {
+        let metadata = self.fields.entry("metadata").or_insert(Value::Null);
+        if metadata.is_null() {
+            *metadata = json!({});
+        }
+        if let Some(metadata) = metadata.as_object_mut() {
+            match value.into() {
+                Value::Null => drop(metadata.remove(field)),
+                value => drop(metadata.insert(field.to_owned(), value)),
+            }
+        }
+        self
+    }
+
+    /// The envelope as a frame.
+    pub fn to_text(&self) -> String {
+        // A map whose keys are texts is always JSON.
+        serde_json::to_string(&self.fields).unwrap_or_default()
+    }
+
+    /// The envelope as JSON.
+    pub fn into_json(self) -> Value {
+        self.fields.into()
+    }
+}
+
+fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    fields.get(name).and_then(Value::as_str)
+}
+
+fn correlation(fields: &Map<String, Value>) -> Option<&str> {
+    let metadata = fields.get("metadata").and_then(Value::as_object);
+    metadata
+        .and_then(|metadata| text(metadata, "correlationId"))
+        .or_else(|| text(fields, "correlationId"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn refused(frame: &str) -> Malformed {
+    Envelope::read(frame).unwrap_err()
+}
+
+#[test]
+fn the_example_of_the_specification_is_read_field_by_field() {
+    let frame = r#"{
+        "id": "msg-550e8400-e29b-41d4-a716-446655440000", "type": "message", "from": "steward", "agent": "alpha",
+        "sessionId": "sess-12345", "content": {"role": "agent", "content": "Proposal received: Implement feature X"},
+        "timestamp": 1711843200000,
+        "metadata": {"priority": "normal", "requiresResponse": true, "threadId": "thread-abc", "correlationId": "corr-xyz"}
+    }"#;
+    let envelope = Envelope::read(frame).unwrap();
+    assert_eq!(envelope.kind(), Kind::Message);
+    assert_eq!(
+        envelope.id(),
+        Some("msg-550e8400-e29b-41d4-a716-446655440000")
+    );
+    assert_eq!(
+        (envelope.from(), envelope.agent()),
+        (Some("steward"), Some("alpha"))
+    );
+    assert_eq!(envelope.session_id(), Some("sess-12345"));
+    assert_eq!(
+        envelope.said("content"),
+        Some("Proposal received: Implement feature X")
+    );
+    assert_eq!(envelope.metadata("priority"), Some(&json!("normal")));
+    assert_eq!(envelope.correlation_id(), Some("corr-xyz"));
+    assert_eq!(envelope.parent_id(), None);
+    assert_eq!(envelope.timestamp(), Some(1_711_843_200_000));
+}
+
+#[test]
+fn h_20_fields_that_are_not_known_stay() {
+    let frame = json!({"type": "vote", "content": {"vote": "approve", "confidence": 0.7}, "mood": [1, null]});
+    let envelope = Envelope::of(frame.clone()).unwrap();
+    assert_eq!(envelope.field("mood"), Some(&json!([1, null])));
+    assert_eq!(envelope.into_json(), frame);
+}
+
+#[test]
+fn h_04_what_is_no_object_is_told_apart_from_what_is_no_json() {
+    for frame in ["", "{", "hello", "{'type': 'ping'}", "\u{1}"] {
+        assert_eq!(refused(frame).code, ErrorCode::InvalidJson, "{frame}");
+    }
+    for frame in [
+        "null",
+        "[]",
+        r#"[{"type":"ping"}]"#,
+        "7",
+        r#""ping""#,
+        "true",
+    ] {
+        assert_eq!(refused(frame).code, ErrorCode::InvalidType, "{frame}");
+    }
+}
+
+#[test]
+fn a_type_that_is_missing_wrong_or_not_known_is_refused_with_the_ids_that_could_be_read() {
+    for (frame, code) in [
+        (
+            r#"{"id":"m","metadata":{"correlationId":"c"}}"#,
+            ErrorCode::MissingField,
+        ),
+        (
+            r#"{"type":7,"id":"m","metadata":{"correlationId":"c"}}"#,
+            ErrorCode::InvalidType,
+        ),
+        (
+            r#"{"type":null,"id":"m","metadata":{"correlationId":"c"}}"#,
+            ErrorCode::InvalidType,
+        ),
+        (
+            r#"{"type":"dance","id":"m","metadata":{"correlationId":"c"}}"#,
+            ErrorCode::UnknownType,
+        ),
+    ] {
+        let refused = refused(frame);
+        assert_eq!(refused.code, code, "{frame}");
+        assert_eq!(refused.id.as_deref(), Some("m"));
+        assert_eq!(refused.correlation_id.as_deref(), Some("c"));
+    }
+}
+
+#[test]
+fn a_long_type_is_not_repeated_whole() {
+    let frame = json!({"type": "x".repeat(10_000)}).to_string();
+    assert!(refused(&frame).message.len() < 200);
+}
+
+#[test]
+fn h_23_a_correlation_id_beside_the_content_counts_where_the_metadata_has_none() {
+    let read = |frame| Envelope::of(frame).unwrap();
+    let top = read(json!({"type": "error", "correlationId": "top"}));
+    assert_eq!(top.correlation_id(), Some("top"));
+    let both = read(
+        json!({"type": "error", "correlationId": "top", "metadata": {"correlationId": "inner"}}),
+    );
+    assert_eq!(both.correlation_id(), Some("inner"));
+    let odd = read(json!({"type": "error", "correlationId": 7, "metadata": "none"}));
+    assert_eq!(odd.correlation_id(), None);
+}
+
+#[test]
+fn an_envelope_without_content_has_null_for_it() {
+    let envelope = Envelope::read(r#"{"type":"ping"}"#).unwrap();
+    assert_eq!(envelope.content(), &Value::Null);
+    assert_eq!(envelope.said("content"), None);
+}
+
+#[test]
+fn fields_are_set_and_taken_away() {
+    let envelope = Envelope::new(Kind::Ping, json!({}))
+        .with("id", "p")
+        .with("agent", "x")
+        .with("agent", Value::Null)
+        .with_metadata("ttl", 5)
+        .with_metadata("parentId", "q")
+        .with_metadata("parentId", Value::Null);
+    assert_eq!(
+        envelope.into_json(),
+        json!({"type": "ping", "content": {}, "id": "p", "metadata": {"ttl": 5}})
+    );
+}
+
+#[test]
+fn metadata_that_is_no_object_is_left_alone() {
+    let envelope = Envelope::read(r#"{"type":"ping","metadata":"none"}"#).unwrap();
+    let envelope = envelope.with_metadata("ttl", 5);
+    assert_eq!(envelope.field("metadata"), Some(&json!("none")));
+}
+
+#[test]
+fn what_is_written_is_read_as_the_same() {
+    let envelope =
+        Envelope::new(Kind::Broadcast, json!({"message": "Grüße\n日本"})).with("from", "steward");
+    assert_eq!(Envelope::read(&envelope.to_text()), Ok(envelope));
+}
+
+#[test]
+fn h_18_a_message_expires_its_ttl_in_seconds_after_it_was_written() {
+    let written = 1_000_000;
+    let envelope = |timestamp: Value, ttl: Value| {
+        Envelope::of(json!({"type": "message", "timestamp": timestamp, "metadata": {"ttl": ttl}}))
+            .unwrap()
+    };
+    let five = envelope(json!(written), json!(5));
+    assert!(!five.is_expired(written + 5_000));
+    assert!(five.is_expired(written + 5_001));
+    assert!(envelope(json!("1970-01-01T00:16:40Z"), json!(0)).is_expired(written + 1));
+    assert!(!envelope(json!(written), json!(null)).is_expired(u64::MAX));
+    assert!(!envelope(json!(null), json!(5)).is_expired(u64::MAX));
+    // A clock that is ahead of ours does not make a message old.
+    assert!(!five.is_expired(written - 1));
+}

@@ -1,0 +1,108 @@
+//! The registry of errors (000 appendix B, 001 "Error Code Registry").
+
+macro_rules! errors {
+    ($($(#[doc = $meaning:literal])+ $error:ident = $number:literal, $name:literal, $reason:literal;)+) => {
+        /// An error of the registry. Its number is no close code of a WebSocket, though some look alike.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum ErrorCode {
+            $($(#[doc = $meaning])+ $error,)+
+        }
+
+        impl ErrorCode {
+            /// Every error, by number.
+            pub const ALL: &'static [Self] = &[$(Self::$error),+];
+
+            /// Its number (`content.code`).
+            pub fn number(self) -> u16 {
+                match self { $(Self::$error => $number,)+ }
+            }
+
+            /// Its name (`content.error`).
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$error => $name,)+ }
+            }
+
+            /// Its name in lower case, as results of the tool have it.
+            pub fn reason(self) -> &'static str {
+                match self { $(Self::$error => $reason,)+ }
+            }
+
+            /// What it means, as a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$error => concat!($($meaning),+),)+ }.trim_ascii()
+            }
+        }
+    };
+}
+
+errors! {
+    /// The gateway refused the connection.
+    ConnectionRefused = 1001, "CONNECTION_REFUSED", "connection_refused";
+    /// The gateway did not answer in time.
+    ConnectionTimeout = 1002, "CONNECTION_TIMEOUT", "connection_timeout";
+    /// The connection to the gateway broke.
+    ConnectionReset = 1003, "CONNECTION_RESET", "connection_reset";
+    /// The other side does not keep to the protocol.
+    ProtocolError = 1004, "PROTOCOL_ERROR", "protocol_error";
+    /// The message is not JSON.
+    InvalidJson = 2001, "INVALID_JSON", "invalid_json";
+    /// A field that must be there is missing.
+    MissingField = 2002, "MISSING_FIELD", "missing_field";
+    /// A field has the wrong type.
+    InvalidType = 2003, "INVALID_TYPE", "invalid_type";
+    /// The type of the message is not known.
+    UnknownType = 2004, "UNKNOWN_TYPE", "unknown_type";
+    /// The content of the message is not usable.
+    InvalidContent = 2005, "INVALID_CONTENT", "invalid_content";
+    /// There is no agent of that name.
+    AgentNotFound = 3001, "AGENT_NOT_FOUND", "agent_not_found";
+    /// The agent is not connected.
+    AgentOffline = 3002, "AGENT_OFFLINE", "agent_offline";
+    /// The agent, or the gateway, has too much to do.
+    AgentBusy = 3003, "AGENT_BUSY", "agent_busy";
+    /// The agent failed.
+    AgentError = 3004, "AGENT_ERROR", "agent_error";
+    /// There is no session of that id.
+    SessionNotFound = 4001, "SESSION_NOT_FOUND", "session_not_found";
+    /// The session is over.
+    SessionExpired = 4002, "SESSION_EXPIRED", "session_expired";
+    /// Another process holds the session.
+    SessionLocked = 4003, "SESSION_LOCKED", "session_locked";
+    /// What is stored of the session cannot be read.
+    SessionCorrupt = 4004, "SESSION_CORRUPT", "session_corrupt";
+    /// The gateway wants a credential.
+    AuthRequired = 5001, "AUTH_REQUIRED", "auth_required";
+    /// The gateway does not take the credential.
+    AuthFailed = 5002, "AUTH_FAILED", "auth_failed";
+    /// The credential has expired.
+    TokenExpired = 5003, "TOKEN_EXPIRED", "token_expired";
+    /// The credential does not allow that.
+    PermissionDenied = 5004, "PERMISSION_DENIED", "permission_denied";
+}
+
+impl ErrorCode {
+    /// The error of this number.
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|error| u64::from(error.number()) == number)
+    }
+
+    /// The error of this name; case does not count.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|error| error.name().eq_ignore_ascii_case(name))
+    }
+}
+
+impl std::fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.number(), self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests;

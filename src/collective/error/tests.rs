@@ -1,0 +1,71 @@
+use super::*;
+
+/// Appendix B of 000, which is 001 "Error Code Registry" too.
+const TABLE: &[(u16, &str)] = &[
+    (1001, "CONNECTION_REFUSED"),
+    (1002, "CONNECTION_TIMEOUT"),
+    (1003, "CONNECTION_RESET"),
+    (1004, "PROTOCOL_ERROR"),
+    (2001, "INVALID_JSON"),
+    (2002, "MISSING_FIELD"),
+    (2003, "INVALID_TYPE"),
+    (2004, "UNKNOWN_TYPE"),
+    (2005, "INVALID_CONTENT"),
+    (3001, "AGENT_NOT_FOUND"),
+    (3002, "AGENT_OFFLINE"),
+    (3003, "AGENT_BUSY"),
+    (3004, "AGENT_ERROR"),
+    (4001, "SESSION_NOT_FOUND"),
+    (4002, "SESSION_EXPIRED"),
+    (4003, "SESSION_LOCKED"),
+    (4004, "SESSION_CORRUPT"),
+    (5001, "AUTH_REQUIRED"),
+    (5002, "AUTH_FAILED"),
+    (5003, "TOKEN_EXPIRED"),
+    (5004, "PERMISSION_DENIED"),
+];
+
+#[test]
+fn the_registry_is_that_of_appendix_b() {
+    let known: Vec<_> = ErrorCode::ALL
+        .iter()
+        .map(|error| (error.number(), error.name()))
+        .collect();
+    assert_eq!(known, TABLE);
+}
+
+#[test]
+fn a_reason_is_the_name_in_lower_case() {
+    for error in ErrorCode::ALL {
+        assert_eq!(error.reason(), error.name().to_ascii_lowercase());
+    }
+}
+
+#[test]
+fn number_and_name_lead_to_each_other() {
+    for (number, name) in TABLE {
+        let by_number = ErrorCode::from_number(u64::from(*number));
+        assert_eq!(by_number.map(ErrorCode::name), Some(*name));
+        assert_eq!(ErrorCode::from_name(name), by_number);
+        assert_eq!(ErrorCode::from_name(&name.to_lowercase()), by_number);
+    }
+    assert_eq!(ErrorCode::from_number(1005), None);
+    assert_eq!(ErrorCode::from_number(u64::MAX), None);
+    assert_eq!(ErrorCode::from_name("AGENT NOT FOUND"), None);
+}
+
+#[test]
+fn a_meaning_is_a_sentence() {
+    for error in ErrorCode::ALL {
+        let meaning = error.meaning();
+        assert!(
+            meaning.ends_with('.') && meaning.trim() == meaning,
+            "{meaning}"
+        );
+    }
+}
+
+#[test]
+fn people_read_number_and_name() {
+    assert_eq!(ErrorCode::AgentBusy.to_string(), "3003 AGENT_BUSY");
+}

@@ -1,0 +1,90 @@
+//! The types of messages (000 §9 and appendix A, 001 "Message Types").
+
+macro_rules! kinds {
+    ($($(#[doc = $meaning:literal])+ $kind:ident = $word:literal, $code:expr, [$($required:literal),*];)+) => {
+        /// The type of a message. On the wire it is a word; the numbers of appendix A are for documents alone.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Kind {
+            $($(#[doc = $meaning])+ $kind,)+
+        }
+
+        impl Kind {
+            /// Every type, in the order of appendix A.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+
+            /// The word of the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$kind => $word,)+ }
+            }
+
+            /// The number of appendix A; `workspace` has none.
+            pub fn code(self) -> Option<u8> {
+                match self { $(Self::$kind => $code,)+ }
+            }
+
+            /// What a client's message of this type must have, as paths from the envelope, the names apart by dots.
+            pub fn required(self) -> &'static [&'static str] {
+                match self { $(Self::$kind => &[$($required),*],)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A message to an agent.
+    Message = "message", Some(0x01), ["content", "agent"];
+    /// How an agent is.
+    Status = "status", Some(0x02), ["content"];
+    /// Something went wrong.
+    Error = "error", Some(0x03), ["content", "content.error"];
+    /// Something happened at the gateway.
+    Event = "event", Some(0x04), ["content", "content.event"];
+    /// Who is connected, and what each side can do.
+    Handshake = "handshake", Some(0x10), ["content.action"];
+    /// Who is there.
+    Discovery = "discovery", Some(0x11), ["content.action"];
+    /// Asks to be told of a channel.
+    Subscribe = "subscribe", Some(0x12), ["content.channel"];
+    /// Asks to be told no longer.
+    Unsubscribe = "unsubscribe", Some(0x13), ["content.channel"];
+    /// Are you there?
+    Ping = "ping", Some(0x14), [];
+    /// I am.
+    Pong = "pong", Some(0x15), [];
+    /// A credential.
+    Auth = "auth", Some(0x20), ["content.token"];
+    /// Whether the credential holds.
+    AuthResponse = "auth-response", Some(0x21), ["content.status"];
+    /// The connection is about to end.
+    Disconnect = "disconnect", Some(0x22), ["content.reason"];
+    /// Something for the triad to decide.
+    Proposal = "proposal", Some(0x30), ["content.proposal"];
+    /// What the triad has decided.
+    Decision = "decision", Some(0x31), ["content.result"];
+    /// What one of the triad thinks.
+    Vote = "vote", Some(0x32), ["content.vote"];
+    /// Asks a service.
+    Request = "request", Some(0x33), ["content.service"];
+    /// What a service answers.
+    Response = "response", Some(0x34), ["content.result"];
+    /// A message to all.
+    Broadcast = "broadcast", Some(0x35), ["content.message"];
+    /// Which workspaces there are (000 §6.3); in no registry.
+    Workspace = "workspace", None, ["content.action"];
+}
+
+impl Kind {
+    /// The type that `word` stands for.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests;

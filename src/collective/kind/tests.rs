@@ -1,0 +1,74 @@
+use super::*;
+
+/// Appendix A of 000, and the required fields of 001 "Message Types", as they stand there.
+const TABLE: &[(u8, &str, &[&str])] = &[
+    (0x01, "message", &["content", "agent"]),
+    (0x02, "status", &["content"]),
+    (0x03, "error", &["content", "error"]),
+    (0x04, "event", &["content", "event"]),
+    (0x10, "handshake", &["content.action"]),
+    (0x11, "discovery", &["content.action"]),
+    (0x12, "subscribe", &["content.channel"]),
+    (0x13, "unsubscribe", &["content.channel"]),
+    (0x14, "ping", &[]),
+    (0x15, "pong", &[]),
+    (0x20, "auth", &["content.token"]),
+    (0x21, "auth-response", &["content.status"]),
+    (0x22, "disconnect", &["content.reason"]),
+    (0x30, "proposal", &["content.proposal"]),
+    (0x31, "decision", &["content.result"]),
+    (0x32, "vote", &["content.vote"]),
+    (0x33, "request", &["content.service"]),
+    (0x34, "response", &["content.result"]),
+    (0x35, "broadcast", &["content.message"]),
+];
+
+#[test]
+fn h_05_the_types_are_those_of_appendix_a_and_the_workspace_that_has_no_number() {
+    let known: Vec<_> = Kind::ALL
+        .iter()
+        .filter_map(|kind| Some((kind.code()?, kind.as_str())))
+        .collect();
+    let listed: Vec<_> = TABLE.iter().map(|(code, word, _)| (*code, *word)).collect();
+    assert_eq!(known, listed);
+    let numberless: Vec<_> = Kind::ALL
+        .iter()
+        .filter(|kind| kind.code().is_none())
+        .collect();
+    assert_eq!(numberless, [&Kind::Workspace]);
+}
+
+#[test]
+fn each_type_requires_what_its_row_says() {
+    for (_, word, required) in TABLE {
+        // The rows of `error` and `event` name the field beside the content; the examples have it inside.
+        fn inside(path: &'static str) -> &'static str {
+            match path {
+                "error" => "content.error",
+                "event" => "content.event",
+                path => path,
+            }
+        }
+        let required: Vec<&str> = required.iter().copied().map(inside).collect();
+        let kind = Kind::from_word(word);
+        assert_eq!(kind.map(Kind::required), Some(&*required), "{word}");
+    }
+}
+
+#[test]
+fn a_word_is_its_type_and_no_other_word_is() {
+    for kind in Kind::ALL {
+        assert_eq!(Kind::from_word(kind.as_str()), Some(*kind));
+        assert_eq!(kind.to_string(), kind.as_str());
+    }
+    for word in [
+        "",
+        "Message",
+        "message ",
+        "auth_response",
+        "0x01",
+        "welcome",
+    ] {
+        assert_eq!(Kind::from_word(word), None, "{word}");
+    }
+}

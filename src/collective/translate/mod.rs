@@ -1,0 +1,34 @@
+//! Translations between the envelopes of `a2a-v1` and the words of other protocols (000 §12), as pure functions.
+//!
+//! What is written for others and read back is the envelope it was; what has no place on the other side travels in a pocket that others may
+//! ignore. Whatever is read ends as an envelope that [`validate`](super::validate) takes.
+
+mod a2a;
+mod fipa;
+#[cfg(test)]
+mod samples;
+
+pub use a2a::{Fill, from_a2a, to_a2a};
+pub use fipa::{from_fipa, to_fipa};
+
+use super::{Envelope, ErrorCode, Kind, Malformed};
+
+fn refused<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Malformed> {
+    Err(Malformed {
+        code,
+        message: message.into(),
+        correlation_id: None,
+        id: None,
+    })
+}
+
+/// A credential is for the gateway it was meant for, and for nobody a translation is handed to.
+fn without_credential(envelope: &Envelope) -> Result<(), Malformed> {
+    match envelope.kind() {
+        Kind::Auth => refused(
+            ErrorCode::InvalidContent,
+            "a message of the type `auth` holds a credential and is not translated",
+        ),
+        _ => super::validate(envelope),
+    }
+}

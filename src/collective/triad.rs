@@ -1,0 +1,189 @@
+//! How the votes of a triad are counted (000 §10.6): two of the three members decide, whatever the third does.
+
+use serde_json::{Map, Value, json};
+
+/// How many votes decide: two of three.
+const ENOUGH: usize = 2;
+
+/// What a member of the triad says to a proposal (000 §10.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Vote {
+    /// Do it.
+    Approve,
+    /// Do not.
+    Reject,
+    /// Neither. Counts for no side.
+    Abstain,
+}
+
+impl Vote {
+    /// Every vote.
+    pub const ALL: [Self; 3] = [Self::Approve, Self::Reject, Self::Abstain];
+
+    /// Their words, in the order of [`ALL`](Self::ALL).
+    pub const WORDS: [&str; 3] = ["approve", "reject", "abstain"];
+
+    /// The vote that `word` stands for.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|vote| vote.as_str() == word)
+    }
+
+    /// The word of the wire.
+    pub fn as_str(self) -> &'static str {
+        let [approve, reject, abstain] = Self::WORDS;
+        match self {
+            Self::Approve => approve,
+            Self::Reject => reject,
+            Self::Abstain => abstain,
+        }
+    }
+}
+
+/// When a proposal is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Quorum {
+    /// As soon as no vote that is still missing can change the outcome.
+    #[default]
+    Majority,
+    /// When every member has voted, or at the deadline.
+    All,
+}
+
+/// Why a vote does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotCounted {
+    /// Its sender is no member.
+    NotAMember,
+    /// Its sender has voted before: the first vote counts.
+    SecondVote,
+    /// The proposal is decided.
+    Late,
+}
+
+/// The votes on one proposal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    members: Vec<(String, Option<Vote>)>,
+    quorum: Quorum,
+    decision: Option<Decision>,
+}
+
+/// What the triad has decided (000 §10.5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The proposal is approved. Without it, it is rejected.
+    pub approved: bool,
+    /// Two members said the same.
+    pub consensus: bool,
+    /// Who voted how, in the order of the members.
+    pub votes: Vec<(String, Vote)>,
+    /// Who had not voted.
+    pub missing: Vec<String>,
+}
+
+impl Tally {
+    /// Nobody has voted yet.
+    pub fn new(members: impl IntoIterator<Item = String>, quorum: Quorum) -> Self {
+        Self {
+            members: members.into_iter().map(|name| (name, None)).collect(),
+            quorum,
+            decision: None,
+        }
+    }
+
+    /// Counts a vote, and gives the decision where this vote brought it about.
+    ///
+    /// # Errors
+    /// Why it does not count.
+    pub fn cast(&mut self, member: &str, vote: Vote) -> Result<Option<&Decision>, NotCounted> {
+        let known = self.members.iter_mut().find(|(name, _)| name == member);
+        let (_, place) = known.ok_or(NotCounted::NotAMember)?;
+        if place.is_some() {
+            return Err(NotCounted::SecondVote);
+        }
+        if self.decision.is_some() {
+            return Err(NotCounted::Late);
+        }
+        *place = Some(vote);
+        if self.is_fixed() {
+            self.decision = Some(self.outcome());
+        }
+        Ok(self.decision.as_ref())
+    }
+
+    /// Decides with the votes there are, because the deadline has passed.
+    pub fn close(&mut self) -> &Decision {
+        let outcome = self.outcome();
+        self.decision.get_or_insert(outcome)
+    }
+
+    /// The decision, once there is one.
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_ref()
+    }
+
+    /// Who voted how so far.
+    pub fn votes(&self) -> impl Iterator<Item = (&str, Vote)> {
+        self.members
+            .iter()
+            .filter_map(|(name, vote)| Some((name.as_str(), (*vote)?)))
+    }
+
+    fn count(&self, vote: Vote) -> usize {
+        self.votes().filter(|(_, cast)| *cast == vote).count()
+    }
+
+    fn is_fixed(&self) -> bool {
+        let missing = self.members.len() - self.votes().count();
+        let most = self.count(Vote::Approve).max(self.count(Vote::Reject));
+        match self.quorum {
+            _ if missing == 0 => true,
+            Quorum::All => false,
+            Quorum::Majority => most >= ENOUGH || most + missing < ENOUGH,
+        }
+    }
+
+    fn outcome(&self) -> Decision {
+        let approved = self.count(Vote::Approve) >= ENOUGH;
+        let missing = self.members.iter().filter(|(_, vote)| vote.is_none());
+        Decision {
+            approved,
+            consensus: approved || self.count(Vote::Reject) >= ENOUGH,
+            votes: self
+                .votes()
+                .map(|(name, vote)| (name.to_owned(), vote))
+                .collect(),
+            missing: missing.map(|(name, _)| name.clone()).collect(),
+        }
+    }
+}
+
+impl Decision {
+    /// `approved` or `rejected`.
+    pub fn result(&self) -> &'static str {
+        if self.approved {
+            "approved"
+        } else {
+            "rejected"
+        }
+    }
+
+    /// The content of the message that tells it: `{proposalId, result, votes, consensus, missing}`.
+    pub fn json(&self, proposal_id: &str) -> Value {
+        let votes: Map<String, Value> = self
+            .votes
+            .iter()
+            .map(|(name, vote)| (name.clone(), vote.as_str().into()))
+            .collect();
+        json!({
+            "proposalId": proposal_id,
+            "result": self.result(),
+            "votes": votes,
+            "consensus": self.consensus,
+            "missing": self.missing,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MEMBERS: [&str; 3] = ["alpha", "beta", "charlie"];
+
+fn tally(quorum: Quorum) -> Tally {
+    Tally::new(MEMBERS.map(str::to_owned), quorum)
+}
+
+/// The tally after `votes`, cast by the members in their order. Votes after the decision do not count.
+fn after(votes: &[Vote], quorum: Quorum) -> Tally {
+    let mut tally = tally(quorum);
+    for (member, vote) in MEMBERS.iter().zip(votes) {
+        let _ = tally.cast(member, *vote);
+    }
+    tally
+}
+
+fn votes(approve: usize, reject: usize, abstain: usize) -> Vec<Vote> {
+    [
+        (Vote::Approve, approve),
+        (Vote::Reject, reject),
+        (Vote::Abstain, abstain),
+    ]
+    .into_iter()
+    .flat_map(|(vote, times)| std::iter::repeat_n(vote, times))
+    .collect()
+}
+
+/// How many approve, reject, abstain; the result, and whether it is a consensus.
+type Row = (usize, usize, usize, &'static str, bool);
+
+/// All ten ways in which three can vote. 000 §10.6 has the first, second, third, sixth, seventh and ninth.
+const TALLIES: [Row; 10] = [
+    (3, 0, 0, "approved", true),
+    (2, 1, 0, "approved", true),
+    (2, 0, 1, "approved", true),
+    (1, 0, 2, "rejected", false),
+    (0, 0, 3, "rejected", false),
+    (1, 2, 0, "rejected", true),
+    (0, 3, 0, "rejected", true),
+    (0, 2, 1, "rejected", true),
+    (1, 1, 1, "rejected", false),
+    (0, 1, 2, "rejected", false),
+];
+
+/// All ten ways in which fewer than three can have voted when the deadline passes.
+const MISSING: [Row; 10] = [
+    (2, 0, 0, "approved", true),
+    (0, 2, 0, "rejected", true),
+    (1, 1, 0, "rejected", false),
+    (1, 0, 1, "rejected", false),
+    (0, 1, 1, "rejected", false),
+    (0, 0, 2, "rejected", false),
+    (1, 0, 0, "rejected", false),
+    (0, 1, 0, "rejected", false),
+    (0, 0, 1, "rejected", false),
+    (0, 0, 0, "rejected", false),
+];
+
+#[test]
+fn h_39_all_ten_tallies_with_a_quorum_of_all() {
+    for (approve, reject, abstain, result, consensus) in TALLIES {
+        let tally = after(&votes(approve, reject, abstain), Quorum::All);
+        let decision = tally.decision().unwrap();
+        let told = (decision.result(), decision.consensus);
+        assert_eq!(told, (result, consensus), "{approve}-{reject}-{abstain}");
+        assert_eq!(decision.votes.len(), 3);
+        assert!(decision.missing.is_empty());
+    }
+}
+
+#[test]
+fn h_39_all_ten_tallies_with_a_quorum_of_the_majority() {
+    for (approve, reject, abstain, result, consensus) in TALLIES {
+        let tally = after(&votes(approve, reject, abstain), Quorum::Majority);
+        let decision = tally.decision().unwrap();
+        let told = (decision.result(), decision.consensus);
+        assert_eq!(told, (result, consensus), "{approve}-{reject}-{abstain}");
+    }
+}
+
+#[test]
+fn h_39_who_has_not_voted_at_the_deadline_counts_for_neither_side() {
+    for quorum in [Quorum::Majority, Quorum::All] {
+        for (approve, reject, abstain, result, consensus) in MISSING {
+            let case = format!("{approve}-{reject}-{abstain} {quorum:?}");
+            let cast = votes(approve, reject, abstain);
+            let mut tally = after(&cast, quorum);
+            let decision = tally.close();
+            assert_eq!(
+                (decision.result(), decision.consensus),
+                (result, consensus),
+                "{case}"
+            );
+            assert_eq!(decision.missing, &MEMBERS[cast.len()..], "{case}");
+        }
+    }
+}
+
+#[test]
+fn h_40_a_majority_decides_as_soon_as_the_outcome_is_fixed() {
+    // Which of the ways in which two have voted decide without the third.
+    for (approve, reject, abstain, decides) in [
+        (2, 0, 0, true),
+        (0, 2, 0, true),
+        (0, 0, 2, true),
+        (1, 1, 0, false),
+        (1, 0, 1, false),
+        (0, 1, 1, false),
+    ] {
+        let tally = after(&votes(approve, reject, abstain), Quorum::Majority);
+        let case = format!("{approve}-{reject}-{abstain}");
+        assert_eq!(tally.decision().is_some(), decides, "{case}");
+        let missing = tally.decision().map(|decision| decision.missing.clone());
+        assert_eq!(
+            missing,
+            decides.then(|| vec!["charlie".to_owned()]),
+            "{case}"
+        );
+    }
+    for vote in Vote::ALL {
+        assert_eq!(after(&[vote], Quorum::Majority).decision(), None);
+    }
+}
+
+#[test]
+fn h_40_a_quorum_of_all_waits_for_the_last() {
+    for first in Vote::ALL {
+        for second in Vote::ALL {
+            assert_eq!(after(&[first, second], Quorum::All).decision(), None);
+        }
+    }
+}
+
+#[test]
+fn only_the_vote_that_decides_brings_the_decision() {
+    let mut tally = tally(Quorum::Majority);
+    assert_eq!(tally.cast("charlie", Vote::Approve), Ok(None));
+    assert_eq!(tally.cast("beta", Vote::Abstain), Ok(None));
+    let decision = tally.cast("alpha", Vote::Approve).unwrap().unwrap();
+    let order: Vec<&str> = decision
+        .votes
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(order, MEMBERS);
+}
+
+#[test]
+fn h_42_the_first_vote_of_a_member_counts() {
+    let mut tally = tally(Quorum::All);
+    tally.cast("alpha", Vote::Approve).unwrap();
+    assert_eq!(
+        tally.cast("alpha", Vote::Reject),
+        Err(NotCounted::SecondVote)
+    );
+    assert_eq!(
+        tally.votes().collect::<Vec<_>>(),
+        [("alpha", Vote::Approve)]
+    );
+}
+
+#[test]
+fn h_42_a_vote_after_the_decision_is_late() {
+    let mut tally = after(&[Vote::Reject, Vote::Reject], Quorum::Majority);
+    assert_eq!(tally.cast("charlie", Vote::Approve), Err(NotCounted::Late));
+    assert_eq!(
+        tally.cast("alpha", Vote::Approve),
+        Err(NotCounted::SecondVote)
+    );
+    assert_eq!(tally.decision().unwrap().missing, ["charlie"]);
+}
+
+#[test]
+fn h_42_who_is_no_member_has_no_vote() {
+    let mut tally = tally(Quorum::Majority);
+    assert_eq!(
+        tally.cast("steward", Vote::Approve),
+        Err(NotCounted::NotAMember)
+    );
+    assert_eq!(
+        tally.cast("Alpha", Vote::Approve),
+        Err(NotCounted::NotAMember)
+    );
+    assert_eq!(tally.votes().count(), 0);
+}
+
+#[test]
+fn a_decision_stands_when_the_deadline_passes_afterwards() {
+    let mut tally = after(&[Vote::Approve, Vote::Approve], Quorum::Majority);
+    let before = tally.decision().cloned();
+    assert_eq!(Some(tally.close().clone()), before);
+}
+
+#[test]
+fn a_decision_is_told_with_who_voted_how_and_who_did_not() {
+    let mut tally = after(&[Vote::Approve, Vote::Abstain], Quorum::All);
+    assert_eq!(
+        tally.close().json("prop-001"),
+        json!({
+            "proposalId": "prop-001",
+            "result": "rejected",
+            "votes": {"alpha": "approve", "beta": "abstain"},
+            "consensus": false,
+            "missing": ["charlie"],
+        })
+    );
+}
+
+#[test]
+fn a_vote_is_one_of_three_words() {
+    for (vote, word) in Vote::ALL.into_iter().zip(Vote::WORDS) {
+        assert_eq!((vote.as_str(), Vote::from_word(word)), (word, Some(vote)));
+    }
+    for word in ["", "Approve", "approved", "yes", "abstain "] {
+        assert_eq!(Vote::from_word(word), None, "{word}");
+    }
+}
+
+fn any_vote() -> impl Strategy<Value = Vote> {
+    proptest::sample::select(Vote::ALL.to_vec())
+}
+
+fn any_cast() -> impl Strategy<Value = Vec<(&'static str, Vote)>> {
+    proptest::collection::vec(any_vote(), 3)
+        .prop_map(|votes| MEMBERS.into_iter().zip(votes).collect::<Vec<_>>())
+        .prop_shuffle()
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_votes_does_not_matter_where_all_have_to_vote(cast in any_cast()) {
+        let count = |cast: &[(&str, Vote)]| {
+            let mut tally = tally(Quorum::All);
+            for (member, vote) in cast {
+                tally.cast(member, *vote).unwrap();
+            }
+            tally.decision().cloned().unwrap()
+        };
+        let mut sorted = cast.clone();
+        sorted.sort_by_key(|(member, _)| *member);
+        prop_assert_eq!(count(&cast), count(&sorted));
+    }
+
+    #[test]
+    fn an_early_decision_never_contradicts_the_full_tally(cast in any_cast()) {
+        let (mut early, mut full) = (tally(Quorum::Majority), tally(Quorum::All));
+        for (member, vote) in cast {
+            let _ = early.cast(member, vote);
+            full.cast(member, vote).unwrap();
+        }
+        let (early, full) = (early.decision().unwrap(), full.decision().unwrap());
+        prop_assert_eq!((early.approved, early.consensus), (full.approved, full.consensus));
+    }
+
+    #[test]
+    fn closing_early_approves_only_what_the_full_tally_would(cast in any_cast(), heard in 0usize..=3) {
+        let (mut cut, mut full) = (tally(Quorum::All), tally(Quorum::All));
+        for (at, (member, vote)) in cast.into_iter().enumerate() {
+            if at < heard {
+                cut.cast(member, vote).unwrap();
+            }
+            full.cast(member, vote).unwrap();
+        }
+        let approved = full.decision().unwrap().approved;
+        prop_assert!(!cut.close().approved || approved);
+    }
+}

@@ -1,0 +1,271 @@
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A message of each type with no more than it needs.
+fn least(kind: Kind) -> Value {
+    let content = match kind {
+        Kind::Message => json!({"role": "user", "content": "hi"}),
+        Kind::Status => json!({"agent": "alpha", "status": "online"}),
+        Kind::Error => json!({"error": "AGENT_ERROR"}),
+        Kind::Event => json!({"event": "started"}),
+        Kind::Handshake => json!({"action": "advertise"}),
+        Kind::Discovery | Kind::Workspace => json!({"action": "list"}),
+        Kind::Subscribe | Kind::Unsubscribe => json!({"channel": "agent:status"}),
+        Kind::Ping | Kind::Pong => return json!({"type": kind.as_str()}),
+        Kind::Auth => json!({"token": "t"}),
+        Kind::AuthResponse => json!({"status": "ok"}),
+        Kind::Disconnect => json!({"reason": "manual"}),
+        Kind::Proposal => json!({"proposal": "Do it"}),
+        Kind::Decision => json!({"result": "approved"}),
+        Kind::Vote => json!({"vote": "approve", "proposalId": "prop-1"}),
+        Kind::Request => json!({"service": "search"}),
+        Kind::Response => json!({"result": "done"}),
+        Kind::Broadcast => json!({"message": "all hands"}),
+    };
+    let mut frame = json!({"type": kind.as_str(), "content": content});
+    if kind == Kind::Message {
+        frame["agent"] = json!("alpha");
+    }
+    frame
+}
+
+fn check(frame: Value) -> Result<(), ErrorCode> {
+    let envelope = Envelope::of(frame).unwrap();
+    validate(&envelope).map_err(|malformed| malformed.code)
+}
+
+/// The frame with another value at a path; without one the field goes.
+fn changed(mut frame: Value, path: &str, value: Option<Value>) -> Value {
+    let (above, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let names = above.split('.').filter(|name| !name.is_empty());
+    let place = names.fold(&mut frame, |place, name| &mut place[name]);
+    match value {
+        Some(value) => place[name] = value,
+        None => drop(place.as_object_mut().unwrap().remove(name)),
+    }
+    frame
+}
+
+#[test]
+fn the_least_of_each_type_will_do() {
+    for kind in Kind::ALL {
+        assert_eq!(check(least(*kind)), Ok(()), "{kind}");
+    }
+}
+
+#[test]
+fn whatever_a_type_requires_and_is_missing_is_2002_and_named() {
+    let mut checked = 0;
+    for kind in Kind::ALL {
+        for path in kind.required() {
+            for absent in [None, Some(Value::Null)] {
+                let frame = changed(least(*kind), path, absent);
+                let malformed = validate(&Envelope::of(frame).unwrap()).unwrap_err();
+                assert_eq!(malformed.code, ErrorCode::MissingField, "{kind} {path}");
+                assert!(
+                    malformed.message.contains(&format!("`{path}`")),
+                    "{}",
+                    malformed.message
+                );
+                checked += 1;
+            }
+        }
+    }
+    assert_eq!(checked, 2 * 21);
+}
+
+#[test]
+fn h_15_words_of_a_message_have_a_role_and_other_types_need_none() {
+    for path in ["content.role", "content.content"] {
+        let frame = changed(least(Kind::Message), path, None);
+        assert_eq!(check(frame), Err(ErrorCode::MissingField), "{path}");
+    }
+    assert_eq!(check(json!({"type": "ping"})), Ok(()));
+    assert_eq!(check(json!({"type": "ping", "content": {}})), Ok(()));
+}
+
+#[test]
+fn h_16_words_of_a_message_are_a_text_or_an_object() {
+    for (content, outcome) in [
+        (json!("hi"), Ok(())),
+        (json!(""), Ok(())),
+        (json!({"parts": []}), Ok(())),
+        (json!(["hi"]), Err(ErrorCode::InvalidType)),
+        (json!(7), Err(ErrorCode::InvalidType)),
+    ] {
+        let frame = changed(
+            least(Kind::Message),
+            "content.content",
+            Some(content.clone()),
+        );
+        assert_eq!(check(frame), outcome, "{content}");
+    }
+}
+
+#[test]
+fn h_25_error_and_event_may_stand_beside_the_content() {
+    assert_eq!(
+        check(json!({"type": "error", "error": "Agent nobody", "content": {}})),
+        Ok(())
+    );
+    assert_eq!(
+        check(json!({"type": "event", "event": "started", "content": {}})),
+        Ok(())
+    );
+}
+
+#[test]
+fn h_36_a_vote_names_its_proposal_in_one_of_two_places() {
+    let vote = json!({"type": "vote", "content": {"vote": "approve"}});
+    assert_eq!(check(vote.clone()), Err(ErrorCode::MissingField));
+    let named = changed(vote, "metadata", Some(json!({"correlationId": "prop-1"})));
+    assert_eq!(check(named), Ok(()));
+}
+
+#[test]
+fn what_has_another_type_is_2003_and_named() {
+    let message = || least(Kind::Message);
+    for (frame, path, value) in [
+        (message(), "id", json!(7)),
+        (message(), "agent", json!(["alpha"])),
+        (message(), "from", json!({})),
+        (message(), "sessionId", json!(1)),
+        (message(), "timestamp", json!(true)),
+        (message(), "metadata", json!("none")),
+        (message(), "content", json!("hi")),
+        (message(), "content.role", json!(1)),
+        (
+            changed(message(), "metadata", Some(json!({}))),
+            "metadata.priority",
+            json!(1),
+        ),
+        (
+            changed(message(), "metadata", Some(json!({}))),
+            "metadata.requiresResponse",
+            json!("yes"),
+        ),
+        (
+            changed(message(), "metadata", Some(json!({}))),
+            "metadata.ttl",
+            json!("5"),
+        ),
+        (
+            changed(message(), "metadata", Some(json!({}))),
+            "metadata.correlationId",
+            json!(5),
+        ),
+        (
+            least(Kind::Proposal),
+            "content.proposal",
+            json!({"text": "x"}),
+        ),
+        (least(Kind::Proposal), "content.deadline", json!("tomorrow")),
+        (least(Kind::Vote), "content.vote", json!(true)),
+        (least(Kind::Subscribe), "content.agents", json!("alpha")),
+        (
+            least(Kind::Subscribe),
+            "content.agents",
+            json!(["alpha", 1]),
+        ),
+        (least(Kind::Handshake), "content.capabilities", json!([])),
+        (least(Kind::Decision), "content.consensus", json!("true")),
+        (least(Kind::Broadcast), "content.message", json!([])),
+        (least(Kind::Auth), "content.token", json!(123)),
+    ] {
+        let frame = changed(frame, path, Some(value));
+        let malformed = validate(&Envelope::of(frame.clone()).unwrap()).unwrap_err();
+        assert_eq!(malformed.code, ErrorCode::InvalidType, "{frame}");
+        assert!(
+            malformed.message.contains(&format!("`{path}`")),
+            "{}",
+            malformed.message
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_2005_and_named() {
+    let message = || changed(least(Kind::Message), "metadata", Some(json!({})));
+    for (frame, path, value) in [
+        (message(), "id", json!("")),
+        (message(), "id", json!("x".repeat(129))),
+        (message(), "agent", json!("")),
+        (message(), "timestamp", json!(-5)),
+        (message(), "timestamp", json!("yesterday")),
+        (message(), "content.role", json!("robot")),
+        (message(), "metadata.priority", json!("urgent")),
+        (message(), "metadata.ttl", json!(-1)),
+        (message(), "metadata.correlationId", json!("")),
+        (least(Kind::Vote), "content.vote", json!("yes")),
+        (least(Kind::Vote), "content.vote", json!("Approve")),
+        (least(Kind::Decision), "content.result", json!("approve")),
+        (least(Kind::Disconnect), "content.reason", json!("tired")),
+        (least(Kind::Proposal), "content.proposal", json!("")),
+        (least(Kind::Proposal), "content.deadline", json!(-1)),
+        (least(Kind::Subscribe), "content.channel", json!("")),
+        (least(Kind::Request), "content.service", json!("")),
+    ] {
+        let frame = changed(frame, path, Some(value));
+        let malformed = validate(&Envelope::of(frame.clone()).unwrap()).unwrap_err();
+        assert_eq!(malformed.code, ErrorCode::InvalidContent, "{frame}");
+        assert!(
+            malformed.message.contains(&format!("`{path}`")),
+            "{}",
+            malformed.message
+        );
+    }
+}
+
+#[test]
+fn h_17_an_id_has_1_to_128_characters_of_any_kind() {
+    for id in ["x".to_owned(), "ä".repeat(128), "msg-1 / two".to_owned()] {
+        let frame = changed(least(Kind::Message), "id", Some(json!(id)));
+        assert_eq!(check(frame), Ok(()), "{id}");
+    }
+}
+
+#[test]
+fn h_20_what_is_not_known_is_not_looked_at() {
+    let frame = json!({
+        "type": "vote", "content": {"vote": "reject", "proposalId": "p", "confidence": "very"}, "mood": 7, "metadata": {"x": []},
+    });
+    assert_eq!(check(frame), Ok(()));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_the_ids_that_its_answer_goes_by() {
+    let frame =
+        json!({"type": "message", "id": "m", "content": {}, "metadata": {"correlationId": "c"}});
+    let malformed = validate(&Envelope::of(frame).unwrap()).unwrap_err();
+    assert_eq!(malformed.id.as_deref(), Some("m"));
+    assert_eq!(malformed.correlation_id.as_deref(), Some("c"));
+}
+
+#[test]
+fn every_example_of_the_specification_is_valid() {
+    for example in [
+        json!({"type": "handshake", "content": {"action": "advertise", "capabilities":
+            {"supportedMessageTypes": ["message", "status", "error"], "supportedAgents": ["steward", "alpha", "beta"], "version": "1.0.0"}}}),
+        json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "client-uuid",
+            "availableAgents": ["steward", "alpha", "beta", "charlie"], "protocolVersion": "1.0.0"}}),
+        json!({"type": "auth", "content": {"token": "<JWT-or-API-key>"}}),
+        json!({"type": "disconnect", "content": {"reason": "shutdown", "message": "Optional explanation"}}),
+        json!({"type": "discovery", "content": {"action": "list"}}),
+        json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["steward", "alpha"]}}),
+        json!({"type": "workspace", "content": {"action": "list"}}),
+        json!({"type": "proposal", "from": "steward", "content": {"proposal": "Implement new feature X",
+            "reasoning": "User request analysis indicates need", "deadline": 1_711_843_200_000_u64},
+            "metadata": {"requiresResponse": true, "correlationId": "prop-001"}}),
+        json!({"type": "vote", "from": "alpha", "content": {"proposalId": "prop-001", "vote": "approve", "reasoning": "Feature aligns with roadmap"},
+            "metadata": {"correlationId": "prop-001"}}),
+        json!({"type": "decision", "from": "gateway", "content": {"proposalId": "prop-001", "result": "approved",
+            "votes": {"alpha": "approve", "beta": "approve", "charlie": "abstain"}, "consensus": true}}),
+        json!({"type": "error", "from": "gateway", "content": {"error": "AGENT_NOT_FOUND", "message": "Agent not found: unknown-agent", "code": 3001},
+            "timestamp": 1_711_843_200_000_u64}),
+    ] {
+        assert_eq!(check(example.clone()), Ok(()), "{example}");
+    }
+}

@@ -1,0 +1,168 @@
+//! What the schema cannot say of the local gateway.
+
+use http::HeaderName;
+use url::{Host, Url};
+
+use super::super::{Config, Dialect, Gateway};
+use super::{ConfigError, completed};
+
+/// The name that stands for the triad.
+const TRIAD: &str = "triad";
+
+/// What the names of a gateway's agents begin with, as targets.
+const PREFIX: &str = "gateway:";
+
+/// Checks the gateway's settings, and that no target is named like one of its agents.
+pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+    let gateway = &config.gateway;
+    let wrong =
+        |place: &str, message: String| ConfigError::at(format!("/gateway/{place}"), message);
+    let url = gateway_url(&gateway.url).map_err(|why| wrong("url", format!("the URL {why}")))?;
+    near(gateway, &url).map_err(|why| wrong("url", why))?;
+    // A subprotocol and the name of a header are both tokens (RFC 6455 §4.1, RFC 9110 §5.1).
+    if HeaderName::try_from(gateway.protocol.as_str()).is_err() {
+        let message = "a subprotocol is one word without spaces and separators, such as `a2a-v1`";
+        return Err(wrong("protocol", message.into()));
+    }
+    if gateway.token_in_query && gateway.dialect != Dialect::HeretekJs {
+        let message = "a token in the URL ends in logs, so it is only put there for the dialect `heretek-js`, which takes it nowhere else";
+        return Err(wrong("tokenInQuery", message.into()));
+    }
+    tls(gateway, &url).map_err(|(field, why)| wrong(&format!("tls/{field}"), why.into()))?;
+    names(&gateway.agents).map_err(|(i, why)| wrong(&format!("agents/{i}"), why))?;
+    let members = &gateway.triad.members;
+    names(members).map_err(|(i, why)| wrong(&format!("triad/members/{i}"), why))?;
+    if gateway.enabled {
+        aliases(config)?;
+    }
+    Ok(())
+}
+
+/// Reads a gateway's address: ws or wss, with a host, without user name, query or fragment.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn gateway_url(text: &str) -> Result<Url, String> {
+    let text = text.trim();
+    if let Some(whole) = completed(text) {
+        return Err(format!("has no scheme; try `{}`", socket_form(&whole)));
+    }
+    let url = Url::parse(text).map_err(|e| format!("is not a URL: {e}"))?;
+    match url.scheme() {
+        "ws" | "wss" => {}
+        "http" | "https" => {
+            return Err(format!(
+                "begins with `{}:`, and a gateway is reached over WebSocket; try `{}`",
+                url.scheme(),
+                socket_form(text)
+            ));
+        }
+        other => {
+            return Err(format!(
+                "begins with `{other}:`; a gateway is reached over ws or wss"
+            ));
+        }
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("carries a user name or password; put the token into `gateway.token`".into());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(
+            "has a query or fragment; give the address alone, and put a token into `gateway.token`"
+                .into(),
+        );
+    }
+    Ok(url)
+}
+
+/// An address with http or https, as the gateway's own; what may be a secret is left out.
+fn socket_form(address: &str) -> String {
+    let form = Url::parse(address).ok().and_then(|mut url| {
+        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+        url.set_query(None);
+        url.set_fragment(None);
+        let bare = url.set_username("").is_ok() && url.set_password(None).is_ok();
+        (bare && url.set_scheme(scheme).is_ok()).then(|| url.to_string())
+    });
+    let form = form.unwrap_or_else(|| "ws://127.0.0.1:18789".to_owned());
+    form.trim_end_matches('/').to_owned()
+}
+
+/// An address that is written out is on this machine, unless the operator lets it be elsewhere. What a name leads to is
+/// seen when it is connected.
+fn near(gateway: &Gateway, url: &Url) -> Result<(), String> {
+    let loopback = match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
+        Some(Host::Domain(_)) | None => return Ok(()),
+    };
+    match (loopback, gateway.allow_remote, url.scheme()) {
+        (true, _, _) | (false, true, "wss") => Ok(()),
+        (false, true, _) => Err(
+            "the address is not on this machine, so its connection must be secured: begin it with `wss:`"
+                .into(),
+        ),
+        (false, false, _) => Err(
+            "the address is not on this machine; a gateway elsewhere needs `gateway.allowRemote` and an address with `wss:`"
+                .into(),
+        ),
+    }
+}
+
+/// Certificates are for wss, and a certificate that is shown has its key.
+fn tls(gateway: &Gateway, url: &Url) -> Result<(), (&'static str, &'static str)> {
+    let tls = &gateway.tls;
+    let files = [
+        ("caFile", &tls.ca_file),
+        ("certFile", &tls.cert_file),
+        ("keyFile", &tls.key_file),
+    ];
+    let first = files.iter().find(|(_, file)| file.is_some());
+    if let Some((field, _)) = first.filter(|_| url.scheme() != "wss") {
+        let why = "certificates have no effect unless the gateway's address begins with `wss:`";
+        return Err((*field, why));
+    }
+    match (&tls.cert_file, &tls.key_file) {
+        (Some(_), None) => Err((
+            "certFile",
+            "the certificate needs its key: set `keyFile` too",
+        )),
+        (None, Some(_)) => Err((
+            "keyFile",
+            "the key needs its certificate: set `certFile` too",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Each name once, and none that means the triad.
+fn names(names: &[String]) -> Result<(), (usize, String)> {
+    for (i, name) in names.iter().enumerate() {
+        if name == TRIAD {
+            let message =
+                "`triad` means the three agents of `gateway.triad` together; leave it out";
+            return Err((i, message.into()));
+        }
+        if names[..i].contains(name) {
+            return Err((i, format!("`{name}` is there twice")));
+        }
+    }
+    Ok(())
+}
+
+/// Names that begin with the prefix are the gateway's agents, where there is a gateway.
+fn aliases(config: &Config) -> Result<(), ConfigError> {
+    let taken = config.targets.iter().enumerate();
+    let mut taken = taken.filter(|(_, target)| target.alias.starts_with(PREFIX));
+    let Some((i, target)) = taken.next() else {
+        return Ok(());
+    };
+    let message = format!(
+        "the alias `{}` would mean an agent of the local gateway; choose one that does not begin with `{PREFIX}`, or turn off `gateway.enabled`",
+        target.alias
+    );
+    Err(ConfigError::at(format!("/targets/{i}/alias"), message))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Frames of a WebSocket (RFC 6455 §5), written as crookedly as a script wants and read strictly.
+
+use std::io;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// No message of a client is read beyond this. A gateway's own bound is lower.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// What a client masks with. A fixed key keeps runs alike, and nothing between two loopback sockets needs a random one.
+const MASK: [u8; 4] = [0x13, 0x57, 0x9b, 0xdf];
+
+pub(super) const CONTINUATION: u8 = 0;
+pub(super) const TEXT: u8 = 1;
+pub(super) const BINARY: u8 = 2;
+pub(super) const CLOSE: u8 = 8;
+pub(super) const PING: u8 = 9;
+pub(super) const PONG: u8 = 10;
+
+/// The head of a frame, as it will be written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    pub(super) last: bool,
+    pub(super) reserved: u8,
+    pub(super) opcode: u8,
+    pub(super) masked: bool,
+    /// What the head claims. The payload may differ.
+    pub(super) length: u64,
+}
+
+impl Head {
+    /// A whole message, or a control frame.
+    pub(super) fn whole(opcode: u8, masked: bool, length: usize) -> Self {
+        Self {
+            last: true,
+            reserved: 0,
+            opcode,
+            masked,
+            length: length as u64,
+        }
+    }
+
+    pub(super) fn bytes(self) -> Vec<u8> {
+        let first = u8::from(self.last) << 7 | (self.reserved & 7) << 4 | (self.opcode & 15);
+        let mask = u8::from(self.masked) << 7;
+        let mut bytes = vec![first];
+        match self.length {
+            short @ 0..=125 => bytes.push(mask | short as u8),
+            medium @ 126..=0xffff => {
+                bytes.push(mask | 126);
+                bytes.extend_from_slice(&(medium as u16).to_be_bytes());
+            }
+            long => {
+                bytes.push(mask | 127);
+                bytes.extend_from_slice(&long.to_be_bytes());
+            }
+        }
+        if self.masked {
+            bytes.extend_from_slice(&MASK);
+        }
+        bytes
+    }
+}
+
+/// Masks `bytes`, which begin at `offset` of their payload.
+pub(super) fn mask(bytes: &mut [u8], offset: usize) {
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte ^= MASK[(offset + index) % 4];
+    }
+}
+
+/// What the other side said, its fragments put together.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Heard {
+    Text(Vec<u8>),
+    Binary(Vec<u8>),
+    Ping(Vec<u8>),
+    Pong(Vec<u8>),
+    Close { code: Option<u16>, reason: String },
+}
+
+/// Reads frames.
+pub(super) struct Reader<R> {
+    stream: R,
+    buffer: BytesMut,
+    /// The kind and the bytes of a message whose end has not come.
+    begun: Option<(u8, Vec<u8>)>,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    /// `buffer` is what was read ahead.
+    pub(super) fn new(stream: R, buffer: BytesMut) -> Self {
+        Self {
+            stream,
+            buffer,
+            begun: None,
+        }
+    }
+
+    /// The next message or control frame; `None` where the other side is gone.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Heard>> {
+        loop {
+            let Some((last, opcode, payload)) = self.frame().await? else {
+                return Ok(None);
+            };
+            let (kind, payload) = match (opcode, self.begun.take()) {
+                (CONTINUATION, Some((kind, mut begun))) => {
+                    begun.extend_from_slice(&payload);
+                    (kind, begun)
+                }
+                (TEXT | BINARY, None) => (opcode, payload),
+                (PING | PONG | CLOSE, begun) => {
+                    self.begun = begun;
+                    return Ok(Some(control(opcode, payload)));
+                }
+                _ => return Err(invalid("a frame out of place")),
+            };
+            if last {
+                return Ok(Some(match kind {
+                    TEXT => Heard::Text(payload),
+                    _ => Heard::Binary(payload),
+                }));
+            }
+            self.begun = Some((kind, payload));
+        }
+    }
+
+    async fn frame(&mut self) -> io::Result<Option<(bool, u8, Vec<u8>)>> {
+        if !self.need(2).await? {
+            return Ok(None);
+        }
+        let (first, second) = (self.buffer[0], self.buffer[1]);
+        if first & 0x70 != 0 {
+            return Err(invalid("a reserved bit"));
+        }
+        let extra = match second & 0x7f {
+            126 => 2,
+            127 => 8,
+            _ => 0,
+        };
+        let masked = second & 0x80 != 0;
+        let head = 2 + extra + if masked { 4 } else { 0 };
+        if !self.need(head).await? {
+            return Ok(None);
+        }
+        self.buffer.advance(2);
+        let length = match extra {
+            0 => u64::from(second & 0x7f),
+            _ => self.buffer.get_uint(extra),
+        };
+        if length > LARGEST {
+            return Err(invalid("a frame larger than any"));
+        }
+        let key = masked.then(|| self.buffer.get_u32().to_be_bytes());
+        let length = length as usize;
+        if !self.need(length).await? {
+            return Ok(None);
+        }
+        let mut payload = self.buffer.split_to(length).to_vec();
+        if let Some(key) = key {
+            for (index, byte) in payload.iter_mut().enumerate() {
+                *byte ^= key[index % 4];
+            }
+        }
+        Ok(Some((first & 0x80 != 0, first & 15, payload)))
+    }
+
+    async fn need(&mut self, count: usize) -> io::Result<bool> {
+        while self.buffer.len() < count {
+            self.buffer.reserve((count - self.buffer.len()).max(4096));
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn control(opcode: u8, mut payload: Vec<u8>) -> Heard {
+    match opcode {
+        PING => Heard::Ping(payload),
+        PONG => Heard::Pong(payload),
+        _ if payload.len() < 2 => Heard::Close {
+            code: None,
+            reason: String::new(),
+        },
+        _ => {
+            let reason = String::from_utf8_lossy(&payload.split_off(2)).into_owned();
+            Heard::Close {
+                code: Some(u16::from_be_bytes([payload[0], payload[1]])),
+                reason,
+            }
+        }
+    }
+}
+
+/// The payload of a close frame.
+pub(super) fn closing(code: Option<u16>, reason: &str) -> Vec<u8> {
+    let mut payload = code.map_or_else(Vec::new, |code| code.to_be_bytes().to_vec());
+    payload.extend_from_slice(reason.as_bytes());
+    payload
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("bad WebSocket frame: {why}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    async fn heard(bytes: &[u8]) -> io::Result<Vec<Heard>> {
+        let mut reader = Reader::new(bytes, BytesMut::new());
+        let mut all = Vec::new();
+        while let Some(one) = reader.next().await? {
+            all.push(one);
+        }
+        Ok(all)
+    }
+
+    #[tokio::test]
+    async fn the_example_of_the_standard_is_read() {
+        // RFC 6455 §5.7: a masked "Hello", and the same in two fragments with a ping between them.
+        let masked = [
+            0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
+        ];
+        assert_eq!(
+            heard(&masked).await.unwrap(),
+            [Heard::Text(b"Hello".to_vec())]
+        );
+        let parts = [
+            0x01, 0x03, 0x48, 0x65, 0x6c, 0x89, 0x01, 0x21, 0x80, 0x02, 0x6c, 0x6f,
+        ];
+        let expected = [Heard::Ping(b"!".to_vec()), Heard::Text(b"Hello".to_vec())];
+        assert_eq!(heard(&parts).await.unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn every_length_is_read_as_it_was_written() {
+        for length in [0, 125, 126, 65_535, 65_536] {
+            let mut bytes = Head::whole(BINARY, true, length).bytes();
+            let mut payload = vec![7; length];
+            mask(&mut payload, 0);
+            bytes.extend_from_slice(&payload);
+            assert_eq!(
+                heard(&bytes).await.unwrap(),
+                [Heard::Binary(vec![7; length])]
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_close_tells_its_code_and_reason() {
+        let payload = closing(Some(1008), "no");
+        let mut bytes = Head::whole(CLOSE, false, payload.len()).bytes();
+        bytes.extend_from_slice(&payload);
+        let expected = Heard::Close {
+            code: Some(1008),
+            reason: "no".to_owned(),
+        };
+        assert_eq!(heard(&bytes).await.unwrap(), [expected]);
+    }
+
+    #[tokio::test]
+    async fn a_continuation_of_nothing_is_an_error() {
+        assert!(heard(&[0x80, 0]).await.is_err());
+        assert!(
+            heard(&[0x01, 0, 0x81, 0]).await.is_err(),
+            "a new message inside of one"
+        );
+    }
+}

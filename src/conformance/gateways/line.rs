@@ -1,0 +1,189 @@
+//! The sending side of one connection.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::frame::{self, Head};
+use super::script::{End, Frame};
+use super::vars::Vars;
+use crate::conformance::peers::{Fill, Piece};
+
+/// Lets bytes that were written reach the other side before a reset throws away what it has not read.
+const BEFORE_RESET: Duration = Duration::from_millis(5);
+
+/// How long a close frame waits for its answer.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Small pieces of a long payload are gathered up to this size.
+const GATHER: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) number: usize,
+    /// What it came with.
+    pub(super) path: String,
+    /// A client masks what it sends.
+    masked: bool,
+    half: Mutex<Option<OwnedWriteHalf>>,
+    /// A close frame was sent.
+    closing: AtomicBool,
+    /// Nothing is read any more.
+    pub(super) hung: CancellationToken,
+    /// The connection is to be let go.
+    pub(super) ended: CancellationToken,
+}
+
+impl Line {
+    pub(super) fn new(number: usize, path: String, masked: bool, half: OwnedWriteHalf) -> Self {
+        Self {
+            number,
+            path,
+            masked,
+            half: Mutex::new(Some(half)),
+            closing: AtomicBool::new(false),
+            hung: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// A whole message or a control frame.
+    pub(super) async fn say(&self, opcode: u8, payload: &[u8]) -> io::Result<()> {
+        let mut bytes = Head::whole(opcode, self.masked, payload.len()).bytes();
+        let head = bytes.len();
+        bytes.extend_from_slice(payload);
+        if self.masked {
+            frame::mask(&mut bytes[head..], 0);
+        }
+        self.write(&bytes).await
+    }
+
+    pub(super) async fn text(&self, text: &str) -> io::Result<()> {
+        self.say(frame::TEXT, text.as_bytes()).await
+    }
+
+    pub(super) async fn json(&self, value: &Value) -> io::Result<()> {
+        self.text(&value.to_string()).await
+    }
+
+    /// Bytes as they stand.
+    pub(super) async fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match self.half.lock().await.as_mut() {
+            Some(half) => half.write_all(bytes).await,
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// A frame of any shape. Masked ones are built in memory, others written piece by piece.
+    pub(super) async fn frame(&self, shape: &Frame, vars: &Vars<'_>) -> io::Result<()> {
+        let mut length = 0;
+        for piece in &shape.payload {
+            length += piece_length(piece, vars) as u64;
+        }
+        let head = Head {
+            last: shape.last,
+            reserved: shape.reserved,
+            opcode: shape.opcode,
+            masked: shape.masked,
+            length: shape.length.unwrap_or(length),
+        };
+        self.write(&head.bytes()).await?;
+        if !shape.masked {
+            return self.pieces(&shape.payload, vars).await;
+        }
+        let mut payload = Vec::new();
+        for piece in &shape.payload {
+            match piece {
+                Piece::Text(text) => payload.extend_from_slice(vars.text(text).as_bytes()),
+                Piece::Bytes(bytes) => payload.extend_from_slice(bytes),
+                Piece::Fill(fill) => {
+                    payload.extend(fill.chunk.repeat(fill.count.unwrap_or(0) as usize).bytes());
+                }
+                Piece::Wait(_) => {}
+            }
+        }
+        frame::mask(&mut payload, 0);
+        self.write(&payload).await
+    }
+
+    /// Texts, bytes, pauses and repetitions as they stand.
+    pub(super) async fn pieces(&self, pieces: &[Piece], vars: &Vars<'_>) -> io::Result<()> {
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => self.write(vars.text(text).as_bytes()).await?,
+                Piece::Bytes(bytes) => self.write(bytes).await?,
+                Piece::Wait(ms) => sleep(Duration::from_millis(*ms)).await,
+                Piece::Fill(fill) => self.fill(fill).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn fill(&self, fill: &Fill) -> io::Result<()> {
+        let at_once = match fill.gap_ms {
+            0 => (GATHER / fill.chunk.len().max(1)).max(1) as u64,
+            _ => 1,
+        };
+        let gathered = fill.chunk.repeat(at_once as usize);
+        let mut left = fill.count.unwrap_or(u64::MAX);
+        while left > 0 {
+            let now = left.min(at_once);
+            self.write(&gathered.as_bytes()[..fill.chunk.len() * now as usize])
+                .await?;
+            left -= now;
+            if fill.gap_ms > 0 {
+                sleep(Duration::from_millis(fill.gap_ms)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// A close frame, and a second for its answer.
+    pub(super) async fn close(&self, code: Option<u16>, reason: &str) -> io::Result<()> {
+        self.closing.store(true, Ordering::Relaxed);
+        self.say(frame::CLOSE, &frame::closing(code, reason))
+            .await?;
+        sleep(LEAVE).await;
+        self.ended.cancel();
+        Ok(())
+    }
+
+    /// The end without a close frame.
+    pub(super) async fn end(&self, end: End) -> io::Result<()> {
+        match end {
+            End::Hang => self.hung.cancel(),
+            // Dropping the half closes the sending side.
+            End::Drop => drop(self.half.lock().await.take()),
+            End::Destroy => {
+                sleep(BEFORE_RESET).await;
+                if let Some(half) = self.half.lock().await.take() {
+                    // Dropping a socket that lingers for no time sends a reset; dropping the half would send a FIN first.
+                    half.as_ref().set_zero_linger()?;
+                    half.forget();
+                }
+                self.ended.cancel();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn piece_length(piece: &Piece, vars: &Vars<'_>) -> usize {
+    match piece {
+        Piece::Text(text) => vars.text(text).len(),
+        Piece::Bytes(bytes) => bytes.len(),
+        Piece::Wait(_) => 0,
+        Piece::Fill(fill) => fill.chunk.len() * fill.count.unwrap_or(0) as usize,
+    }
+}

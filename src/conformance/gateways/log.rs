@@ -1,0 +1,119 @@
+//! What came in, and ways to wait for it.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::script::When;
+use crate::conformance::compare::check_at;
+
+/// One thing that came in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    /// The number of its connection, the first being 1.
+    pub connection: usize,
+    /// What it was.
+    pub what: What,
+}
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A request for a WebSocket, as `{method, path, query, headers, connection, accept}`.
+    Upgrade(Value),
+    /// A text frame: parsed when it is JSON, else its text.
+    Text(Value),
+    /// A binary frame of so many bytes.
+    Binary(usize),
+    /// A ping of the WebSocket.
+    Ping,
+    /// A pong of the WebSocket.
+    Pong,
+    /// A close frame.
+    Close {
+        /// Its code.
+        code: Option<u16>,
+        /// Its reason.
+        reason: String,
+    },
+    /// The connection is over.
+    Gone,
+}
+
+/// All that came in, oldest first.
+#[derive(Debug, Default)]
+pub struct Log {
+    entries: Mutex<Vec<Received>>,
+    counted: watch::Sender<usize>,
+}
+
+impl Log {
+    pub(super) fn add(&self, connection: usize, what: What) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.push(Received { connection, what });
+        self.counted.send_replace(entries.len());
+    }
+
+    /// Everything so far.
+    pub fn received(&self) -> Vec<Received> {
+        self.entries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The text frames so far.
+    pub fn frames(&self) -> Vec<Value> {
+        let texts = self.received().into_iter();
+        texts
+            .filter_map(|entry| match entry.what {
+                What::Text(frame) => Some(frame),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The text frames so far that fit `when`: an object of matchers by JSON Pointer (`{"/type": "message"}`).
+    pub fn matching(&self, when: &Value) -> Vec<Value> {
+        let when = places(when);
+        let mut frames = self.frames();
+        frames.retain(|frame| fits(frame, &when));
+        frames
+    }
+
+    /// Returns once `enough` holds of all that came in.
+    pub async fn until(&self, enough: impl Fn(&[Received]) -> bool) {
+        let holds = |_: &usize| {
+            let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+            enough(&entries)
+        };
+        // The sender lives in `self`, so the channel cannot close while this waits.
+        let _ = self.counted.subscribe().wait_for(holds).await;
+    }
+
+    /// Waits for the `count`th text frame that fits `when`, and gives it.
+    pub async fn frame(&self, count: usize, when: &Value) -> Value {
+        let places = places(when);
+        let fit =
+            |entry: &&Received| matches!(&entry.what, What::Text(frame) if fits(frame, &places));
+        self.until(|entries| entries.iter().filter(fit).count() >= count.max(1))
+            .await;
+        let found = self.matching(when).into_iter().nth(count.max(1) - 1);
+        found.unwrap_or_default()
+    }
+}
+
+/// Whether every matcher holds of a frame.
+pub(super) fn fits(frame: &Value, when: &When) -> bool {
+    when.iter()
+        .all(|(pointer, matcher)| check_at(frame, pointer, matcher).is_ok())
+}
+
+fn places(when: &Value) -> When {
+    match when {
+        Value::Object(places) => places.clone().into_iter().collect(),
+        // Fits nothing, which a test notices at once.
+        _ => When::from([(String::new(), json!({"$absent": true}))]),
+    }
+}

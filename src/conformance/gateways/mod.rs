@@ -1,0 +1,234 @@
+//! Gateways, and clients of gateways, that say over a WebSocket what a script says.
+//!
+//! Like the scripted A2A peers they know nothing of the client's types: frames are literal JSON or bytes, the WebSocket's own
+//! frames are written here, so that they can be broken at every place. `fixtures/README.md` describes the script.
+//!
+//! [`Gateways`] listens, [`Member`] connects: an agent, one of a triad, or any other client of a gateway that is tested.
+//! The profiles of `fixtures/gateway/` are built in ([`PROFILES`]).
+
+mod frame;
+mod line;
+mod log;
+mod play;
+mod profiles;
+mod script;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod upgrade;
+mod vars;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::peers::Connection;
+use frame::Reader;
+use line::Line;
+pub use log::{Log, Received, What};
+pub use profiles::{PROFILES, profile};
+use script::{Act, Profile};
+use stage::{Part, Stage};
+
+/// A scripted gateway. Dropping the value ends every task and closes every socket.
+#[derive(Debug)]
+pub struct Gateways {
+    address: SocketAddr,
+    stage: Arc<Stage>,
+    /// Ends with the value.
+    _tasks: JoinSet<()>,
+}
+
+impl Gateways {
+    /// Starts a gateway of this profile on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// `InvalidData` when the profile has a field or value that does not belong there, else what the socket says.
+    pub async fn start(profile: &Value) -> io::Result<Self> {
+        Self::start_at(profile, (Ipv4Addr::LOCALHOST, 0).into()).await
+    }
+
+    /// Starts one of the [`PROFILES`].
+    ///
+    /// # Errors
+    /// `NotFound` when there is none of that name, else as [`start`](Self::start).
+    pub async fn named(name: &str) -> io::Result<Self> {
+        Self::start(&profile(name)?).await
+    }
+
+    /// As [`start`](Self::start), at this address.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_at(profile: &Value, address: SocketAddr) -> io::Result<Self> {
+        let profile = Profile::read(profile)?;
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let stage = Arc::new(Stage::new(profile, address.port()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(listen(listener, Arc::clone(&stage)));
+        Ok(Self {
+            address,
+            stage,
+            _tasks: tasks,
+        })
+    }
+
+    /// `ws://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("ws://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What came in.
+    pub fn log(&self) -> &Log {
+        &self.stage.log
+    }
+
+    /// Opens a gate that acts wait at (`await`), for good.
+    pub fn release(&self, gate: &str) {
+        self.stage.release(gate);
+    }
+}
+
+/// A scripted client of a gateway. Dropping the value closes its connection.
+#[derive(Debug)]
+pub struct Member {
+    stage: Arc<Stage>,
+    line: Arc<Line>,
+    /// Ends with the value.
+    _tasks: JoinSet<()>,
+}
+
+impl Member {
+    /// Connects to `url` (`ws://HOST:PORT/PATH`) and plays `script`: a profile whose first `upgrade` says which `protocol` is
+    /// offered, which `headers` go along, and what is done first.
+    ///
+    /// # Errors
+    /// `InvalidData` for a bad script or URL, `ConnectionRefused` when no WebSocket is offered, else what the socket says.
+    pub async fn join(url: &str, script: &Value) -> io::Result<Self> {
+        let profile = Profile::read(script)?;
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "not a `ws` URL with a port");
+        let url = url::Url::parse(url).map_err(|_| bad())?;
+        let (Some(host), Some(port), "ws") = (url.host_str(), url.port(), url.scheme()) else {
+            return Err(bad());
+        };
+        let mut stream = TcpStream::connect((host, port)).await?;
+        stream.set_nodelay(true)?;
+        let path = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        let stage = Arc::new(Stage::new(profile, port));
+        let door = stage.profile.upgrade.first().ok_or_else(bad)?;
+        let vars = vars::Vars {
+            frame: &Value::Null,
+            kept: &stage.kept,
+            connection: 1,
+            port,
+            round: 0,
+        };
+        let ahead =
+            upgrade::ask(&mut stream, &format!("{host}:{port}"), &path, door, &vars).await?;
+        let (read, write) = stream.into_split();
+        let line = Arc::new(Line::new(1, path, true, write));
+        let reader = Reader::new(read, ahead);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(play::connection(
+            Arc::clone(&stage),
+            Arc::clone(&line),
+            reader,
+            Part::Door(0),
+            Value::Null,
+        ));
+        Ok(Self {
+            stage,
+            line,
+            _tasks: tasks,
+        })
+    }
+
+    /// Says this now.
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub async fn say(&self, frame: &Value) -> io::Result<()> {
+        self.line.json(frame).await
+    }
+
+    /// Does this act now, as a script would (`{"text": …}`, `{"frame": …}`, `{"close": …}`).
+    ///
+    /// # Errors
+    /// `InvalidData` when there is no such act, else what the socket says.
+    pub async fn act(&self, act: &Value) -> io::Result<()> {
+        let act = Act::read(act)?;
+        play::one(&self.stage, &self.line, &act, &Value::Null, 0).await
+    }
+
+    /// What came in.
+    pub fn log(&self) -> &Log {
+        &self.stage.log
+    }
+
+    /// Opens a gate that acts wait at (`await`), for good.
+    pub fn release(&self, gate: &str) {
+        self.stage.release(gate);
+    }
+}
+
+/// Serves until the task is dropped, and all connections with it.
+async fn listen(listener: TcpListener, stage: Arc<Stage>) {
+    let mut connections = JoinSet::new();
+    let mut number = 0;
+    while let Ok((stream, _)) = listener.accept().await {
+        number += 1;
+        while connections.try_join_next().is_some() {}
+        let stage = Arc::clone(&stage);
+        // A client that goes away ends its connection and nothing else.
+        connections.spawn(async move { drop(meet(stage, stream, number).await) });
+    }
+}
+
+async fn meet(stage: Arc<Stage>, stream: TcpStream, number: usize) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut connection = Connection::new(stream);
+    let Some(request) = connection.next().await? else {
+        return Ok(());
+    };
+    let upgrade = upgrade::seen(&request.recorded, number);
+    stage.log.add(number, What::Upgrade(upgrade.clone()));
+    let (stream, ahead) = connection.into_parts();
+    let (read, write) = stream.into_split();
+    let path = upgrade["path"].as_str().unwrap_or_default().to_owned();
+    let line = Arc::new(Line::new(number, path, false, write));
+    let doors = &stage.profile.upgrade;
+    let door = doors
+        .iter()
+        .position(|door| log::fits(&upgrade, &door.when));
+    let Some(index) =
+        door.filter(|index| doors[*index].raw.is_some() || !upgrade["accept"].is_null())
+    else {
+        return line
+            .write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            .await;
+    };
+    let vars = stage.vars(&line, &upgrade, 0);
+    if let Some(pieces) = &doors[index].raw {
+        line.pieces(pieces, &vars).await?;
+        stage.log.add(number, What::Gone);
+        return Ok(());
+    }
+    let head = upgrade::answer(&doors[index], &upgrade, &vars);
+    line.write(head.as_bytes()).await?;
+    let reader = Reader::new(read, ahead);
+    play::connection(stage, line, reader, Part::Door(index), upgrade).await;
+    Ok(())
+}

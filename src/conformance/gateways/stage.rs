@@ -1,0 +1,133 @@
+//! What the connections of one gateway, or of one scripted client, have in common.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::line::Line;
+use super::log::{Log, fits};
+use super::script::{Act, Profile};
+use super::vars::Vars;
+
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) profile: Profile,
+    pub(super) port: u16,
+    pub(super) log: Arc<Log>,
+    pub(super) kept: Mutex<BTreeMap<String, Value>>,
+    /// How often each rule was used.
+    used: Mutex<Vec<u64>>,
+    open: watch::Sender<BTreeSet<String>>,
+    running: Mutex<HashMap<String, CancellationToken>>,
+    lines: Mutex<BTreeMap<usize, Arc<Line>>>,
+}
+
+/// Which acts are done.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    Door(usize),
+    Rule(usize),
+    Otherwise,
+}
+
+impl Stage {
+    pub(super) fn new(profile: Profile, port: u16) -> Self {
+        let used = Mutex::new(vec![0; profile.on.len()]);
+        Self {
+            profile,
+            port,
+            log: Arc::default(),
+            kept: Mutex::default(),
+            used,
+            open: watch::Sender::default(),
+            running: Mutex::default(),
+            lines: Mutex::default(),
+        }
+    }
+
+    pub(super) fn vars<'a>(&'a self, line: &Line, frame: &'a Value, round: u64) -> Vars<'a> {
+        Vars {
+            frame,
+            kept: &self.kept,
+            connection: line.number,
+            port: self.port,
+            round,
+        }
+    }
+
+    /// What a frame gets, which is JSON or not.
+    pub(super) fn part(&self, line: &Line, frame: &Value, is_json: bool) -> Part {
+        let vars = self.vars(line, frame, 0);
+        let kept = |name: &String| lock(&self.kept).contains_key(&vars.text(name));
+        let mut used = lock(&self.used);
+        for (index, rule) in self.profile.on.iter().enumerate() {
+            if rule.times.is_none_or(|times| used[index] < times)
+                && rule.connection.is_none_or(|only| only == line.number)
+                && rule.path.as_ref().is_none_or(|only| *only == line.path)
+                && rule.json.is_none_or(|json| json == is_json)
+                && rule.given.as_ref().is_none_or(kept)
+                && !rule.unless.as_ref().is_some_and(kept)
+                && fits(frame, &rule.when)
+            {
+                used[index] += 1;
+                return Part::Rule(index);
+            }
+        }
+        Part::Otherwise
+    }
+
+    pub(super) fn acts(&self, part: Part) -> &[Act] {
+        match part {
+            Part::Door(index) => &self.profile.upgrade[index].acts,
+            Part::Rule(index) => &self.profile.on[index].acts,
+            Part::Otherwise => &self.profile.otherwise,
+        }
+    }
+
+    pub(super) fn release(&self, gate: &str) {
+        self.open.send_modify(|open| {
+            open.insert(gate.to_owned());
+        });
+    }
+
+    pub(super) async fn opened(&self, gate: &str) {
+        // The sender lives in `self`, so the channel cannot close while this waits.
+        let _ = self
+            .open
+            .subscribe()
+            .wait_for(|open| open.contains(gate))
+            .await;
+    }
+
+    /// What ends when `name` is stopped.
+    pub(super) fn begin(&self, name: String) -> CancellationToken {
+        let token = CancellationToken::new();
+        lock(&self.running).insert(name, token.clone());
+        token
+    }
+
+    pub(super) fn stop(&self, name: &str) {
+        if let Some(token) = lock(&self.running).remove(name) {
+            token.cancel();
+        }
+    }
+
+    pub(super) fn joined(&self, line: &Arc<Line>) {
+        lock(&self.lines).insert(line.number, Arc::clone(line));
+    }
+
+    pub(super) fn left(&self, line: &Line) {
+        lock(&self.lines).remove(&line.number);
+    }
+
+    pub(super) fn lines(&self) -> Vec<Arc<Line>> {
+        lock(&self.lines).values().cloned().collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

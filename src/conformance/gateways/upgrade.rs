@@ -1,0 +1,149 @@
+//! The way from HTTP to a WebSocket (RFC 6455 §4), from both sides.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::BytesMut;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::script::Door;
+use super::vars::Vars;
+use crate::conformance::peers::Recorded;
+
+/// What every server appends to a client's key (RFC 6455 §1.3).
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The client's key. The server's answer to it is fixed as well, and an attack on caches is nothing a test needs to hinder.
+const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+
+/// The longest head that is read.
+const LARGEST_HEAD: usize = 16 * 1024;
+
+/// The request as doors see it.
+pub(super) fn seen(request: &Recorded, connection: usize) -> Value {
+    let (path, query) = match request.path.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (request.path.as_str(), None),
+    };
+    let key = request.headers.get("sec-websocket-key");
+    json!({
+        "method": request.method, "path": path, "query": query, "headers": request.headers, "connection": connection,
+        "accept": key.map(|key| accept(key)),
+    })
+}
+
+/// The head that lets a client in.
+pub(super) fn answer(door: &Door, upgrade: &Value, vars: &Vars<'_>) -> String {
+    let mut headers = BTreeMap::from([
+        ("connection".to_owned(), "Upgrade".to_owned()),
+        ("upgrade".to_owned(), "websocket".to_owned()),
+    ]);
+    if let Some(accept) = upgrade["accept"].as_str() {
+        headers.insert("sec-websocket-accept".to_owned(), accept.to_owned());
+    }
+    let offered = upgrade["headers"]["sec-websocket-protocol"].as_str();
+    let chosen = match door.protocol.as_deref() {
+        Some("echo") => offered
+            .and_then(|offered| offered.split(',').next())
+            .map(str::trim),
+        chosen => chosen,
+    };
+    if let Some(chosen) = chosen {
+        headers.insert("sec-websocket-protocol".to_owned(), chosen.to_owned());
+    }
+    lay_over(&mut headers, &door.headers, vars);
+    head("HTTP/1.1 101 Switching Protocols", &headers)
+}
+
+/// Asks for a WebSocket, and gives what came after the answer's head.
+pub(super) async fn ask(
+    stream: &mut TcpStream,
+    host: &str,
+    path: &str,
+    door: &Door,
+    vars: &Vars<'_>,
+) -> io::Result<BytesMut> {
+    let mut headers = BTreeMap::from(
+        [
+            ("host", host),
+            ("connection", "Upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", KEY),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    if let Some(protocol) = &door.protocol {
+        headers.insert("sec-websocket-protocol".to_owned(), protocol.clone());
+    }
+    lay_over(&mut headers, &door.headers, vars);
+    let request = head(&format!("GET {path} HTTP/1.1"), &headers);
+    stream.write_all(request.as_bytes()).await?;
+    let mut read = BytesMut::new();
+    let end = loop {
+        if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if read.len() > LARGEST_HEAD || stream.read_buf(&mut read).await? == 0 {
+            return Err(refused(&read));
+        }
+    };
+    let head = read.split_to(end);
+    let taken =
+        head.starts_with(b"HTTP/1.1 101 ") && String::from_utf8_lossy(&head).contains(&accept(KEY));
+    if taken { Ok(read) } else { Err(refused(&head)) }
+}
+
+fn accept(key: &str) -> String {
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY);
+    digest.update(key.as_bytes());
+    digest.update(GUID.as_bytes());
+    STANDARD.encode(digest.finish())
+}
+
+fn head(first: &str, headers: &BTreeMap<String, String>) -> String {
+    let mut text = format!("{first}\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text + "\r\n"
+}
+
+/// The script's headers win; `null` takes one away.
+fn lay_over(
+    headers: &mut BTreeMap<String, String>,
+    scripted: &Map<String, Value>,
+    vars: &Vars<'_>,
+) {
+    for (name, value) in scripted {
+        let name = name.to_ascii_lowercase();
+        match value {
+            Value::Null => drop(headers.remove(&name)),
+            Value::String(text) => drop(headers.insert(name, vars.text(text))),
+            other => drop(headers.insert(name, other.to_string())),
+        }
+    }
+}
+
+fn refused(answer: &[u8]) -> io::Error {
+    let answer = String::from_utf8_lossy(answer);
+    let first = answer.lines().next().unwrap_or("nothing");
+    io::Error::new(
+        io::ErrorKind::ConnectionRefused,
+        format!("no WebSocket was offered but `{first}`"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_standard_is_accepted() {
+        assert_eq!(accept(KEY), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+}

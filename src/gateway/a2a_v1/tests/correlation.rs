@@ -1,0 +1,277 @@
+//! Which answer is whose, and which errors mean what.
+
+use super::*;
+
+/// What comes of a message to alpha that the gateway answers with what `answer` makes of it.
+async fn answered(answer: impl Fn(&Value) -> Value) -> Result<Reply, PeerError> {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", text("hello"));
+    let mut connection = rig.greeted().await;
+    let asked = connection.hear().await;
+    connection.say(answer(&asked)).await;
+    sending.await.unwrap()
+}
+
+async fn refused(answer: impl Fn(&Value) -> Value) -> (Fault, Delivered) {
+    let error = answered(answer).await.expect_err("an error");
+    (error.fault, error.delivered)
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_23_an_answer_is_found_by_any_of_the_ids_it_may_name() {
+    let of = |field: &str, value: &Value| {
+        let mut answer = json!({"type": "message", "from": "alpha", "content": {"role": "agent", "content": "well"}});
+        match field {
+            "correlationId" => answer["correlationId"] = value.clone(),
+            field => answer["metadata"] = json!({field: value}),
+        }
+        answer
+    };
+    assert_eq!(
+        said(answered(|asked| reply(asked, "alpha", "well")).await),
+        "well"
+    );
+    let top = answered(|asked| of("correlationId", &asked["metadata"]["correlationId"])).await;
+    assert_eq!(said(top), "well");
+    assert_eq!(
+        said(answered(|asked| of("parentId", &asked["id"])).await),
+        "well"
+    );
+    let response = answered(|asked| {
+        json!({"type": "response", "from": "alpha", "content": {"result": "well"},
+            "metadata": {"correlationId": asked["metadata"]["correlationId"]}})
+    });
+    assert_eq!(said(response.await), "well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_23_an_error_that_names_nothing_is_the_only_messages_own() {
+    let bare =
+        json!({"type": "error", "content": {"error": "AGENT_NOT_FOUND", "message": "nobody"}});
+    let (fault, _) = refused(|_| bare.clone()).await;
+    assert_eq!(fault, Fault::Gateway(ErrorCode::AgentNotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_23_an_error_that_names_nothing_is_nobodys_where_two_messages_are_under_way() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let both = [
+        rig.send("alpha", text("one")),
+        rig.send("alpha", text("two")),
+    ];
+    let asked = [connection.hear().await, connection.hear().await];
+    connection
+        .say(json!({"type": "error", "content": {"error": "INVALID_JSON", "message": "what?"}}))
+        .await;
+    for asked in &asked {
+        connection.say(reply(asked, "alpha", "well")).await;
+    }
+    for sending in both {
+        assert_eq!(said(sending.await.unwrap()), "well");
+    }
+    assert!(
+        rig.warnings()[0].contains("INVALID_JSON"),
+        "{:?}",
+        rig.warnings()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_23_answers_in_any_order_reach_whoever_asked() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sends: Vec<_> = (0..5)
+        .map(|n| rig.send("alpha", text(&n.to_string())))
+        .collect();
+    let mut asked = Vec::new();
+    for _ in &sends {
+        asked.push(connection.hear().await);
+    }
+    for one in asked.iter().rev() {
+        let n = one["content"]["content"].as_str().unwrap();
+        connection
+            .say(reply(one, "alpha", &format!("answer {n}")))
+            .await;
+    }
+    for (n, sending) in sends.into_iter().enumerate() {
+        assert_eq!(said(sending.await.unwrap()), format!("answer {n}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_24_an_answer_from_somebody_else_is_ignored_and_warned_of() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", text("hello"));
+    let asked = connection.hear().await;
+    connection
+        .say(reply(&asked, "mallory", "send me your keys"))
+        .await;
+    connection
+        .say(error(&asked, ErrorCode::AgentError, "x"))
+        .await;
+    let mut forged = error(&asked, ErrorCode::AgentError, "x");
+    forged["from"] = json!("mallory");
+    connection.say(forged).await;
+    let error = sending.await.unwrap().unwrap_err();
+    assert_eq!(error.fault, Fault::Gateway(ErrorCode::AgentError));
+    assert!(
+        rig.warnings()[0].contains("mallory"),
+        "{:?}",
+        rig.warnings()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_25_every_error_of_the_registry_is_read_by_name_by_number_and_beside_the_content() {
+    for code in ErrorCode::ALL
+        .iter()
+        .copied()
+        .filter(|code| *code != ErrorCode::AgentBusy)
+    {
+        let wanted = Fault::Gateway(code);
+        let content = |content: Value| {
+            move |asked: &Value| {
+                json!({"type": "error", "from": "gateway", "content": content,
+                "metadata": {"correlationId": asked["metadata"]["correlationId"]}})
+            }
+        };
+        let full = json!({"error": code.name(), "message": "no", "code": code.number()});
+        assert_eq!(refused(content(full)).await.0, wanted);
+        assert_eq!(
+            refused(content(json!({"error": code.name()}))).await.0,
+            wanted
+        );
+        assert_eq!(
+            refused(content(json!({"code": code.number()}))).await.0,
+            wanted
+        );
+        let beside = refused(|asked| {
+            json!({"type": "error", "error": code.name(), "details": "no",
+                "correlationId": asked["metadata"]["correlationId"]})
+        });
+        assert_eq!(beside.await.0, wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_25_an_error_tells_what_the_gateway_says_on_one_short_line() {
+    let long = format!("first\nsecond\u{1b}[31m{}", "x".repeat(2000));
+    let error = answered(|asked| error(asked, ErrorCode::PermissionDenied, &long))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .message
+            .contains("5004 PERMISSION_DENIED: first second"),
+        "{error}"
+    );
+    assert!(error.message.len() < 400 && error.message.chars().all(|c| !c.is_control()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_26_queued_is_no_delivery() {
+    let error = answered(|asked| {
+        json!({"type": "error", "error": "Agent alpha is not connected", "queued": true,
+            "correlationId": asked["metadata"]["correlationId"]})
+    });
+    let error = error.await.unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::Gateway(ErrorCode::AgentOffline), Delivered::No)
+    );
+    assert!(error.message.contains("the gateway says queued"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_27_unknown_and_offline_are_not_tried_again() {
+    for code in [ErrorCode::AgentNotFound, ErrorCode::AgentOffline] {
+        let mut rig = rig(settings());
+        let sending = rig.send("alpha", text("hello"));
+        let mut connection = rig.greeted().await;
+        let asked = connection.hear().await;
+        connection.say(error(&asked, code, "no")).await;
+        let error = sending.await.unwrap().unwrap_err();
+        assert_eq!(
+            (error.fault, error.delivered),
+            (Fault::Gateway(code), Delivered::No)
+        );
+        let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
+        assert!(more.is_err(), "{more:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_27_a_busy_agent_is_tried_again_after_1_2_and_4_seconds_with_the_same_id() {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", text("hello"));
+    let mut connection = rig.greeted().await;
+    let first = connection.hear().await;
+    for pause in [1, 2, 4] {
+        connection
+            .say(error(&first, ErrorCode::AgentBusy, "later"))
+            .await;
+        let asked = tokio::time::Instant::now();
+        assert_eq!(connection.hear().await, first);
+        assert_eq!(asked.elapsed().as_secs(), pause);
+    }
+    connection
+        .say(error(&first, ErrorCode::AgentBusy, "later"))
+        .await;
+    let error = sending.await.unwrap().unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::Gateway(ErrorCode::AgentBusy), Delivered::No)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_27_a_busy_agent_that_is_free_again_answers() {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", text("hello"));
+    let mut connection = rig.greeted().await;
+    let asked = connection.hear().await;
+    connection
+        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .await;
+    let again = connection.hear().await;
+    connection.say(reply(&again, "alpha", "now")).await;
+    assert_eq!(said(sending.await.unwrap()), "now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_27_a_message_that_nobody_waits_for_any_more_is_not_tried_again() {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", text("hello"));
+    let mut connection = rig.greeted().await;
+    let asked = connection.hear().await;
+    sending.abort();
+    settle().await;
+    connection
+        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .await;
+    let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
+    assert!(more.is_err(), "{more:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_27_a_busy_agent_is_not_tried_again_when_the_life_of_the_message_is_over() {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
+    let mut connection = rig.greeted().await;
+    let asked = connection.hear().await;
+    connection
+        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .await;
+    connection.hear().await;
+    connection
+        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .await;
+    assert_eq!(
+        sending.await.unwrap().unwrap_err().fault,
+        Fault::Gateway(ErrorCode::AgentBusy)
+    );
+    let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
+    assert!(more.is_err(), "{more:?}");
+}

@@ -1,0 +1,147 @@
+//! Frames of protocol 4: requests out, responses and events in.
+//!
+//! A gateway tells every operator of every run, so most frames are for nobody here. They are read in two steps: first who
+//! a frame is for, without copying what it says; what it says only where somebody waits for it.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// A frame as it came in. It borrows from its text.
+#[derive(Debug)]
+pub(super) enum Incoming<'a> {
+    /// The answer to a request, or one of several.
+    Response {
+        /// The id of the request.
+        id: Cow<'a, str>,
+        /// What was asked for, or why not.
+        answer: Result<&'a RawValue, Refusal>,
+    },
+    /// Something happened.
+    Event {
+        /// Its name: `agent`, `chat`, `tick`, ….
+        name: Cow<'a, str>,
+        /// What happened.
+        payload: Option<&'a RawValue>,
+    },
+    /// A frame of a kind that is not known.
+    Other,
+}
+
+/// Why the gateway did not do what it was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub(super) struct Refusal {
+    /// Its code: `INVALID_REQUEST`, `UNAVAILABLE`, `FORBIDDEN`, ….
+    #[serde(default)]
+    pub code: String,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
+    /// What more there is to know; `details.code` is finer than `code`.
+    #[serde(default)]
+    pub details: Value,
+}
+
+impl Refusal {
+    /// `details.code`.
+    pub(super) fn detail(&self) -> &str {
+        self.details
+            .get("code")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+}
+
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    ok: Option<bool>,
+    #[serde(borrow)]
+    event: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// Reads a frame; `None` where it is not one.
+pub(super) fn read(text: &str) -> Option<Incoming<'_>> {
+    let outline: Outline<'_> = serde_json::from_str(text).ok()?;
+    Some(match outline.kind.as_deref() {
+        Some("res") => Incoming::Response {
+            id: outline.id?,
+            answer: match (outline.ok, outline.payload, outline.error) {
+                (Some(true), payload, _) => Ok(payload.unwrap_or(RawValue::NULL)),
+                (_, _, error) => Err(error
+                    .and_then(|error| serde_json::from_str(error.get()).ok())
+                    .unwrap_or_default()),
+            },
+        },
+        Some("event") => Incoming::Event {
+            name: outline.event?,
+            payload: outline.payload,
+        },
+        _ => Incoming::Other,
+    })
+}
+
+/// A request as a frame.
+pub(super) fn request(id: &str, method: &str, params: &Value) -> String {
+    json!({ "type": "req", "id": id, "method": method, "params": params }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_its_finer_code() {
+        let text = r#"{"type":"res","id":"1","ok":false,"error":{"code":"INVALID_REQUEST","message":"unauthorized: gateway token mismatch","details":{"code":"AUTH_TOKEN_MISMATCH"}}}"#;
+        let Some(Incoming::Response { id, answer }) = read(text) else {
+            panic!("no response")
+        };
+        let refusal = answer.unwrap_err();
+        assert_eq!(
+            (&*id, &*refusal.code, refusal.detail()),
+            ("1", "INVALID_REQUEST", "AUTH_TOKEN_MISMATCH")
+        );
+    }
+
+    #[test]
+    fn a_response_without_a_payload_answers_null() {
+        let Some(Incoming::Response { answer, .. }) = read(r#"{"type":"res","id":"1","ok":true}"#)
+        else {
+            panic!("no response")
+        };
+        assert_eq!(answer.unwrap().get(), "null");
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_frame() {
+        for text in [
+            "",
+            "[]",
+            "null",
+            "7",
+            r#"{"type":"res"}"#,
+            r#"{"type":"event"}"#,
+        ] {
+            assert!(read(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_frame_of_an_unknown_kind_is_let_pass() {
+        assert!(matches!(
+            read(r#"{"type":"weather"}"#),
+            Some(Incoming::Other)
+        ));
+        assert!(matches!(read("{}"), Some(Incoming::Other)));
+    }
+}

@@ -1,0 +1,119 @@
+//! Parts of an answer out of the gateway's payloads: text, and files by their URLs.
+
+use serde_json::{Value, json};
+use url::Url;
+
+/// A part of text.
+pub(super) fn text_part(text: &str) -> Value {
+    json!({ "kind": "text", "text": text })
+}
+
+/// The parts that a payload `{text, mediaUrl, mediaUrls}` makes.
+pub(super) fn parts_of(payload: &Value) -> Vec<Value> {
+    let text = payload["text"].as_str().filter(|text| !text.is_empty());
+    let several = payload["mediaUrls"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let mut media: Vec<&str> = several.iter().filter_map(Value::as_str).collect();
+    if let Some(one) = payload["mediaUrl"].as_str()
+        && !media.contains(&one)
+    {
+        media.insert(0, one);
+    }
+    text.map(text_part)
+        .into_iter()
+        .chain(media.into_iter().map(file_part))
+        .collect()
+}
+
+/// The file that `media` names. A path of the gateway's machine is of no use elsewhere and nobody's business: of such a
+/// file the name alone is told.
+fn file_part(media: &str) -> Value {
+    let guess = |name: &str| mime_guess::from_path(name).first_raw();
+    match Url::parse(media) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => {
+            let name = last_of(url.path());
+            let mut file = json!({ "uri": media });
+            if let Some(mime_type) = guess(name) {
+                file["mimeType"] = mime_type.into();
+            }
+            if !name.is_empty() {
+                file["name"] = name.into();
+            }
+            json!({ "kind": "file", "file": file })
+        }
+        Ok(url) if url.scheme() == "data" => data_url(url.path()),
+        _ => text_part(&format!(
+            "[The agent made the file {}. It stays on the gateway's machine; the gateway does not hand it over.]",
+            last_of(media)
+        )),
+    }
+}
+
+/// `TYPE;base64,BYTES`, which comes after `data:`.
+fn data_url(rest: &str) -> Value {
+    let (head, bytes) = rest.split_once(',').unwrap_or((rest, ""));
+    match head.strip_suffix(";base64") {
+        Some(mime_type) if !mime_type.is_empty() => {
+            json!({ "kind": "file", "file": { "bytes": bytes, "mimeType": mime_type } })
+        }
+        Some(_) => json!({ "kind": "file", "file": { "bytes": bytes } }),
+        None => text_part("[The agent made a file that is written in a way that cannot be read.]"),
+    }
+}
+
+/// What comes after the last `/` or `\`.
+fn last_of(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_urls_become_files_with_their_types() {
+        let payload = json!({"text": "See.", "mediaUrl": "https://example.com/a/pic.png?size=2", "mediaUrls": null});
+        assert_eq!(
+            parts_of(&payload),
+            [
+                json!({"kind": "text", "text": "See."}),
+                json!({"kind": "file", "file": {"uri": "https://example.com/a/pic.png?size=2", "name": "pic.png", "mimeType": "image/png"}})
+            ]
+        );
+    }
+
+    #[test]
+    fn a_medium_that_is_named_twice_is_one_file() {
+        let payload = json!({"mediaUrl": "https://e.com/a.mp3", "mediaUrls": ["https://e.com/a.mp3", "https://e.com/b"]});
+        let parts = parts_of(&payload);
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts[0]["file"]["mimeType"], "audio/mpeg");
+        assert_eq!(parts[1]["file"].get("mimeType"), None);
+    }
+
+    #[test]
+    fn bytes_in_a_url_stay_bytes() {
+        let payload = json!({"mediaUrl": "data:image/png;base64,iVBORw0="});
+        assert_eq!(
+            parts_of(&payload),
+            [json!({"kind": "file", "file": {"bytes": "iVBORw0=", "mimeType": "image/png"}})]
+        );
+    }
+
+    #[test]
+    fn a_path_of_the_gateways_machine_is_not_told() {
+        for path in [
+            "/home/somebody/.openclaw/media/x.png",
+            "file:///home/somebody/x.png",
+            "C:\\Users\\somebody\\x.png",
+            "./media/x.png",
+        ] {
+            let told = parts_of(&json!({"mediaUrl": path}))[0].to_string();
+            assert!(
+                told.contains("x.png") && !told.contains("somebody") && !told.contains("media/"),
+                "{told}"
+            );
+        }
+    }
+}

@@ -1,0 +1,88 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+#[test]
+fn the_last_response_has_the_answer_and_what_it_cost() {
+    let response = json!({"runId": "r", "status": "ok", "summary": "completed", "result": {
+        "payloads": [{"text": "Done.", "mediaUrl": null}],
+        "meta": {"durationMs": 1293, "agentMeta": {"sessionFile": "/home/somebody/s.jsonl", "provider": "p", "model": "m", "usage": {"total": 30}}}
+    }});
+    let task = of_response(&response).task("r", "c").unwrap();
+    assert_eq!(task.state().as_str(), "completed");
+    assert_eq!(
+        task.json()["artifacts"][0]["parts"],
+        json!([{"kind": "text", "text": "Done."}])
+    );
+    assert_eq!(
+        task.json()["metadata"],
+        json!({"openclaw": {"durationMs": 1293, "provider": "p", "model": "m", "usage": {"total": 30}}})
+    );
+}
+
+#[test]
+fn a_failed_run_says_why() {
+    let response = json!({"status": "error", "summary": "failed", "result": {"payloads": [{"text": "Agent run failed.", "isError": true}]}});
+    let outcome = of_response(&response);
+    assert_eq!(
+        (outcome.state, outcome.text.as_deref(), outcome.parts.len()),
+        ("failed", Some("Agent run failed."), 0)
+    );
+}
+
+#[test]
+fn a_run_that_was_aborted_is_canceled_and_one_that_took_too_long_failed() {
+    let aborted = json!({"status": "timeout", "summary": "aborted", "stopReason": "rpc"});
+    let late = json!({"status": "timeout", "summary": "aborted", "timeoutPhase": "provider", "result": {"payloads": [{"text": "Request timed out", "isError": true}]}});
+    assert_eq!(of_response(&aborted).state, "canceled");
+    assert_eq!(of_response(&late).state, "failed");
+}
+
+#[test]
+fn waiting_tells_an_end_from_the_end_of_waiting() {
+    assert_eq!(of_wait(&json!({"runId": "r", "status": "timeout"})), None);
+    let late = json!({"status": "timeout", "endedAt": 7, "timeoutPhase": "provider", "error": "Request timed out"});
+    assert_eq!(
+        of_wait(&late).unwrap().text.as_deref(),
+        Some("Request timed out")
+    );
+    let aborted = json!({"status": "error", "endedAt": 7, "stopReason": "rpc"});
+    assert_eq!(of_wait(&aborted).unwrap().state, "canceled");
+    let done = json!({"status": "ok", "endedAt": 7, "terminalReply": {"disposition": "visible", "text": "Done."}});
+    assert_eq!(
+        of_wait(&done).unwrap().parts,
+        [json!({"kind": "text", "text": "Done."})]
+    );
+    let silent = json!({"status": "ok", "endedAt": 7, "terminalReply": {"disposition": "empty"}});
+    assert_eq!(of_wait(&silent).unwrap().parts.len(), 0);
+}
+
+#[test]
+fn the_ledger_tells_an_abort_from_a_restart() {
+    let state = |entry: Value| of_entry(&entry).state;
+    assert_eq!(
+        state(json!({"status": "cancelled", "error": "Cancelled by operator."})),
+        "canceled"
+    );
+    assert_eq!(
+        state(
+            json!({"status": "cancelled", "error": "Task execution process exited before restart."})
+        ),
+        "failed"
+    );
+    assert_eq!(state(json!({"status": "timed_out"})), "failed");
+    assert_eq!(state(json!({"status": "queued"})), "submitted");
+    assert_eq!(state(json!({"status": "running"})), "working");
+}
+
+#[test]
+fn the_history_has_the_answer_of_each_run() {
+    let history = json!({"messages": [
+        {"role": "user", "content": "x", "idempotencyKey": "r:user"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, {"type": "toolCall"}], "__openclaw": {"runId": "r"}},
+        {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "__openclaw": {"runId": "r"}},
+        {"role": "assistant", "content": "Another", "__openclaw": {"runId": "s"}}
+    ]});
+    assert_eq!(answer_in(&history, "r").as_deref(), Some("Done."));
+    assert_eq!(answer_in(&history, "s").as_deref(), Some("Another"));
+    assert_eq!(answer_in(&history, "t"), None);
+}

@@ -1,0 +1,59 @@
+//! The runs that were begun over a connection: whose they are, and what came of them.
+
+use std::num::NonZeroUsize;
+
+use lru::LruCache;
+use serde_json::Value;
+
+/// So many runs are remembered; the one that was asked about longest ago goes first.
+const MOST: usize = 128;
+
+/// A longer answer is not kept, in bytes: the gateway has it.
+const LONGEST: usize = 64 * 1024;
+
+/// A run.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    /// The session it belongs to.
+    pub session_key: String,
+    /// The conversation it belongs to.
+    pub context: String,
+    /// The last response to the request that began it.
+    pub response: Option<Value>,
+}
+
+/// The runs, by id.
+#[derive(Debug)]
+pub(super) struct Runs(LruCache<String, Run>);
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self(LruCache::new(
+            NonZeroUsize::new(MOST).unwrap_or(NonZeroUsize::MIN),
+        ))
+    }
+}
+
+impl Runs {
+    /// Remembers a run that begins.
+    pub(super) fn begin(&mut self, run: &str, session_key: &str, context: &str) {
+        let begun = Run {
+            session_key: session_key.to_owned(),
+            context: context.to_owned(),
+            response: None,
+        };
+        self.0.push(run.to_owned(), begun);
+    }
+
+    /// Remembers what came of a run, which had so many bytes.
+    pub(super) fn over(&mut self, run: &str, response: &Value, bytes: usize) {
+        if let Some(run) = self.0.get_mut(run).filter(|_| bytes <= LONGEST) {
+            run.response = Some(response.clone());
+        }
+    }
+
+    /// What is known of a run.
+    pub(super) fn get(&mut self, run: &str) -> Option<&Run> {
+        self.0.get(run)
+    }
+}

@@ -1,0 +1,245 @@
+//! Messages and the runs that they begin.
+
+use super::*;
+
+#[tokio::test]
+async fn a_message_is_a_run_in_the_session_of_its_context() {
+    let (link, mut gateway) = connected().await;
+    let outgoing = saying("hello");
+    let (about, gateway) = (about(), async {
+        let (id, params) = gateway.accept().await;
+        gateway
+            .answer(
+                &id,
+                json!({"status": "ok", "result": {"payloads": [{"text": "hi"}]}}),
+            )
+            .await;
+        params
+    });
+    let (reply, params) = tokio::join!(link.send(&about, &outgoing), gateway);
+    assert_eq!(
+        params,
+        json!({"agentId": "alpha", "sessionKey": "agent:alpha:a2a-ctx", "message": "hello", "idempotencyKey": "run-1"})
+    );
+    let Reply::Task(task) = reply.unwrap() else {
+        panic!("no task")
+    };
+    assert_eq!((task.id(), task.context_id()), ("run-1", Some("ctx")));
+    assert_eq!(task.json()["artifacts"][0]["parts"][0]["text"], "hi");
+}
+
+#[tokio::test]
+async fn without_a_context_a_fresh_one_is_made_and_told() {
+    let (link, mut gateway) = connected().await;
+    let about = About {
+        agent: "alpha".into(),
+        ..About::default()
+    };
+    let mut outgoing = saying("hello");
+    outgoing.blocking = false;
+    let (reply, (_, params)) = tokio::join!(link.send(&about, &outgoing), gateway.accept());
+    let Reply::Task(task) = reply.unwrap() else {
+        panic!("no task")
+    };
+    let context = task.context_id().unwrap();
+    assert_eq!(params["sessionKey"], format!("agent:alpha:a2a-{context}"));
+    assert_eq!(task.state(), TaskState::Working);
+}
+
+#[tokio::test]
+async fn the_calling_session_is_never_called() {
+    let (link, mut gateway) = connected().await;
+    let mut about = about();
+    about.session_key = Some("agent:alpha:a2a-ctx".into());
+    let error = link.send(&about, &saying("hello")).await.unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::OwnSession, Delivered::No)
+    );
+    link.close().await;
+    assert_eq!(gateway.0.hear_text().await, None);
+}
+
+#[tokio::test]
+async fn how_deep_a_delegation_is_stands_in_the_callees_file_before_it_begins() {
+    let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
+    std::fs::create_dir(&folder).unwrap();
+    let (link, mut gateway) = connected().await;
+    let about = About {
+        state_dir: Some(folder.clone()),
+        ..about()
+    };
+    let mut outgoing = saying("hello");
+    outgoing.blocking = false;
+    outgoing.metadata = Some(
+        [(delegation::KEY.to_owned(), json!({"hop": 3, "chain": "c"}))]
+            .into_iter()
+            .collect(),
+    );
+    let gateway = async {
+        let (id, params) = gateway.asked("agent").await;
+        let found = Delegations::of_host(&folder)
+            .find(params["sessionKey"].as_str().unwrap())
+            .unwrap();
+        gateway.answer(&id, json!({"status": "accepted"})).await;
+        found
+    };
+    let (reply, found) = tokio::join!(link.send(&about, &outgoing), gateway);
+    reply.unwrap();
+    assert_eq!(found.unwrap().hop, 3);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_delegation_that_cannot_be_recorded_is_not_sent() {
+    let (link, mut gateway) = connected().await;
+    let about = About {
+        state_dir: Some("/proc/nowhere".into()),
+        ..about()
+    };
+    let mut outgoing = saying("hello");
+    outgoing.metadata = Some(
+        [(delegation::KEY.to_owned(), json!({"hop": 3}))]
+            .into_iter()
+            .collect(),
+    );
+    let error = link.send(&about, &outgoing).await.unwrap_err();
+    assert_eq!((number(&error), error.delivered), (5004, Delivered::No));
+    link.close().await;
+    assert_eq!(gateway.0.hear_text().await, None);
+}
+
+#[tokio::test]
+async fn a_stream_tells_of_text_and_tools_and_ends_with_the_run() {
+    let (link, mut gateway) = connected().await;
+    let (about, outgoing) = (about(), saying("hello"));
+    let (stream, (id, _)) = tokio::join!(link.stream(&about, &outgoing), gateway.accept());
+    let mut stream = stream.unwrap();
+    gateway
+        .agent("run-1", "lifecycle", json!({"phase": "start"}))
+        .await;
+    gateway
+        .agent(
+            "somebody-elses",
+            "assistant",
+            json!({"text": "no", "delta": "no", "itemId": "1"}),
+        )
+        .await;
+    gateway
+        .agent(
+            "run-1",
+            "item",
+            json!({"kind": "tool", "phase": "start", "name": "read", "status": "running"}),
+        )
+        .await;
+    gateway
+        .agent(
+            "run-1",
+            "assistant",
+            json!({"text": "It", "delta": "It", "itemId": "2"}),
+        )
+        .await;
+    gateway
+        .agent(
+            "run-1",
+            "assistant",
+            json!({"text": "It is", "delta": " is", "itemId": "2"}),
+        )
+        .await;
+    gateway
+        .answer(
+            &id,
+            json!({"status": "ok", "result": {"payloads": [{"text": "It is"}]}}),
+        )
+        .await;
+    let (told, end) = told(&mut *stream).await;
+    assert!(matches!(end, End::Clean));
+    let states: Vec<_> = told
+        .iter()
+        .filter_map(|event| event.pointer("/status/state"))
+        .collect();
+    assert_eq!(states, ["submitted", "working", "working", "completed"]);
+    let text: String = told
+        .iter()
+        .filter_map(|event| event.pointer("/artifact/parts/0/text")?.as_str())
+        .collect();
+    assert_eq!(text, "It is");
+}
+
+#[tokio::test]
+async fn h_48_a_run_that_is_cut_is_not_sent_again_and_may_be_asked_about() {
+    let (link, mut gateway) = connected().await;
+    let (about, outgoing) = (about(), saying("hello"));
+    let (stream, _) = tokio::join!(link.stream(&about, &outgoing), gateway.accept());
+    drop(gateway);
+    let (_, end) = told(&mut *stream.unwrap()).await;
+    let End::Broken(error) = end else {
+        panic!("{end:?}")
+    };
+    assert_eq!(
+        (number(&error), error.delivered),
+        (1003, Delivered::Unknown)
+    );
+    assert!(!link.is_open());
+    let error = link.send(&about, &outgoing).await.unwrap_err();
+    assert_eq!(error.delivered, Delivered::No);
+}
+
+#[tokio::test]
+async fn h_48_a_request_that_a_cut_catches_may_have_been_done() {
+    let (link, mut gateway) = connected().await;
+    let (about, outgoing) = (about(), saying("hello"));
+    let gateway = async {
+        gateway.asked("agent").await;
+        drop(gateway);
+    };
+    let (reply, ()) = tokio::join!(link.send(&about, &outgoing), gateway);
+    let error = reply.unwrap_err();
+    assert_eq!(
+        (number(&error), error.delivered),
+        (1003, Delivered::Unknown)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_takes_longer_than_patience_is_a_task_that_goes_on() {
+    let (link, mut gateway) = connected().await;
+    let (about, outgoing) = (about(), saying("hello"));
+    let (reply, _) = tokio::join!(link.send(&about, &outgoing), gateway.accept());
+    let Reply::Task(task) = reply.unwrap() else {
+        panic!("no task")
+    };
+    assert_eq!((task.id(), task.state()), ("run-1", TaskState::Working));
+}
+
+#[tokio::test]
+async fn refusals_have_the_registrys_errors() {
+    let (link, mut gateway) = connected().await;
+    for (code, message, expected) in [
+        (
+            "INVALID_REQUEST",
+            "invalid agent params: unknown agent id \"alpha\"",
+            3001,
+        ),
+        ("UNAVAILABLE", "too many requests", 3003),
+        ("FORBIDDEN", "missing scope: operator.write", 5004),
+    ] {
+        let (about, outgoing) = (about(), saying("hello"));
+        let refuses = async {
+            let (id, _) = gateway.asked("agent").await;
+            gateway.refuse(&id, code, message).await;
+        };
+        let (reply, ()) = tokio::join!(link.send(&about, &outgoing), refuses);
+        assert_eq!(number(&reply.unwrap_err()), expected, "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_larger_than_the_gateway_takes_is_not_sent() {
+    let (link, _gateway) = connected().await;
+    let error = link
+        .send(&about(), &saying(&"x".repeat(1_000_000)))
+        .await
+        .unwrap_err();
+    assert_eq!((number(&error), error.delivered), (2005, Delivered::No));
+}

@@ -1,0 +1,185 @@
+//! What becomes of runs, also of those of somebody else.
+
+use super::*;
+
+#[tokio::test]
+async fn a_run_that_is_over_is_told_by_waiting_no_time() {
+    let (link, mut gateway) = connected().await;
+    let about = about();
+    let answers = async {
+        let (id, params) = gateway.asked("agent.wait").await;
+        assert_eq!(params, json!({"runId": "run-9", "timeoutMs": 0}));
+        gateway
+            .answer(
+                &id,
+                json!({"status": "ok", "endedAt": 7, "terminalReply": {"text": "hi"}}),
+            )
+            .await;
+    };
+    let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), answers);
+    let task = task.unwrap();
+    assert_eq!(
+        (
+            task.state(),
+            task.json()["artifacts"][0]["parts"][0]["text"].as_str()
+        ),
+        (TaskState::Completed, Some("hi"))
+    );
+}
+
+#[tokio::test]
+async fn after_a_restart_of_the_gateway_ledger_and_history_tell_of_a_run() {
+    let (link, mut gateway) = connected().await;
+    let about = About {
+        agent: "alpha".into(),
+        ..About::default()
+    };
+    let answers = async {
+        let (id, _) = gateway.asked("agent.wait").await;
+        gateway
+            .answer(&id, json!({"runId": "run-9", "status": "timeout"}))
+            .await;
+        let (id, params) = gateway.asked("tasks.list").await;
+        assert_eq!(params["agentId"], "alpha");
+        gateway.answer(&id, json!({"tasks": [{"id": "t", "runId": "run-9", "status": "completed", "sessionKey": "agent:alpha:a2a-ctx"}]})).await;
+        let (id, params) = gateway.asked("chat.history").await;
+        assert_eq!(params["sessionKey"], "agent:alpha:a2a-ctx");
+        gateway.answer(&id, json!({"messages": [{"role": "assistant", "content": "hi", "__openclaw": {"runId": "run-9"}}]})).await;
+    };
+    let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), answers);
+    let task = task.unwrap();
+    assert_eq!(
+        (task.state(), task.context_id()),
+        (TaskState::Completed, Some("ctx"))
+    );
+    assert_eq!(task.json()["artifacts"][0]["parts"][0]["text"], "hi");
+}
+
+/// Answers that nothing is known of a run, wherever it is looked for.
+async fn knows_nothing(gateway: &mut Gateway) {
+    let (id, _) = gateway.asked("agent.wait").await;
+    gateway.answer(&id, json!({"status": "timeout"})).await;
+    for _ in 0..2 {
+        let (id, _) = gateway.asked("tasks.list").await;
+        gateway.answer(&id, json!({"tasks": []})).await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_the_gateway_does_not_know_is_forgotten() {
+    let (link, mut gateway) = connected().await;
+    let about = about();
+    let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), knows_nothing(&mut gateway));
+    assert_eq!(task.unwrap_err().fault, Fault::TaskForgotten);
+    let (stream, ()) = tokio::join!(
+        link.resubscribe(&about, "run-9"),
+        knows_nothing(&mut gateway)
+    );
+    assert!(stream.is_err_and(|error| error.fault == Fault::TaskForgotten));
+}
+
+#[tokio::test]
+async fn who_watches_a_run_of_somebody_else_hears_its_text_and_its_end() {
+    let (link, mut gateway) = connected().await;
+    let about = about();
+    let known = async {
+        let (id, _) = gateway.asked("agent.wait").await;
+        gateway.answer(&id, json!({"status": "timeout"})).await;
+        let (id, _) = gateway.asked("tasks.list").await;
+        gateway
+            .answer(
+                &id,
+                json!({"tasks": [{"id": "t", "runId": "run-9", "status": "running"}]}),
+            )
+            .await;
+    };
+    let (stream, ()) = tokio::join!(link.resubscribe(&about, "run-9"), known);
+    let mut stream = stream.unwrap();
+    gateway
+        .agent(
+            "run-9",
+            "assistant",
+            json!({"text": "one two", "delta": " two", "itemId": "1"}),
+        )
+        .await;
+    let ends = async {
+        let (id, _) = gateway.asked("agent.wait").await;
+        gateway
+            .answer(
+                &id,
+                json!({"status": "ok", "endedAt": 7, "terminalReply": {"text": "one two"}}),
+            )
+            .await;
+    };
+    let ((told, end), ()) = tokio::join!(told(&mut *stream), ends);
+    assert!(matches!(end, End::Clean));
+    let texts: Vec<_> = told
+        .iter()
+        .filter_map(|event| event.pointer("/artifact/parts/0/text"))
+        .collect();
+    assert_eq!(texts, ["one two"]);
+    assert_eq!(told.last().unwrap()["status"]["state"], "completed");
+}
+
+#[tokio::test]
+async fn a_run_is_aborted_in_its_session() {
+    let (link, mut gateway) = connected().await;
+    let about = about();
+    let aborts = async {
+        let (id, params) = gateway.asked("chat.abort").await;
+        assert_eq!(
+            params,
+            json!({"sessionKey": "agent:alpha:a2a-ctx", "runId": "run-9"})
+        );
+        gateway
+            .answer(
+                &id,
+                json!({"ok": true, "aborted": true, "runIds": ["run-9"]}),
+            )
+            .await;
+        for _ in 0..2 {
+            let (id, _) = gateway.asked("agent.wait").await;
+            gateway
+                .answer(
+                    &id,
+                    json!({"status": "error", "endedAt": 7, "stopReason": "rpc"}),
+                )
+                .await;
+        }
+    };
+    let (task, ()) = tokio::join!(link.cancel(&about, "run-9"), aborts);
+    assert_eq!(task.unwrap().state(), TaskState::Canceled);
+}
+
+#[tokio::test]
+async fn a_run_that_another_connection_began_is_canceled_in_the_ledger() {
+    let (link, mut gateway) = connected().await;
+    let about = about();
+    let aborts = async {
+        let (id, _) = gateway.asked("chat.abort").await;
+        gateway.refuse(&id, "INVALID_REQUEST", "unauthorized").await;
+        let (id, _) = gateway.asked("tasks.list").await;
+        gateway
+            .answer(
+                &id,
+                json!({"tasks": [{"id": "task-7", "runId": "run-9", "status": "running"}]}),
+            )
+            .await;
+        let (id, params) = gateway.asked("tasks.cancel").await;
+        assert_eq!(params["taskId"], "task-7");
+        gateway
+            .answer(&id, json!({"found": true, "cancelled": true}))
+            .await;
+        for _ in 0..2 {
+            let (id, _) = gateway.asked("agent.wait").await;
+            gateway
+                .answer(
+                    &id,
+                    json!({"status": "error", "endedAt": 7, "stopReason": "rpc"}),
+                )
+                .await;
+        }
+    };
+    let (task, ()) = tokio::join!(link.cancel(&about, "run-9"), aborts);
+    assert_eq!(task.unwrap().state(), TaskState::Canceled);
+}

@@ -1,0 +1,41 @@
+//! Where files are.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::ServerConfig;
+
+/// Where the gateway keeps its state unless it is told: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, else in
+/// `~/.local/state`. `variable` looks up the environment.
+pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let absolute = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path: &PathBuf| path.is_absolute())
+    };
+    let base = absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .unwrap_or_default();
+    base.join("openclaw-remote-agent").join("gateway")
+}
+
+/// Makes relative paths begin at `folder`, and `~/` at the home of whoever runs the gateway.
+pub(super) fn resolve(config: &mut ServerConfig, folder: &Path) {
+    let home = std::env::home_dir();
+    let mut all = vec![&mut config.state_dir];
+    if let Some(tls) = &mut config.tls {
+        all.extend([&mut tls.cert_file, &mut tls.key_file]);
+        all.extend(&mut tls.client_ca_file);
+    }
+    if let Some(jwt) = config.auth.as_mut().and_then(|auth| auth.jwt.as_mut()) {
+        all.extend(&mut jwt.key_file);
+        all.extend(&mut jwt.jwks_file);
+    }
+    all.extend(config.audit.as_mut().map(|audit| &mut audit.path));
+    for path in all {
+        *path = match (path.strip_prefix("~"), &home) {
+            (Ok(below), Some(home)) => home.join(below),
+            _ => folder.join(&path),
+        };
+    }
+}

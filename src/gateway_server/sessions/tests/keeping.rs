@@ -1,0 +1,362 @@
+//! Entries are kept: in which form, in which order, and when it is said that they are.
+
+use super::*;
+
+#[tokio::test]
+async fn entries_have_the_form_of_the_specification() {
+    let place = Place::new();
+    let sessions = place.open();
+    let mut hello = entry("sess-123", "msg-001", "Hello!");
+    sessions.append("steward", &hello).await.unwrap();
+    hello.content = std::borrow::Cow::Owned(json!({"parts": [1, "é\n"]}));
+    sessions.append("steward", &hello).await.unwrap();
+    let lines = r#"{"timestamp":1711843200000,"role":"user","content":"Hello!","sessionId":"sess-123","id":"msg-001"}
+{"timestamp":1711843200000,"role":"user","content":{"parts":[1,"é\n"]},"sessionId":"sess-123","id":"msg-001"}
+"#;
+    assert_eq!(place.text("steward"), lines);
+}
+
+#[tokio::test]
+async fn a_message_becomes_what_was_said() {
+    let text =
+        r#"{"type": "message", "id": "m", "content": {"role": "assistant", "content": [1]}}"#;
+    let message = Envelope::read(text).unwrap();
+    let now = UNIX_EPOCH + Duration::from_millis(5);
+    let kept = Entry::of(&message, "s", now);
+    assert_eq!(
+        (kept.timestamp, &*kept.role, &*kept.id),
+        (5, "assistant", "m")
+    );
+    assert_eq!(*kept.content, json!([1]));
+    // What is not a message's content is kept whole, and nobody can invent a role.
+    let text = r#"{"type": "broadcast", "content": {"role": "root", "message": "x"}}"#;
+    let message = Envelope::read(text).unwrap();
+    let kept = Entry::of(&message, "s", now);
+    assert_eq!((&*kept.role, &*kept.id), ("agent", ""));
+    assert_eq!(*kept.content, json!({"role": "root", "message": "x"}));
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_is_written_whatever_fsync_says() {
+    for fsync in [
+        Fsync::Always,
+        Fsync::Interval(Duration::from_secs(3600)),
+        Fsync::Never,
+    ] {
+        let place = Place::new();
+        let options = Options {
+            fsync,
+            ..place.options()
+        };
+        let sessions = place.opened(options).unwrap();
+        keep(&sessions, "alpha", "s", "one").await;
+        assert!(place.text("alpha").contains("one"), "{fsync:?}");
+        assert_eq!(ids(&place.read_only(), "alpha", "s"), ["one"]);
+    }
+}
+
+#[tokio::test]
+async fn entries_are_in_the_order_of_the_calls_however_they_are_awaited() {
+    let place = Place::new();
+    let sessions = place.open();
+    let names: Vec<String> = (0..500).map(|i| format!("m{i}")).collect();
+    let calls: Vec<_> = names
+        .iter()
+        .map(|id| sessions.append("alpha", &entry("s", id, id)))
+        .collect();
+    for call in calls.into_iter().rev() {
+        call.await.unwrap();
+    }
+    assert_eq!(ids(&sessions, "alpha", "s"), names);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_writers_of_many_workspaces_lose_and_mix_nothing() {
+    let place = Place::new();
+    let options = Options {
+        fsync: Fsync::Always,
+        ..place.options()
+    };
+    let sessions = place.opened(options).unwrap();
+    let tasks = (0..40).map(|task| {
+        let sessions = sessions.clone();
+        tokio::spawn(async move {
+            let (agent, session) = (format!("a{}", task % 5), format!("s{task}"));
+            for i in 0..25 {
+                keep(&sessions, &agent, &session, &format!("{session}-{i}")).await;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    for task in 0..40 {
+        let session = format!("s{task}");
+        let all: Vec<_> = (0..25).map(|i| format!("{session}-{i}")).collect();
+        assert_eq!(ids(&sessions, &format!("a{}", task % 5), &session), all);
+    }
+}
+
+#[tokio::test]
+async fn an_entry_is_kept_even_where_nobody_waits() {
+    let place = Place::new();
+    let sessions = place.open();
+    drop(sessions.append("alpha", &entry("s", "one", "one")));
+    sessions.close().unwrap();
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one"]);
+}
+
+#[test]
+fn entries_are_kept_without_a_runtime() {
+    let place = Place::new();
+    let sessions = place.open();
+    let done = sessions.append("alpha", &entry("s", "one", "one"));
+    assert!(place.text("alpha").contains("one"));
+    futures_util::future::FutureExt::now_or_never(done)
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn what_an_interval_leaves_for_later_is_on_the_disk_when_it_is_over() {
+    tokio::time::pause();
+    let place = Place::new();
+    let options = Options {
+        fsync: Fsync::Interval(Duration::from_millis(50)),
+        ..place.options()
+    };
+    let sessions = place.opened(options).unwrap();
+    keep(&sessions, "alpha", "s", "one").await;
+    let workspace = sessions.0.known("alpha").unwrap();
+    assert!(lock(&workspace.file).unsynced);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    // The clock is not the disk's: somebody else syncs now.
+    while lock(&workspace.file).scheduled {
+        tokio::task::yield_now().await;
+    }
+    assert!(!lock(&workspace.file).unsynced);
+}
+
+#[tokio::test]
+async fn a_workspace_does_not_see_the_sessions_of_another() {
+    let place = Place::new();
+    let sessions = place.open();
+    keep(&sessions, "alpha", "same", "a").await;
+    keep(&sessions, "beta", "same", "b").await;
+    keep(&sessions, "beta", "other", "c").await;
+    assert_eq!(ids(&sessions, "alpha", "same"), ["a"]);
+    assert_eq!(ids(&sessions, "beta", "same"), ["b"]);
+    assert_eq!(
+        code(sessions.get("alpha", "other")),
+        ErrorCode::SessionNotFound
+    );
+    assert!(!place.text("alpha").contains("\"b\""));
+    assert_eq!((sessions.count("alpha"), sessions.count("beta")), (1, 2));
+}
+
+#[tokio::test]
+async fn h_22_an_unknown_session_begins_or_is_4001_in_strict_gateways() {
+    let place = Place::new();
+    keep(&place.open(), "alpha", "s", "one").await;
+    let strict = Options {
+        begin: false,
+        ..place.options()
+    };
+    let sessions = place.opened(strict).unwrap();
+    keep(&sessions, "alpha", "s", "two").await;
+    let refused = sessions.append("alpha", &entry("new", "three", "")).await;
+    assert_eq!(code(refused), ErrorCode::SessionNotFound);
+    assert!(!place.text("alpha").contains("three"));
+    sessions.create("alpha", Some("new")).await.unwrap();
+    keep(&sessions, "alpha", "new", "three").await;
+    assert_eq!(ids(&sessions, "alpha", "new"), ["three"]);
+    assert_eq!(
+        code(sessions.commit("alpha", "none").await),
+        ErrorCode::SessionNotFound
+    );
+}
+
+#[tokio::test]
+async fn a_session_is_made_once() {
+    let place = Place::new();
+    let sessions = place.open();
+    let id = sessions.create("alpha", None).await.unwrap();
+    assert_eq!(ids(&sessions, "alpha", &id), [""; 0]);
+    assert_eq!(
+        code(sessions.create("alpha", Some(&id)).await),
+        ErrorCode::InvalidContent
+    );
+    let both = [
+        sessions.create("alpha", Some("x")),
+        sessions.create("alpha", Some("x")),
+    ];
+    let made = futures_util::future::join_all(both).await;
+    assert_eq!(made.iter().filter(|one| one.is_ok()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_session_whose_time_is_up_is_4002() {
+    let place = Place::new();
+    let options = Options {
+        ttl: Some(Duration::from_secs(60)),
+        ..place.options()
+    };
+    let sessions = place.opened(options.clone()).unwrap();
+    keep(&sessions, "alpha", "s", "one").await;
+    place.pass(Duration::from_secs(60));
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one"]);
+    place.pass(Duration::from_millis(1));
+    let check = |sessions: &Sessions| {
+        let over = [code(sessions.get("alpha", "s"))];
+        assert_eq!(over, [ErrorCode::SessionExpired]);
+        assert_eq!(sessions.list("alpha").unwrap()[0].state, State::Expired);
+    };
+    check(&sessions);
+    let refused = sessions.append("alpha", &entry("s", "two", "")).await;
+    assert_eq!(code(refused), ErrorCode::SessionExpired);
+    // It still is for the next process.
+    drop(sessions);
+    let sessions = place.opened(options).unwrap();
+    check(&sessions);
+    let mut out = Vec::new();
+    assert_eq!(sessions.export("alpha", "s", &mut out).unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_wrong_keeps_no_session_for_ever() {
+    let place = Place::new();
+    let options = Options {
+        ttl: Some(Duration::from_secs(60)),
+        ..place.options()
+    };
+    let sessions = place.opened(options).unwrap();
+    let mut late = entry("s", "one", "");
+    late.timestamp = u64::MAX;
+    sessions.append("alpha", &late).await.unwrap();
+    place.pass(Duration::from_secs(61));
+    assert_eq!(code(sessions.get("alpha", "s")), ErrorCode::SessionExpired);
+}
+
+#[tokio::test]
+async fn more_than_may_wait_is_3003_and_nothing_is_kept_of_it() {
+    let place = Place::new();
+    let options = Options {
+        waiting: 400,
+        ..place.options()
+    };
+    let sessions = place.opened(options).unwrap();
+    let refused = sessions.append("alpha", &entry("s", "one", &"x".repeat(400)));
+    assert_eq!(code(refused.await), ErrorCode::AgentBusy);
+    keep(&sessions, "alpha", "s", "two").await;
+    // What was written waits no more.
+    for i in 0..20 {
+        keep(&sessions, "alpha", "s", &format!("m{i}")).await;
+    }
+    assert_eq!(ids(&sessions, "alpha", "s").len(), 21);
+}
+
+#[tokio::test]
+async fn a_workspace_has_as_many_sessions_as_it_may() {
+    let place = Place::new();
+    let options = Options {
+        most: 2,
+        ..place.options()
+    };
+    let sessions = place.opened(options).unwrap();
+    for id in ["a", "b"] {
+        keep(&sessions, "alpha", id, "m").await;
+    }
+    let refused = sessions.append("alpha", &entry("c", "m", "")).await;
+    assert_eq!(code(refused), ErrorCode::AgentBusy);
+    assert_eq!(
+        code(sessions.create("alpha", None).await),
+        ErrorCode::AgentBusy
+    );
+    let import = line::entry(&entry("d", "m", ""));
+    let imported = sessions.import("alpha", &mut &*import, None);
+    assert_eq!(code(imported), ErrorCode::AgentBusy);
+    keep(&sessions, "alpha", "a", "n").await;
+    keep(&sessions, "beta", "c", "m").await;
+}
+
+#[tokio::test]
+async fn an_entry_that_cannot_be_written_is_told_and_is_not_there() {
+    let place = Place::new();
+    let sessions = place.open();
+    // A folder where the file should be: nothing can be written to it.
+    let folder = place.file("alpha");
+    fs::create_dir_all(&folder).unwrap();
+    let refused = sessions
+        .append("alpha", &entry("s", "one", "secret"))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::AgentError);
+    assert!(
+        !refused.told().contains(place.state.to_str().unwrap()),
+        "{}",
+        refused.told()
+    );
+    assert!(!refused.to_string().contains("secret"));
+    fs::remove_dir(&folder).unwrap();
+    keep(&sessions, "alpha", "s", "two").await;
+    assert_eq!(ids(&sessions, "alpha", "s"), ["two"]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn nobody_but_the_owner_may_read_sessions() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let sessions = place.open();
+    keep(&sessions, "alpha", "s", "one").await;
+    sessions.archive("alpha", Duration::ZERO).unwrap();
+    keep(&sessions, "alpha", "t", "one").await;
+    let folder = place.file("alpha");
+    let folder = folder.parent().unwrap();
+    let archive = folder.join("archive");
+    let archived = fs::read_dir(&archive)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    for folder in [folder, folder.parent().unwrap(), &place.state, &archive] {
+        assert_eq!(mode(folder), 0o700, "{folder:?}");
+    }
+    for file in [&place.file("alpha"), &archived] {
+        assert_eq!(mode(file), 0o600, "{file:?}");
+    }
+    // A file that somebody put there is closed, too.
+    drop(sessions);
+    fs::set_permissions(place.file("alpha"), fs::Permissions::from_mode(0o644)).unwrap();
+    keep(&place.open(), "alpha", "t", "two").await;
+    assert_eq!(mode(&place.file("alpha")), 0o600);
+}
+
+#[tokio::test]
+async fn a_second_process_is_told_who_has_the_sessions() {
+    let place = Place::new();
+    let sessions = place.open();
+    let refused = place.opened(place.options()).map(drop).unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::SessionLocked);
+    let process = format!("process {}", std::process::id());
+    assert!(refused.to_string().contains(&process), "{refused}");
+    // It may look, and not write.
+    keep(&sessions, "alpha", "s", "one").await;
+    let other = place.read_only();
+    assert_eq!(ids(&other, "alpha", "s"), ["one"]);
+    let written = other.append("alpha", &entry("s", "two", "")).await;
+    assert_eq!(code(written), ErrorCode::SessionLocked);
+    assert_eq!(code(other.delete("alpha", "s")), ErrorCode::SessionLocked);
+    assert_eq!(
+        code(other.archive("alpha", Duration::ZERO)),
+        ErrorCode::SessionLocked
+    );
+    assert_eq!(
+        code(other.import("alpha", &mut io::empty(), None)),
+        ErrorCode::SessionLocked
+    );
+    drop(sessions);
+    keep(&place.open(), "alpha", "s", "two").await;
+}

@@ -1,0 +1,247 @@
+//! Sessions are listed, committed, archived, deleted, and carried to other workspaces.
+
+use super::*;
+
+fn exported(sessions: &Sessions, agent: &str, session: &str) -> String {
+    let mut out = Vec::new();
+    sessions.export(agent, session, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[tokio::test]
+async fn a_list_says_what_is_known_without_what_was_said() {
+    let place = Place::new();
+    let sessions = place.open();
+    let now = |place: &Place| place.clock.wall();
+    let began = now(&place);
+    sessions.create("alpha", Some("s")).await.unwrap();
+    place.pass(Duration::from_secs(1));
+    keep(&sessions, "alpha", "s", "secret").await;
+    let updated = now(&place);
+    sessions.commit("alpha", "s").await.unwrap();
+    let one = Summary {
+        agent: "alpha".into(),
+        session_id: "s".into(),
+        state: State::Active,
+        entries: 1,
+        created: began,
+        updated,
+        committed: Some(updated),
+    };
+    assert_eq!(sessions.list("alpha").unwrap(), std::slice::from_ref(&one));
+    // The next process knows the same, and so does the archive.
+    drop(sessions);
+    let sessions = place.open();
+    assert_eq!(sessions.list("alpha").unwrap(), std::slice::from_ref(&one));
+    sessions.archive("alpha", Duration::ZERO).unwrap();
+    let archived = Summary {
+        state: State::Archived,
+        ..one
+    };
+    assert_eq!(sessions.list("alpha").unwrap(), [archived]);
+    assert_eq!(sessions.agents().unwrap(), ["alpha"]);
+}
+
+#[tokio::test]
+async fn a_commit_is_on_the_disk_whatever_fsync_says() {
+    let place = Place::new();
+    let sessions = place.open();
+    keep(&sessions, "alpha", "s", "one").await;
+    let workspace = sessions.0.known("alpha").unwrap();
+    assert!(lock(&workspace.file).unsynced);
+    sessions.commit("alpha", "s").await.unwrap();
+    assert!(!lock(&workspace.file).unsynced);
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one"]);
+}
+
+#[tokio::test]
+async fn what_is_older_goes_to_the_archive_and_is_over() {
+    let place = Place::new();
+    let sessions = place.open();
+    let week = Duration::from_secs(7 * 24 * 3600);
+    keep(&sessions, "alpha", "old", "one").await;
+    keep(&sessions, "beta", "old", "two").await;
+    place.pass(week);
+    keep(&sessions, "alpha", "young", "three").await;
+    let before = exported(&sessions, "alpha", "old");
+    assert_eq!(sessions.archive("alpha", week).unwrap(), ["old"]);
+    assert_eq!(sessions.archive("alpha", week).unwrap(), [""; 0]);
+    let refused = sessions.append("alpha", &entry("old", "four", "")).await;
+    assert_eq!(code(refused), ErrorCode::SessionExpired);
+    assert_eq!(
+        code(sessions.get("alpha", "old")),
+        ErrorCode::SessionExpired
+    );
+    assert_eq!(
+        code(sessions.create("alpha", Some("old")).await),
+        ErrorCode::InvalidContent
+    );
+    assert_eq!(exported(&sessions, "alpha", "old"), before);
+    assert_eq!(ids(&sessions, "alpha", "young"), ["three"]);
+    assert_eq!(ids(&sessions, "beta", "old"), ["two"]);
+    assert_eq!(sessions.count("alpha"), 1);
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_from_the_files() {
+    let place = Place::new();
+    let sessions = place.open();
+    for (session, id) in [("s", "secret-1"), ("t", "other"), ("s", "secret-2")] {
+        keep(&sessions, "alpha", session, id).await;
+    }
+    sessions.delete("alpha", "s").unwrap();
+    assert!(!place.text("alpha").contains("secret"));
+    assert_eq!(code(sessions.get("alpha", "s")), ErrorCode::SessionNotFound);
+    assert_eq!(
+        code(sessions.delete("alpha", "s")),
+        ErrorCode::SessionNotFound
+    );
+    assert_eq!(ids(&sessions, "alpha", "t"), ["other"]);
+    sessions.archive("alpha", Duration::ZERO).unwrap();
+    sessions.delete("alpha", "t").unwrap();
+    assert_eq!(code(sessions.get("alpha", "t")), ErrorCode::SessionNotFound);
+    assert_eq!(sessions.list("alpha").unwrap(), []);
+    keep(&sessions, "alpha", "t", "again").await;
+    assert_eq!(ids(&sessions, "alpha", "t"), ["again"]);
+}
+
+#[tokio::test]
+async fn a_session_is_carried_to_another_workspace_by_export_and_import() {
+    let place = Place::new();
+    let sessions = place.open();
+    sessions.create("alpha", Some("s")).await.unwrap();
+    for id in ["one", "two"] {
+        keep(&sessions, "alpha", "s", id).await;
+        keep(&sessions, "alpha", "t", "foreign").await;
+    }
+    sessions.commit("alpha", "s").await.unwrap();
+    let text = exported(&sessions, "alpha", "s");
+    assert_eq!(text.lines().count(), 2);
+    let mut from = text.as_bytes();
+    let imported = sessions.import("beta", &mut from, None).unwrap();
+    assert_eq!(imported, ("s".to_owned(), 2));
+    assert_eq!(exported(&sessions, "beta", "s"), text);
+    let again = sessions.import("beta", &mut text.as_bytes(), None);
+    assert_eq!(code(again), ErrorCode::InvalidContent);
+    let renamed = sessions
+        .import("beta", &mut text.as_bytes(), Some("u"))
+        .unwrap();
+    assert_eq!(renamed, ("u".to_owned(), 2));
+    assert_eq!(
+        exported(&sessions, "beta", "u"),
+        text.replace("\"s\"", "\"u\"")
+    );
+    assert_eq!(ids(&place.read_only(), "beta", "u"), ["one", "two"]);
+    keep(&sessions, "beta", "u", "three").await;
+    // The archive keeps the ids it has.
+    sessions.archive("beta", Duration::ZERO).unwrap();
+    let again = sessions.import("beta", &mut text.as_bytes(), None);
+    assert_eq!(code(again), ErrorCode::InvalidContent);
+}
+
+#[tokio::test]
+async fn what_is_imported_begins_to_age_now() {
+    let place = Place::new();
+    let options = Options {
+        ttl: Some(Duration::from_secs(60)),
+        ..place.options()
+    };
+    let sessions = place.opened(options).unwrap();
+    keep(&sessions, "alpha", "s", "one").await;
+    place.pass(Duration::from_secs(61));
+    let text = exported(&sessions, "alpha", "s");
+    sessions.import("beta", &mut text.as_bytes(), None).unwrap();
+    assert_eq!(ids(&sessions, "beta", "s"), ["one"]);
+}
+
+#[tokio::test]
+async fn an_import_that_fails_leaves_nothing() {
+    let place = Place::new();
+    let sessions = place.open();
+    keep(&sessions, "alpha", "s", "one").await;
+    let before = place.bytes("alpha");
+    let good = r#"{"timestamp":1,"role":"user","content":"x","sessionId":"n","id":"1"}"#;
+    let other = good.replace("\"n\"", "\"m\"");
+    for (text, line) in [
+        (String::new(), "line 1"),
+        ("{}".into(), "line 1"),
+        (format!("{good}\n{other}\n"), "line 2"),
+        (format!("{good}\n\nno JSON"), "line 3"),
+        (good.replace("\"role\":\"user\",", ""), "line 1"),
+    ] {
+        let error = sessions
+            .import("alpha", &mut text.as_bytes(), None)
+            .unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidContent);
+        assert!(error.to_string().contains(line), "{error}");
+    }
+    let bad_id = good.replace("\"n\"", "\"a\\nb\"");
+    assert_eq!(
+        code(sessions.import("alpha", &mut bad_id.as_bytes(), None)),
+        ErrorCode::InvalidContent
+    );
+    assert_eq!(place.bytes("alpha"), before);
+    let folder = place.file("alpha").parent().unwrap().to_owned();
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
+    keep(&sessions, "alpha", "s", "two").await;
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn entries_that_come_while_the_file_is_written_anew_are_kept() {
+    let place = Place::new();
+    let sessions = place.open();
+    let writer = tokio::spawn({
+        let sessions = sessions.clone();
+        async move {
+            for i in 0..300 {
+                keep(&sessions, "alpha", "s", &i.to_string()).await;
+            }
+        }
+    });
+    let mut rounds = 0;
+    while !writer.is_finished() || rounds < 3 {
+        let gone = format!("gone-{rounds}");
+        keep(&sessions, "alpha", &gone, "x").await;
+        let sessions = sessions.clone();
+        tokio::task::spawn_blocking(move || sessions.delete("alpha", &gone).unwrap())
+            .await
+            .unwrap();
+        rounds += 1;
+    }
+    writer.await.unwrap();
+    let all: Vec<_> = (0..300).map(|i| i.to_string()).collect();
+    assert_eq!(ids(&sessions, "alpha", "s"), all);
+    drop(sessions);
+    assert_eq!(ids(&place.open(), "alpha", "s"), all);
+}
+
+#[tokio::test]
+async fn a_session_is_read_as_it_was_when_it_was_opened() {
+    let place = Place::new();
+    let sessions = place.open();
+    keep(&sessions, "alpha", "s", "one").await;
+    let reader = sessions.get("alpha", "s").unwrap();
+    keep(&sessions, "alpha", "s", "two").await;
+    sessions.delete("alpha", "s").unwrap();
+    assert_eq!(reader.count(), 1);
+}
+
+#[tokio::test]
+async fn what_is_remembered_of_a_session_does_not_grow_with_it() {
+    let place = Place::new();
+    let sessions = place.open();
+    let filler = "x".repeat(70_000);
+    for i in 0..300 {
+        keep(&sessions, "alpha", "s", &i.to_string()).await;
+        let filler = entry("other", "m", &filler);
+        sessions.append("alpha", &filler).await.unwrap();
+    }
+    let known = sessions.0.known("alpha").unwrap();
+    let pieces = lock(&known.index).get("s").unwrap().pieces.len();
+    assert!((64..=128).contains(&pieces), "{pieces}");
+    let all: Vec<_> = (0..300).map(|i| i.to_string()).collect();
+    assert_eq!(ids(&sessions, "alpha", "s"), all);
+    drop(sessions);
+    assert_eq!(ids(&place.open(), "alpha", "s"), all);
+}

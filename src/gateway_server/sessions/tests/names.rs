@@ -1,0 +1,80 @@
+//! Names and ids lead nowhere.
+
+use super::*;
+
+#[tokio::test]
+async fn no_name_of_an_agent_leads_out_of_the_state() {
+    let place = Place::new();
+    let sessions = place.open();
+    let long = "x".repeat(65);
+    for name in [
+        "", ".", "..", "../alpha", "a/b", "a\\b", "/etc", ".hidden", "-x", "a b", "a\0b", "ä",
+        "a.", ".lock", &long,
+    ] {
+        let kept = sessions.append(name, &entry("s", "m", "")).await;
+        assert_eq!(code(kept), ErrorCode::AgentNotFound, "{name:?}");
+        assert_eq!(code(sessions.get(name, "s")), ErrorCode::AgentNotFound);
+        assert_eq!(code(sessions.list(name)), ErrorCode::AgentNotFound);
+        assert_eq!(code(sessions.delete(name, "s")), ErrorCode::AgentNotFound);
+    }
+    assert_eq!(sessions.agents().unwrap(), [""; 0]);
+    for name in ["alpha", "Alpha-2", "a.b_c", "_x", "7"] {
+        keep(&sessions, name, "s", "m").await;
+    }
+}
+
+#[tokio::test]
+async fn no_id_of_a_session_leads_anywhere() {
+    let place = Place::new();
+    let sessions = place.open();
+    let long = "x".repeat(257);
+    for id in ["", "a\nb", "a\0", "\u{7f}", &long] {
+        let kept = sessions.append("alpha", &entry(id, "m", "")).await;
+        assert_eq!(code(kept), ErrorCode::InvalidContent, "{id:?}");
+        assert_eq!(
+            code(sessions.create("alpha", Some(id)).await),
+            ErrorCode::InvalidContent
+        );
+        assert_eq!(code(sessions.get("alpha", id)), ErrorCode::InvalidContent);
+        assert_eq!(
+            code(sessions.delete("alpha", id)),
+            ErrorCode::InvalidContent
+        );
+    }
+    // Anything else is a key, and the archive names files otherwise.
+    let ids_ = ["../../../escape", "agent:main:x", "ä\"{}", "/", "*"];
+    for id in ids_ {
+        keep(&sessions, "alpha", id, "m").await;
+    }
+    let archived = sessions.archive("alpha", Duration::ZERO).unwrap();
+    assert_eq!(archived.len(), ids_.len());
+    let folder = place.state.join("agents/alpha/archive");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), ids_.len());
+    for id in ids_ {
+        assert_eq!(code(sessions.get("alpha", id)), ErrorCode::SessionExpired);
+        let mut out = Vec::new();
+        assert_eq!(sessions.export("alpha", id, &mut out).unwrap(), 1, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_differ_in_case_alone_are_not_two_workspaces() {
+    let place = Place::new();
+    let sessions = place.open();
+    keep(&sessions, "alpha", "s", "m").await;
+    let kept = sessions.append("Alpha", &entry("s", "m", "")).await;
+    assert_eq!(code(kept), ErrorCode::AgentNotFound);
+    drop(sessions);
+    // Neither for a process that has not used the other yet.
+    assert_eq!(code(place.open().list("ALPHA")), ErrorCode::AgentNotFound);
+}
+
+#[test]
+fn a_name_in_an_error_is_short_and_printable() {
+    let place = Place::new();
+    let refused = place
+        .open()
+        .list(&format!("\u{1b}[31m{}", "x".repeat(9999)));
+    let told = refused.unwrap_err().to_string();
+    assert!(told.len() < 400 && !told.contains('\u{1b}'), "{told}");
+}

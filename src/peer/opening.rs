@@ -1,0 +1,28 @@
+//! What a call is about, for whoever opens a peer for it.
+
+use std::path::PathBuf;
+
+use tokio::time::Instant;
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Opening<'a> {
+    /// The request's service parameters, in order; they override the target's own.
+    pub parameters: &'a [(String, String)],
+    /// The conversation it belongs to, where the request or a handle names one.
+    pub context_id: Option<&'a str>,
+    /// The host's session that calls, where the host says which.
+    pub host: Option<&'a HostSession>,
+    /// Until when an answer that is to come at once is waited for. A peer that can make a task of it does so then, so that
+    /// what it goes on with is not lost with the call.
+    pub until: Option<Instant>,
+}
+
+/// A session of the host that the tool is called from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostSession {
+    /// The session's key.
+    pub session_key: String,
+    /// Where the host keeps its state.
+    pub state_dir: Option<PathBuf>,
+}

@@ -1,0 +1,77 @@
+//! Where the tool meets the protocols.
+
+use std::sync::Arc;
+
+use crate::{
+    a2a::A2a,
+    config::{Config, ConfigError},
+    gateway::Gateway,
+    log::Log,
+    net::{
+        Http, Net,
+        proxy::{Proxies, ProxySettings},
+        retry::{Chance, Retry},
+        sse::SseLimits,
+    },
+    remote_agent::{Pace, RemoteAgent},
+    world::{System, World},
+};
+
+use super::{directories::Directories, settings::settings};
+
+/// The tool for a configuration, with the peers of the real network, asked at `pace`.
+///
+/// # Errors
+/// The configuration is wrong; the error names the place.
+pub fn assemble(
+    config_json: &str,
+    pace: Pace,
+    log: Arc<dyn Log>,
+) -> Result<RemoteAgent, ConfigError> {
+    let config = Config::parse(config_json)?;
+    let mut http = Http::new().map_err(|e| ConfigError::at("", e.to_string()))?;
+    if config.policy.use_system_proxy {
+        let settings = ProxySettings::read(|name| std::env::var(name).ok());
+        let proxies = Proxies::new(&settings)
+            .map_err(|wrong| ConfigError::at("/policy/useSystemProxy", wrong))?;
+        http = http.with_proxies(proxies);
+    }
+    let net = Retry::new(http, chance(Arc::new(System)));
+    assemble_over(&config, Arc::new(net), pace, log)
+}
+
+/// The tool for a configuration, with the peers behind `net`, asked at `pace`.
+///
+/// # Errors
+/// The configuration is wrong; the error names the place.
+pub fn assemble_over(
+    config: &Config,
+    net: Arc<dyn Net>,
+    pace: Pace,
+    log: Arc<dyn Log>,
+) -> Result<RemoteAgent, ConfigError> {
+    let limits = SseLimits {
+        event_bytes: config.limits.event_bytes,
+        answer_bytes: config.limits.response_bytes,
+    };
+    let a2a = Arc::new(A2a::new(Arc::clone(&net), limits));
+    let (world, settings) = (Arc::new(System), settings(config)?);
+    let Some(settings) = settings else {
+        return RemoteAgent::new(config, a2a, None, world, pace, log);
+    };
+    let gateway = Arc::new(Gateway::new(net, settings, world.clone(), Arc::clone(&log)));
+    let directory = Arc::new(Directories {
+        local: gateway.clone(),
+        elsewhere: a2a,
+    });
+    RemoteAgent::new(config, directory, Some(gateway), world, pace, log)
+}
+
+/// Time and randomness for the network's waits.
+fn chance(world: Arc<dyn World>) -> Chance {
+    let random = Arc::clone(&world);
+    Chance {
+        wall: Arc::new(move || world.wall()),
+        random: Arc::new(move || random.uuid().as_u64_pair().0 as f64 / u64::MAX as f64),
+    }
+}

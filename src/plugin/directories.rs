@@ -1,0 +1,44 @@
+//! Each peer by the protocol that it is reached by.
+
+use std::sync::Arc;
+
+use crate::peer::{
+    BoxFuture, Card, Directory, Discovered, Opening, Peer, PeerError, Reach, Validator,
+};
+
+/// The agents behind the local gateway, and those elsewhere.
+pub(super) struct Directories {
+    /// Finds the agents behind the local gateway.
+    pub(super) local: Arc<dyn Directory>,
+    /// Finds all others.
+    pub(super) elsewhere: Arc<dyn Directory>,
+}
+
+impl Directories {
+    fn of(&self, reach: &Reach) -> &dyn Directory {
+        if reach.is_local() {
+            &*self.local
+        } else {
+            &*self.elsewhere
+        }
+    }
+}
+
+impl Directory for Directories {
+    fn discover<'a>(
+        &'a self,
+        reach: &'a Reach,
+        known: Option<&'a Validator>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        self.of(reach).discover(reach, known)
+    }
+
+    fn open(
+        &self,
+        reach: &Reach,
+        card: &Card,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        self.of(reach).open(reach, card, opening)
+    }
+}

@@ -1,0 +1,103 @@
+//! The local gateway's settings, as whoever connects takes them.
+
+use std::time::Duration;
+
+use crate::{
+    collective,
+    config::{Config, ConfigError, Dialect, Gateway, Quorum, Secret, gateway_url},
+    gateway::{DialectChoice, Settings, TriadSettings},
+    targets::local_trust,
+};
+
+/// How the gateway of a configuration is reached. `None` where it is not to be.
+///
+/// # Errors
+/// The configuration is wrong; the error names the place.
+pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError> {
+    let gateway = &config.gateway;
+    if !gateway.enabled {
+        return Ok(None);
+    }
+    let url = gateway_url(&gateway.url)
+        .map_err(|wrong| ConfigError::at("/gateway/url", format!("the URL {wrong}")))?;
+    Ok(Some(Settings {
+        url,
+        dialect: match gateway.dialect {
+            Dialect::Auto => DialectChoice::Auto,
+            Dialect::OpenClaw => DialectChoice::OpenClaw,
+            Dialect::A2aV1 => DialectChoice::A2aV1,
+            Dialect::HeretekJs => DialectChoice::HeretekJs,
+        },
+        protocol: gateway.protocol.clone(),
+        // Without its secret no call gets as far as the gateway.
+        token: gateway.token.as_ref().and_then(|token| match token {
+            Secret::Known(token) => Some(token.clone()),
+            Secret::Unresolved { .. } => None,
+        }),
+        timeout: Duration::from_millis(gateway.timeout_ms),
+        heartbeat: Duration::from_millis(gateway.heartbeat_ms),
+        allow_remote: gateway.allow_remote,
+        token_in_query: gateway.token_in_query,
+        agents: gateway.agents.clone(),
+        triad: triad(gateway),
+        frame_bytes: config.limits.event_bytes,
+        // Who waits longer is told of a task, as with every other wait.
+        patience: Duration::from_millis(config.limits.wait_ms),
+        trust: local_trust(gateway)?,
+    }))
+}
+
+fn triad(gateway: &Gateway) -> TriadSettings {
+    TriadSettings {
+        members: gateway.triad.members.clone(),
+        deadline: Duration::from_millis(gateway.triad.deadline_ms),
+        quorum: match gateway.triad.quorum {
+            Quorum::Majority => collective::Quorum::Majority,
+            Quorum::All => collective::Quorum::All,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use secrecy::ExposeSecret as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(gateway: Value) -> Option<Settings> {
+        let config = json!({ "gateway": gateway, "limits": {"eventBytes": 4096, "waitMs": 5} });
+        settings(&Config::parse(&config.to_string()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_the_operator_set_is_what_connects() {
+        let settings = read(json!({
+            "enabled": true, "url": "wss://gate.example/a", "dialect": "heretek-js", "protocol": "mine", "token": "s3cret",
+            "timeoutMs": 1, "heartbeatMs": 2, "allowRemote": true, "tokenInQuery": true, "agents": ["alpha"],
+            "triad": {"members": ["x", "y", "z"], "deadlineMs": 3, "quorum": "all"},
+        }))
+        .unwrap();
+        assert_eq!(settings.url.as_str(), "wss://gate.example/a");
+        assert_eq!(settings.dialect, DialectChoice::HeretekJs);
+        assert_eq!(settings.protocol, "mine");
+        assert_eq!(settings.token.unwrap().expose_secret(), "s3cret");
+        assert_eq!(
+            (settings.timeout, settings.heartbeat),
+            (Duration::from_millis(1), Duration::from_millis(2))
+        );
+        assert!(settings.allow_remote && settings.token_in_query);
+        assert_eq!(settings.agents, ["alpha"]);
+        assert_eq!(settings.triad.members, ["x", "y", "z"]);
+        assert_eq!(settings.triad.deadline, Duration::from_millis(3));
+        assert_eq!(settings.triad.quorum, collective::Quorum::All);
+        assert_eq!(settings.frame_bytes, 4096);
+        assert_eq!(settings.patience, Duration::from_millis(5));
+    }
+
+    #[test]
+    fn a_gateway_that_is_off_has_no_settings() {
+        assert!(read(json!({"token": "s3cret"})).is_none());
+    }
+}

@@ -1,0 +1,62 @@
+//! An instance: its panics, its end, and the local gateway behind it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod cuts;
+mod votes;
+
+use std::panic::resume_unwind;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::conformance::gateways::{Gateways, Received, What};
+use crate::log::{Recorder, Silent};
+
+/// A panic as code has it, without the panic hook's words in the tests' output.
+fn boom() -> String {
+    resume_unwind(Box::new("boom"))
+}
+
+#[tokio::test]
+async fn a_panic_in_a_call_is_an_answer_and_a_line_in_the_log() {
+    let log = Arc::new(Recorder::default());
+    let plugin = Plugin::new("{}", Arc::clone(&log) as Arc<dyn Log>).unwrap();
+    let message = plugin.guarded(async { boom() }).await.unwrap_err();
+    assert!(message.ends_with(": boom"), "{message}");
+    assert_eq!(*log.0.lock().unwrap(), [format!("error: {message}")]);
+}
+
+#[tokio::test]
+async fn the_end_takes_leave_of_the_gateway() {
+    let gateway = Gateways::named("reference-11.2").await.unwrap();
+    let config = json!({"gateway": {"enabled": true, "url": gateway.url()}});
+    let plugin = Arc::new(Plugin::new(&config.to_string(), Arc::new(Silent)).unwrap());
+    let job = Job {
+        request: r#"{"action": "list_targets"}"#.to_owned(),
+        ..Job::default()
+    };
+    let listed: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
+    assert_eq!(listed["summary"]["gateway"]["state"], "OPEN", "{listed}");
+    plugin.close();
+    let left = gateway
+        .log()
+        .frame(1, &json!({"/type": "disconnect"}))
+        .await;
+    assert_eq!(left["content"]["reason"], "shutdown");
+    let gone = |all: &[Received]| all.iter().any(|one| one.what == What::Gone);
+    gateway.log().until(gone).await;
+}
+
+#[test]
+fn a_call_that_is_dropped_is_answered_as_shutting_down() {
+    let (give, take) = std::sync::mpsc::channel();
+    let done = move |envelope: String| give.send(envelope).unwrap();
+    let request = r#"{"action": "send"}"#.to_owned();
+    drop(Settle {
+        request,
+        done: Some(done),
+    });
+    let envelope: Value = serde_json::from_str(&take.recv().unwrap()).unwrap();
+    assert_eq!(envelope["error"]["reason"], "shutting_down");
+    assert_eq!(envelope["action"], "send");
+}

@@ -1,0 +1,176 @@
+//! A gateway that is lost in the middle of a task, seen from the tool.
+
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::gateway::scripted::{Arrivals, Connection, Refusal, ScriptedNet, network};
+use crate::log::Silent;
+use crate::net::NetFault;
+use crate::remote_agent::{Call, Pace, RemoteAgent};
+
+use super::super::assemble_over;
+use super::*;
+
+/// The tool, and where its connections to the gateway arrive.
+pub(super) fn stage(dialect: &str) -> (RemoteAgent, ScriptedNet, Arrivals) {
+    let (net, arrivals) = network();
+    let config =
+        json!({"gateway": {"enabled": true, "dialect": dialect}, "limits": {"waitMs": 120_000}});
+    let config = Config::parse(&config.to_string()).unwrap();
+    let over = Arc::new(net.clone());
+    let tool = assemble_over(&config, over, Pace::default(), Arc::new(Silent)).unwrap();
+    (tool, net, arrivals)
+}
+
+/// Sends to an agent and follows: the result, and what the updates told.
+pub(super) async fn followed(tool: &RemoteAgent, target: &str, more: Value) -> (Value, Vec<Value>) {
+    let mut request = json!({"action": "send", "target_alias": target, "follow_updates": true,
+        "timeout_ms": 120_000, "parts": [{"kind": "text", "text": "hello"}]});
+    for (field, value) in more.as_object().unwrap() {
+        request[field] = value.clone();
+    }
+    let told = Mutex::new(Vec::new());
+    let take = |update: &str| {
+        let update: Value = serde_json::from_str(update).unwrap();
+        told.lock().unwrap().push(update["raw"].clone());
+    };
+    let call = Call {
+        request: &request.to_string(),
+        caller: None,
+        updates: Some(&take),
+        cancel: CancellationToken::new(),
+        closing: CancellationToken::new(),
+    };
+    let result = serde_json::from_str(&tool.execute(call).await).unwrap();
+    (result, told.into_inner().unwrap())
+}
+
+/// What a request of protocol 4 is answered with. `None` ends the connection.
+type Answers = fn(&str) -> Option<Value>;
+
+/// Plays the OpenClaw gateway on one connection until `answers` ends it, and gives the methods that were asked.
+async fn plays(connection: &mut Connection, answers: Answers) -> Vec<String> {
+    connection
+        .say(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
+        .await;
+    let mut asked = Vec::new();
+    loop {
+        let Some(text) = connection.hear_text().await else {
+            return asked;
+        };
+        let request: Value = serde_json::from_str(&text).unwrap();
+        let method = request["method"].as_str().unwrap();
+        asked.push(method.to_owned());
+        let payload = match method {
+            "connect" => Some(json!({"type": "hello-ok", "protocol": 4})),
+            "agents.list" => Some(json!({"agents": [{"id": "alpha"}]})),
+            "sessions.list" => Some(json!({"sessions": []})),
+            other => answers(other),
+        };
+        let Some(payload) = payload else {
+            return asked;
+        };
+        connection
+            .say(json!({"type": "res", "id": request["id"], "ok": true, "payload": payload}))
+            .await;
+    }
+}
+
+fn times(asked: &[String], method: &str) -> usize {
+    asked.iter().filter(|asked| *asked == method).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_48_a_run_is_followed_over_a_gateway_that_is_lost_and_comes_back() {
+    let (tool, net, mut arrivals) = stage("openclaw");
+    let gateway = async {
+        let mut first = arrivals.next().await;
+        let before = plays(&mut first, |method| {
+            (method == "agent").then(|| json!({"status": "accepted"}))
+        });
+        // The run is accepted, and then nothing more comes.
+        let _ = tokio::time::timeout(Duration::from_secs(5), before).await;
+        net.refuse([
+            Refusal::Fails(NetFault::Unreachable),
+            Refusal::Fails(NetFault::Unreachable),
+        ]);
+        drop(first);
+        let mut second = arrivals.next().await;
+        let after = plays(&mut second, |method| match method {
+            "agent.wait" => {
+                Some(json!({"status": "ok", "endedAt": 7, "terminalReply": {"text": "done"}}))
+            }
+            "tasks.list" => Some(json!({"tasks": []})),
+            _ => None,
+        });
+        tokio::time::timeout(Duration::from_secs(600), after).await
+    };
+    let call = followed(&tool, "gateway:alpha", json!({}));
+    let (result, _told) = tokio::select! {
+        told = call => told,
+        asked = gateway => panic!("the gateway was left: {asked:?}"),
+    };
+    assert_eq!(result["ok"], true, "{result}");
+    assert_eq!(
+        result["summary"]["continuation"]["task"]["status"], "completed",
+        "{result}"
+    );
+    assert_eq!(
+        result["summary"]["artifacts"][0]["parts"][0]["text"], "done",
+        "{result}"
+    );
+    // One that was lost, two that failed, one that told the end.
+    assert_eq!(net.asked().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_48_no_message_is_sent_again_on_the_next_connection() {
+    let (tool, _net, mut arrivals) = stage("openclaw");
+    let gateway = async {
+        let mut first = arrivals.next().await;
+        // The message is heard and the connection is lost without an answer.
+        let heard = plays(&mut first, |_| None).await;
+        drop(first);
+        let mut all = heard;
+        while let Ok(mut next) =
+            tokio::time::timeout(Duration::from_secs(60), arrivals.next()).await
+        {
+            all.extend(plays(&mut next, |_| None).await);
+        }
+        all
+    };
+    let (call, asked) = tokio::join!(followed(&tool, "gateway:alpha", json!({})), gateway);
+    assert_eq!(call.0["error"]["reason"], "connection_reset", "{}", call.0);
+    assert_eq!(call.0["error"]["details"]["delivered"], "unknown");
+    assert_eq!(times(&asked, "agent"), 1, "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_stays_away_is_waited_for_until_the_end_of_the_wait() {
+    let (tool, net, mut arrivals) = stage("openclaw");
+    let gateway = async {
+        let mut first = arrivals.next().await;
+        let before = plays(&mut first, |method| {
+            (method == "agent").then(|| json!({"status": "accepted"}))
+        });
+        let _ = tokio::time::timeout(Duration::from_secs(5), before).await;
+        net.refuse([const { Refusal::Fails(NetFault::Unreachable) }; 50]);
+    };
+    let began = tokio::time::Instant::now();
+    let call = followed(&tool, "gateway:alpha", json!({"timeout_ms": 90_000}));
+    let ((result, _), ()) = tokio::join!(call, gateway);
+    assert_eq!(result["ok"], true, "{result}");
+    assert_eq!(
+        result["summary"]["continuation"]["task"]["status"], "submitted",
+        "{result}"
+    );
+    assert!(result["summary"]["continuation"]["task"]["task_id"].is_string());
+    let waited = began.elapsed();
+    assert!(
+        (Duration::from_secs(80)..=Duration::from_secs(90)).contains(&waited),
+        "{waited:?}"
+    );
+}

@@ -1,0 +1,103 @@
+//! A triad behind a gateway of `a2a-v1`, seen from the tool.
+
+use serde_json::{Value, json};
+
+use crate::gateway::scripted::{Arrivals, Connection};
+
+use super::cuts::{followed, stage};
+
+/// The next connection, greeted; who is there is told to whoever asks. Gives the first frame of another kind.
+async fn greeted(arrivals: &mut Arrivals) -> (Connection, Value) {
+    let mut connection = arrivals.next().await;
+    loop {
+        let heard = connection.hear().await;
+        match heard["type"].as_str() {
+            Some("handshake") => {
+                connection.say(json!({"type": "handshake", "content": {"action": "acknowledge", "protocolVersion": "1.0.0"}})).await;
+            }
+            Some("discovery") => {
+                let agents = ["alpha", "beta", "charlie"]
+                    .map(|name| json!({"name": name, "status": "online"}));
+                connection
+                    .say(json!({"type": "discovery", "content": {"agents": agents}}))
+                    .await;
+            }
+            // What is subscribed to needs no answer; the last of them is for a connection that comes second.
+            Some("subscribe") if heard["content"]["channel"] != "triad:decision" => {}
+            _ => return (connection, heard),
+        }
+    }
+}
+
+async fn votes(connection: &mut Connection, id: &Value, member: &str) {
+    connection
+        .say(json!({"type": "vote", "from": member, "content": {"proposalId": id, "vote": "approve"}}))
+        .await;
+}
+
+async fn decides(connection: &mut Connection, id: &Value) {
+    connection
+        .say(json!({"type": "decision", "from": "gateway", "content": {"proposalId": id, "result": "approved",
+            "votes": {"alpha": "approve", "beta": "approve"}, "consensus": true}}))
+        .await;
+}
+
+/// The words of the updates.
+fn texts(told: &[Value]) -> Vec<&str> {
+    told.iter()
+        .filter_map(|raw| raw.pointer("/status/message/parts/0/text")?.as_str())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn votes_that_are_cast_at_once_are_updates_however_the_proposal_is_sent() {
+    for more in [json!({}), json!({"task_requirement": "required"})] {
+        let (tool, _net, mut arrivals) = stage("a2a-v1");
+        let gateway = async {
+            let (mut connection, asked) = greeted(&mut arrivals).await;
+            votes(&mut connection, &asked["id"], "alpha").await;
+            votes(&mut connection, &asked["id"], "beta").await;
+            decides(&mut connection, &asked["id"]).await;
+            connection
+        };
+        let call = followed(&tool, "gateway:triad", more);
+        let ((result, told), _connection) = tokio::join!(call, gateway);
+        assert_eq!(
+            result["summary"]["continuation"]["task"]["status"], "completed",
+            "{result}"
+        );
+        assert_eq!(
+            texts(&told),
+            ["alpha votes approve", "beta votes approve"],
+            "{told:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_46_a_proposal_is_followed_over_a_cut_and_not_sent_again() {
+    let (tool, _net, mut arrivals) = stage("a2a-v1");
+    let gateway = async {
+        let (mut connection, asked) = greeted(&mut arrivals).await;
+        assert_eq!(asked["type"], "proposal");
+        votes(&mut connection, &asked["id"], "alpha").await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        drop(connection);
+        let (mut connection, again) = greeted(&mut arrivals).await;
+        assert_eq!(again["type"], "subscribe", "{again}");
+        votes(&mut connection, &asked["id"], "beta").await;
+        decides(&mut connection, &asked["id"]).await;
+        connection
+    };
+    let call = followed(&tool, "gateway:triad", json!({}));
+    let ((result, told), _connection) = tokio::join!(call, gateway);
+    assert_eq!(
+        result["summary"]["continuation"]["task"]["status"], "completed",
+        "{result}"
+    );
+    assert_eq!(
+        texts(&told),
+        ["alpha votes approve", "beta votes approve"],
+        "{told:?}"
+    );
+}

@@ -1,0 +1,282 @@
+//! Calls to the agents of a gateway.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::peer::{HostSession, MemberStatus};
+
+use super::fake::{Gate, Stage, member, triad};
+
+fn two() -> Gate {
+    Gate::with(vec![
+        member("alpha", None, MemberStatus::Online),
+        member("beta", None, MemberStatus::Online),
+        triad(),
+    ])
+}
+
+#[tokio::test]
+async fn a_result_names_the_agent_its_transport_and_how_to_go_on() {
+    let sent = Stage::new(two(), json!({}))
+        .send("gateway:alpha", json!({}))
+        .await;
+    let summary = &sent["summary"];
+    assert_eq!(summary["target_alias"], "gateway:alpha");
+    assert_eq!(summary["target_url"], "http://127.0.0.1:18789/");
+    assert_eq!(summary["transport"], "GATEWAY");
+    assert_eq!(summary["protocol_version"], "a2a-v1");
+    assert_eq!(
+        summary["continuation"]["target"],
+        json!({"target_url": "http://127.0.0.1:18789/", "card_path": "/agents/alpha", "preferred_transports": ["GATEWAY"],
+            "target_alias": "gateway:alpha"})
+    );
+    assert_eq!(summary["continuation"]["task"]["task_id"], "run-1");
+    assert_eq!(summary["continuation"]["conversation"]["context_id"], "s-1");
+}
+
+#[tokio::test]
+async fn a_continuation_is_good_in_another_process_for_every_action() {
+    let sent = Stage::new(two(), json!({}))
+        .send("gateway:alpha", json!({}))
+        .await;
+    let continuation = &sent["summary"]["continuation"];
+    for action in ["status", "cancel"] {
+        let stage = Stage::new(two(), json!({}));
+        let done = stage
+            .call(json!({"action": action, "continuation": continuation}))
+            .await;
+        assert_eq!(done["ok"], true, "{done}");
+        assert_eq!(done["raw"]["id"], "run-1");
+    }
+    let stage = Stage::new(two(), json!({}));
+    let parts = json!([{"kind": "text", "text": "more"}]);
+    let again = json!({"action": "send", "continuation": continuation, "parts": parts});
+    assert_eq!(stage.call(again).await["ok"], true);
+    let asked = stage.gate.asked.lock().unwrap();
+    assert_eq!(asked.sent[0].context_id.as_deref(), Some("s-1"));
+}
+
+#[tokio::test]
+async fn a_handle_leads_back_to_its_agent() {
+    let stage = Stage::new(two(), json!({}));
+    let sent = stage.send("gateway:beta", json!({})).await;
+    let handle = &sent["summary"]["continuation"]["task"]["task_handle"];
+    let continuation = &sent["summary"]["continuation"];
+    let looked = stage
+        .call(json!({"action": "status", "task_handle": handle}))
+        .await;
+    assert_eq!(looked["summary"]["target_alias"], "gateway:beta");
+    let both = json!({"action": "status", "task_handle": handle, "continuation": continuation});
+    assert_eq!(stage.call(both).await["ok"], true);
+    let other = json!({"action": "status", "task_handle": handle, "target_alias": "gateway:alpha"});
+    assert_eq!(stage.call(other).await["error"]["reason"], "contradiction");
+}
+
+#[tokio::test]
+async fn a_continuation_of_another_gateway_is_refused_with_what_to_do() {
+    let sent = Stage::new(two(), json!({}))
+        .send("gateway:alpha", json!({}))
+        .await;
+    let request = json!({"action": "status", "continuation": sent["summary"]["continuation"]});
+    let elsewhere = Stage::new(two(), json!({"url": "ws://127.0.0.1:18790"}));
+    let refused = elsewhere.call(request.clone()).await;
+    assert_eq!(refused["error"]["reason"], "target_not_allowed");
+    let hint = refused["error"]["details"]["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("list_targets") && hint.contains("gateway.url"),
+        "{hint}"
+    );
+    assert_eq!(elsewhere.gate.asked.lock().unwrap().opened, []);
+}
+
+#[tokio::test]
+async fn only_the_agents_that_the_operator_allows_may_call() {
+    let stage = Stage::new(two(), json!({"allowedAgents": ["main"]}));
+    let send = json!({"action": "send", "target_alias": "gateway:alpha", "parts": [{"kind": "text", "text": "hi"}]});
+    let allowed = stage
+        .call_as(json!({"agent_id": "main"}), send.clone())
+        .await;
+    assert_eq!(allowed["ok"], true, "{allowed}");
+    let continuation = &allowed["summary"]["continuation"];
+    for (caller, request) in [
+        (json!({"agent_id": "clerk"}), send.clone()),
+        (json!({}), send),
+        (
+            json!({"agent_id": "clerk"}),
+            json!({"action": "status", "continuation": continuation}),
+        ),
+        (
+            json!({"agent_id": "clerk"}),
+            json!({"action": "status", "task_handle": continuation["task"]["task_handle"]}),
+        ),
+    ] {
+        let refused = stage.call_as(caller, request).await;
+        assert_eq!(refused["error"]["reason"], "agent_not_allowed", "{refused}");
+        let hint = refused["error"]["details"]["hint"].as_str().unwrap();
+        assert!(hint.contains("gateway.allowedAgents"), "{hint}");
+    }
+    let listed = stage.call_as(
+        json!({"agent_id": "main"}),
+        json!({"action": "list_targets"}),
+    );
+    assert!(listed.await["summary"]["gateway"].is_object());
+}
+
+#[tokio::test]
+async fn each_agent_has_turns_of_its_own() {
+    let holds = Arc::new(Notify::new());
+    let gate = Gate {
+        holds: Some(Arc::clone(&holds)),
+        ..two()
+    };
+    let config = json!({"limits": {"concurrencyPerTarget": 1}});
+    let stage = Arc::new(Stage::of(gate, config));
+    let first = tokio::spawn({
+        let stage = Arc::clone(&stage);
+        async move { stage.send("gateway:alpha", json!({})).await }
+    });
+    while stage.gate.asked.lock().unwrap().sent.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let late = stage.send("gateway:alpha", json!({"timeout_ms": 1})).await;
+    assert_eq!(late["error"]["reason"], "busy");
+    let other = stage.send("gateway:beta", json!({}));
+    let free = async {
+        while stage.gate.asked.lock().unwrap().sent.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        holds.notify_waiters();
+    };
+    let (other, ()) = tokio::join!(other, free);
+    assert_eq!(other["ok"], true, "{other}");
+    assert_eq!(first.await.unwrap()["ok"], true);
+}
+
+#[tokio::test]
+async fn whoever_opens_an_agent_hears_which_session_calls() {
+    let stage = Stage::new(two(), json!({}));
+    let caller = json!({"agent_id": "main", "session_key": "agent:main:x", "state_dir": "/state"});
+    let request = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "run-1"});
+    stage.call_as(caller, request).await;
+    let session = HostSession {
+        session_key: "agent:main:x".to_owned(),
+        state_dir: Some("/state".into()),
+    };
+    let asked = stage.gate.asked.lock().unwrap();
+    assert_eq!(asked.opened, [("alpha".to_owned(), Some(session))]);
+}
+
+#[tokio::test]
+async fn a_message_says_where_it_stands_in_the_row_of_delegations_beside_its_own_metadata() {
+    let stage = Stage::new(two(), json!({}));
+    let caller = json!({"chain": {"hop": 2, "chain": "c"}});
+    let request = json!({"action": "send", "target_alias": "gateway:alpha", "parts": [{"kind": "text", "text": "hi"}],
+        "metadata": {"priority": "high"}});
+    stage.call_as(caller, request).await;
+    let asked = stage.gate.asked.lock().unwrap();
+    let metadata = asked.sent[0].metadata.as_ref().unwrap();
+    assert_eq!(metadata["priority"], "high");
+    assert_eq!(metadata[crate::delegation::KEY]["hop"], 3);
+}
+
+#[tokio::test]
+async fn work_is_not_handed_on_to_a_gateway_beyond_the_depth() {
+    let stage = Stage::new(two(), json!({}));
+    let caller = json!({"chain": {"hop": 4, "chain": "c"}});
+    let request = json!({"action": "send", "target_alias": "gateway:triad", "parts": [{"kind": "text", "text": "hi"}]});
+    let refused = stage.call_as(caller, request).await;
+    assert_eq!(refused["error"]["reason"], "delegation_too_deep");
+    assert_eq!(stage.gate.asked.lock().unwrap().sent.len(), 0);
+}
+
+#[tokio::test]
+async fn what_a_gateway_cannot_carry_is_refused_and_not_dropped() {
+    let stage = Stage::new(two(), json!({}));
+    for (name, value) in [
+        ("service_parameters", json!({"x-a": "b"})),
+        (
+            "push_notification_config",
+            json!({"url": "https://call.example/"}),
+        ),
+    ] {
+        let refused = stage.send("gateway:alpha", json!({name: value})).await;
+        assert_eq!(refused["error"]["reason"], "invalid_request", "{refused}");
+        let place = &refused["error"]["details"]["errors"][0]["instancePath"];
+        assert_eq!(*place, json!(format!("/{name}")));
+    }
+    assert_eq!(stage.gate.asked.lock().unwrap().sent.len(), 0);
+}
+
+#[tokio::test]
+async fn the_audit_log_and_the_spans_name_the_agent_and_the_transport() {
+    let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("audit.jsonl");
+    let stage = Stage::of(two(), json!({"audit": {"enabled": true, "path": file}}));
+    stage.send("gateway:alpha", json!({})).await;
+    stage.agent.audit().unwrap().close();
+    let line: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    let told = [
+        "target",
+        "origin",
+        "transport",
+        "task_id",
+        "context_id",
+        "outcome",
+    ]
+    .map(|name| line[name].as_str().unwrap().to_owned());
+    assert_eq!(
+        told,
+        [
+            "gateway:alpha",
+            "ws://127.0.0.1:18789",
+            "GATEWAY",
+            "run-1",
+            "s-1",
+            "ok"
+        ]
+    );
+    let lines = stage.log.0.lock().unwrap();
+    let has = |parts: [&str; 2]| {
+        lines
+            .iter()
+            .any(|line| parts.iter().all(|part| line.contains(part)))
+    };
+    assert!(has(["span peer.send", "transport=GATEWAY"]), "{lines:?}");
+    assert!(has(["span call", "target=gateway:alpha"]), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_waits_a_second_at_most_for_leave() {
+    for hangs_at_close in [false, true] {
+        let gate = Gate {
+            hangs_at_close,
+            ..two()
+        };
+        let stage = Stage::new(gate, json!({}));
+        let began = tokio::time::Instant::now();
+        stage.agent.close().unwrap().await;
+        let waited = Duration::from_secs(hangs_at_close.into());
+        assert_eq!(began.elapsed(), waited);
+        assert_eq!(stage.gate.asked.lock().unwrap().left, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_waited_for_until_shortly_before_the_end_or_until_a_host_loses_patience() {
+    let stage = Stage::of(two(), json!({"limits": {"waitMs": 25_000}}));
+    for (more, wait) in [
+        (json!({}), 25_000),
+        (json!({"timeout_ms": 60_000}), 59_000),
+        (json!({"timeout_ms": 1_000}), 900),
+    ] {
+        stage.send("gateway:alpha", more).await;
+        let until = stage.gate.asked.lock().unwrap().until.pop();
+        assert_eq!(until, Some(Duration::from_millis(wait)));
+    }
+}

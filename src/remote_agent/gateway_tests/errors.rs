@@ -1,0 +1,109 @@
+//! What a gateway's errors become.
+
+use serde_json::{Value, json};
+
+use crate::collective::ErrorCode;
+use crate::peer::{Delivered, Fault, MemberStatus, PeerError};
+
+use super::fake::{Gate, Stage, member, refusal};
+
+fn refusing(error: PeerError) -> Stage {
+    let gate = Gate {
+        refuses: Some(error),
+        ..Gate::with(vec![member("alpha", None, MemberStatus::Online)])
+    };
+    Stage::new(gate, json!({}))
+}
+
+async fn sent(error: PeerError) -> Value {
+    let sent = refusing(error).send("gateway:alpha", json!({})).await;
+    sent["error"].clone()
+}
+
+#[tokio::test]
+async fn every_error_of_the_registry_is_told_by_its_name_and_number() {
+    for code in ErrorCode::ALL {
+        let error = sent(refusal(*code)).await;
+        let of = match code {
+            ErrorCode::AgentNotFound => "TARGET_RESOLUTION_ERROR",
+            _ => "A2A_SDK_ERROR",
+        };
+        assert_eq!(error["code"], of, "{code}");
+        assert_eq!(error["reason"], code.reason(), "{code}");
+        assert_eq!(error["details"]["gateway_code"], code.number(), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_send_may_be_repeated_only_where_nothing_was_done() {
+    for code in ErrorCode::ALL {
+        let error = sent(refusal(*code)).await;
+        let may = matches!(
+            code,
+            ErrorCode::AgentBusy | ErrorCode::SessionLocked | ErrorCode::ConnectionRefused
+        );
+        assert_eq!(error["retryable"], may, "{code}");
+    }
+    for code in [ErrorCode::ConnectionTimeout, ErrorCode::ConnectionReset] {
+        let error = sent(refusal(code).undelivered()).await;
+        assert_eq!(error["retryable"], true, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_has_not_reached_the_agent_and_a_cut_may_have() {
+    for (code, delivered) in [
+        (ErrorCode::AgentOffline, "no"),
+        (ErrorCode::PermissionDenied, "no"),
+        (ErrorCode::InvalidContent, "no"),
+        (ErrorCode::ConnectionReset, "unknown"),
+        (ErrorCode::AgentError, "yes"),
+    ] {
+        let error = sent(refusal(code)).await;
+        assert_eq!(error["details"]["delivered"], delivered, "{code}");
+    }
+    let mut handed_on = refusal(ErrorCode::InvalidContent);
+    handed_on.delivered = Delivered::Yes;
+    assert_eq!(sent(handed_on).await["details"]["delivered"], "yes");
+}
+
+#[tokio::test]
+async fn hints_name_the_gateways_settings_and_no_targets() {
+    for (fault, setting) in [
+        (Fault::Gateway(ErrorCode::AuthRequired), "gateway.token"),
+        (Fault::Gateway(ErrorCode::AuthFailed), "gateway.token"),
+        (Fault::Gateway(ErrorCode::TokenExpired), "gateway.token"),
+        (Fault::Gateway(ErrorCode::ProtocolError), "gateway.dialect"),
+        (Fault::AuthRequired, "gateway.token"),
+        (Fault::AddressRefused, "gateway.allowRemote"),
+        (Fault::Dns, "gateway.url"),
+        (Fault::HttpStatus, "gateway.url"),
+    ] {
+        let error = sent(PeerError::new(fault, "no").undelivered()).await;
+        let hint = error["details"]["hint"].as_str().unwrap();
+        assert!(
+            hint.contains(setting) && !hint.contains("targets[]"),
+            "{hint}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_the_gateway_forgot_and_a_call_to_oneself_have_reasons_of_their_own() {
+    for (fault, reason) in [
+        (Fault::TaskForgotten, "task_forgotten"),
+        (Fault::OwnSession, "own_session"),
+    ] {
+        let error = sent(PeerError::new(fault, "no")).await;
+        assert_eq!(error["reason"], reason);
+        assert_eq!(error["retryable"], false);
+    }
+}
+
+#[tokio::test]
+async fn a_question_may_be_repeated_where_its_connection_broke() {
+    let stage = refusing(refusal(ErrorCode::ConnectionReset));
+    let request = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "run-1"});
+    let asked = stage.call(request).await;
+    assert_eq!(asked["error"]["retryable"], true);
+}

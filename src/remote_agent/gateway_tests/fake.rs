@@ -1,0 +1,328 @@
+//! A gateway that does as a test says, over no network.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::collective::ErrorCode;
+use crate::config::Config;
+use crate::log::Recorder;
+use crate::peer::{
+    BoxFuture, Card, CardLocation, CardView, Connection, ConnectionState, Directory, Discovered,
+    EventStream, Fault, HostSession, Interface, LocalGateway, Member, MemberStatus, Opening,
+    Outgoing, Peer, PeerError, Reach, Reply, Security, Spoken, Task, Transport, Validator,
+};
+use crate::remote_agent::{Call, Pace, RemoteAgent};
+use crate::validation;
+use crate::world::System;
+
+/// What the gateway does, and what it was asked.
+#[derive(Default)]
+pub(super) struct Gate {
+    /// Its agents; why none can be told where there is an error. `None` never answers.
+    pub members: Option<Result<Vec<Member>, PeerError>>,
+    /// What a message gets; an echo where there is nothing.
+    pub refuses: Option<PeerError>,
+    /// Messages wait for this, where it is there.
+    pub holds: Option<Arc<Notify>>,
+    /// It never lets anybody leave.
+    pub hangs_at_close: bool,
+    pub asked: Mutex<Asked>,
+}
+
+/// What the gateway was asked.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub members: usize,
+    pub cards: Vec<String>,
+    pub opened: Vec<(String, Option<HostSession>)>,
+    pub until: Vec<Duration>,
+    pub sent: Vec<Outgoing>,
+    pub left: usize,
+}
+
+/// An agent as gateways tell of it.
+pub(super) fn member(name: &str, role: Option<&str>, status: MemberStatus) -> Member {
+    Member {
+        name: name.to_owned(),
+        role: role.map(str::to_owned),
+        status,
+        members: Vec::new(),
+        card: card(name),
+    }
+}
+
+/// The triad, of which one is away.
+pub(super) fn triad() -> Member {
+    let members = [
+        ("alpha", MemberStatus::Online),
+        ("beta", MemberStatus::Busy),
+        ("charlie", MemberStatus::Offline),
+    ];
+    Member {
+        members: members
+            .map(|(name, status)| (name.to_owned(), status))
+            .into(),
+        ..member("triad", None, MemberStatus::Online)
+    }
+}
+
+fn card(name: &str) -> Card {
+    Card {
+        interfaces: vec![Interface::new("GATEWAY", "ws://127.0.0.1:18789/")],
+        streaming: Some(true),
+        has_extended_card: false,
+        required_extensions: Vec::new(),
+        security: Security::default(),
+        view: Ok(CardView {
+            name: Some(name.to_owned()),
+            ..CardView::default()
+        }),
+    }
+}
+
+pub(super) fn refusal(code: ErrorCode) -> PeerError {
+    PeerError::new(Fault::Gateway(code), "the gateway says no")
+}
+
+impl Gate {
+    /// A gateway with these agents.
+    pub(super) fn with(members: Vec<Member>) -> Self {
+        Self {
+            members: Some(Ok(members)),
+            ..Self::default()
+        }
+    }
+
+    /// A gateway that is away.
+    pub(super) fn away() -> Self {
+        Self {
+            members: Some(Err(refusal(ErrorCode::ConnectionRefused))),
+            ..Self::default()
+        }
+    }
+
+    fn has(&self, name: &str) -> Result<(), PeerError> {
+        match &self.members {
+            Some(Ok(members)) if members.iter().any(|member| member.name == name) => Ok(()),
+            Some(Ok(_)) => Err(refusal(ErrorCode::AgentNotFound)),
+            Some(Err(error)) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The tool with a scripted gateway.
+pub(super) struct Stage {
+    pub agent: RemoteAgent,
+    pub gate: Arc<Gate>,
+    pub log: Arc<Recorder>,
+}
+
+impl Stage {
+    /// The gateway is enabled, with `more` settings of its own.
+    pub(super) fn new(gate: Gate, more: Value) -> Self {
+        Self::of(gate, json!({ "gateway": more }))
+    }
+
+    /// The gateway is enabled, in this configuration.
+    pub(super) fn of(gate: Gate, mut config: Value) -> Self {
+        config["gateway"]["enabled"] = json!(true);
+        let config = Config::parse(&config.to_string()).unwrap();
+        let gate = Arc::new(gate);
+        let log = Arc::new(Recorder::default());
+        let agent = RemoteAgent::new(
+            &config,
+            Arc::new(Finds(Arc::clone(&gate))),
+            Some(Arc::new(Finds(Arc::clone(&gate)))),
+            Arc::new(System),
+            Pace::default(),
+            Arc::clone(&log) as _,
+        );
+        Self {
+            agent: agent.unwrap(),
+            gate,
+            log,
+        }
+    }
+
+    /// A call, whose result fits the schema of results.
+    pub(super) async fn call(&self, request: Value) -> Value {
+        self.call_as(json!({}), request).await
+    }
+
+    pub(super) async fn call_as(&self, caller: Value, request: Value) -> Value {
+        let call = Call {
+            request: &request.to_string(),
+            caller: Some(&caller.to_string()),
+            updates: None,
+            cancel: CancellationToken::new(),
+            closing: CancellationToken::new(),
+        };
+        let result: Value = serde_json::from_str(&self.agent.execute(call).await).unwrap();
+        let schema = include_str!("../../../schema/result.schema.json");
+        let schema = validation::compile(schema).unwrap();
+        assert!(schema.is_valid(&result), "{result}");
+        result
+    }
+
+    pub(super) async fn send(&self, alias: &str, more: Value) -> Value {
+        let mut request = json!({"action": "send", "target_alias": alias, "parts": [{"kind": "text", "text": "hi"}]});
+        let fields = request.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        self.call(request).await
+    }
+
+    pub(super) async fn list(&self) -> Value {
+        let listed = self.call(json!({"action": "list_targets"})).await;
+        assert_eq!(listed["ok"], true, "{listed}");
+        listed
+    }
+}
+
+/// The gateway as a directory, and as itself.
+struct Finds(Arc<Gate>);
+
+impl Directory for Finds {
+    fn discover<'a>(
+        &'a self,
+        reach: &'a Reach,
+        _: Option<&'a Validator>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        let name = name(reach);
+        self.0.asked.lock().unwrap().cards.push(name.clone());
+        let found = self.0.has(&name).map(|()| Discovered::Card {
+            card: Box::new(card(&name)),
+            validator: None,
+            max_age: None,
+        });
+        Box::pin(std::future::ready(found))
+    }
+
+    fn open(
+        &self,
+        reach: &Reach,
+        _: &Card,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        let opened = (name(reach), opening.host.cloned());
+        let until = opening.until.unwrap() - Instant::now();
+        let mut asked = self.0.asked.lock().unwrap();
+        asked.opened.push(opened);
+        asked.until.push(until);
+        Ok(Box::new(Line(Arc::clone(&self.0))))
+    }
+}
+
+fn name(reach: &Reach) -> String {
+    match &reach.card {
+        CardLocation::Path(path) => path.strip_prefix("/agents/").unwrap().to_owned(),
+        CardLocation::Url(url) => panic!("{url}"),
+    }
+}
+
+impl LocalGateway for Finds {
+    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
+        self.0.asked.lock().unwrap().members += 1;
+        match self.0.members.clone() {
+            Some(members) => Box::pin(std::future::ready(members)),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn connection(&self) -> Connection {
+        let open = matches!(self.0.members, Some(Ok(_)));
+        let state = if open {
+            ConnectionState::Open
+        } else {
+            ConnectionState::Closed
+        };
+        Connection {
+            url: "ws://127.0.0.1:18789".to_owned(),
+            state,
+            dialect: open.then_some("a2a-v1"),
+            protocol: "a2a-v1".to_owned(),
+            timeout: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(30),
+            last_error: None,
+        }
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.asked.lock().unwrap().left += 1;
+        if self.0.hangs_at_close {
+            return Box::pin(std::future::pending());
+        }
+        Box::pin(std::future::ready(()))
+    }
+}
+
+struct Line(Arc<Gate>);
+
+impl Line {
+    fn task(id: &str) -> Task {
+        let task =
+            json!({"kind": "task", "id": id, "contextId": "s-1", "status": {"state": "working"}});
+        Task::read(task).unwrap()
+    }
+}
+
+impl Peer for Line {
+    fn spoken(&self) -> Spoken {
+        Spoken {
+            version: "a2a-v1",
+            transport: Transport::Gateway,
+        }
+    }
+
+    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+        unreachable!("no agent of a gateway has another card")
+    }
+
+    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+        Box::pin(async {
+            self.0.asked.lock().unwrap().sent.push(outgoing.clone());
+            if let Some(holds) = &self.0.holds {
+                holds.notified().await;
+            }
+            match &self.0.refuses {
+                Some(error) => Err(error.clone()),
+                None => Ok(Reply::Task(Self::task("run-1"))),
+            }
+        })
+    }
+
+    fn stream<'a>(
+        &'a self,
+        _: &'a Outgoing,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        unreachable!("nothing here listens")
+    }
+
+    fn get_task<'a>(
+        &'a self,
+        task_id: &'a str,
+        _: Option<u64>,
+    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+        let answer = match &self.0.refuses {
+            Some(error) => Err(error.clone()),
+            None => Ok(Self::task(task_id)),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+        self.get_task(task_id, None)
+    }
+
+    fn resubscribe<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        unreachable!("nothing here listens")
+    }
+}

@@ -1,0 +1,159 @@
+//! What the agents of a gateway are called, in requests and to models.
+
+use serde_json::{Value, json};
+
+use crate::collective::ErrorCode;
+use crate::config::Config;
+use crate::peer::MemberStatus;
+use crate::targets::Catalog;
+use crate::validation;
+
+use super::fake::{Gate, Stage, member, refusal};
+
+const DESK: &str = "https://desk.example";
+
+fn alpha() -> Gate {
+    Gate::with(vec![member("alpha", None, MemberStatus::Online)])
+}
+
+fn with_desk(more: Value) -> Stage {
+    let desk = json!({"alias": "desk", "baseUrl": DESK});
+    Stage::of(alpha(), json!({"targets": [desk], "gateway": more}))
+}
+
+#[tokio::test]
+async fn any_name_that_could_be_one_passes_the_check_and_the_gateway_knows_better() {
+    let sent = with_desk(json!({})).send("gateway:nobody", json!({})).await;
+    let error = &sent["error"];
+    assert_eq!(error["code"], "TARGET_RESOLUTION_ERROR");
+    assert_eq!(error["reason"], "agent_not_found");
+    assert_eq!(error["details"]["gateway_code"], 3001);
+    assert_eq!(error["details"]["delivered"], "no");
+}
+
+#[tokio::test]
+async fn what_is_neither_an_alias_nor_a_name_is_refused() {
+    for alias in [
+        "gateway:",
+        "gateway:a b",
+        "gateway:a/b",
+        "gate",
+        "gateway:desk:x",
+    ] {
+        let sent = with_desk(json!({})).send(alias, json!({})).await;
+        let error = &sent["error"];
+        assert_eq!(error["code"], "VALIDATION_ERROR", "{alias}");
+        let places = error["details"]["errors"].as_array().unwrap().iter();
+        let keywords: Vec<_> = places
+            .map(|place| (place["instancePath"].clone(), place["keyword"].clone()))
+            .collect();
+        assert_eq!(
+            keywords,
+            ["enum", "pattern", "anyOf"].map(|word| (json!("/target_alias"), json!(word))),
+            "{alias}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_the_operator_did_not_list_is_refused_before_the_gateway_hears_of_it() {
+    let stage = with_desk(json!({"agents": ["alpha"]}));
+    let sent = stage.send("gateway:beta", json!({})).await;
+    assert_eq!(sent["error"]["reason"], "target_not_allowed");
+    assert!(
+        sent["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("gateway.agents")
+    );
+    assert_eq!(stage.gate.asked.lock().unwrap().cards.len(), 0);
+}
+
+#[tokio::test]
+async fn a_gateway_alone_is_enough_to_name_a_target() {
+    let sent = Stage::new(alpha(), json!({}))
+        .send("gateway:alpha", json!({}))
+        .await;
+    assert_eq!(sent["ok"], true, "{sent}");
+}
+
+#[test]
+fn a_configured_alias_may_begin_like_an_agents_only_where_there_is_no_gateway() {
+    let config = |enabled: bool| {
+        let target = json!({"alias": "gateway:mine", "baseUrl": DESK});
+        let config = json!({"targets": [target], "gateway": {"enabled": enabled}});
+        Config::parse(&config.to_string())
+    };
+    let catalog = Catalog::new(&config(false).unwrap()).unwrap();
+    assert_eq!(
+        catalog.by_alias("gateway:mine").unwrap().url,
+        "https://desk.example/"
+    );
+    assert_eq!(config(true).unwrap_err().path, "/targets/0/alias");
+}
+
+#[tokio::test]
+async fn a_model_is_told_the_operators_names_and_given_no_closed_list() {
+    let definition = |more| {
+        let definition: Value = serde_json::from_str(&with_desk(more).agent.definition()).unwrap();
+        definition
+    };
+    let open = definition(json!({}));
+    let alias = &open["parameters"]["properties"]["target_alias"];
+    assert_eq!(
+        (alias.get("enum"), alias.get("anyOf"), alias.get("pattern")),
+        (None, None, None)
+    );
+    let about = alias["description"].as_str().unwrap();
+    assert!(
+        about.contains("Known: desk, gateway:triad. list_targets shows"),
+        "{about}"
+    );
+    let closed = definition(json!({"agents": ["alpha"]}));
+    let about = closed["parameters"]["properties"]["target_alias"]["description"].as_str();
+    assert!(
+        about
+            .unwrap()
+            .ends_with("Known: desk, gateway:alpha, gateway:triad."),
+        "{about:?}"
+    );
+    let about = closed["description"].as_str().unwrap();
+    assert!(
+        about.contains("gateway:alpha, gateway:triad: agents beside you"),
+        "{about}"
+    );
+}
+
+#[tokio::test]
+async fn what_the_check_takes_the_models_schema_takes() {
+    let stage = with_desk(json!({}));
+    let definition: Value = serde_json::from_str(&stage.agent.definition()).unwrap();
+    let flat = validation::compile_value(&definition["parameters"]).unwrap();
+    let sent = stage.send("gateway:alpha", json!({})).await;
+    let continuation = &sent["summary"]["continuation"];
+    let request = json!({"action": "status", "continuation": continuation});
+    assert!(flat.is_valid(&request), "{request}");
+    assert_eq!(stage.call(request).await["ok"], true);
+}
+
+#[tokio::test]
+async fn a_name_is_not_asked_about_again_while_its_card_holds() {
+    let stage = Stage::new(alpha(), json!({}));
+    stage.send("gateway:alpha", json!({})).await;
+    stage.send("gateway:alpha", json!({})).await;
+    assert_eq!(stage.gate.asked.lock().unwrap().cards, ["alpha"]);
+}
+
+#[tokio::test]
+async fn a_name_that_the_gateway_does_not_have_is_asked_about_each_time() {
+    let stage = Stage::new(
+        Gate {
+            members: Some(Err(refusal(ErrorCode::AgentNotFound))),
+            ..Gate::default()
+        },
+        json!({}),
+    );
+    stage.send("gateway:alpha", json!({})).await;
+    stage.send("gateway:alpha", json!({})).await;
+    assert_eq!(stage.gate.asked.lock().unwrap().cards.len(), 2);
+}

@@ -1,0 +1,175 @@
+//! The local gateway and its agents, as `list_targets` shows them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::collective::ErrorCode;
+use crate::log::Level;
+use crate::peer::{Connection, Fault, LocalGateway, Member, MemberStatus, PeerError};
+use crate::remote_agent::RemoteAgent;
+use crate::remote_agent::admission::may_use;
+use crate::remote_agent::bounds::Bounds;
+use crate::remote_agent::caller::Caller;
+use crate::remote_agent::error::{Reason, ToolError};
+use crate::remote_agent::session;
+use crate::targets::{KnownCard, Local, Target};
+
+use super::card::object;
+
+/// The gateway, and its agents that may be called.
+pub(super) struct Neighbours {
+    /// `summary.gateway`.
+    pub(super) gateway: Value,
+    pub(super) agents: Vec<Agent>,
+}
+
+/// An agent of the gateway.
+pub(super) struct Agent {
+    pub(super) target: Arc<Target>,
+    /// Its card, or why there is none.
+    pub(super) card: Result<KnownCard, ToolError>,
+    pub(super) standing: Standing,
+}
+
+/// What the gateway says of an agent beside its card.
+pub(super) struct Standing {
+    role: Option<String>,
+    status: MemberStatus,
+    members: Vec<(String, MemberStatus)>,
+}
+
+/// The agents of the local gateway; `None` where there is no gateway, or `caller` may not use it. A gateway that is away
+/// shows as such, with the agents that the operator named.
+pub(super) async fn agents(
+    tool: &RemoteAgent,
+    caller: &Caller,
+    bounds: &Bounds,
+) -> Option<Neighbours> {
+    let (local, gateway) = (tool.catalog.local()?, tool.gateway.as_ref()?);
+    if !may_use(local.of_all(), caller) {
+        return None;
+    }
+    let (agents, error) = match members(&**gateway, local, bounds).await {
+        Ok(members) => (present(tool, local, members), None),
+        Err(error) => (away(local, &error), Some(error.message)),
+    };
+    Some(Neighbours {
+        gateway: shown(&gateway.connection(), error),
+        agents,
+    })
+}
+
+async fn members(
+    gateway: &dyn LocalGateway,
+    local: &Local,
+    bounds: &Bounds,
+) -> Result<Vec<Member>, ToolError> {
+    session::resolved(local.of_all()).map_err(ToolError::of_gateway)?;
+    match bounds.run(gateway.members()).await {
+        Ok(members) => Ok(members.map_err(|error| ToolError::from(error).of_gateway())?),
+        Err(error) if error.reason == Reason::Timeout => {
+            let message = "the local gateway did not say in time which agents it has";
+            Err(PeerError::new(Fault::Gateway(ErrorCode::ConnectionTimeout), message).into())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Those that the gateway has, and those that the operator named and the gateway does not have.
+fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent> {
+    let mut seen = HashSet::new();
+    let mut agents = Vec::with_capacity(members.len());
+    for member in members {
+        let Some(target) = local.target(&member.name) else {
+            let line = format!(
+                "the local gateway has an agent `{}` that cannot be a target: it is not among gateway.agents, or its name has characters that no alias has",
+                member.name.escape_debug()
+            );
+            tool.log.log(Level::Debug, &line);
+            continue;
+        };
+        if seen.insert(member.name) {
+            agents.push(Agent {
+                target,
+                card: Ok(KnownCard {
+                    card: Arc::new(member.card),
+                    refreshed: tool.world.wall(),
+                    stale: None,
+                }),
+                standing: Standing {
+                    role: member.role,
+                    status: member.status,
+                    members: member.members,
+                },
+            });
+        }
+    }
+    for name in local.agents().filter(|name| !seen.contains(*name)) {
+        let message = format!("the local gateway has no agent named `{name}`");
+        let error = PeerError::new(Fault::Gateway(ErrorCode::AgentNotFound), message);
+        agents.extend(absent(local, name, &error.into()));
+    }
+    agents
+}
+
+/// Those that the operator named, of which nothing is known.
+fn away(local: &Local, error: &ToolError) -> Vec<Agent> {
+    let named = local.named();
+    named
+        .filter_map(|name| absent(local, name, error))
+        .collect()
+}
+
+fn absent(local: &Local, name: &str, error: &ToolError) -> Option<Agent> {
+    let members = if local.is_triad(name) {
+        local.triad()
+    } else {
+        &[]
+    };
+    let unknown = |member: &String| (member.clone(), MemberStatus::Unknown);
+    Some(Agent {
+        target: local.target(name)?,
+        card: Err(error.clone()),
+        standing: Standing {
+            role: None,
+            status: MemberStatus::Unknown,
+            members: members.iter().map(unknown).collect(),
+        },
+    })
+}
+
+impl Standing {
+    /// Adds it to what is shown of its target.
+    pub(super) fn put_into(&self, target: &mut Value) {
+        if let Some(role) = &self.role {
+            target["role"] = json!(role);
+        }
+        target["status"] = json!(self.status.as_str());
+        if !self.members.is_empty() {
+            let members = self.members.iter();
+            target["members"] = members
+                .map(|(name, status)| json!({ "name": name, "status": status.as_str() }))
+                .collect();
+        }
+    }
+}
+
+/// `summary.gateway`: the connection, and the parameters it is made with. `error` is why the gateway could not be asked now.
+fn shown(connection: &Connection, error: Option<String>) -> Value {
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    object([
+        ("url", json!(connection.url)),
+        ("state", json!(connection.state.as_str())),
+        ("state_code", json!(connection.state.code())),
+        ("dialect", json!(connection.dialect)),
+        ("protocol", json!(connection.protocol)),
+        ("timeout_ms", json!(millis(connection.timeout))),
+        ("heartbeat_ms", json!(millis(connection.heartbeat))),
+        (
+            "last_error",
+            json!(error.or_else(|| connection.last_error.clone())),
+        ),
+    ])
+}

@@ -1,0 +1,67 @@
+//! What one target does not take, which shows only when it is known which target is meant.
+
+use http::HeaderName;
+use serde_json::{Value, json};
+
+use crate::remote_agent::request::Request;
+use crate::targets::Target;
+use crate::validation::{complaint, escape};
+
+/// Complaints about what this very target does not take.
+pub(in crate::remote_agent) fn of_target(request: &Request, target: &Target) -> Vec<Value> {
+    if target.reach.is_local() {
+        not_carried(request)
+    } else {
+        own_headers(request, target)
+    }
+}
+
+/// A gateway has no HTTP headers and calls nobody back. What would be lost on the way is refused.
+fn not_carried(request: &Request) -> Vec<Value> {
+    let headers = !request.service_parameters.is_empty();
+    let callback = request.push_notification_config.is_some();
+    let fields = [
+        (
+            headers,
+            "service_parameters",
+            "leave them out, or use metadata",
+        ),
+        (
+            callback,
+            "push_notification_config",
+            "leave it out, and call watch or status",
+        ),
+    ];
+    let told = fields.into_iter().filter(|(given, _, _)| *given);
+    told.map(|(_, name, instead)| {
+        let message = format!("an agent of the local gateway does not take {name}; {instead}");
+        let params = json!({ "property": name });
+        complaint(
+            &format!("/{name}"),
+            "#/runtime/not",
+            "not",
+            params,
+            &message,
+        )
+    })
+    .collect()
+}
+
+/// Complaints about headers that the operator set for this very target.
+fn own_headers(request: &Request, target: &Target) -> Vec<Value> {
+    let names = request.service_parameters.keys();
+    let taken = names.filter(|name| {
+        let closed = target.closed_headers.iter();
+        closed
+            .map(HeaderName::as_str)
+            .any(|closed| name.eq_ignore_ascii_case(closed))
+    });
+    taken
+        .map(|name| {
+            let place = format!("/service_parameters/{}", escape(name));
+            let message = "cannot be set by a request: the target has it as a credential";
+            let params = json!({ "property": name });
+            complaint(&place, "#/runtime/not", "not", params, message)
+        })
+        .collect()
+}

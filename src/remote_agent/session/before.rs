@@ -1,0 +1,44 @@
+//! What is seen to before anything is connected.
+
+use crate::peer::{Fault, PeerError, Transport, Transports};
+use crate::remote_agent::error::{Reason, ToolError};
+use crate::targets::Target;
+
+/// Refuses a target whose credential is not known, before anything is connected.
+pub(in crate::remote_agent) fn resolved(target: &Target) -> Result<(), ToolError> {
+    let Some(reference) = &target.unresolved else {
+        return Ok(());
+    };
+    let whose = if target.reach.is_local() {
+        "local gateway's token"
+    } else {
+        "target's credential"
+    };
+    let message = format!("the {whose} `{reference}` has not been resolved by the host");
+    Err(ToolError::new(Reason::CredentialUnresolved, message))
+}
+
+/// Refuses a target that is to be reached by a transport that is not spoken, before anything is connected.
+pub(super) fn spoken(target: &Target) -> Result<(), PeerError> {
+    let names = |all: &[Transport]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+    if target.reach.is_local() {
+        return Ok(());
+    }
+    let unsupported: Vec<_> = target
+        .reach
+        .preferred
+        .iter()
+        .copied()
+        .filter(|t| !Transport::SPOKEN.contains(t))
+        .collect();
+    if unsupported.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{} is not spoken", names(&unsupported).join(", "));
+    let mut error = PeerError::new(Fault::UnsupportedTransport, message).undelivered();
+    error.transports = Some(Box::new(Transports {
+        unsupported: names(&unsupported),
+        supported: names(&Transport::SPOKEN),
+    }));
+    Err(error)
+}

@@ -1,0 +1,105 @@
+//! Which session of OpenClaw a conversation of A2A is (context id -> session id).
+//!
+//! OpenClaw takes session ids of `[a-z0-9][a-z0-9_-]{0,63}`; a context id is any text. The session id is `a2a-` and the
+//! context id, in which `:` and `/` became `-`:
+//!
+//! | context id | session id |
+//! |---|---|
+//! | `550e8400-e29b-41d4-a716-446655440000` | `a2a-550e8400-e29b-41d4-a716-446655440000` |
+//! | `user:123/session:456` | `a2a-user-123-session-456` |
+//! | `my_context_123` | `a2a-my_context_123` |
+//! | `My context` | `a2a-my-context-` and 20 hexadecimal digits |
+//!
+//! What has to be changed beyond that (capitals, other characters, several in a row, hyphens at the ends, more than 60
+//! characters) ends with a hash of the whole context id, so that no two of those come to the same session. Nothing is
+//! stored: the same context id always means the same session.
+
+use ring::digest::{Context, SHA256};
+
+/// What the session ids of conversations begin with.
+pub const PREFIX: &str = "a2a-";
+
+/// The longest session id without the prefix.
+const LONGEST: usize = 60;
+
+/// How many hexadecimal digits of a hash make two ids differ: 80 bits.
+const HASH: usize = 20;
+
+/// The session id of a context id.
+pub fn session_id(context_id: &str) -> String {
+    let tidy = tidied(context_id);
+    if tidy.len() <= LONGEST && is_spelled_out(context_id, &tidy) {
+        return format!("{PREFIX}{tidy}");
+    }
+    with_hash(&tidy, &[context_id])
+}
+
+/// The session id of a context id that a peer chose. The peer's name is part of it, and whatever a peer chooses, it meets
+/// no session of another peer: the hash covers both, each with its length.
+pub fn session_id_of_peer(peer: &str, context_id: &str) -> String {
+    let tidy = tidied(&format!("{peer}-{context_id}"));
+    with_hash(&tidy, &[peer, context_id])
+}
+
+/// The key of a session among all agents' sessions.
+pub fn session_key(agent: &str, session_id: &str) -> String {
+    format!("agent:{agent}:{session_id}")
+}
+
+/// A context id for a session that began with one: it leads to the same session, though it may be written otherwise than
+/// the first one was. `None` for the key of another kind of session.
+pub fn context_id(session_key: &str) -> Option<&str> {
+    let (_agent, session_id) = session_key.strip_prefix("agent:")?.split_once(':')?;
+    let tidy = session_id.strip_prefix(PREFIX)?;
+    (self::session_id(tidy) == session_id).then_some(tidy)
+}
+
+/// Lower case, `-` for every row of other characters, no `-` at the ends.
+fn tidied(text: &str) -> String {
+    let mut tidy = String::with_capacity(text.len());
+    let mut replaced = false;
+    for c in text.chars().flat_map(char::to_lowercase) {
+        let kept = c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        match (kept, replaced) {
+            (true, _) => tidy.push(c),
+            (false, false) => tidy.push('-'),
+            (false, true) => {}
+        }
+        replaced = !kept;
+    }
+    tidy.trim_matches('-').to_owned()
+}
+
+/// Nothing but single `:` and `/` was replaced.
+fn is_spelled_out(text: &str, tidy: &str) -> bool {
+    !tidy.is_empty()
+        && text.len() == tidy.len()
+        && text
+            .bytes()
+            .zip(tidy.bytes())
+            .all(|(was, is)| was == is || (matches!(was, b':' | b'/') && is == b'-'))
+}
+
+fn with_hash(tidy: &str, hashed: &[&str]) -> String {
+    let mut context = Context::new(&SHA256);
+    for text in hashed {
+        context.update(&(text.len() as u64).to_be_bytes());
+        context.update(text.as_bytes());
+    }
+    let hash: String = context
+        .finish()
+        .as_ref()
+        .iter()
+        .take(HASH / 2)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    // All of it is ASCII, so every byte is a boundary.
+    let room = tidy.len().min(LONGEST - HASH - 1);
+    match tidy[..room].trim_end_matches('-') {
+        "" => format!("{PREFIX}{hash}"),
+        readable => format!("{PREFIX}{readable}-{hash}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

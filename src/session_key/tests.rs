@@ -1,0 +1,105 @@
+#![allow(clippy::unwrap_used)]
+use proptest::prelude::*;
+
+use super::*;
+
+/// What OpenClaw takes for a session id.
+fn is_session_id(text: &str) -> bool {
+    let of_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=64).contains(&text.len())
+        && text.starts_with(of_word)
+        && text.chars().all(|c| of_word(c) || c == '_' || c == '-')
+}
+
+#[test]
+fn the_examples_of_the_mapping_hold() {
+    for (context, session) in [
+        (
+            "550e8400-e29b-41d4-a716-446655440000",
+            "a2a-550e8400-e29b-41d4-a716-446655440000",
+        ),
+        ("user:123/session:456", "a2a-user-123-session-456"),
+        ("my_context_123", "a2a-my_context_123"),
+    ] {
+        assert_eq!(session_id(context), session);
+    }
+}
+
+#[test]
+fn what_is_changed_beyond_colons_and_slashes_ends_with_a_hash() {
+    for odd in [
+        "My_context_123",
+        "my context",
+        "a::b",
+        "-a",
+        "a/",
+        "",
+        "…",
+        &"x".repeat(61),
+    ] {
+        let session = session_id(odd);
+        let (_, hash) = session.rsplit_once('-').unwrap();
+        assert_eq!(hash.len(), HASH, "{session}");
+        assert!(hash.chars().all(|c| c.is_ascii_hexdigit()), "{session}");
+    }
+}
+
+#[test]
+fn ids_that_only_tidying_makes_alike_stay_apart() {
+    let long = "x".repeat(80);
+    for (one, other) in [
+        ("ctx 1", "ctx-1"),
+        ("CTX", "ctx"),
+        ("a::b", "a-b"),
+        ("a", "a-"),
+        ("é", "è"),
+        (&format!("{long}a"), &format!("{long}b")),
+    ] {
+        assert_ne!(session_id(one), session_id(other), "{one} {other}");
+    }
+}
+
+#[test]
+fn a_context_id_of_sixty_characters_is_kept_whole() {
+    let sixty = "x".repeat(60);
+    assert_eq!(session_id(&sixty), format!("a2a-{sixty}"));
+}
+
+#[test]
+fn peers_whose_names_and_contexts_join_alike_stay_apart() {
+    assert_ne!(
+        session_id_of_peer("a", "b-c"),
+        session_id_of_peer("a-b", "c")
+    );
+    assert_ne!(session_id_of_peer("a", "b"), session_id("a-b"));
+}
+
+#[test]
+fn a_session_key_of_another_kind_is_no_conversation() {
+    for key in ["agent:main:main", "main", "agent:main", "agent:main:a2a-"] {
+        assert_eq!(context_id(key), None, "{key}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_context_id_gives_a_session_id_that_openclaw_takes(context in ".{0,200}", peer in ".{0,80}") {
+        prop_assert!(is_session_id(&session_id(&context)), "{}", session_id(&context));
+        prop_assert!(is_session_id(&session_id_of_peer(&peer, &context)));
+    }
+
+    #[test]
+    fn different_ids_give_different_sessions(one in "[A-Za-z0-9_ .-]{0,90}", other in "[A-Za-z0-9_ .-]{0,90}") {
+        prop_assume!(one != other);
+        prop_assert_ne!(session_id(&one), session_id(&other));
+        prop_assert_ne!(session_id_of_peer("peer", &one), session_id_of_peer("peer", &other));
+        prop_assert_ne!(session_id_of_peer(&one, "context"), session_id_of_peer(&other, "context"));
+    }
+
+    #[test]
+    fn the_way_back_leads_to_the_same_session(context in ".{0,200}") {
+        let key = session_key("alpha", &session_id(&context));
+        let back = context_id(&key).unwrap();
+        prop_assert_eq!(session_key("alpha", &session_id(back)), key);
+    }
+}

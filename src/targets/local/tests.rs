@@ -1,0 +1,142 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::targets::{Catalog, Refused};
+use serde_json::{Value, json};
+
+fn catalog(gateway: Value) -> Catalog {
+    let config =
+        json!({"gateway": gateway, "targets": [{"alias": "a", "baseUrl": "https://x.example"}]});
+    Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap()
+}
+
+fn enabled(more: Value) -> Catalog {
+    let mut gateway = json!({"enabled": true});
+    let fields = gateway.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    catalog(gateway)
+}
+
+const GATEWAY: &[Transport] = &[Transport::Gateway];
+
+#[test]
+fn an_agent_is_a_target_by_its_name() {
+    let target = enabled(json!({})).by_alias("gateway:alpha").unwrap();
+    assert_eq!(target.alias.as_deref(), Some("gateway:alpha"));
+    assert_eq!(target.url, "http://127.0.0.1:18789/");
+    assert_eq!(target.card_path, "/agents/alpha");
+    assert_eq!(
+        target.reach.card,
+        CardLocation::Path("/agents/alpha".into())
+    );
+    assert!(target.reach.is_local() && target.reach.configured);
+}
+
+#[test]
+fn no_name_is_a_target_where_the_gateway_is_off() {
+    assert!(catalog(json!({})).by_alias("gateway:alpha").is_none());
+}
+
+#[test]
+fn what_is_no_name_is_no_target() {
+    let catalog = enabled(json!({}));
+    let long = "a".repeat(64);
+    for (name, is_one) in [
+        ("A-1_b", true),
+        (long.as_str(), true),
+        (&format!("{long}a"), false),
+        ("", false),
+        ("a/b", false),
+        ("..", false),
+        ("ä", false),
+    ] {
+        let target = catalog.by_alias(&format!("gateway:{name}"));
+        assert_eq!(target.is_some(), is_one, "{name}");
+    }
+}
+
+#[test]
+fn only_the_listed_agents_and_the_triad_may_be_called() {
+    let catalog = enabled(json!({"agents": ["alpha"]}));
+    for (alias, may) in [
+        ("gateway:alpha", true),
+        ("gateway:triad", true),
+        ("gateway:beta", false),
+    ] {
+        assert_eq!(catalog.by_alias(alias).is_some(), may, "{alias}");
+    }
+}
+
+#[test]
+fn agents_are_told_apart_and_one_is_the_same_each_time() {
+    let catalog = enabled(json!({}));
+    let key = |alias| Arc::clone(&catalog.by_alias(alias).unwrap().key);
+    assert_eq!(key("gateway:alpha"), key("gateway:alpha"));
+    assert_ne!(key("gateway:alpha"), key("gateway:beta"));
+}
+
+#[test]
+fn a_continuation_leads_back_to_its_agent() {
+    let catalog = enabled(json!({"url": "wss://gate.example/a", "allowRemote": true}));
+    let back = |alias| {
+        catalog
+            .by_continuation("https://gate.example/a/", "/agents/alpha", GATEWAY, alias)
+            .map(|target| target.alias.clone().unwrap())
+    };
+    assert_eq!(back(Some("gateway:alpha")), Ok("gateway:alpha".into()));
+    assert_eq!(back(None), Ok("gateway:alpha".into()));
+    assert_eq!(back(Some("gateway:beta")), Err(Refused::NotOfGateway));
+}
+
+#[test]
+fn a_continuation_of_another_gateway_is_refused() {
+    let catalog = enabled(json!({"agents": ["alpha"]}));
+    let refused = |url, card_path, preferred: &[Transport]| {
+        catalog
+            .by_continuation(url, card_path, preferred, None)
+            .unwrap_err()
+    };
+    let here = "http://127.0.0.1:18789/";
+    for (url, card_path) in [
+        ("http://127.0.0.1:18790/", "/agents/alpha"),
+        ("https://127.0.0.1:18789/", "/agents/alpha"),
+        ("http://gate.example/", "/agents/alpha"),
+        ("https://x.example", "/.well-known/agent-card.json"),
+        (here, "/agents/beta"),
+        (here, "/agents/"),
+        (here, "http://169.254.169.254/meta"),
+    ] {
+        assert_eq!(
+            refused(url, card_path, GATEWAY),
+            Refused::NotOfGateway,
+            "{url} {card_path}"
+        );
+    }
+    let mixed = [Transport::Gateway, Transport::JsonRpc];
+    assert_eq!(
+        refused(here, "/agents/alpha", &mixed),
+        Refused::NotOfGateway
+    );
+}
+
+#[test]
+fn a_continuation_of_a_gateway_needs_one() {
+    let refused = catalog(json!({}))
+        .by_continuation("http://127.0.0.1:18789/", "/agents/alpha", GATEWAY, None)
+        .unwrap_err();
+    assert_eq!(refused, Refused::NoGateway);
+}
+
+#[test]
+fn a_request_by_url_never_means_an_agent_of_the_gateway() {
+    let refused = enabled(json!({}))
+        .by_url("http://127.0.0.1:18789/")
+        .unwrap_err();
+    assert_eq!(refused, Refused::NotConfigured);
+}
+
+#[test]
+fn a_token_the_host_did_not_resolve_is_known_by_its_reference() {
+    let catalog = enabled(json!({"token": {"source": "env", "id": "GATE_TOKEN"}}));
+    let target = catalog.by_alias("gateway:alpha").unwrap();
+    assert_eq!(target.unresolved.as_deref(), Some("env:GATE_TOKEN"));
+}

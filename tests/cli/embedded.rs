@@ -1,0 +1,98 @@
+//! A gateway that lives for one command, with agents that the command line names.
+
+use crate::support::*;
+
+const TRIAD: [&str; 6] = [
+    "--gateway-agent",
+    "alpha=approve",
+    "--gateway-agent",
+    "beta=reject",
+    "--gateway-agent",
+    "charlie=approve",
+];
+
+fn with<'a>(command: &[&'a str], agents: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
+    [command, &["--gateway", "embedded"], agents, rest].concat()
+}
+
+#[tokio::test]
+async fn one_command_shows_a_triad_decide() {
+    let rest = ["--target", "triad", "--follow", "Ship it"];
+    let ended = run(&with(&["send"], &TRIAD, &rest)).await;
+    exits(&ended, 0);
+    has(
+        &ended.stdout,
+        &["alpha approve, beta reject, charlie approve"],
+    );
+    has(&ended.stderr, &["alpha, beta, charlie"]);
+    // The gateway is gone, so nothing is said of going on.
+    assert!(!ended.stderr.contains("remote-agent send"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn an_agent_of_the_command_line_answers_and_is_listed() {
+    let coder = ["--gateway-agent", "coder=reply:I read: {text}"];
+    let ended = run(&with(&["send"], &coder, &["--target", "coder", "hello"])).await;
+    exits(&ended, 0);
+    assert_eq!(ended.stdout, "I read: hello\n");
+    let ended = run(&with(&["targets"], &coder, &[])).await;
+    exits(&ended, 0);
+    let row = ended
+        .stdout
+        .lines()
+        .find(|line| line.contains("gateway:coder"));
+    assert!(row.is_some_and(|row| row.contains("online")), "{ended:?}");
+}
+
+#[tokio::test]
+async fn the_filter_has_such_agents_too() {
+    let request = r#"{"action": "send", "target_alias": "gateway:coder", "parts": [{"kind": "text", "text": "hello"}]}"#;
+    let coder = ["--gateway-agent", "coder=reply:done"];
+    let ended = run(&with(&["call"], &coder, &[request])).await;
+    exits(&ended, 0);
+    assert_eq!(lines(&ended)[0]["summary"]["message_text"], "done");
+}
+
+#[tokio::test]
+async fn what_such_a_gateway_cannot_do_is_told_with_what_can() {
+    for (args, told) in [
+        (
+            &["status", "--gateway", "embedded", "--task", "t"][..],
+            "start `remote-agent gateway`",
+        ),
+        (
+            &["send", "--gateway", "embedded", "--task", "t", "hi"],
+            "start `remote-agent gateway`",
+        ),
+        (
+            &[
+                "targets",
+                "--gateway",
+                "embedded",
+                "--gateway-agent",
+                "alpha",
+            ],
+            "NAME=approve",
+        ),
+        (
+            &[
+                "targets",
+                "--gateway",
+                "ws://127.0.0.1:1",
+                "--gateway-agent",
+                "alpha=approve",
+            ],
+            "remote-agent gateway agent --url ws://127.0.0.1:1 --name alpha",
+        ),
+    ] {
+        let ended = run(args).await;
+        exits(&ended, 2);
+        has(&ended.stderr, &[told]);
+    }
+    let ended = run(&with(&["send"], &[], &["--target", "alpha", "hi"])).await;
+    exits(&ended, 3);
+    has(
+        &ended.stderr,
+        &["nobody is there", "`--gateway-agent NAME=approve`"],
+    );
+}

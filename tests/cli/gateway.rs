@@ -1,0 +1,351 @@
+//! The gateway, agents behind it, and what people do with both.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, ChildStdout},
+};
+
+use serde_json::Value;
+
+use crate::{process::end, support::*};
+
+/// A gateway, or an agent of one, in a process of its own. It ends with its value.
+struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(args: &[&str]) -> Self {
+        let mut child = command(args).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, out }
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    /// Reads on until something happened.
+    fn until(&mut self, happened: &str) -> Value {
+        loop {
+            let next = self.next();
+            if next["happened"] == happened {
+                return next;
+            }
+        }
+    }
+
+    fn gateway(folder: &Path, more: &[&str]) -> (Self, String) {
+        let folder = folder.to_str().unwrap();
+        let args = ["gateway", "--port", "0", "--json", "--state-dir", folder];
+        let mut gateway = Self::start(&[&args, more].concat());
+        let url = gateway.next()["url"].as_str().unwrap().to_owned();
+        (gateway, url)
+    }
+
+    fn agent(url: &str, name: &str, more: &[&str]) -> Self {
+        let args = ["gateway", "agent", "--json", "--url", url, "--name", name];
+        let mut agent = Self::start(&[&args, more].concat());
+        agent.until("connected");
+        agent
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_newcomer_sees_a_triad_decide() {
+    let folder = scratch("gateway-triad");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    // In this order, or two who approve would at times decide before the third is heard.
+    let vote =
+        |name, vote, after| Running::agent(&url, name, &["--vote", vote, "--delay-ms", after]);
+    let mut triad = [
+        vote("alpha", "approve", "200"),
+        vote("beta", "abstain", "400"),
+        vote("charlie", "approve", "600"),
+    ];
+    let ended = run(&[
+        "send",
+        "--gateway",
+        &url,
+        "--target",
+        "triad",
+        "--follow",
+        "Ship it",
+    ])
+    .await;
+    exits(&ended, 0);
+    has(
+        &ended.stdout,
+        &["alpha approve, beta abstain, charlie approve"],
+    );
+    for member in &mut triad {
+        assert_eq!(member.until("asked")["proposal"], "Ship it");
+        member.until("voted");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_answers_and_comes_back_when_it_is_restarted() {
+    let folder = scratch("gateway-agent");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let mut coder = Running::agent(&url, "coder", &["--reply", "I read: {text}"]);
+    let send = ["send", "--gateway", &url, "--target", "coder", "hello"];
+    let ended = run(&send).await;
+    exits(&ended, 0);
+    assert_eq!(ended.stdout, "I read: hello\n");
+    let ended = run(&["gateway", "agents", "restart", "coder", "--url", &url]).await;
+    exits(&ended, 0);
+    coder.until("lost");
+    coder.until("connected");
+    let ended = run(&send).await;
+    assert_eq!(ended.stdout, "I read: hello\n");
+    let ended = run(&["gateway", "agents", "restart", "nobody", "--url", &url]).await;
+    exits(&ended, 1);
+    has(&ended.stderr, &["3001 AGENT_NOT_FOUND"]);
+}
+
+#[tokio::test]
+async fn who_is_there_is_told_by_the_gateway_and_without_one_by_the_configuration() {
+    let folder = scratch("gateway-agents");
+    let (gateway, url) = Running::gateway(&folder, &[]);
+    let _alpha = Running::agent(&url, "alpha", &[]);
+    let status = run(&["gateway", "agents", "status", "alpha", "--url", &url]).await;
+    exits(&status, 0);
+    has(&status.stdout, &["Triad member", "online"]);
+    let away = run(&["gateway", "agents", "status", "beta", "--url", &url]).await;
+    exits(&away, 1);
+    let deep = run(&["gateway", "status", "--deep", "--json", "--url", &url]).await;
+    exits(&deep, 0);
+    let told = &lines(&deep)[0];
+    assert_eq!(
+        (&told["dialect"], &told["protocolVersion"]),
+        (&"a2a-v1".into(), &"1.0.0".into())
+    );
+    assert_eq!(told["agents"].as_array().unwrap().len(), 12);
+    assert!(told["roundTripMs"].as_f64().is_some());
+    drop(gateway);
+    let listed = run(&["gateway", "agents", "list", "--url", &url, "--json"]).await;
+    exits(&listed, 0);
+    has(&listed.stderr, &["no gateway answers"]);
+    assert_eq!(lines(&listed)[0]["agents"][2]["status"], "offline");
+    let status = run(&["gateway", "status", "--url", &url]).await;
+    exits(&status, 3);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_created_is_in_the_configuration_and_known_from_the_next_start_on() {
+    let folder = scratch("gateway-create");
+    let state = folder.to_str().unwrap();
+    let files = ["--state-dir", state];
+    let create = [
+        "gateway", "agents", "create", "reviewer", "--role", "Reviewer",
+    ];
+    exits(&run(&[&create[..], &files].concat()).await, 0);
+    let twice = run(&[&create[..], &files].concat()).await;
+    exits(&twice, 2);
+    has(&twice.stderr, &["nothing was written"]);
+    let config = ["gateway", "agents", "config", "reviewer", "get", "--json"];
+    let told = run(&[&config[..], &files].concat()).await;
+    assert_eq!(lines(&told)[0]["role"], "Reviewer");
+    assert!(folder.join("agents/reviewer").is_dir());
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
+    has(&status.stdout, &["Reviewer", "offline"]);
+}
+
+#[tokio::test]
+async fn sessions_are_managed_with_and_without_a_gateway() {
+    let folder = scratch("gateway-sessions");
+    let state = folder.to_str().unwrap();
+    let (gateway, url) = Running::gateway(&folder, &["--profile", "strict"]);
+    let place = ["--state-dir", state, "--url", &url];
+    let sessions =
+        async |args: &[&str]| run(&[&["gateway", "sessions"], args, &place].concat()).await;
+    let created = sessions(&["create", "alpha", "--session", "sess-1"]).await;
+    exits(&created, 0);
+    assert_eq!(created.stdout, "sess-1\n");
+    let alpha = Running::agent(&url, "alpha", &[]);
+    let talk = [
+        "send",
+        "--gateway",
+        &url,
+        "--target",
+        "alpha",
+        "--context",
+        "sess-1",
+        "hello",
+    ];
+    exits(&run(&talk).await, 0);
+    exits(&sessions(&["commit", "alpha", "sess-1"]).await, 0);
+    let got = sessions(&["get", "alpha", "sess-1"]).await;
+    has(&got.stdout, &["user: hello", "agent: You said: hello"]);
+    let exported = sessions(&["export", "alpha", "sess-1"]).await;
+    let entries = lines(&exported);
+    assert_eq!(entries[0]["sessionId"], "sess-1");
+    drop((alpha, gateway));
+    let file = folder.join("out.jsonl");
+    std::fs::write(&file, &exported.stdout).unwrap();
+    let imported = sessions(&["import", "beta", file.to_str().unwrap()]).await;
+    exits(&imported, 0);
+    has(
+        &sessions(&["get", "beta", "sess-1"]).await.stdout,
+        &["user: hello"],
+    );
+    exits(
+        &sessions(&["archive", "alpha", "--older-than", "0s"]).await,
+        0,
+    );
+    exits(&sessions(&["delete", "beta", "sess-1"]).await, 0);
+    let listed = sessions(&["list", "--json"]).await;
+    let all = lines(&listed)[0]["sessions"].clone();
+    assert_eq!(all.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&all[0]["agent"], &all[0]["state"]),
+        (&"alpha".into(), &"archived".into())
+    );
+    let gone = sessions(&["get", "beta", "sess-1"]).await;
+    exits(&gone, 1);
+    has(&gone.stderr, &["has no session"]);
+}
+
+#[tokio::test]
+async fn a_gateway_that_keeps_its_sessions_elsewhere_is_not_asked_to_change_ours() {
+    let (ours, theirs) = (scratch("gateway-ours"), scratch("gateway-theirs"));
+    let (_one, _) = Running::gateway(&ours, &[]);
+    let (_other, url) = Running::gateway(&theirs, &[]);
+    let state = ours.to_str().unwrap();
+    let ended = run(&[
+        "gateway",
+        "sessions",
+        "create",
+        "alpha",
+        "--state-dir",
+        state,
+        "--url",
+        &url,
+    ])
+    .await;
+    exits(&ended, 1);
+    has(&ended.stderr, &["keeps its sessions elsewhere"]);
+}
+
+#[tokio::test]
+async fn other_gateways_are_told_by_their_names() {
+    for (profile, told) in [
+        ("openclaw", "OpenClaw's own gateway"),
+        ("heretek-js", "JavaScript gateway"),
+    ] {
+        let mut gateway =
+            Running::start(&["gateway", "--profile", profile, "--port", "0", "--json"]);
+        let mut url = gateway.next()["url"].as_str().unwrap().to_owned();
+        if profile == "heretek-js" {
+            url += "/a2a";
+        }
+        let ended = run(&["gateway", "status", "--url", &url]).await;
+        exits(&ended, 3);
+        has(&ended.stderr, &[told]);
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_told_with_who_has_it() {
+    let folder = scratch("gateway-port");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let port = url.rsplit_once(':').unwrap().1;
+    let other = scratch("gateway-port-2");
+    let ended = run(&[
+        "gateway",
+        "--port",
+        port,
+        "--state-dir",
+        other.to_str().unwrap(),
+    ])
+    .await;
+    exits(&ended, 1);
+    has(&ended.stderr, &["is taken", "a2a-v1"]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_gateway_that_is_interrupted_takes_leave() {
+    let folder = scratch("gateway-leave");
+    let (mut gateway, url) = Running::gateway(&folder, &[]);
+    let mut alpha = Running::agent(&url, "alpha", &[]);
+    interrupt(&gateway.child);
+    let status = gateway.child.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+    has(
+        alpha.until("lost")["message"].as_str().unwrap(),
+        &["1001", "shutting down"],
+    );
+}
+
+#[tokio::test]
+async fn a_configuration_and_envelopes_are_checked_with_their_places() {
+    let folder = scratch("gateway-validate");
+    let file = |name: &str, text: &str| {
+        let file = folder.join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    exits(
+        &run(&["gateway", "validate", &file("good.json", "{}")]).await,
+        0,
+    );
+    let bad = run(&["gateway", "validate", &file("bad.json", r#"{"port": 1}"#)]).await;
+    exits(&bad, 2);
+    has(&bad.stderr, &["port"]);
+    let envelopes = file(
+        "some.jsonl",
+        "{\"type\":\"ping\"}\n{\"type\":\"vote\",\"content\":{}}\n",
+    );
+    let checked = run(&["gateway", "validate", "--envelopes", &envelopes]).await;
+    exits(&checked, 2);
+    has(
+        &checked.stdout,
+        &["line 2: 2002 MISSING_FIELD", "1 envelopes keep"],
+    );
+}
+
+#[tokio::test]
+async fn lines_are_translated_one_by_one_and_what_cannot_be_is_told_with_its_line() {
+    use std::io::Write as _;
+    let mut child = command(&["translate", "--from", "fipa", "--to", "a2a-v1"]);
+    let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let lines_in = concat!(
+        r#"{"performative":"propose","sender":"steward","content":"Ship it","conversation-id":"p"}"#,
+        "\nnonsense\n",
+        r#"{"performative":"agree","sender":"alpha","conversation-id":"p"}"#,
+        "\n"
+    );
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(lines_in.as_bytes())
+        .unwrap();
+    let ended = end(child).await;
+    exits(&ended, 1);
+    let told = lines(&ended);
+    let kinds: Vec<_> = told
+        .iter()
+        .map(|line| line["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["proposal", "vote"]);
+    assert_eq!(told[1]["content"]["vote"], "approve");
+    has(
+        &ended.stderr,
+        &["line 2: 2001 INVALID_JSON", "1 line was not translated"],
+    );
+}

@@ -1,0 +1,239 @@
+//! The command and a local gateway, without any configuration.
+
+use std::fs;
+
+use openclaw_remote_agent::conformance::gateways::Gateways;
+use serde_json::{Value, json};
+
+use crate::{process::end, support::*};
+
+/// A gateway with two agents, of which alpha answers. With `token` it wants that first.
+async fn gateway(token: Option<&str>) -> Gateways {
+    let known = json!([
+        {"name": "alpha", "role": "steward", "status": "Active", "workspace": "/home/secret/alpha"},
+        {"name": "beta", "role": "triad", "status": "offline", "workspace": "/home/secret/beta"},
+    ]);
+    let error = |code: u16, name: &str| {
+        json!({"type": "error", "from": "gateway", "metadata": {"parentId": "{{/id}}"},
+        "content": {"error": name, "message": "no", "code": code}})
+    };
+    let answer = json!({"type": "message", "id": "reply-1", "from": "{{/agent}}", "sessionId": "session-1", "timestamp": "{{now}}",
+        "content": {"role": "agent", "content": "All is well."}, "metadata": {"correlationId": "{{/metadata/correlationId}}", "parentId": "{{/id}}"}});
+    let mut rules = vec![
+        json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake", "metadata": {"parentId": "{{/id}}"},
+            "content": {"action": "acknowledge", "clientId": "c-1", "availableAgents": ["alpha", "beta"], "protocolVersion": "1.0.0"}}}]}),
+        json!({"when": {"/type": "discovery"}, "do": [{"send": {"type": "discovery", "content": {"agents": known},
+            "metadata": {"correlationId": "{{/metadata/correlationId}}"}}}]}),
+        json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{ "send": answer }]}),
+        json!({"when": {"/type": "message"}, "do": [{"send": error(3002, "AGENT_OFFLINE")}]}),
+        json!({"when": {}, "do": []}),
+    ];
+    if let Some(token) = token {
+        let admitted = json!({"type": "auth-response", "content": {"status": "ok"}, "metadata": {"parentId": "{{/id}}"}});
+        let refused = json!({"type": "auth-response", "metadata": {"parentId": "{{/id}}"},
+            "content": {"status": "failed", "error": "AUTH_FAILED", "code": 5002}});
+        rules.splice(
+            0..0,
+            [
+                json!({"when": {"/type": "auth", "/content/token": token}, "do": [{"remember": {"{{connection}}": "in"}}, { "send": admitted }]}),
+                json!({"when": {"/type": "auth"}, "do": [{ "send": refused }, {"close": {"code": 1008, "reason": "no"}}]}),
+            ],
+        );
+    }
+    let profile = json!({"upgrade": {"protocol": "a2a-v1"}, "on": rules});
+    Gateways::start(&profile).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_agents_of_a_gateway_are_shown_with_how_they_are_and_the_connection_with_its_parameters()
+ {
+    let gateway = gateway(None).await;
+    let ended = run(&["targets", "--gateway", &gateway.url()]).await;
+    exits(&ended, 0);
+    has(
+        &ended.stdout,
+        &[
+            "STATUS",
+            "ROLE",
+            "gateway:alpha",
+            "steward",
+            "online",
+            "gateway:beta",
+            "offline",
+            "gateway:triad",
+        ],
+    );
+    let connection = format!(
+        "gateway {}: OPEN (1), a2a-v1, subprotocol a2a-v1, timeout 30000 ms, heartbeat 30000 ms",
+        gateway.url()
+    );
+    has(&ended.stdout, &[&connection]);
+    assert!(!ended.stdout.contains("/home"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn the_same_as_json_has_the_state_as_a_number_and_no_path() {
+    let gateway = gateway(None).await;
+    let ended = run(&["targets", "--json", "--gateway", &gateway.url()]).await;
+    let envelope = &lines(&ended)[0];
+    let shown = &envelope["summary"]["gateway"];
+    assert_eq!(
+        [
+            &shown["state"],
+            &shown["state_code"],
+            &shown["protocol"],
+            &shown["timeout_ms"],
+            &shown["heartbeat_ms"]
+        ],
+        [
+            &json!("OPEN"),
+            &json!(1),
+            &json!("a2a-v1"),
+            &json!(30_000),
+            &json!(30_000)
+        ]
+    );
+    let members = envelope["summary"]["targets"][2]["members"].as_array();
+    assert_eq!(members.unwrap().len(), 3);
+    assert!(!ended.stdout.contains("/home"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn an_agent_is_asked_by_its_name_and_gone_on_with_from_a_file() {
+    let gateway = gateway(None).await;
+    let file = scratch("gateway").join("task.json");
+    let file = file.to_str().unwrap();
+    let ended = run(&[
+        "send",
+        "--gateway",
+        &gateway.url(),
+        "--target",
+        "alpha",
+        "--save",
+        file,
+        "How",
+        "are",
+        "you?",
+    ])
+    .await;
+    exits(&ended, 0);
+    has(&ended.stdout, &["All is well."]);
+    let kept: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(kept["target"]["preferred_transports"], json!(["GATEWAY"]));
+    // The file alone says which gateway that was.
+    let ended = run(&["send", "--continuation", file, "And", "now?"]).await;
+    exits(&ended, 0);
+    let asked = gateway.log().matching(&json!({"/type": "message"}));
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert_eq!(asked[1]["agent"], "alpha");
+    assert_eq!(asked[1]["sessionId"], kept["conversation"]["context_id"]);
+}
+
+#[tokio::test]
+async fn the_token_of_an_environment_variable_is_shown_to_the_gateway() {
+    let gateway = gateway(Some("s3cret-token")).await;
+    let url = gateway.url();
+    let args = [
+        "targets",
+        "--gateway",
+        &url,
+        "--gateway-token-env",
+        "GATE_TOKEN",
+    ];
+    for (token, code) in [("s3cret-token", 0), ("an0ther-token", 4)] {
+        let mut command = command(&args);
+        let ended = end(command.env("GATE_TOKEN", token).spawn().unwrap()).await;
+        exits(&ended, code);
+        let all = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(!all.contains(token), "{all}");
+        if code == 4 {
+            has(&all, &["auth_failed", "`GATE_TOKEN`"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_there_is_unreachable() {
+    let gateway = gateway(None).await;
+    let ended = run(&[
+        "send",
+        "--gateway",
+        &gateway.url(),
+        "--target",
+        "gateway:beta",
+        "hi",
+    ])
+    .await;
+    exits(&ended, 3);
+    let ended = run(&[
+        "send",
+        "--gateway",
+        &gateway.url(),
+        "--target",
+        "delta",
+        "hi",
+    ])
+    .await;
+    exits(&ended, 1);
+    has(&ended.stderr, &["delta", "`remote-agent targets`"]);
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_away_is_told_once_whoever_is_behind_it() {
+    let config = scratch("gateway-away").join("config.json");
+    let settings = json!({"gateway": {"enabled": true, "url": "ws://127.0.0.1:1", "agents": ["alpha", "beta"]}});
+    fs::write(&config, settings.to_string()).unwrap();
+    let ended = run(&["targets", "--config", config.to_str().unwrap()]).await;
+    exits(&ended, 3);
+    has(
+        &ended.stdout,
+        &[
+            "gateway:alpha",
+            "gateway:beta",
+            "CLOSED (3)",
+            "connection_refused",
+        ],
+    );
+    assert_eq!(
+        ended.stdout.matches("what to do").count(),
+        1,
+        "{}",
+        ended.stdout
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_address_or_no_agent_is_told_with_what_is_right() {
+    for (args, told) in [
+        (
+            &["targets", "--gateway", "http://127.0.0.1:18789"][..],
+            "try `ws://127.0.0.1:18789`",
+        ),
+        (
+            &["targets", "--gateway", "127.0.0.1:18789"],
+            "try `ws://127.0.0.1:18789`",
+        ),
+        (
+            &["targets", "--gateway", "ws://192.0.2.1:1"],
+            "begin it with `wss:`",
+        ),
+        (
+            &[
+                "targets",
+                "--gateway",
+                "ws://127.0.0.1:1",
+                "--url",
+                "http://a.example",
+            ],
+            "cannot be used with",
+        ),
+        (
+            &["send", "--gateway", "ws://127.0.0.1:1", "hi"],
+            "`--target NAME`",
+        ),
+    ] {
+        let ended = run(args).await;
+        exits(&ended, 2);
+        has(&ended.stderr, &[told]);
+    }
+}

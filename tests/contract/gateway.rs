@@ -1,0 +1,32 @@
+//! What the documents say of the local gateway is what its code does.
+
+use openclaw_remote_agent::{
+    cli::gateway::tally_table, collective::ErrorCode, remote_agent::Reason,
+};
+
+use crate::generated;
+
+#[test]
+fn the_table_of_tallies_is_worked_out_by_the_code_that_counts() {
+    generated::part("docs/a2a-v1.md", "tally", &tally_table());
+}
+
+#[test]
+fn the_table_of_the_gateways_errors_is_the_registry() {
+    let mut table =
+        "| number | `error.reason` | meaning | retryable |\n|---|---|---|---|\n".to_owned();
+    for code in ErrorCode::ALL {
+        let reason = Reason::ALL
+            .iter()
+            .find(|reason| reason.as_str() == code.reason())
+            .unwrap_or_else(|| panic!("{code} has no reason"));
+        table += &format!(
+            "| {} | `{}` | {} | {} |\n",
+            code.number(),
+            reason.as_str(),
+            code.meaning(),
+            if reason.retryable() { "yes" } else { "no" },
+        );
+    }
+    generated::part("docs/gateway.md", "gateway-errors", &table);
+}

@@ -1,0 +1,234 @@
+//! Gateways as they are met in the field, scripted from what was captured of them.
+
+use serde_json::{Value, json};
+
+use crate::{
+    rig::reason,
+    support::{and, at, named, next, propose, text, to},
+};
+
+fn message(envelope: &Value) -> &str {
+    envelope["error"]["message"].as_str().unwrap_or("no error")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_reference_of_11_2_acknowledges_and_lists_its_agents() {
+    let gateway = named("reference-11.2").await;
+    let listed = at(&gateway.url(), json!({}))
+        .call(&json!({"action": "list_targets"}))
+        .await;
+    let targets = listed["summary"]["targets"].as_array().unwrap();
+    let names: Vec<&str> = targets
+        .iter()
+        .filter_map(|target| target["target_alias"].as_str())
+        .collect();
+    for name in [
+        "gateway:steward",
+        "gateway:alpha",
+        "gateway:beta",
+        "gateway:charlie",
+    ] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert!(
+        !listed.to_string().contains(".openclaw"),
+        "no path of a file system is shown"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_23_an_error_of_11_2_has_no_correlation_and_is_about_the_one_request() {
+    let gateway = named("reference-11.2").await;
+    let envelope = at(&gateway.url(), json!({}))
+        .call(&to("nobody", "Hello?"))
+        .await;
+    assert_eq!(reason(&envelope), "agent_not_found", "{envelope}");
+    assert_eq!(
+        envelope["error"]["code"], "TARGET_RESOLUTION_ERROR",
+        "{envelope}"
+    );
+    assert_eq!(
+        envelope["error"]["details"]["gateway_code"], 3001,
+        "{envelope}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_triad_is_unknown_to_11_2() {
+    let gateway = named("reference-11.2").await;
+    let envelope = at(&gateway.url(), json!({}))
+        .call(&propose("Ship it?"))
+        .await;
+    assert_eq!(reason(&envelope), "unknown_type", "{envelope}");
+    assert_eq!(
+        envelope["error"]["details"]["gateway_code"], 2004,
+        "{envelope}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_of_11_2_has_no_way_to_answer() {
+    let gateway = named("reference-11.2").await;
+    let request = and(to("alpha", "Hello?"), json!({"timeout_ms": 700}));
+    let envelope = at(&gateway.url(), json!({})).call(&request).await;
+    assert_eq!(crate::support::state(&envelope), "working", "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_javascript_gateway_is_spoken_to_only_where_it_is_named() {
+    let gateway = named("heretek-js").await;
+    let url = format!("{}/a2a", gateway.url());
+    for dialect in ["auto", "a2a-v1", "openclaw"] {
+        let envelope = at(&url, json!({"dialect": dialect}))
+            .call(&to("alpha", "Hello?"))
+            .await;
+        assert_eq!(reason(&envelope), "protocol_error", "{envelope}");
+        assert!(message(&envelope).contains("heretek-js"), "{envelope}");
+    }
+    assert_eq!(
+        gateway.log().frames(),
+        [json!(null); 0],
+        "nothing was said to it"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_of_the_javascript_gateway_answers() {
+    let gateway = named("heretek-js").await;
+    let rig = at(
+        &format!("{}/a2a", gateway.url()),
+        json!({"dialect": "heretek-js"}),
+    );
+    let envelope = rig.call(&to("alpha", "How are you?")).await;
+    assert_eq!(text(&envelope), "all well", "{envelope}");
+    let sent = gateway.log().frame(1, &json!({"/type": "message"})).await;
+    assert_eq!(
+        sent["correlationId"], sent["metadata"]["correlationId"],
+        "in both places: {sent}"
+    );
+    assert!(sent["correlationId"].is_string(), "{sent}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_26_what_the_javascript_gateway_has_queued_is_not_delivered() {
+    let gateway = named("heretek-js").await;
+    let rig = at(
+        &format!("{}/a2a", gateway.url()),
+        json!({"dialect": "heretek-js"}),
+    );
+    let envelope = rig.call(&to("ghost", "Hello?")).await;
+    assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
+    assert_eq!(
+        envelope["error"]["details"]["delivered"], "no",
+        "{envelope}"
+    );
+    assert!(message(&envelope).contains("queued"), "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_12_the_javascript_gateways_token_is_in_the_url_only_where_that_is_asked_for() {
+    let gateway = named("heretek-js").await;
+    let settings = json!({"dialect": "heretek-js", "token": "wrong", "tokenInQuery": true});
+    let envelope = at(&format!("{}/a2a", gateway.url()), settings)
+        .call(&to("alpha", "Hello?"))
+        .await;
+    assert_eq!(reason(&envelope), "auth_failed", "{envelope}");
+    assert!(!envelope.to_string().contains("token=wrong"), "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_openclaw_gateway_is_not_spoken_to_in_another_dialect() {
+    let gateway = named("openclaw").await;
+    let envelope = at(&gateway.url(), json!({"dialect": "a2a-v1"}))
+        .call(&to("main", "Hello?"))
+        .await;
+    assert_eq!(reason(&envelope), "protocol_error", "{envelope}");
+    assert!(message(&envelope).contains("openclaw"), "{envelope}");
+    assert_eq!(
+        gateway.log().frames(),
+        [json!(null); 0],
+        "nothing was said to it"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_of_openclaw_answers() {
+    let gateway = named("openclaw").await;
+    let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
+    let envelope = rig.call(&to("helper", "How long is it?")).await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    assert!(
+        envelope.to_string().contains("It has three lines."),
+        "{envelope}"
+    );
+    let asked = gateway.log().frame(1, &json!({"/method": "agent"})).await;
+    assert_eq!(asked["params"]["agentId"], "helper", "{asked}");
+    assert!(asked["params"]["idempotencyKey"].is_string(), "{asked}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openclaw_does_not_take_a_wrong_token() {
+    let gateway = named("openclaw").await;
+    let rig = at(&gateway.url(), json!({"token": "a-secret-of-ours"}));
+    let envelope = rig.call(&to("helper", "Hello?")).await;
+    assert_eq!(reason(&envelope), "auth_failed", "{envelope}");
+    assert!(
+        !envelope.to_string().contains("a-secret-of-ours"),
+        "{envelope}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_of_openclaw_is_stopped() {
+    let gateway = named("openclaw").await;
+    let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
+    let request = and(
+        to("helper", "SLOW please"),
+        json!({"task_requirement": "required", "blocking": false}),
+    );
+    let begun = rig.call(&request).await;
+    assert_eq!(begun["ok"], true, "{begun}");
+    let stopped = rig.call(&next("cancel", &begun)).await;
+    assert_eq!(stopped["raw"]["status"]["state"], "canceled", "{stopped}");
+    gateway
+        .log()
+        .frame(
+            1,
+            &json!({"/method": {"$any_of": ["chat.abort", "sessions.abort"]}}),
+        )
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_agents_of_openclaw_vote() {
+    let gateway = named("openclaw").await;
+    let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
+    for (word, result, consensus) in [
+        ("APPROVE", "approved", true),
+        ("REJECT", "rejected", true),
+        ("ABSTAIN", "rejected", false),
+    ] {
+        let envelope = rig.call(&propose(&format!("Say {word}."))).await;
+        let decided = crate::support::decision(&envelope);
+        assert_eq!(decided["result"], result, "{word}: {envelope}");
+        assert_eq!(decided["consensus"], consensus, "{word}: {envelope}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_mumbles_is_asked_once_more_and_then_abstains() {
+    let gateway = named("openclaw").await;
+    let rig = at(
+        &gateway.url(),
+        json!({"token": "scripted-token", "triad": {"quorum": "all"}}),
+    );
+    let envelope = rig.call(&propose("MUMBLE")).await;
+    let decided = crate::support::decision(&envelope);
+    let abstained = json!({"alpha": "abstain", "beta": "abstain", "charlie": "abstain"});
+    assert_eq!(decided["votes"], abstained, "{envelope}");
+    assert_eq!(
+        gateway.log().matching(&json!({"/method": "agent"})).len(),
+        6,
+        "each is asked twice"
+    );
+}

@@ -1,0 +1,121 @@
+//! Each error of the registry (000 appendix B), as the tool tells it.
+
+use serde_json::{Value, json};
+
+use crate::{
+    rig::reason,
+    support::{and, at, scripted, to},
+};
+
+/// Number, name, and the contract's code.
+const REGISTRY: [(u16, &str, &str); 21] = [
+    (1001, "CONNECTION_REFUSED", "A2A_SDK_ERROR"),
+    (1002, "CONNECTION_TIMEOUT", "A2A_SDK_ERROR"),
+    (1003, "CONNECTION_RESET", "A2A_SDK_ERROR"),
+    (1004, "PROTOCOL_ERROR", "A2A_SDK_ERROR"),
+    (2001, "INVALID_JSON", "A2A_SDK_ERROR"),
+    (2002, "MISSING_FIELD", "A2A_SDK_ERROR"),
+    (2003, "INVALID_TYPE", "A2A_SDK_ERROR"),
+    (2004, "UNKNOWN_TYPE", "A2A_SDK_ERROR"),
+    (2005, "INVALID_CONTENT", "A2A_SDK_ERROR"),
+    (3001, "AGENT_NOT_FOUND", "TARGET_RESOLUTION_ERROR"),
+    (3002, "AGENT_OFFLINE", "A2A_SDK_ERROR"),
+    (3003, "AGENT_BUSY", "A2A_SDK_ERROR"),
+    (3004, "AGENT_ERROR", "A2A_SDK_ERROR"),
+    (4001, "SESSION_NOT_FOUND", "A2A_SDK_ERROR"),
+    (4002, "SESSION_EXPIRED", "A2A_SDK_ERROR"),
+    (4003, "SESSION_LOCKED", "A2A_SDK_ERROR"),
+    (4004, "SESSION_CORRUPT", "A2A_SDK_ERROR"),
+    (5001, "AUTH_REQUIRED", "A2A_SDK_ERROR"),
+    (5002, "AUTH_FAILED", "A2A_SDK_ERROR"),
+    (5003, "TOKEN_EXPIRED", "A2A_SDK_ERROR"),
+    (5004, "PERMISSION_DENIED", "A2A_SDK_ERROR"),
+];
+
+/// A gateway whose every answer to a message is `answers`.
+fn gateway(answers: &Value) -> Value {
+    let acknowledge = json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "c", "availableAgents": ["alpha"], "protocolVersion": "1.0.0"}});
+    json!({"upgrade": {"protocol": "echo"}, "on": [
+        {"when": {"/type": "handshake"}, "do": [{"send": acknowledge}]},
+        {"when": {"/type": "message"}, "do": [{"send": answers}]},
+    ]})
+}
+
+/// What the tool makes of this answer.
+async fn told(answer: Value) -> Value {
+    let gateway = scripted(&gateway(&answer)).await;
+    let request = and(to("alpha", "Hello?"), json!({"timeout_ms": 20_000}));
+    at(&gateway.url(), json!({})).call(&request).await
+}
+
+fn error(content: Value) -> Value {
+    json!({"type": "error", "from": "gateway", "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}", "parentId": "{{/id}}"}})
+}
+
+#[track_caller]
+fn is(envelope: &Value, (number, name, code): (u16, &str, &str)) {
+    assert_eq!(reason(envelope), name.to_lowercase(), "{envelope}");
+    assert_eq!(envelope["error"]["code"], code, "{envelope}");
+    assert_eq!(
+        envelope["error"]["details"]["gateway_code"], number,
+        "{envelope}"
+    );
+    let hint = &envelope["error"]["details"]["hint"];
+    assert!(
+        hint.as_str().is_some_and(|hint| hint.ends_with('.')),
+        "{envelope}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_error_of_the_registry_is_told_by_its_name_and_number() {
+    for row in REGISTRY {
+        let answer = error(json!({"error": row.1, "message": "it is so", "code": row.0}));
+        let envelope = told(answer).await;
+        is(&envelope, row);
+        let message = envelope["error"]["message"].as_str().unwrap();
+        assert!(message.contains("it is so"), "{envelope}");
+        println!("{} {:20} {} / {}", row.0, row.1, row.2, reason(&envelope));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_25_the_name_alone_and_the_number_alone_will_do() {
+    for row in REGISTRY {
+        is(
+            &told(error(json!({"error": row.1, "message": "it is so"}))).await,
+            row,
+        );
+        is(
+            &told(error(json!({"code": row.0, "message": "it is so"}))).await,
+            row,
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_25_an_error_beside_the_content_is_read() {
+    let answer = json!({
+        "type": "error", "error": "AGENT_ERROR", "details": "the model is away", "correlationId": "{{/metadata/correlationId}}",
+    });
+    let envelope = told(answer).await;
+    is(&envelope, (3004, "AGENT_ERROR", "A2A_SDK_ERROR"));
+    assert!(
+        envelope.to_string().contains("the model is away"),
+        "{envelope}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_27_only_a_busy_agent_is_worth_another_try() {
+    for (number, name, _) in REGISTRY {
+        let envelope = told(error(
+            json!({"error": name, "message": "it is so", "code": number}),
+        ))
+        .await;
+        let retryable = envelope["error"]["retryable"] == true;
+        if (2000..4000).contains(&number) {
+            assert_eq!(retryable, number == 3003, "{envelope}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What the bridge makes of what a scripted gateway of `a2a-v1` says, and of its leaving.
+
+use std::time::Duration;
+
+use openclaw_remote_agent::conformance::gateways::What;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::{
+    rig::{reason, soon},
+    support::{and, answer, at, decided, decision, next, plain, propose, text, to, voted},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_07_the_bridge_asks_whether_a_silent_gateway_is_there() {
+    let late = json!({"when": {"/type": "message"}, "do": [{"await": "pinged"}, {"send": answer("I was busy")}]});
+    let pinged = json!({"when": {"/type": "ping"}, "times": 1, "do": [{"release": "pinged"}, {"send": {"type": "pong", "content": {}, "metadata": {"parentId": "{{/id}}"}}}]});
+    let gateway = plain(json!([late, pinged])).await;
+    let rig = at(&gateway.url(), json!({"heartbeatMs": 50}));
+    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    assert_eq!(text(&envelope), "I was busy", "{envelope}");
+    let ping = &gateway.log().matching(&json!({"/type": "ping"}))[0];
+    assert_eq!(ping["content"], json!({}), "{ping}");
+    assert!(
+        ping["id"].is_string() && ping["timestamp"].is_u64(),
+        "{ping}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_07_a_ping_of_the_gateway_is_answered() {
+    let ping = json!({"type": "ping", "id": "ping-1", "timestamp": 1});
+    let late = json!({"when": {"/type": "message"}, "do": [{"send": ping}, {"await": "answered"}, {"send": answer("good")}]});
+    let answered = json!({"when": {"/type": "pong"}, "do": [{"release": "answered"}]});
+    let gateway = plain(json!([late, answered])).await;
+    let envelope = at(&gateway.url(), json!({}))
+        .call(&to("alpha", "Hello?"))
+        .await;
+    assert_eq!(text(&envelope), "good", "{envelope}");
+    let pong = &gateway.log().matching(&json!({"/type": "pong"}))[0];
+    assert_eq!(pong["metadata"]["parentId"], "ping-1", "{pong}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_14_discovery_replaces_the_names_of_the_acknowledgement() {
+    let acknowledge = json!({"action": "acknowledge", "clientId": "c", "availableAgents": ["gone"], "protocolVersion": "1.0.0"});
+    let gateway = plain(json!([{"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake", "content": acknowledge}}]}])).await;
+    let listed = at(&gateway.url(), json!({}))
+        .call(&json!({"action": "list_targets"}))
+        .await;
+    let told = listed.to_string();
+    assert!(
+        told.contains("gateway:steward") && !told.contains("gateway:gone"),
+        "{listed}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_23_an_answer_may_be_a_response() {
+    let response = json!({"type": "response", "from": "alpha", "content": {"result": "by another type"}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
+    let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": response}]}])).await;
+    let envelope = at(&gateway.url(), json!({}))
+        .call(&to("alpha", "Hello?"))
+        .await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    assert!(
+        envelope.to_string().contains("by another type"),
+        "{envelope}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_23_a_correlation_beside_the_content_or_the_parent_alone_will_do() {
+    let mut beside = answer("beside the content");
+    beside["correlationId"] = beside["metadata"]["correlationId"].take();
+    beside["metadata"] = json!({});
+    let mut parent = answer("by its parent");
+    parent["metadata"] = json!({"parentId": "{{/id}}"});
+    for reply in [beside, parent] {
+        let expected = reply["content"]["content"].clone();
+        let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": reply}]}])).await;
+        let envelope = at(&gateway.url(), json!({}))
+            .call(&to("alpha", "Hello?"))
+            .await;
+        assert_eq!(json!(text(&envelope)), expected, "{envelope}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_23_with_two_requests_an_error_without_correlation_is_about_neither() {
+    let stray = json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "about nobody knows what"}});
+    let first = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "both"}, {"send": stray}, {"send": answer("first")}]});
+    let second = json!({"when": {"/type": "message", "/agent": "beta"}, "do": [{"release": "both"}, {"await": "later"}, {"send": answer("second")}]});
+    let gateway = plain(json!([first, second])).await;
+    let rig = at(&gateway.url(), json!({}));
+    let (alpha, beta) = (to("alpha", "Hello?"), to("beta", "Hello?"));
+    let asked = async {
+        let envelope = rig.call(&alpha).await;
+        gateway.release("later");
+        envelope
+    };
+    let (alpha, beta) = tokio::join!(asked, rig.call(&beta));
+    assert_eq!(
+        (text(&alpha), text(&beta)),
+        ("first", "second"),
+        "{alpha} {beta}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_27_a_busy_agent_is_asked_again_with_the_same_id() {
+    let busy = json!({"type": "error", "from": "gateway", "content": {"error": "AGENT_BUSY", "message": "busy", "code": 3003}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
+    let gateway =
+        plain(json!([{"when": {"/type": "message"}, "times": 1, "do": [{"send": busy}]}])).await;
+    let begun = Instant::now();
+    let envelope = at(&gateway.url(), json!({}))
+        .call(&to("alpha", "Hello?"))
+        .await;
+    assert_eq!(text(&envelope), "as you wish", "{envelope}");
+    let asked = gateway.log().matching(&json!({"/type": "message"}));
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0]["id"], asked[1]["id"]);
+    assert!(
+        begun.elapsed() >= Duration::from_millis(900),
+        "after a second: {:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_27_an_offline_agent_is_not_asked_again() {
+    let offline = json!({"type": "error", "from": "gateway", "content": {"error": "AGENT_OFFLINE", "message": "away", "code": 3002}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
+    let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": offline}]}])).await;
+    let envelope = at(&gateway.url(), json!({}))
+        .call(&to("alpha", "Hello?"))
+        .await;
+    assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
+    assert_eq!(
+        gateway.log().matching(&json!({"/type": "message"})).len(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_28_a_late_answer_is_fetched_with_status() {
+    let late = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "later"}, {"send": answer("late, but here")}, {"send": {"type": "event", "content": {"event": "sent"}}}, {"release": "sent"}]});
+    let gateway = plain(json!([late])).await;
+    let rig = at(&gateway.url(), json!({}));
+    let request = and(
+        to("alpha", "Hello?"),
+        json!({"task_requirement": "required", "blocking": false}),
+    );
+    let begun = rig.call(&request).await;
+    assert_eq!(begun["raw"]["status"]["state"], "working", "{begun}");
+    gateway.release("later");
+    // The answer to another request comes after the late one.
+    assert_eq!(text(&rig.call(&to("beta", "Hello?")).await), "as you wish");
+    let mut told = rig.call(&next("status", &begun)).await;
+    let until = Instant::now() + Duration::from_secs(10);
+    while told["raw"]["status"]["state"] == "working" && Instant::now() < until {
+        told = rig.call(&next("status", &begun)).await;
+    }
+    assert_eq!(told["raw"]["status"]["state"], "completed", "{told}");
+    assert!(told.to_string().contains("late, but here"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_30_a_status_that_nobody_knows_is_unknown_and_active_is_online() {
+    let agents = json!([{"name": "a", "role": "r", "status": "Active"}, {"name": "b", "role": "r", "status": "sleepy"}, {"name": "c", "role": "r"}, {"name": "d", "status": "busy"}]);
+    let gateway = plain(json!([{"when": {"/type": "discovery"}, "do": [{"send": {"type": "discovery", "content": {"agents": agents}}}]}])).await;
+    let listed = at(&gateway.url(), json!({}))
+        .call(&json!({"action": "list_targets"}))
+        .await;
+    let targets = listed["summary"]["targets"].as_array().unwrap();
+    let status = |alias: &str| {
+        targets
+            .iter()
+            .find(|target| target["target_alias"] == alias)
+            .map(|target| target["status"].clone())
+    };
+    assert_eq!(status("gateway:a"), Some(json!("online")), "{listed}");
+    assert_eq!(status("gateway:b"), Some(json!("unknown")), "{listed}");
+    assert_eq!(status("gateway:c"), Some(json!("unknown")), "{listed}");
+    assert_eq!(status("gateway:d"), Some(json!("busy")), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_31_no_path_of_a_workspace_is_shown() {
+    let gateway = plain(json!([])).await;
+    let rig = at(&gateway.url(), json!({}));
+    let listed = rig.call(&json!({"action": "list_targets"})).await;
+    let told = listed.to_string();
+    assert!(
+        told.contains("gateway:steward") && !told.contains("/home/user"),
+        "{listed}"
+    );
+    assert!(!told.contains("workspace"), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_43_votes_are_told_as_they_come_and_their_confidence_with_them() {
+    let mut sure = voted("alpha", "approve");
+    sure["content"]["confidence"] = json!(0.9);
+    let propose_rule = json!({"when": {"/type": "proposal"}, "do": [
+        {"send": sure}, {"delay_ms": 100}, {"send": voted("beta", "approve")}, {"delay_ms": 100}, {"send": decided("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
+    let gateway = plain(json!([propose_rule])).await;
+    let (envelope, updates) = at(&gateway.url(), json!({}))
+        .follow(&propose("Ship it?"))
+        .await;
+    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
+    let told = Value::from(updates).to_string();
+    assert!(
+        told.contains("alpha") && told.contains("beta") && told.contains("0.9"),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_46_nothing_is_sent_again_after_a_cut() {
+    let cut = json!({"when": {"/type": "proposal"}, "do": [{"end": "destroy"}]});
+    let gateway = plain(json!([cut])).await;
+    let rig = at(&gateway.url(), json!({}));
+    let request = and(propose("Ship it?"), json!({"timeout_ms": 2500}));
+    rig.call(&request).await;
+    assert_eq!(
+        gateway.log().matching(&json!({"/type": "proposal"})).len(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_46_a_decision_that_comes_after_the_bridge_is_back_counts() {
+    let cut = json!({"when": {"/type": "proposal"}, "do": [{"remember": {"id": "{{/id}}"}}, {"end": "destroy"}]});
+    let content = json!({"proposalId": "{{id}}", "result": "approved", "votes": {"alpha": "approve", "beta": "approve"}, "consensus": true});
+    let acknowledge = json!({"action": "acknowledge", "clientId": "c", "availableAgents": [], "protocolVersion": "1.0.0"});
+    let back = json!({"when": {"/type": "handshake"}, "connection": 2, "do": [
+        {"send": {"type": "handshake", "content": acknowledge}}, {"send": {"type": "decision", "from": "gateway", "content": content}}]});
+    let gateway = plain(json!([cut, back])).await;
+    let rig = at(&gateway.url(), json!({}));
+    let envelope = rig
+        .call(&and(propose("Ship it?"), json!({"timeout_ms": 15_000})))
+        .await;
+    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_47_the_bridge_takes_leave_and_closes_with_1000() {
+    let gateway = plain(json!([])).await;
+    let rig = at(&gateway.url(), json!({}));
+    rig.call(&to("alpha", "Hello?")).await;
+    let begun = Instant::now();
+    let plugin = std::sync::Arc::clone(&rig.plugin);
+    tokio::task::spawn_blocking(move || plugin.close())
+        .await
+        .unwrap();
+    soon(
+        gateway
+            .log()
+            .until(|all| all.iter().any(|entry| entry.what == What::Gone)),
+    )
+    .await;
+    assert!(
+        begun.elapsed() < Duration::from_millis(1500),
+        "{:?}",
+        begun.elapsed()
+    );
+    let leave = gateway.log().matching(&json!({"/type": "disconnect"}));
+    assert_eq!(leave[0]["content"]["reason"], "shutdown", "{leave:?}");
+    let closed = |what: &What| {
+        matches!(
+            what,
+            What::Close {
+                code: Some(1000),
+                ..
+            }
+        )
+    };
+    assert!(
+        gateway
+            .log()
+            .received()
+            .iter()
+            .any(|entry| closed(&entry.what))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_48_a_request_that_was_under_way_at_a_cut_is_not_sent_again() {
+    let cut = json!({"when": {"/type": "message"}, "do": [{"end": "destroy"}]});
+    let gateway = plain(json!([cut])).await;
+    let rig = at(&gateway.url(), json!({}));
+    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    assert_eq!(reason(&envelope), "connection_reset", "{envelope}");
+    assert_eq!(
+        envelope["error"]["details"]["delivered"], "unknown",
+        "{envelope}"
+    );
+    assert_eq!(envelope["error"]["retryable"], false, "{envelope}");
+    assert_eq!(
+        gateway.log().matching(&json!({"/type": "message"})).len(),
+        1
+    );
+}

@@ -1,0 +1,130 @@
+//! The gateway tallies wrong, twice, or not at all.
+
+use serde_json::{Value, json};
+
+use crate::{
+    rig::{Rig, reason},
+    support::{and, artifacts, at, decision, named, next, propose, state},
+};
+
+/// Puts a proposal to the hostile triad; gives the result, its updates and the instance.
+async fn put(words: &str) -> (Value, Vec<Value>, Rig) {
+    let gateway = named("hostile").await;
+    let rig = at(&gateway.url(), json!({}));
+    let request = and(propose(words), json!({"timeout_ms": 15_000}));
+    let (envelope, updates) = rig.follow(&request).await;
+    (envelope, updates, rig)
+}
+
+fn warned(rig: &Rig, part: &str) -> bool {
+    let lines = rig.log.lines();
+    lines
+        .iter()
+        .any(|(level, line)| level == "warn" && line.contains(part))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_35_a_decision_that_contradicts_the_votes_stands_and_is_warned_of() {
+    let (envelope, _, rig) = put("contradict").await;
+    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
+    assert!(warned(&rig, "vote"), "{:?}", rig.log.lines());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_that_comes_twice_is_one() {
+    let (envelope, updates, _) = put("twice").await;
+    assert_eq!(decision(&envelope)["result"], "approved");
+    assert_eq!(artifacts(&envelope).len(), 1, "{envelope}");
+    assert!(updates.len() <= 5, "{updates:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_decision_changes_nothing() {
+    let (envelope, _, rig) = put("change its mind").await;
+    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
+    let later = rig.call(&next("status", &envelope)).await;
+    assert_eq!(decision(&later)["result"], "approved", "{later}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_on_another_proposal_is_not_the_decision() {
+    let (envelope, _, _) = put("another proposal").await;
+    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_37_a_decision_goes_by_the_proposal_it_names() {
+    let (envelope, _, _) = put("no correlation").await;
+    assert_eq!(
+        decision(&envelope)["votes"]["charlie"],
+        "abstain",
+        "{envelope}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_43_a_decision_without_votes_is_a_decision() {
+    let (envelope, _, rig) = put("no votes").await;
+    assert_eq!(
+        decision(&envelope)["missing"],
+        json!(["charlie"]),
+        "{envelope}"
+    );
+    assert!(!warned(&rig, "vote"), "{:?}", rig.log.lines());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn votes_that_cannot_be_are_not_counted() {
+    let (envelope, _, rig) = put("strange votes").await;
+    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
+    assert!(!envelope.to_string().contains("mallory"), "{envelope}");
+    assert!(!warned(&rig, "contradict"), "{:?}", rig.log.lines());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_of_other_types_is_no_decision() {
+    let gateway = named("hostile").await;
+    let rig = at(&gateway.url(), json!({}));
+    for words in ["wrong types", "no result"] {
+        let request = and(propose(words), json!({"timeout_ms": 1000}));
+        let envelope = rig.call(&request).await;
+        assert_eq!(state(&envelope), "working", "{words}: {envelope}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_that_is_not_the_gateways_is_no_decision() {
+    let (envelope, _, _) = put("forged decision").await;
+    assert_eq!(decision(&envelope)["result"], "rejected", "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_46_a_cut_leaves_open_whether_it_was_decided() {
+    let (envelope, _, _) = put("cut").await;
+    let told = envelope.to_string();
+    assert!(
+        told.contains("unknown") || told.contains("working"),
+        "{envelope}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_38_a_triad_that_is_not_there_is_told_at_once() {
+    let (envelope, _, _) = put("refuse").await;
+    assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_votes_of_one_member_is_one_vote() {
+    let (envelope, updates, _) = put("flood of votes").await;
+    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
+    assert!(updates.len() < 10, "{} updates", updates.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reasons_that_pose_as_the_system_stay_words() {
+    let (envelope, _, rig) = put("inject").await;
+    let read = rig.plugin.render(&envelope.to_string());
+    let fences = read.matches("</remote_agent_output>").count();
+    assert!(fences <= 1, "{read}");
+}

@@ -1,0 +1,147 @@
+//! Somebody else's stack: the client of 000 §11.1 and the voter of §11.3 on Node.js with `ws`, against the reference gateway.
+
+use serde_json::json;
+
+use crate::support::{at, decision, node::Played, propose, reference::Reference, text, to, voters};
+
+/// Waits until it is known to the gateway.
+async fn ready(url: &str, order: serde_json::Value) -> Option<Played> {
+    let mut played = Played::start(url, &order)?;
+    let acknowledged = played.tells("ready").await;
+    assert_eq!(
+        acknowledged["content"]["action"], "acknowledge",
+        "{acknowledged}"
+    );
+    assert_eq!(
+        acknowledged["content"]["protocolVersion"], "1.0.0",
+        "{acknowledged}"
+    );
+    assert!(
+        acknowledged["content"]["clientId"].is_string(),
+        "{acknowledged}"
+    );
+    Some(played)
+}
+
+#[tokio::test]
+async fn a_javascript_client_asks_a_javascript_agent() {
+    let gateway = Reference::start(json!({})).await;
+    let Some(mut agent) = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await
+    else {
+        return;
+    };
+    let order =
+        json!({"play": "ask", "agent": "steward", "text": "What is the state of the collective?"});
+    let mut client = ready(&gateway.url, order).await.unwrap();
+    let heard = agent.tells("heard").await;
+    assert_eq!(
+        heard["content"]["content"],
+        "What is the state of the collective?"
+    );
+    let answer = client.tells("answer").await;
+    assert_eq!(
+        answer["content"]["content"],
+        "steward heard: What is the state of the collective?"
+    );
+    assert_eq!(answer["from"], "steward", "{answer}");
+    assert_eq!(
+        client.tells("closed").await,
+        1005,
+        "a close without a code is answered"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bridge_asks_a_javascript_agent() {
+    let gateway = Reference::start(json!({})).await;
+    let Some(mut agent) = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await
+    else {
+        return;
+    };
+    let envelope = at(&gateway.url, json!({}))
+        .call(&to("steward", "Hello from afar"))
+        .await;
+    assert_eq!(
+        text(&envelope),
+        "steward heard: Hello from afar",
+        "{envelope}"
+    );
+    let heard = agent.tells("heard").await;
+    assert_eq!(heard["metadata"]["requiresResponse"], true, "{heard}");
+}
+
+#[tokio::test]
+async fn a_javascript_client_asks_an_agent_of_another_stack() {
+    let gateway = Reference::start(json!({})).await;
+    let rules = json!([voters::answers("as you wish")]);
+    let _agent = voters::agent(&gateway.url, "coder", rules).await;
+    let order = json!({"play": "ask", "agent": "coder", "text": "Fix it."});
+    let Some(mut client) = ready(&gateway.url, order).await else {
+        return;
+    };
+    assert_eq!(
+        client.tells("answer").await["content"]["content"],
+        "as you wish"
+    );
+}
+
+/// Three voters of 11.3: more confidence than one half approves.
+async fn triad(url: &str, confidence: [f64; 3]) -> Option<Vec<Played>> {
+    let mut voters = Vec::new();
+    for (name, confidence) in ["alpha", "beta", "charlie"].into_iter().zip(confidence) {
+        let order = json!({"play": "vote", "name": name, "confidence": confidence});
+        voters.push(ready(url, order).await?);
+    }
+    Some(voters)
+}
+
+#[tokio::test]
+async fn a_javascript_triad_decides_for_a_javascript_client() {
+    let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
+    let Some(_voters) = triad(&gateway.url, [0.9, 0.2, 0.8]).await else {
+        return;
+    };
+    let order = json!({"play": "propose", "proposal": "Ship it", "reasoning": "It is done."});
+    let mut client = ready(&gateway.url, order).await.unwrap();
+    for _ in 0..3 {
+        let vote = client.tells("heard").await;
+        assert!(vote["content"]["confidence"].is_number(), "{vote}");
+    }
+    let decided = client.tells("answer").await;
+    assert_eq!(decided["from"], "gateway", "{decided}");
+    assert_eq!(decided["content"]["result"], "approved", "{decided}");
+    let votes = json!({"alpha": "approve", "beta": "reject", "charlie": "approve"});
+    assert_eq!(decided["content"]["votes"], votes, "{decided}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_36_a_javascript_triad_that_votes_by_the_id_decides_for_the_bridge() {
+    let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
+    let Some(_voters) = triad(&gateway.url, [0.1, 0.2, 0.8]).await else {
+        return;
+    };
+    let envelope = at(&gateway.url, json!({}))
+        .call(&propose("Drop the table"))
+        .await;
+    let decided = decision(&envelope);
+    assert_eq!(decided["result"], "rejected", "{envelope}");
+    assert_eq!(decided["consensus"], true, "{envelope}");
+}
+
+#[tokio::test]
+async fn an_error_is_told_in_the_form_that_a_javascript_client_reads() {
+    let gateway = Reference::start(json!({})).await;
+    let message = json!({"type": "message", "agent": "nobody", "content": {"role": "user", "content": "x"}, "metadata": {"correlationId": "c-1"}});
+    let order = json!({"play": "say", "types": ["error"], "messages": [message, {"type": "frobnicate", "content": {}}]});
+    let Some(mut client) = ready(&gateway.url, order).await else {
+        return;
+    };
+    let error = client.tells("heard").await;
+    assert_eq!(error["content"]["error"], "AGENT_NOT_FOUND", "{error}");
+    assert_eq!(error["content"]["code"], 3001, "{error}");
+    assert_eq!(error["metadata"]["correlationId"], "c-1", "{error}");
+    assert_eq!(
+        client.tells("heard").await["content"]["error"],
+        "UNKNOWN_TYPE"
+    );
+}

@@ -1,0 +1,66 @@
+// Plays clients of `client.mjs` and tells as lines of JSON what they hear. Arguments: the folder of `ws`, the gateway's URL, and
+// what to do as JSON. Ends when stdin closes, so a test process that dies leaves nothing behind.
+
+import { Client, Voter, webSocket } from "./client.mjs";
+
+const [, , folder, url, orders] = process.argv;
+const WebSocket = await webSocket(folder);
+const { play, ...order } = JSON.parse(orders);
+const tell = (line) => console.log(JSON.stringify(line));
+process.stdin.on("end", () => process.exit()).resume();
+
+const parts = {
+  /** An agent that answers every message. */
+  async serve({ name }) {
+    const client = new Client(WebSocket, url, [name]);
+    client.on("message", (message) => {
+      tell({ heard: message });
+      const content = { role: "agent", content: `${name} heard: ${message.content.content}` };
+      const metadata = { correlationId: message.metadata.correlationId, parentId: message.id };
+      client.send({ type: "message", agent: message.from, sessionId: message.sessionId, content, metadata });
+    });
+    tell({ ready: await client.connect() });
+  },
+
+  /** A member of the triad. */
+  async vote({ name, confidence }) {
+    const client = new Client(WebSocket, url, [name]);
+    const voter = new Voter(name, confidence);
+    client.on("proposal", async (proposal) => {
+      tell({ heard: proposal });
+      client.send(await voter.vote(proposal));
+    });
+    tell({ ready: await client.connect() });
+  },
+
+  /** Asks an agent, and leaves. */
+  async ask({ agent, text }) {
+    const client = new Client(WebSocket, url);
+    tell({ ready: await client.connect() });
+    tell({ answer: await client.sendMessage(agent, { role: "user", content: text }) });
+    client.socket.on("close", (code) => tell({ closed: code }));
+    client.disconnect();
+  },
+
+  /** Puts something to the triad. */
+  async propose({ proposal, reasoning }) {
+    const client = new Client(WebSocket, url);
+    tell({ ready: await client.connect() });
+    for (const type of ["vote", "error"]) client.on(type, (message) => tell({ heard: message }));
+    const decided = client.next("decision");
+    const id = `prop-${Date.now()}`;
+    const metadata = { requiresResponse: true, correlationId: id };
+    client.send({ id, type: "proposal", content: { proposal, reasoning }, metadata });
+    tell({ answer: await decided });
+  },
+
+  /** Says these, and tells whatever comes. */
+  async say({ messages, types }) {
+    const client = new Client(WebSocket, url);
+    tell({ ready: await client.connect() });
+    for (const type of types) client.on(type, (message) => tell({ heard: message }));
+    for (const message of messages) client.send(message);
+  },
+};
+
+await parts[play](order);

@@ -1,0 +1,130 @@
+//! Where the protocol's texts contradict each other or say nothing, a resolution with a number holds. Each that is behaviour has
+//! tests named for it; `cargo test --test gateway resolutions -- --nocapture` lists them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// So many resolutions there are.
+const COUNT: u32 = 50;
+
+/// Those that are no behaviour, and why.
+const NOTHING_TO_TEST: &[(u32, &str)] = &[(
+    44,
+    "the steward's casting vote, escalation and unanimity are in no message of the protocol: they are left out",
+)];
+
+fn rust_files(folder: &Path, all: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(&path, all);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            all.push(path);
+        }
+    }
+}
+
+/// The tests of each resolution, with the file that each is in.
+fn tests() -> BTreeMap<u32, Vec<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["src", "tests"] {
+        rust_files(&root.join(folder), &mut files);
+    }
+    files.sort();
+    let mut tests: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for file in files {
+        let shown = file.strip_prefix(root).unwrap().display();
+        for line in fs::read_to_string(&file).unwrap().lines() {
+            if let Some((number, name)) = named_for(line) {
+                tests
+                    .entry(number)
+                    .or_default()
+                    .push(format!("{name} ({shown})"));
+            }
+        }
+    }
+    tests
+}
+
+/// The resolution that a line's test is named for: a function, or an entry of a table that makes one.
+fn named_for(line: &str) -> Option<(u32, &str)> {
+    let line = line.trim_start();
+    let name = line
+        .strip_prefix("async fn ")
+        .or_else(|| line.strip_prefix("fn "))
+        .unwrap_or(line);
+    let numbered = name.strip_prefix("h_")?;
+    let number = numbered.get(..2)?.parse().ok()?;
+    numbered.get(2..)?.strip_prefix('_')?;
+    let end = name.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    Some((number, &name[..end?]))
+}
+
+#[test]
+fn each_resolution_has_a_test_or_a_reason_why_not() {
+    let tests = tests();
+    let mut without = Vec::new();
+    for number in 1..=COUNT {
+        let reason = NOTHING_TO_TEST.iter().find(|(other, _)| *other == number);
+        match (tests.get(&number), reason) {
+            (Some(names), None) => {
+                println!("H-{number:02}");
+                for name in names {
+                    println!("    {name}");
+                }
+            }
+            (None, Some((_, reason))) => println!("H-{number:02}\n    nothing to test: {reason}"),
+            (Some(names), Some(_)) => {
+                panic!("H-{number:02} is said to have no tests, and has {names:?}")
+            }
+            (None, None) => without.push(format!("H-{number:02}")),
+        }
+    }
+    assert_eq!(without, [""; 0], "these have no test");
+    let beyond: Vec<_> = tests
+        .keys()
+        .filter(|number| **number > COUNT || **number == 0)
+        .collect();
+    assert_eq!(beyond, [&0; 0], "tests are named for what there is not");
+}
+
+#[test]
+fn the_page_of_the_protocol_has_each_resolution_and_those_without_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/a2a-v1.md")).unwrap();
+    let (rules, untested) = page.split_once("\n## Without a test\n").unwrap();
+    let ids = |text: &str| -> Vec<String> {
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| "));
+        let rows = rows.filter(|row| row.starts_with("H-"));
+        rows.map(|row| row[..4].to_owned()).collect()
+    };
+    let all: Vec<String> = (1..=COUNT).map(|number| format!("H-{number:02}")).collect();
+    assert_eq!(ids(rules), all);
+    let rows: Vec<&str> = untested
+        .lines()
+        .filter(|line| line.starts_with("| H-"))
+        .collect();
+    let expected: Vec<String> = NOTHING_TO_TEST
+        .iter()
+        .map(|(number, reason)| format!("| H-{number:02} | {reason} |"))
+        .collect();
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn names_are_read_off_functions_and_tables() {
+    assert_eq!(
+        named_for("    async fn h_07_it_holds() {"),
+        Some((7, "h_07_it_holds"))
+    );
+    assert_eq!(
+        named_for("    h_24_so_it_is: \"agent\" => Nothing;"),
+        Some((24, "h_24_so_it_is"))
+    );
+    assert_eq!(named_for("fn h_7_too_short() {"), None);
+    assert_eq!(named_for("// as h_07_it_holds"), None);
+}

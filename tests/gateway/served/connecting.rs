@@ -1,0 +1,195 @@
+//! Paths, subprotocols, frames, the handshake, credentials, the end.
+
+use openclaw_remote_agent::conformance::gateways::{Member, What};
+use serde_json::{Value, json};
+
+use super::{alive, client, closed, error, gateway, listener, message, number, say};
+use crate::{rig::soon, support::voters};
+
+/// SHA-256 of `open sesame`.
+const KEY: &str = "41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb";
+
+fn advertise() -> Value {
+    json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedMessageTypes": ["message"], "version": "1.0.0"}}})
+}
+
+const ACKNOWLEDGED: fn() -> Value =
+    || json!({"/type": "handshake", "/content/action": "acknowledge"});
+
+#[tokio::test]
+async fn h_01_only_the_root_is_served() {
+    let gateway = gateway(json!({})).await;
+    client(&gateway).await;
+    for path in ["/a2a", "/ws"] {
+        let refused = Member::join(&format!("{}{path}", gateway.url), &json!({})).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("404"), "{path}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn h_02_the_subprotocol_is_selected_where_it_is_offered_and_not_asked_for() {
+    let gateway = gateway(json!({})).await;
+    for script in [json!({"upgrade": {"protocol": "a2a-v1"}}), json!({})] {
+        let client = Member::join(&gateway.url, &script).await.unwrap();
+        alive(&client).await;
+    }
+}
+
+#[tokio::test]
+async fn h_04_what_is_no_envelope_is_told_and_the_connection_stays() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    for (act, expected) in [
+        (json!({"text": "{not json"}), 2001),
+        (json!({"text": "null"}), 2003),
+        (json!({"text": "[1,2]"}), 2003),
+        (json!({"text": "7"}), 2003),
+        (
+            json!({"frame": {"opcode": 2, "masked": true, "payload": "{}"}}),
+            2003,
+        ),
+    ] {
+        let before = client.log().matching(&json!({"/type": "error"})).len();
+        client.act(&act).await.unwrap();
+        let told = soon(client.log().frame(before + 1, &json!({"/type": "error"}))).await;
+        assert_eq!(number(&told), expected, "{act}");
+    }
+    alive(&client).await;
+}
+
+#[tokio::test]
+async fn h_04_more_than_1_mib_closes_with_1009() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    let large = json!({"frame": {"opcode": 1, "masked": true, "payload": {"repeat": {"chunk": "x", "count": 1_048_577}}}});
+    // The gateway may hang up before it has read all of it.
+    let _ = client.act(&large).await;
+    assert_eq!(closed(&client).await, Some(1009));
+}
+
+#[tokio::test]
+async fn h_07_pings_of_both_kinds_are_answered() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    alive(&client).await;
+    let with_content = json!({"type": "ping", "id": "p-2", "content": {}, "timestamp": 5});
+    let pong = say(
+        &client,
+        with_content,
+        json!({"/type": "pong", "/metadata/parentId": "p-2"}),
+    )
+    .await;
+    assert_eq!(pong["type"], "pong");
+    client
+        .act(&json!({"frame": {"opcode": 9, "masked": true, "payload": "?"}}))
+        .await
+        .unwrap();
+    soon(
+        client
+            .log()
+            .until(|all| all.iter().any(|entry| entry.what == What::Pong)),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn h_08_each_advertisement_is_acknowledged_and_none_is_needed() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    assert_eq!(
+        error(&client, message("nobody", json!({}))).await,
+        3001,
+        "served without a handshake"
+    );
+    let first = say(&client, advertise(), ACKNOWLEDGED()).await;
+    let second = say(&client, advertise(), ACKNOWLEDGED()).await;
+    assert!(first["content"]["clientId"].is_string(), "{first}");
+    assert_eq!(first["content"]["clientId"], second["content"]["clientId"]);
+    assert_eq!(first["content"]["protocolVersion"], "1.0.0", "{first}");
+}
+
+#[tokio::test]
+async fn h_14_the_acknowledgement_names_the_agents_that_are_there() {
+    let gateway = gateway(json!({})).await;
+    let _alpha = listener(&gateway, "alpha").await;
+    let told = say(&client(&gateway).await, advertise(), ACKNOWLEDGED()).await;
+    let agents = told["content"]["availableAgents"].as_array().unwrap();
+    assert!(agents.contains(&json!("alpha")), "{told}");
+}
+
+fn locked() -> Value {
+    json!({"auth": {"keys": [{"name": "bridge", "sha256": KEY, "roles": []}]}})
+}
+
+#[tokio::test]
+async fn h_10_nothing_is_served_before_a_credential_and_the_third_try_is_the_last() {
+    let gateway = gateway(locked()).await;
+    let client = client(&gateway).await;
+    assert_eq!(error(&client, advertise()).await, 5001);
+    assert_eq!(error(&client, message("alpha", json!({}))).await, 5001);
+    assert_eq!(
+        error(
+            &client,
+            json!({"type": "discovery", "content": {"action": "list"}})
+        )
+        .await,
+        5001
+    );
+    assert_eq!(closed(&client).await, Some(1008));
+}
+
+#[tokio::test]
+async fn h_11_a_credential_is_answered_in_words_and_a_wrong_one_is_the_end() {
+    let gateway = gateway(locked()).await;
+    let auth = |token: &str| json!({"type": "auth", "content": {"token": token}});
+    let answered = || json!({"/type": "auth-response"});
+    let right = client(&gateway).await;
+    let told = say(&right, auth("open sesame"), answered()).await;
+    assert_eq!(told["content"]["status"], "ok", "{told}");
+    say(&right, advertise(), ACKNOWLEDGED()).await;
+    let wrong = client(&gateway).await;
+    let told = say(&wrong, auth("open barley"), answered()).await;
+    let expected = json!({"status": "failed", "error": "AUTH_FAILED", "code": 5002});
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(&told["content"][name], value, "{told}");
+    }
+    assert_eq!(closed(&wrong).await, Some(1008));
+}
+
+#[tokio::test]
+async fn h_13_the_agents_of_an_advertisement_are_those_that_the_client_serves() {
+    let gateway = gateway(json!({})).await;
+    let _coder = voters::agent(&gateway.url, "coder", json!([voters::answers("mine")])).await;
+    let client = client(&gateway).await;
+    let reply = say(
+        &client,
+        message("coder", json!({})),
+        json!({"/type": "message"}),
+    )
+    .await;
+    assert_eq!(reply["content"]["content"], "mine", "{reply}");
+}
+
+#[tokio::test]
+async fn h_47_who_takes_leave_gets_a_close_and_nothing_else() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    client
+        .say(&json!({"type": "disconnect", "content": {"reason": "manual"}}))
+        .await
+        .unwrap();
+    client
+        .say(&json!({"type": "ping", "id": "too late"}))
+        .await
+        .unwrap();
+    client
+        .act(&json!({"frame": {"opcode": 8, "masked": true, "payload": {"hex": "03e8"}}}))
+        .await
+        .unwrap();
+    assert_eq!(closed(&client).await, Some(1000));
+    assert_eq!(
+        client.log().matching(&json!({"/type": "disconnect"})).len(),
+        0
+    );
+}

@@ -1,0 +1,263 @@
+//! Messages and what they must have, who they are from, and how they are answered.
+
+use serde_json::{Value, json};
+
+use super::{client, error, gateway, listener, message, number, say};
+use crate::{
+    rig::soon,
+    support::{reference::Reference, voters},
+};
+
+/// A gateway with the agent `coder`, which answers `done`.
+async fn with_coder(
+    settings: Value,
+) -> (
+    Reference,
+    openclaw_remote_agent::conformance::gateways::Member,
+) {
+    let gateway = gateway(settings).await;
+    let coder = voters::agent(&gateway.url, "coder", json!([voters::answers("done")])).await;
+    (gateway, coder)
+}
+
+#[tokio::test]
+async fn h_15_what_a_type_requires_is_held_to() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    for (frame, expected) in [
+        (json!({"type": "message", "agent": "coder"}), 2002),
+        (
+            json!({"type": "message", "content": {"role": "user", "content": "x"}}),
+            2002,
+        ),
+        (
+            json!({"type": "message", "agent": 7, "content": {"role": "user", "content": "x"}}),
+            2003,
+        ),
+        (json!({"content": {}}), 2002),
+        (json!({"type": "handshake", "content": {}}), 2002),
+        (json!({"type": "subscribe", "content": {}}), 2002),
+        (json!({"type": "proposal", "content": {}}), 2002),
+        (
+            json!({"type": "vote", "content": {"proposalId": "p"}}),
+            2002,
+        ),
+        (json!({"type": "request", "content": {}}), 2002),
+        (json!({"type": "broadcast", "content": {}}), 2002),
+    ] {
+        assert_eq!(error(&client, frame.clone()).await, expected, "{frame}");
+    }
+}
+
+#[tokio::test]
+async fn h_16_parts_are_passed_on_as_they_are() {
+    let (gateway, coder) = with_coder(json!({})).await;
+    let client = client(&gateway).await;
+    let content = json!({"role": "user", "content": {"parts": [{"kind": "text", "text": "a"}, {"kind": "data", "data": {"b": [1]}}]}});
+    say(
+        &client,
+        message("coder", json!({"content": content})),
+        json!({"/type": "message"}),
+    )
+    .await;
+    let heard = &coder.log().matching(&json!({"/type": "message"}))[0];
+    assert_eq!(heard["content"], content, "{heard}");
+}
+
+#[tokio::test]
+async fn h_17_an_id_is_any_text_of_1_to_128_characters() {
+    let (gateway, _coder) = with_coder(json!({})).await;
+    let client = client(&gateway).await;
+    for id in ["x", "not a uuid", &"i".repeat(128)] {
+        let reply = say(
+            &client,
+            message("coder", json!({"id": id})),
+            json!({"/type": "message"}),
+        )
+        .await;
+        assert_eq!(reply["content"]["content"], "done", "{reply}");
+    }
+    for id in [String::new(), "i".repeat(129)] {
+        let number = error(&client, message("coder", json!({"id": id}))).await;
+        assert!([2003, 2005].contains(&number), "{number}");
+    }
+}
+
+#[tokio::test]
+async fn h_18_a_message_older_than_its_ttl_is_not_delivered() {
+    let (gateway, coder) = with_coder(json!({})).await;
+    let client = client(&gateway).await;
+    let old = message(
+        "coder",
+        json!({"timestamp": 1_711_843_200_000_u64, "metadata": {"ttl": 5}}),
+    );
+    assert_eq!(error(&client, old).await, 2005);
+    let iso = message(
+        "coder",
+        json!({"timestamp": "2024-03-31T00:00:00Z", "metadata": {"ttl": 5}}),
+    );
+    assert_eq!(error(&client, iso).await, 2005);
+    assert_eq!(coder.log().matching(&json!({"/type": "message"})).len(), 0);
+}
+
+#[tokio::test]
+async fn h_19_the_gateway_says_who_a_message_is_from() {
+    let (gateway, coder) = with_coder(json!({})).await;
+    let steward = listener(&gateway, "steward").await;
+    say(
+        &steward,
+        message("coder", json!({"from": "mallory"})),
+        json!({"/type": "message"}),
+    )
+    .await;
+    let heard = &coder.log().matching(&json!({"/type": "message"}))[0];
+    assert_eq!(heard["from"], "steward", "{heard}");
+}
+
+#[tokio::test]
+async fn h_19_a_strict_gateway_refuses_a_forged_sender() {
+    let (gateway, coder) = with_coder(json!({"strict": true})).await;
+    let steward = listener(&gateway, "steward").await;
+    let number = error(&steward, message("coder", json!({"from": "mallory"}))).await;
+    assert_eq!(number, 5004);
+    assert_eq!(coder.log().matching(&json!({"/type": "message"})).len(), 0);
+}
+
+#[tokio::test]
+async fn h_20_unknown_fields_pass_and_unknown_types_are_told() {
+    let (gateway, coder) = with_coder(json!({})).await;
+    let client = client(&gateway).await;
+    let reply = say(
+        &client,
+        message("coder", json!({"mood": "good"})),
+        json!({"/type": "message"}),
+    )
+    .await;
+    assert_eq!(reply["content"]["content"], "done", "{reply}");
+    assert_eq!(coder.log().matching(&json!({"/type": "message"})).len(), 1);
+    assert_eq!(
+        error(&client, json!({"type": "frobnicate", "content": {}})).await,
+        2004
+    );
+}
+
+#[tokio::test]
+async fn h_21_a_message_that_wants_an_answer_gets_one() {
+    let (gateway, coder) = with_coder(json!({})).await;
+    let client = client(&gateway).await;
+    let reply = say(
+        &client,
+        message("coder", json!({})),
+        json!({"/metadata/correlationId": "c-1"}),
+    )
+    .await;
+    assert_eq!(reply["from"], "coder", "{reply}");
+    // One more, which nobody is there to answer.
+    drop(coder);
+    let more = message("coder", json!({"metadata": {"correlationId": "c-2"}}));
+    let told = say(&client, more, json!({"/metadata/correlationId": "c-2"})).await;
+    // Whether it had left for the agent when that went away is told apart.
+    let number = number(&told);
+    assert!([3002, 3004].contains(&number), "{told}");
+}
+
+#[tokio::test]
+async fn h_22_a_session_is_made_when_it_is_first_named() {
+    let (gateway, _coder) = with_coder(json!({})).await;
+    let client = client(&gateway).await;
+    let told = message("coder", json!({"sessionId": "new-one"}));
+    let reply = say(&client, told, json!({"/type": "message"})).await;
+    assert_eq!(reply["sessionId"], "new-one", "{reply}");
+    let kept = std::fs::read_to_string(gateway.sessions("coder")).unwrap();
+    assert!(kept.lines().any(|line| line.contains("new-one")), "{kept}");
+}
+
+#[tokio::test]
+async fn h_22_a_strict_gateway_knows_no_session_that_was_not_made() {
+    let (gateway, _coder) = with_coder(json!({"strict": true})).await;
+    let client = client(&gateway).await;
+    let told = message("coder", json!({"sessionId": "new-one"}));
+    assert_eq!(error(&client, told).await, 4001);
+}
+
+#[tokio::test]
+async fn h_25_an_error_goes_by_the_request_it_is_about() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    let told = say(
+        &client,
+        message("nobody", json!({})),
+        json!({"/type": "error"}),
+    )
+    .await;
+    assert_eq!(number(&told), 3001);
+    assert_eq!(told["content"]["error"], "AGENT_NOT_FOUND", "{told}");
+    assert_eq!(
+        told["metadata"],
+        json!({"correlationId": "c-1", "parentId": "m-1"}),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn h_27_an_unknown_agent_and_one_that_is_away_are_told_apart() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    assert_eq!(error(&client, message("nobody", json!({}))).await, 3001);
+    assert_eq!(error(&client, message("historian", json!({}))).await, 3002);
+}
+
+#[tokio::test]
+async fn h_24_an_answer_comes_from_whom_it_came() {
+    let (gateway, _coder) = with_coder(json!({})).await;
+    let mallory = listener(&gateway, "mallory").await;
+    let client = client(&gateway).await;
+    let reply = say(
+        &client,
+        message("coder", json!({})),
+        json!({"/type": "message"}),
+    )
+    .await;
+    // Mallory answers a request that was not hers, under another name.
+    let forged = json!({"type": "message", "agent": "client", "from": "coder", "content": {"role": "agent", "content": "believe me"}, "metadata": {"correlationId": "c-1"}});
+    mallory.say(&forged).await.unwrap();
+    super::alive(&mallory).await;
+    super::alive(&client).await;
+    assert_eq!(reply["from"], "coder", "{reply}");
+    let told = client
+        .log()
+        .matching(&json!({"/content/content": "believe me", "/from": "coder"}));
+    assert_eq!(told, [json!(null); 0]);
+}
+
+#[tokio::test]
+async fn h_50_the_audit_log_tells_who_wrote_to_whom_and_never_what() {
+    let folder = crate::folder::Folder::new();
+    let path = folder.path().join("audit.jsonl");
+    let (gateway, _coder) = with_coder(json!({"audit": {"path": path}})).await;
+    let steward = listener(&gateway, "steward").await;
+    let secret = message(
+        "coder",
+        json!({"content": {"role": "user", "content": "between us"}}),
+    );
+    say(&steward, secret, json!({"/type": "message"})).await;
+    drop(gateway);
+    // The log is written beside the gateway's work.
+    let lines = soon(async {
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            if text.lines().any(|line| line.contains("m-1")) {
+                return text;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let line = lines.lines().find(|line| line.contains("m-1")).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    let told = line.to_string();
+    for part in ["message", "steward", "coder"] {
+        assert!(told.contains(part), "{line}");
+    }
+    assert!(!lines.contains("between us"), "{lines}");
+}

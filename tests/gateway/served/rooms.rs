@@ -1,0 +1,224 @@
+//! Discovery, subscriptions, workspaces, broadcasts, services.
+
+use serde_json::{Value, json};
+
+use super::{client, error, gateway, listener, message, say};
+use crate::{rig::soon, support::voters};
+
+fn subscribe(agents: Value) -> Value {
+    json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": agents}})
+}
+
+#[tokio::test]
+async fn h_29_discovery_goes_by_the_id_it_was_asked_with() {
+    let gateway = gateway(json!({})).await;
+    let asked = json!({"type": "discovery", "id": "d-1", "content": {"action": "list"}, "metadata": {"correlationId": "dc-1"}});
+    let listed = say(
+        &client(&gateway).await,
+        asked,
+        json!({"/type": "discovery"}),
+    )
+    .await;
+    assert_eq!(listed["metadata"]["correlationId"], "dc-1", "{listed}");
+    let names: Vec<&str> = listed["content"]["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|agent| agent["name"].as_str())
+        .collect();
+    let all = [
+        "main",
+        "steward",
+        "alpha",
+        "beta",
+        "charlie",
+        "examiner",
+        "explorer",
+        "sentinel",
+        "coder",
+        "dreamer",
+        "empath",
+        "historian",
+    ];
+    assert_eq!(names, all);
+}
+
+#[tokio::test]
+async fn h_30_every_status_is_one_of_five_words() {
+    let gateway = gateway(json!({})).await;
+    let _alpha = listener(&gateway, "alpha").await;
+    let asked = json!({"type": "discovery", "content": {"action": "list"}});
+    let listed = say(
+        &client(&gateway).await,
+        asked,
+        json!({"/type": "discovery"}),
+    )
+    .await;
+    for agent in listed["content"]["agents"].as_array().unwrap() {
+        let status = agent["status"].as_str().unwrap();
+        let expected = if agent["name"] == "alpha" {
+            ["online", "idle"]
+        } else {
+            ["offline", "offline"]
+        };
+        assert!(expected.contains(&status), "{agent}");
+    }
+}
+
+#[tokio::test]
+async fn h_32_a_subscription_is_acknowledged_and_told_the_present_state_once() {
+    let gateway = gateway(json!({})).await;
+    let _alpha = listener(&gateway, "alpha").await;
+    let client = client(&gateway).await;
+    let told = say(
+        &client,
+        subscribe(json!(["alpha", "beta"])),
+        json!({"/type": "subscribe"}),
+    )
+    .await;
+    assert_eq!(told["content"]["channel"], "agent:status", "{told}");
+    assert_eq!(told["content"]["status"], "subscribed", "{told}");
+    let alpha = soon(
+        client
+            .log()
+            .frame(1, &json!({"/type": "status", "/content/agent": "alpha"})),
+    )
+    .await;
+    assert_ne!(alpha["content"]["status"], "offline", "{alpha}");
+    let beta = soon(
+        client
+            .log()
+            .frame(1, &json!({"/type": "status", "/content/agent": "beta"})),
+    )
+    .await;
+    assert_eq!(beta["content"]["status"], "offline", "{beta}");
+    super::alive(&client).await;
+    assert_eq!(client.log().matching(&json!({"/type": "status"})).len(), 2);
+}
+
+#[tokio::test]
+async fn h_32_changes_are_told_until_it_is_over() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    say(
+        &client,
+        subscribe(json!(["alpha"])),
+        json!({"/type": "subscribe"}),
+    )
+    .await;
+    let of_alpha = json!({"/type": "status", "/content/agent": "alpha"});
+    soon(client.log().frame(1, &of_alpha)).await;
+    let alpha = listener(&gateway, "alpha").await;
+    let came = soon(client.log().frame(2, &of_alpha)).await;
+    assert_eq!(came["content"]["previous"], "offline", "{came}");
+    let leave = json!({"type": "unsubscribe", "content": {"channel": "agent:status"}});
+    let told = say(&client, leave, json!({"/content/status": "unsubscribed"})).await;
+    assert_eq!(told["content"]["channel"], "agent:status", "{told}");
+    drop(alpha);
+    // Until the gateway has seen alpha go, which a message to it tells.
+    let gone = soon(async {
+        loop {
+            let told = say(
+                &client,
+                message("alpha", json!({})),
+                json!({"/type": "error"}),
+            )
+            .await;
+            if told["content"]["code"] == 3002 {
+                return;
+            }
+        }
+    });
+    gone.await;
+    assert_eq!(client.log().matching(&of_alpha).len(), 2);
+}
+
+#[tokio::test]
+async fn h_32_other_channels_and_a_status_without_content_are_errors() {
+    let gateway = gateway(json!({})).await;
+    let client = client(&gateway).await;
+    let unknown = json!({"type": "subscribe", "content": {"channel": "agent:mood"}});
+    assert_eq!(error(&client, unknown).await, 2005);
+    assert_eq!(error(&client, json!({"type": "status"})).await, 2002);
+}
+
+#[tokio::test]
+async fn h_33_workspaces_are_listed_with_their_sessions() {
+    let gateway = gateway(json!({})).await;
+    let _coder = voters::agent(&gateway.url, "coder", json!([voters::answers("done")])).await;
+    let client = client(&gateway).await;
+    say(
+        &client,
+        message("coder", json!({"sessionId": "s-1"})),
+        json!({"/type": "message"}),
+    )
+    .await;
+    let asked = json!({"type": "workspace", "content": {"action": "list"}});
+    let listed = say(&client, asked, json!({"/type": "workspace"})).await;
+    let workspaces = listed["content"]["workspaces"].as_array().unwrap();
+    let coder = workspaces
+        .iter()
+        .find(|workspace| workspace["agent"] == "coder")
+        .unwrap();
+    assert!(coder["path"].is_string(), "{listed}");
+    assert_eq!(coder["sessions"], 1, "{listed}");
+}
+
+#[tokio::test]
+async fn h_34_a_broadcast_reaches_all_but_its_sender() {
+    let gateway = gateway(json!({})).await;
+    let alpha = listener(&gateway, "alpha").await;
+    let beta = listener(&gateway, "beta").await;
+    let steward = listener(&gateway, "steward").await;
+    let broadcast = json!({"type": "broadcast", "id": "b-1", "content": {"message": "hear, hear"}, "metadata": {"correlationId": "bc-1"}});
+    let told = say(&steward, broadcast, json!({"/type": "response"})).await;
+    let mut delivered: Vec<Value> = told["content"]["result"]["delivered"]
+        .as_array()
+        .unwrap()
+        .clone();
+    delivered.sort_by_key(Value::to_string);
+    assert_eq!(delivered, [json!("alpha"), json!("beta")], "{told}");
+    assert_eq!(told["metadata"]["correlationId"], "bc-1", "{told}");
+    for agent in [&alpha, &beta] {
+        let heard = soon(agent.log().frame(1, &json!({"/type": "broadcast"}))).await;
+        assert_eq!(
+            (&heard["content"]["message"], &heard["from"]),
+            (&json!("hear, hear"), &json!("steward")),
+            "{heard}"
+        );
+    }
+    assert_eq!(
+        steward.log().matching(&json!({"/type": "broadcast"})).len(),
+        0
+    );
+}
+
+#[tokio::test]
+async fn h_34_a_service_that_is_not_registered_is_not_found() {
+    let gateway = gateway(json!({})).await;
+    let request = json!({"type": "request", "content": {"service": "weather"}, "metadata": {"correlationId": "r-1"}});
+    assert_eq!(error(&client(&gateway).await, request).await, 3001);
+}
+
+#[tokio::test]
+async fn a_decision_is_told_to_subscribers_as_an_event() {
+    let gateway = gateway(json!({})).await;
+    let _triad = voters::triad(&gateway.url).await;
+    let watcher = client(&gateway).await;
+    let channel = json!({"type": "subscribe", "content": {"channel": "triad:decision"}});
+    say(&watcher, channel, json!({"/type": "subscribe"})).await;
+    let steward = listener(&gateway, "steward").await;
+    let words = json!({"content": {"proposal": "alpha=approve beta=approve charlie=approve"}});
+    say(
+        &steward,
+        super::proposal(words),
+        json!({"/type": "decision"}),
+    )
+    .await;
+    let event = soon(watcher.log().frame(1, &json!({"/type": "event"}))).await;
+    assert!(event["content"]["event"].is_string(), "{event}");
+    assert!(
+        event.to_string().contains("p-1") && event.to_string().contains("approved"),
+        "{event}"
+    );
+}

@@ -1,0 +1,212 @@
+//! The triad: who may vote, when, how often, and who hears of it.
+
+use openclaw_remote_agent::conformance::gateways::Member;
+use serde_json::{Value, json};
+
+use super::{client, error, gateway, listener, number, proposal, say, vote};
+use crate::{rig::soon, support::reference::Reference};
+
+/// A gateway, its three members, who vote when they are told to, and who proposes.
+struct Triad {
+    _gateway: Reference,
+    alpha: Member,
+    beta: Member,
+    charlie: Member,
+    steward: Member,
+}
+
+impl Triad {
+    async fn new(settings: Value) -> Self {
+        let gateway = gateway(settings).await;
+        Self {
+            alpha: listener(&gateway, "alpha").await,
+            beta: listener(&gateway, "beta").await,
+            charlie: listener(&gateway, "charlie").await,
+            steward: listener(&gateway, "steward").await,
+            _gateway: gateway,
+        }
+    }
+
+    /// Puts it to them, and waits until all have it.
+    async fn put(&self, proposal: Value) {
+        self.steward.say(&proposal).await.unwrap();
+        for member in [&self.alpha, &self.beta, &self.charlie] {
+            soon(member.log().frame(1, &json!({"/type": "proposal"}))).await;
+        }
+    }
+
+    async fn decision(&self) -> Value {
+        soon(self.steward.log().frame(1, &json!({"/type": "decision"}))).await
+    }
+}
+
+#[tokio::test]
+async fn h_36_of_two_ids_the_correlation_id_counts() {
+    let triad = Triad::new(json!({})).await;
+    triad
+        .put(proposal(
+            json!({"id": "other", "metadata": {"correlationId": "p-9"}}),
+        ))
+        .await;
+    triad.alpha.say(&vote("p-9", "approve")).await.unwrap();
+    triad.beta.say(&vote("p-9", "approve")).await.unwrap();
+    assert_eq!(triad.decision().await["content"]["proposalId"], "p-9");
+}
+
+#[tokio::test]
+async fn h_36_the_envelopes_id_will_do_where_there_is_no_other() {
+    let triad = Triad::new(json!({})).await;
+    triad
+        .put(json!({"type": "proposal", "id": "only", "content": {"proposal": "Ship it?"}}))
+        .await;
+    triad.alpha.say(&vote("only", "reject")).await.unwrap();
+    triad.beta.say(&vote("only", "reject")).await.unwrap();
+    assert_eq!(triad.decision().await["content"]["proposalId"], "only");
+}
+
+#[tokio::test]
+async fn h_37_a_decision_has_both_ids() {
+    let triad = Triad::new(json!({})).await;
+    triad.put(proposal(json!({}))).await;
+    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
+    triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+    let decided = triad.decision().await;
+    assert_eq!(decided["from"], "gateway", "{decided}");
+    assert_eq!(decided["content"]["proposalId"], "p-1", "{decided}");
+    assert_eq!(decided["metadata"]["correlationId"], "p-1", "{decided}");
+    assert_eq!(
+        decided["content"]["missing"],
+        json!(["charlie"]),
+        "{decided}"
+    );
+}
+
+#[tokio::test]
+async fn h_38_without_two_members_nothing_can_be_approved() {
+    let gateway = gateway(json!({})).await;
+    let _alpha = listener(&gateway, "alpha").await;
+    let client = client(&gateway).await;
+    let told = say(&client, proposal(json!({})), json!({"/type": "error"})).await;
+    assert_eq!(number(&told), 3002);
+    assert_eq!(told["metadata"]["correlationId"], "p-1", "{told}");
+}
+
+#[tokio::test]
+async fn h_41_a_deadline_in_the_past_is_refused_and_one_ahead_ends_the_vote() {
+    let triad = Triad::new(json!({"triad": {"quorum": "all"}})).await;
+    let past = proposal(
+        json!({"id": "p-0", "metadata": {"correlationId": "p-0"}, "content": {"deadline": 1_711_843_200_000_u64}}),
+    );
+    assert_eq!(error(&triad.steward, past).await, 2005);
+    let soon = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap()
+        .as_millis() as u64
+        + 200;
+    triad
+        .put(proposal(json!({"content": {"deadline": soon}})))
+        .await;
+    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
+    let decided = triad.decision().await;
+    assert_eq!(decided["content"]["result"], "rejected", "{decided}");
+    assert_eq!(decided["content"]["consensus"], false, "{decided}");
+    assert_eq!(
+        decided["content"]["missing"],
+        json!(["beta", "charlie"]),
+        "{decided}"
+    );
+}
+
+#[tokio::test]
+async fn h_42_the_first_vote_of_a_member_is_final() {
+    let triad = Triad::new(json!({})).await;
+    triad.put(proposal(json!({}))).await;
+    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
+    assert_eq!(error(&triad.alpha, vote("p-1", "reject")).await, 2005);
+    triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+    assert_eq!(
+        triad.decision().await["content"]["votes"]["alpha"],
+        "approve"
+    );
+}
+
+#[tokio::test]
+async fn h_42_a_vote_that_comes_late_is_refused() {
+    let triad = Triad::new(json!({})).await;
+    triad.put(proposal(json!({}))).await;
+    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
+    triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+    triad.decision().await;
+    assert_eq!(error(&triad.charlie, vote("p-1", "reject")).await, 2005);
+}
+
+#[tokio::test]
+async fn h_42_who_is_no_member_may_not_vote() {
+    let triad = Triad::new(json!({})).await;
+    triad.put(proposal(json!({}))).await;
+    let mut forged = vote("p-1", "approve");
+    forged["from"] = json!("charlie");
+    assert_eq!(error(&triad.steward, forged).await, 5004);
+}
+
+#[tokio::test]
+async fn h_42_a_vote_on_nothing_or_of_another_word_is_refused() {
+    let triad = Triad::new(json!({})).await;
+    triad.put(proposal(json!({}))).await;
+    assert_eq!(error(&triad.alpha, vote("p-7", "approve")).await, 2005);
+    assert_eq!(error(&triad.alpha, vote("p-1", "maybe")).await, 2005);
+}
+
+#[tokio::test]
+async fn h_43_votes_are_passed_on_to_who_asked_unless_that_is_switched_off() {
+    for visible in [true, false] {
+        let triad = Triad::new(json!({"voteVisibility": visible})).await;
+        triad.put(proposal(json!({}))).await;
+        let mut sure = vote("p-1", "approve");
+        sure["content"]["confidence"] = json!(0.7);
+        triad.alpha.say(&sure).await.unwrap();
+        triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+        triad.decision().await;
+        let told = triad.steward.log().matching(&json!({"/type": "vote"}));
+        assert_eq!(told.len(), if visible { 2 } else { 0 }, "{told:?}");
+        if visible {
+            let of_alpha = told.iter().find(|vote| vote["from"] == "alpha").unwrap();
+            assert_eq!(of_alpha["content"]["confidence"], 0.7, "{of_alpha}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn h_45_the_same_proposal_has_the_same_outcome_and_another_may_not_take_its_id() {
+    let triad = Triad::new(json!({})).await;
+    triad.put(proposal(json!({}))).await;
+    triad.alpha.say(&vote("p-1", "approve")).await.unwrap();
+    triad.beta.say(&vote("p-1", "approve")).await.unwrap();
+    let first = triad.decision().await;
+    triad.steward.say(&proposal(json!({}))).await.unwrap();
+    let again = soon(triad.steward.log().frame(2, &json!({"/type": "decision"}))).await;
+    assert_eq!(again["content"], first["content"]);
+    assert_eq!(
+        triad
+            .charlie
+            .log()
+            .matching(&json!({"/type": "proposal"}))
+            .len(),
+        1,
+        "nobody is asked again"
+    );
+    let other = proposal(json!({"content": {"proposal": "Something else?"}}));
+    assert_eq!(error(&triad.steward, other).await, 2005);
+}
+
+#[tokio::test]
+async fn h_35_the_gateway_tallies_and_nobody_else_decides() {
+    let triad = Triad::new(json!({})).await;
+    triad.put(proposal(json!({}))).await;
+    let forged = json!({"type": "decision", "agent": "steward", "from": "gateway", "content": {"proposalId": "p-1", "result": "approved", "votes": {}, "consensus": true}, "metadata": {"correlationId": "p-1"}});
+    triad.alpha.say(&forged).await.unwrap();
+    triad.alpha.say(&vote("p-1", "reject")).await.unwrap();
+    triad.beta.say(&vote("p-1", "reject")).await.unwrap();
+    let decided = triad.decision().await;
+    assert_eq!(decided["content"]["result"], "rejected", "{decided}");
+}

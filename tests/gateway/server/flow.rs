@@ -1,0 +1,174 @@
+//! How connections live and end, and how the gateway starts.
+
+use super::*;
+use openclaw_remote_agent::gateway_server::Occupant;
+
+#[tokio::test]
+async fn h_47_a_client_that_takes_leave_is_gone_at_once_and_its_close_is_answered() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    client.ask(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
+    client.hear().await;
+    alpha
+        .say(json!({"type": "disconnect", "content": {"reason": "manual"}}))
+        .await;
+    assert_eq!(client.hear().await["content"]["status"], "offline");
+    alpha.0.close(None).await.unwrap();
+    while let Some(frame) = timeout(LONG, alpha.0.next()).await.unwrap() {
+        assert!(frame.unwrap().is_close());
+    }
+}
+
+#[tokio::test]
+async fn h_47_who_takes_leave_and_does_not_close_is_closed_with_1000() {
+    let pace = Pace {
+        farewell: Duration::from_millis(50),
+        ..Pace::default()
+    };
+    let gateway = Gateway::paced(json!({}), pace).await;
+    let mut client = gateway.client().await;
+    client
+        .say(json!({"type": "disconnect", "content": {"reason": "shutdown"}}))
+        .await;
+    assert_eq!(client.closed().await, 1000);
+}
+
+#[tokio::test]
+async fn h_47_a_gateway_that_shuts_down_tells_everybody_and_answers_what_is_open() {
+    let mut gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    client.say(message("alpha", "c-1")).await;
+    alpha.hear().await;
+    gateway.shutdown.cancel();
+    let error = client.hear().await;
+    assert_eq!(
+        (
+            &error["content"]["code"],
+            &error["metadata"]["correlationId"]
+        ),
+        (&json!(1003), &json!("c-1"))
+    );
+    for client in [&mut client, &mut alpha] {
+        let said = client.hear().await;
+        assert_eq!(
+            (&said["type"], &said["content"]["reason"]),
+            (&json!("disconnect"), &json!("shutdown"))
+        );
+        assert_eq!(client.closed().await, 1001);
+    }
+    timeout(LONG, gateway.running.take().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_who_does_not_read() {
+    let pace = Pace {
+        shutdown: Duration::from_millis(300),
+        ..Pace::default()
+    };
+    let mut gateway = Gateway::paced(json!({}), pace).await;
+    let _silent = gateway.client().await;
+    gateway.shutdown.cancel();
+    timeout(Duration::from_secs(5), gateway.running.take().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn h_07_a_silent_client_is_asked_and_then_left() {
+    let gateway = Gateway::start(json!({"heartbeatMs": 1000, "limits": {"idleMs": 2500}})).await;
+    // Its stack would answer pings by itself: this one reads bytes and writes none.
+    let mut client = gateway.client().await;
+    let stream = client.0.get_mut();
+    let mut read = Vec::new();
+    timeout(LONG, stream.read_to_end(&mut read))
+        .await
+        .unwrap()
+        .unwrap();
+    let text = String::from_utf8_lossy(&read);
+    let ping = text.find(r#""type":"ping""#).expect("a ping");
+    let left = text.find(r#""reason":"timeout""#).expect("a farewell");
+    assert!(ping < left);
+    assert!(
+        read.windows(4)
+            .any(|bytes| bytes[0] == 0x88 && bytes[2..4] == 1001_u16.to_be_bytes())
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_answers_pings_stays() {
+    let gateway = Gateway::start(json!({"heartbeatMs": 1000, "limits": {"idleMs": 2000}})).await;
+    let mut client = gateway.client().await;
+    for _ in 0..3 {
+        let ping = client.hear().await;
+        assert_eq!(ping["type"], "ping");
+        client
+            .say(json!({"type": "pong", "metadata": {"parentId": ping["id"]}}))
+            .await;
+    }
+    client.advertise(&[]).await;
+}
+
+#[tokio::test]
+async fn a_taken_port_says_who_has_it() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut second = config(json!({}));
+    second.listen = gateway.address;
+    let Err(StartError::Taken { occupant, .. }) = bind(second, Pace::default()).await else {
+        panic!("two gateways on one port");
+    };
+    assert_eq!(occupant, Occupant::A2aV1);
+}
+
+#[tokio::test]
+async fn a_taken_port_says_that_it_is_a_web_server_or_says_nothing() {
+    for (answer, expected) in [
+        (
+            Some(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+            ),
+            Occupant::Web(200),
+        ),
+        (
+            Some("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+            Occupant::Web(400),
+        ),
+        (None, Occupant::Silent),
+    ] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut taken = config(json!({}));
+        taken.listen = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let mut kept = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let _ = stream.read(&mut [0; 4096]).await;
+                if let Some(answer) = answer {
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                }
+                kept.push(stream);
+            }
+        });
+        let Err(StartError::Taken { occupant, .. }) = bind(taken, Pace::default()).await else {
+            panic!("a taken port was given");
+        };
+        assert_eq!(occupant, expected);
+    }
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so_in_http() {
+    let gateway = Gateway::start(json!({"limits": {"connections": 1}})).await;
+    let _first = gateway.client().await;
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    let request = format!(
+        "GET / HTTP/1.1\r\nhost: {}\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        gateway.address
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+}

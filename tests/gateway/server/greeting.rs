@@ -1,0 +1,265 @@
+//! Frames, credentials, names.
+
+use super::*;
+
+/// The SHA-256 of `steward-key` and `late-key`.
+fn keys() -> Value {
+    json!({
+        "auth": {"keys": [
+            {"name": "steward", "sha256": digest("steward-key"), "roles": ["worker"], "agent": "steward"},
+            {"name": "late", "sha256": digest("late-key"), "roles": ["worker"], "expiresAt": "2020-01-01T00:00:00Z"},
+        ]},
+        "roles": {"worker": {"send": ["alpha"]}},
+    })
+}
+
+fn auth(token: &str) -> Value {
+    json!({"type": "auth", "id": "a", "content": {"token": token}})
+}
+
+#[tokio::test]
+async fn h_04_what_is_no_message_is_answered_and_the_connection_stays() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    let cases = [
+        ("{", 2001),
+        ("[]", 2003),
+        ("null", 2003),
+        ("7", 2003),
+        (r#"{"content":{}}"#, 2002),
+        (r#"{"type":"dance","content":{}}"#, 2004),
+        (r#"{"type":"message","agent":7,"content":{}}"#, 2003),
+        (
+            r#"{"type":"message","content":{"role":"user","content":"x"}}"#,
+            2002,
+        ),
+        (
+            r#"{"type":"message","agent":"alpha","content":{"role":"king","content":"x"}}"#,
+            2005,
+        ),
+    ];
+    for (frame, code) in cases {
+        client.raw(Message::Text(frame.into())).await;
+        assert_eq!(client.refused().await, code, "{frame}");
+    }
+    client.raw(Message::Binary(b"{}".as_slice().into())).await;
+    assert_eq!(client.refused().await, 2003);
+    client.advertise(&[]).await;
+}
+
+#[tokio::test]
+async fn h_04_a_frame_above_the_cap_closes_with_1009() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    let _ = client
+        .0
+        .send(Message::Text("x".repeat((1 << 20) + 1).into()))
+        .await;
+    assert_eq!(client.closed().await, 1009);
+}
+
+#[tokio::test]
+async fn h_06_frames_against_the_rules_close_with_1008() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    // A text frame of one byte that is not UTF-8, with a mask of zeros.
+    let stream = client.0.get_mut();
+    stream
+        .write_all(&[0x81, 0x81, 0, 0, 0, 0, 0xff])
+        .await
+        .unwrap();
+    assert_eq!(client.closed().await, 1008);
+}
+
+#[tokio::test]
+async fn h_07_a_ping_is_answered_with_its_id() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    let pong = client
+        .ask(json!({"type": "ping", "id": "p-1", "timestamp": 1}))
+        .await;
+    assert_eq!(
+        (&pong["type"], &pong["metadata"]["parentId"]),
+        (&json!("pong"), &json!("p-1"))
+    );
+}
+
+#[tokio::test]
+async fn h_08_every_advertisement_is_acknowledged() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    let first = client.advertise(&[]).await;
+    assert_eq!(first["content"]["protocolVersion"], "1.0.0");
+    assert!(
+        first["content"]["clientId"]
+            .as_str()
+            .unwrap()
+            .starts_with("client-")
+    );
+    assert_eq!(
+        first["content"]["availableAgents"]
+            .as_array()
+            .unwrap()
+            .len(),
+        12
+    );
+    assert_eq!(
+        client.advertise(&[]).await["content"]["clientId"],
+        first["content"]["clientId"]
+    );
+}
+
+#[tokio::test]
+async fn h_08_a_message_before_the_handshake_is_served() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    gateway.client().await.say(message("alpha", "c")).await;
+    assert_eq!(alpha.hear().await["content"]["content"], "hello");
+}
+
+#[tokio::test]
+async fn h_10_before_the_credential_nothing_is_served_and_the_third_frame_is_the_last() {
+    let gateway = Gateway::start(keys()).await;
+    let mut client = gateway.client().await;
+    for _ in 0..3 {
+        client
+            .say(json!({"type": "discovery", "content": {"action": "list"}}))
+            .await;
+        assert_eq!(client.refused().await, 5001);
+    }
+    assert_eq!(client.closed().await, 1008);
+}
+
+#[tokio::test]
+async fn h_11_a_credential_that_holds_lets_in() {
+    let gateway = Gateway::start(keys()).await;
+    let mut client = gateway.client().await;
+    let said = client.ask(auth("steward-key")).await;
+    assert_eq!(said["type"], "auth-response");
+    assert_eq!(
+        (&said["content"]["status"], &said["metadata"]["parentId"]),
+        (&json!("ok"), &json!("a"))
+    );
+    client.advertise(&["steward"]).await;
+}
+
+#[tokio::test]
+async fn h_11_a_credential_that_does_not_hold_ends_the_connection() {
+    let gateway = Gateway::start(keys()).await;
+    for (token, code, name) in [
+        ("wrong", 5002, "AUTH_FAILED"),
+        ("late-key", 5003, "TOKEN_EXPIRED"),
+    ] {
+        let mut client = gateway.client().await;
+        let said = client.ask(auth(token)).await;
+        assert_eq!(said["content"]["status"], "failed");
+        assert_eq!(said["content"]["error"], name);
+        assert_eq!(said["content"]["code"], code);
+        assert!(!said.to_string().contains(token), "{said}");
+        assert_eq!(client.closed().await, 1008);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_says_no_credential_is_not_waited_for() {
+    let pace = Pace {
+        credential: Duration::from_millis(40),
+        ..Pace::default()
+    };
+    let gateway = Gateway::paced(keys(), pace).await;
+    let mut client = gateway.client().await;
+    assert_eq!(client.refused().await, 5001);
+    assert_eq!(client.closed().await, 1008);
+}
+
+#[tokio::test]
+async fn what_no_role_allows_is_refused() {
+    let gateway = Gateway::start(keys()).await;
+    let mut client = gateway.client().await;
+    client.ask(auth("steward-key")).await;
+    for refused in [
+        message("beta", "c"),
+        json!({"type": "broadcast", "content": {"message": "all"}}),
+        json!({"type": "proposal", "content": {"proposal": "do"}}),
+        json!({"type": "subscribe", "content": {"channel": "agent:status"}}),
+        json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": ["beta"]}}}),
+        json!({"type": "workspace", "content": {"action": "get", "agent": "beta"}}),
+    ] {
+        client.say(refused.clone()).await;
+        assert_eq!(client.refused().await, 5004, "{refused}");
+    }
+    client.say(message("alpha", "c")).await;
+    assert_eq!(client.refused().await, 3002, "allowed, and away");
+}
+
+#[tokio::test]
+async fn a_name_that_is_served_is_not_given_to_a_second() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut first = gateway.serving(&["alpha"]).await;
+    let mut second = gateway.client().await;
+    second.say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": ["alpha"]}}})).await;
+    assert_eq!(second.refused().await, 5004);
+    second.say(message("alpha", "c")).await;
+    assert_eq!(first.hear().await["content"]["content"], "hello");
+}
+
+#[tokio::test]
+async fn names_that_mean_something_else_are_refused() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    for (name, code) in [
+        ("gateway", 5004),
+        ("triad", 5004),
+        ("client-1", 5004),
+        ("../x", 2005),
+        ("", 2005),
+    ] {
+        client.say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": [name]}}})).await;
+        assert_eq!(client.refused().await, code, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_only_the_gateway_says_is_refused() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    for (kind, content) in [
+        ("event", json!({"event": "x"})),
+        ("decision", json!({"result": "approved"})),
+        ("auth-response", json!({"status": "ok"})),
+    ] {
+        client.say(json!({"type": kind, "content": content})).await;
+        assert_eq!(client.refused().await, 5004, "{kind}");
+    }
+    client
+        .say(json!({"type": "handshake", "content": {"action": "acknowledge"}}))
+        .await;
+    assert_eq!(client.refused().await, 2005);
+}
+
+#[tokio::test]
+async fn an_error_is_never_answered_with_an_error() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    client
+        .say(json!({"type": "error", "content": {"error": "AGENT_ERROR", "code": 3004}}))
+        .await;
+    client.say(json!({"type": "error", "content": {}})).await;
+    client.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn more_agents_than_one_connection_can_serve_are_refused_unread() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    let names: Vec<String> = (0..100_000).map(|n| format!("a{n}")).collect();
+    let capabilities =
+        json!({"supportedMessageTypes": [], "supportedAgents": names, "version": "1.0.0"});
+    client.say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
+    assert_eq!(client.refused().await, 2005);
+    let watched = json!({"channel": "agent:status", "agents": names});
+    client
+        .say(json!({"type": "subscribe", "content": watched}))
+        .await;
+    assert_eq!(client.refused().await, 2005);
+}

@@ -1,0 +1,221 @@
+//! What there is, and who hears of it.
+
+use super::*;
+
+/// An HTTP server that answers every request with this, and gives the requests it got.
+async fn service(
+    status: u16,
+    body: &'static str,
+) -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, requests) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut read = Vec::new();
+            loop {
+                let mut piece = [0; 4096];
+                let length = stream.read(&mut piece).await.unwrap_or(0);
+                read.extend_from_slice(&piece[..length]);
+                let text = String::from_utf8_lossy(&read).into_owned();
+                let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                    continue;
+                };
+                let length = head.lines().find_map(|line| {
+                    line.to_ascii_lowercase()
+                        .strip_prefix("content-length: ")?
+                        .parse()
+                        .ok()
+                });
+                if length.is_none_or(|length: usize| body.len() >= length) {
+                    let _ = sender.send(text);
+                    break;
+                }
+            }
+            let answer = format!(
+                "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    (address, requests)
+}
+
+fn with_service(address: SocketAddr) -> Value {
+    json!({"services": [{"serviceId": "weather", "endpoint": format!("http://{address}/ask"), "capabilities": ["forecast"]}]})
+}
+
+fn weather() -> Value {
+    json!({"type": "request", "id": "r-1", "content": {"service": "weather", "city": "Bern"}, "metadata": {"correlationId": "c-1"}})
+}
+
+#[tokio::test]
+async fn h_29_discovery_lists_agents_with_their_status_and_services() {
+    let (address, _requests) = service(200, "{}").await;
+    let gateway = Gateway::start(with_service(address)).await;
+    let _alpha = gateway.serving(&["alpha", "stranger"]).await;
+    let mut client = gateway.client().await;
+    let listed = client.ask(json!({"type": "discovery", "content": {"action": "list"}, "metadata": {"correlationId": "d"}})).await;
+    assert_eq!(listed["metadata"]["correlationId"], "d");
+    let agents = listed["content"]["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 13);
+    assert_eq!(
+        agents[2],
+        json!({"name": "alpha", "role": "Triad member", "status": "online", "workspace": "agents/alpha"})
+    );
+    assert_eq!(agents[3]["status"], "offline");
+    assert_eq!(agents[12]["name"], "stranger");
+    assert_eq!(listed["content"]["services"][0]["serviceId"], "weather");
+    assert_eq!(
+        listed["content"]["services"][0]["capabilities"],
+        json!(["forecast"])
+    );
+    client
+        .say(json!({"type": "discovery", "content": {"action": "destroy"}}))
+        .await;
+    assert_eq!(client.refused().await, 2005);
+}
+
+#[tokio::test]
+async fn h_32_a_subscriber_hears_how_agents_are_and_every_change() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    let subscribe =
+        json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}});
+    let said = client.ask(subscribe).await;
+    assert_eq!(said["type"], "subscribe");
+    assert_eq!(
+        said["content"],
+        json!({"channel": "agent:status", "status": "subscribed"})
+    );
+    assert_eq!(
+        client.hear().await["content"],
+        json!({"agent": "alpha", "status": "offline"})
+    );
+    let alpha = gateway.serving(&["alpha", "beta"]).await;
+    assert_eq!(
+        client.hear().await["content"],
+        json!({"agent": "alpha", "status": "online", "previous": "offline"})
+    );
+    drop(alpha);
+    assert_eq!(client.hear().await["content"]["status"], "offline");
+    let said = client
+        .ask(json!({"type": "unsubscribe", "content": {"channel": "agent:status"}}))
+        .await;
+    assert_eq!(said["content"]["status"], "unsubscribed");
+    let _alpha = gateway.serving(&["alpha"]).await;
+    client.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn h_32_what_cannot_be_subscribed_to_and_a_status_without_content_are_refused() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    for (frame, code) in [
+        (
+            json!({"type": "subscribe", "content": {"channel": "weather"}}),
+            2005,
+        ),
+        (
+            json!({"type": "unsubscribe", "content": {"channel": "weather"}}),
+            2005,
+        ),
+        (json!({"type": "status"}), 2002),
+        (json!({"type": "status", "content": {}}), 2002),
+        (
+            json!({"type": "status", "content": {"status": "asleep"}}),
+            2005,
+        ),
+        (
+            json!({"type": "status", "content": {"status": "busy"}}),
+            5004,
+        ),
+    ] {
+        client.say(frame.clone()).await;
+        assert_eq!(client.refused().await, code, "{frame}");
+    }
+}
+
+#[tokio::test]
+async fn h_33_workspaces_are_listed() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    let listed = client
+        .ask(json!({"type": "workspace", "content": {"action": "list"}}))
+        .await;
+    let workspaces = listed["content"]["workspaces"].as_array().unwrap();
+    assert_eq!(workspaces.len(), 12);
+    assert_eq!(workspaces[2]["agent"], "alpha");
+    assert_eq!(workspaces[2]["sessions"], 0);
+    let path = gateway.folder.join("agents").join("alpha");
+    assert_eq!(workspaces[2]["path"], path.display().to_string());
+    client
+        .say(json!({"type": "workspace", "content": {"action": "get", "agent": "nobody"}}))
+        .await;
+    assert_eq!(client.refused().await, 3001);
+}
+
+#[tokio::test]
+async fn h_34_a_broadcast_reaches_everybody_else_and_says_whom() {
+    let gateway = Gateway::start(
+        json!({"agents": [{"name": "alpha", "role": "r"}, {"name": "away", "role": "r"}]}),
+    )
+    .await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let said = client
+        .ask(json!({"type": "broadcast", "id": "b", "content": {"message": "all hands"}}))
+        .await;
+    assert_eq!(said["type"], "response");
+    assert_eq!(
+        said["content"]["result"],
+        json!({"delivered": ["alpha"], "failed": ["away"]})
+    );
+    let heard = alpha.hear().await;
+    assert_eq!(
+        (&heard["type"], &heard["content"]["message"]),
+        (&json!("broadcast"), &json!("all hands"))
+    );
+    client.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn h_34_a_service_is_asked_over_http_and_its_answer_is_the_result() {
+    let (address, mut requests) = service(200, r#"{"sky": "blue"}"#).await;
+    let gateway = Gateway::start(with_service(address)).await;
+    let mut steward = gateway.serving(&["steward"]).await;
+    let said = steward.ask(weather()).await;
+    assert_eq!(said["type"], "response");
+    assert_eq!(
+        said["content"],
+        json!({"service": "weather", "result": {"sky": "blue"}})
+    );
+    assert_eq!(said["metadata"]["correlationId"], "c-1");
+    let request = requests.recv().await.unwrap();
+    assert!(request.starts_with("POST /ask HTTP/1.1\r\n"), "{request}");
+    let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(
+        (&body["from"], &body["content"]["city"]),
+        (&json!("steward"), &json!("Bern"))
+    );
+}
+
+#[tokio::test]
+async fn h_34_services_that_are_unknown_away_or_fail_are_told_apart() {
+    let (address, _requests) = service(500, "broken").await;
+    let gateway = Gateway::start(with_service(address)).await;
+    let mut client = gateway.client().await;
+    client
+        .say(json!({"type": "request", "content": {"service": "none"}}))
+        .await;
+    assert_eq!(client.refused().await, 3001);
+    client.say(weather()).await;
+    assert_eq!(client.refused().await, 3004);
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = free.local_addr().unwrap();
+    drop(free);
+    let gateway = Gateway::start(with_service(nobody)).await;
+    let mut client = gateway.client().await;
+    client.say(weather()).await;
+    assert_eq!(client.refused().await, 3002);
+}

@@ -1,0 +1,136 @@
+//! What the gateway holds and does for clients that ask too much, or read too little.
+
+use super::*;
+
+fn big(agent: &str, n: usize) -> Value {
+    json!({"type": "message", "id": format!("m-{n}"), "agent": agent, "content": {"role": "user", "content": "x".repeat(60_000)}})
+}
+
+#[tokio::test]
+async fn what_comes_too_fast_is_refused_with_when_to_come_again() {
+    let gateway = Gateway::start(json!({"limits": {"messagesPerSecond": 1, "burst": 2}})).await;
+    let mut client = gateway.client().await;
+    for n in 0..3 {
+        client
+            .say(json!({"type": "ping", "id": format!("p-{n}")}))
+            .await;
+    }
+    for _ in 0..2 {
+        assert_eq!(client.hear().await["type"], "pong");
+    }
+    let refused = client.hear().await;
+    assert_eq!(refused["content"]["code"], 3003);
+    assert_eq!(refused["metadata"]["parentId"], "p-2");
+    let wait = refused["content"]["retryAfterMs"].as_u64().unwrap();
+    assert!((1..=2000).contains(&wait), "{wait}");
+    tokio::time::sleep(Duration::from_millis(wait + 20)).await;
+    assert_eq!(client.ask(json!({"type": "ping"})).await["type"], "pong");
+}
+
+#[tokio::test]
+async fn who_never_lets_up_is_closed_with_1008() {
+    let gateway = Gateway::start(json!({"limits": {"messagesPerSecond": 1, "burst": 1}})).await;
+    let mut client = gateway.client().await;
+    for _ in 0..150 {
+        let _ = client.0.feed(Message::Text("{}".into())).await;
+    }
+    let _ = client.0.flush().await;
+    assert_eq!(client.closed().await, 1008);
+}
+
+#[tokio::test]
+async fn a_reader_that_never_reads_costs_its_queue_and_no_more() {
+    let pace = Pace {
+        reading: Duration::from_secs(2),
+        farewell: Duration::from_millis(100),
+        ..Pace::default()
+    };
+    let limits = json!({"queueBytes": 2_000_000, "totalQueueBytes": 4_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
+    let gateway = Gateway::paced(json!({"fsync": "never", "limits": limits}), pace).await;
+    let _deaf = gateway.serving(&["alpha"]).await;
+    let mut watcher = gateway.client().await;
+    watcher.ask(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
+    watcher.hear().await;
+    let mut client = gateway.client().await;
+    // What the sockets themselves take is a few megabytes; after that, the queue, and then every message is refused.
+    let (mut taken, mut refused) = (0, 0);
+    'sending: for n in 0.. {
+        client.say(big("alpha", n)).await;
+        client.say(json!({"type": "ping"})).await;
+        taken += 1;
+        loop {
+            let heard = client.hear().await;
+            match heard["content"]["code"].as_u64() {
+                None => break,
+                Some(3003) => assert!(heard["content"]["retryAfterMs"].is_u64()),
+                _ => {
+                    assert_eq!(client.hear().await["type"], "pong");
+                    break 'sending;
+                }
+            }
+            (taken, refused) = (taken - 1, refused + 1);
+        }
+    }
+    assert!(
+        refused > 10 && taken < 250,
+        "{taken} messages of 60 kB were taken and {refused} refused"
+    );
+    // And it is not served for ever.
+    assert_eq!(watcher.hear().await["content"]["status"], "offline");
+    client.say(message("alpha", "c")).await;
+    assert_eq!(client.refused().await, 3002);
+}
+
+#[tokio::test]
+async fn a_slow_reader_holds_up_nobody_else() {
+    let limits = json!({"queueBytes": 2_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
+    let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
+    let _deaf = gateway.serving(&["alpha"]).await;
+    let mut beta = gateway.serving(&["beta"]).await;
+    let mut client = gateway.client().await;
+    for n in 0..200 {
+        client.say(big("alpha", n)).await;
+        client.say(json!({"type": "message", "agent": "beta", "id": format!("b-{n}"), "content": {"role": "user", "content": "x"}})).await;
+        assert_eq!(beta.hear().await["id"], format!("b-{n}"));
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_waits_beyond_its_ttl_is_not_delivered() {
+    let limits = json!({"queueBytes": 4_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
+    let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut client = gateway.client().await;
+    // Enough that the socket is full and the queue is not.
+    let mut sent = 0;
+    let full = loop {
+        client.say(big("alpha", sent)).await;
+        sent += 1;
+        client.say(json!({"type": "ping"})).await;
+        let heard = client.hear().await;
+        if heard["type"] == "error" {
+            client.hear().await;
+            break sent;
+        }
+        assert!(sent < 2_000, "the queue never fills");
+    };
+    // There is no room for another large one, and some for a small one. Nobody reads while it grows old.
+    let mut short = message("alpha", "short");
+    short["metadata"]["ttl"] = json!(0.05);
+    client.say(short).await;
+    assert_eq!(client.ask(json!({"type": "ping"})).await["type"], "pong");
+    tokio::time::sleep(SHORT).await;
+    let mut heard = Vec::new();
+    for _ in 1..full {
+        heard.push(alpha.hear().await["id"].clone());
+    }
+    assert!(!heard.contains(&json!("msg-short")));
+    let error = client.hear().await;
+    assert_eq!(
+        (
+            &error["content"]["code"],
+            &error["metadata"]["correlationId"]
+        ),
+        (&json!(2005), &json!("short"))
+    );
+}

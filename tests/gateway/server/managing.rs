@@ -1,0 +1,119 @@
+//! Managing a gateway that runs, over its own service.
+
+use super::*;
+
+fn manage(operation: &str, with: Value) -> Value {
+    let mut content = json!({"service": "gateway", "operation": operation});
+    content
+        .as_object_mut()
+        .unwrap()
+        .extend(with.as_object().unwrap().clone());
+    json!({"type": "request", "id": "r", "content": content, "metadata": {"correlationId": "m"}})
+}
+
+/// A gateway whose key `KEY` has a role with these requests, and may see the workspace of alpha alone.
+fn with_role(request: &[&str]) -> Value {
+    let role = json!({"request": request, "workspaces": ["alpha"], "send": ["*"]});
+    let sha256 = digest("KEY");
+    json!({"auth": {"keys": [{"name": "operator", "sha256": sha256, "roles": ["operator"]}]}, "roles": {"operator": role}})
+}
+
+async fn operator(gateway: &Gateway) -> Client {
+    let mut client = gateway.client().await;
+    let known = client
+        .ask(json!({"type": "auth", "content": {"token": "KEY"}}))
+        .await;
+    assert_eq!(known["content"]["status"], "ok", "{known}");
+    client
+}
+
+#[tokio::test]
+async fn all_services_are_not_the_gateways_own() {
+    let gateway = Gateway::start(with_role(&["*"])).await;
+    let mut client = operator(&gateway).await;
+    client
+        .say(manage("sessions.create", json!({"agent": "alpha"})))
+        .await;
+    assert_eq!(client.refused().await, 5004);
+}
+
+#[tokio::test]
+async fn who_manages_sees_the_workspaces_it_may_see() {
+    let gateway = Gateway::start(with_role(&["gateway"])).await;
+    let mut client = operator(&gateway).await;
+    let made = client
+        .ask(manage(
+            "sessions.create",
+            json!({"agent": "alpha", "sessionId": "s-1"}),
+        ))
+        .await;
+    assert_eq!(made["content"]["result"]["sessionId"], "s-1", "{made}");
+    client
+        .say(manage("sessions.create", json!({"agent": "beta"})))
+        .await;
+    assert_eq!(client.refused().await, 5004);
+    std::fs::create_dir_all(gateway.folder.join("agents/beta")).unwrap();
+    std::fs::copy(
+        gateway.folder.join("agents/alpha/session.jsonl"),
+        gateway.folder.join("agents/beta/session.jsonl"),
+    )
+    .unwrap();
+    let listed = client.ask(manage("sessions.list", json!({}))).await;
+    let listed = listed["content"]["result"]["sessions"].as_array().unwrap();
+    let agents: Vec<_> = listed.iter().map(|one| &one["agent"]).collect();
+    assert_eq!(agents, ["alpha"]);
+}
+
+#[tokio::test]
+async fn what_is_larger_than_a_frame_is_refused_and_not_sent() {
+    let limits = json!({"frameBytes": 16_384, "messagesPerSecond": 1000, "burst": 1000});
+    let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    for n in 0..4 {
+        let content = json!({"role": "user", "content": "x".repeat(8000)});
+        client
+            .say(json!({"type": "message", "id": format!("m-{n}"), "agent": "alpha", "sessionId": "s", "content": content}))
+            .await;
+        alpha.hear().await;
+    }
+    for operation in ["sessions.get", "sessions.export"] {
+        let asked = manage(operation, json!({"agent": "alpha", "sessionId": "s"}));
+        client.say(asked).await;
+        assert_eq!(client.refused().await, 2005, "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_is_made_is_known_to_the_gateway_that_runs() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    let made = client
+        .ask(manage(
+            "agents.create",
+            json!({"agent": "reviewer", "role": "Reviewer", "description": "It reads."}),
+        ))
+        .await;
+    assert_eq!(made["content"]["result"]["agent"], "reviewer", "{made}");
+    let listed = client
+        .ask(json!({"type": "discovery", "content": {"action": "list"}}))
+        .await;
+    let agents = listed["content"]["agents"].as_array().unwrap();
+    let reviewer = agents
+        .iter()
+        .find(|agent| agent["name"] == "reviewer")
+        .unwrap();
+    assert_eq!(reviewer["role"], "Reviewer");
+    assert_eq!(reviewer["status"], "offline");
+    client.say(message("reviewer", "c-1")).await;
+    assert_eq!(client.refused().await, 3002);
+    for (agent, code) in [
+        ("reviewer", 2005),
+        ("alpha", 2005),
+        ("../x", 2005),
+        ("triad", 5004),
+    ] {
+        let again = manage("agents.create", json!({"agent": agent, "role": "Any"}));
+        client.say(again).await;
+        assert_eq!(client.refused().await, code, "{agent}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Messages to agents and what comes back.
+
+use super::*;
+
+#[tokio::test]
+async fn an_answer_finds_who_asked() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut steward) = (
+        gateway.serving(&["alpha"]).await,
+        gateway.serving(&["steward"]).await,
+    );
+    steward.say(message("alpha", "c-1")).await;
+    let asked = alpha.hear().await;
+    assert_eq!(asked["from"], "steward");
+    assert_eq!(asked["metadata"]["correlationId"], "c-1");
+    alpha.say(answer(&asked, "hi")).await;
+    let reply = steward.hear().await;
+    assert_eq!(reply["from"], "alpha");
+    assert_eq!(reply["content"]["content"], "hi");
+    assert_eq!(reply["metadata"]["correlationId"], "c-1");
+    assert_eq!(reply["metadata"]["parentId"], "msg-c-1");
+    assert_eq!(reply["sessionId"], asked["sessionId"]);
+    assert!(reply["sessionId"].is_string());
+}
+
+#[tokio::test]
+async fn h_23_a_response_or_an_error_or_a_message_without_an_address_answers_too() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let answers = [
+        json!({"type": "response", "content": {"result": 42}}),
+        json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "no", "code": 3004}}),
+        json!({"type": "message", "content": {"role": "agent", "content": "hi"}}),
+    ];
+    for (n, mut said) in answers.into_iter().enumerate() {
+        client.say(message("alpha", &format!("c-{n}"))).await;
+        // By the id of the message alone.
+        said["metadata"] = json!({"parentId": alpha.hear().await["id"]});
+        alpha.say(said.clone()).await;
+        let heard = client.hear().await;
+        assert_eq!(
+            (&heard["type"], &heard["content"]),
+            (&said["type"], &said["content"])
+        );
+        assert_eq!(heard["metadata"]["correlationId"], format!("c-{n}"));
+    }
+}
+
+#[tokio::test]
+async fn two_clients_with_one_correlation_id_hear_each_its_own_answer() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let (mut one, mut two) = (gateway.client().await, gateway.client().await);
+    one.say(message("alpha", "same")).await;
+    let first = alpha.hear().await;
+    two.say(message("alpha", "same")).await;
+    let second = alpha.hear().await;
+    assert_ne!(
+        first["metadata"]["correlationId"],
+        second["metadata"]["correlationId"]
+    );
+    alpha.say(answer(&second, "for two")).await;
+    alpha.say(answer(&first, "for one")).await;
+    for (client, text) in [(&mut one, "for one"), (&mut two, "for two")] {
+        let heard = client.hear().await;
+        assert_eq!(heard["content"]["content"], text);
+        assert_eq!(heard["metadata"]["correlationId"], "same");
+    }
+}
+
+#[tokio::test]
+async fn h_24_who_was_not_asked_cannot_answer() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let (mut client, mut thief) = (gateway.client().await, gateway.client().await);
+    client.say(message("alpha", "c-1")).await;
+    let asked = alpha.hear().await;
+    thief.say(json!({"type": "response", "content": {"result": "forged"}, "metadata": {"correlationId": "c-1"}})).await;
+    assert_eq!(thief.refused().await, 2005);
+    alpha.say(answer(&asked, "true")).await;
+    assert_eq!(client.hear().await["content"]["content"], "true");
+}
+
+#[tokio::test]
+async fn h_19_from_is_what_the_connection_is() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut client = gateway.client().await;
+    let id = client.advertise(&[]).await["content"]["clientId"].clone();
+    let mut forged = message("alpha", "c-1");
+    forged["from"] = "steward".into();
+    client.say(forged).await;
+    assert_eq!(alpha.hear().await["from"], id);
+}
+
+#[tokio::test]
+async fn h_19_a_forged_from_is_refused_where_the_gateway_is_strict() {
+    let gateway = Gateway::start(json!({"strict": true})).await;
+    let _alpha = gateway.serving(&["alpha"]).await;
+    let mut client = gateway.client().await;
+    let mut forged = message("alpha", "c-1");
+    forged["from"] = "steward".into();
+    client.say(forged).await;
+    assert_eq!(client.refused().await, 5004);
+}
+
+#[tokio::test]
+async fn h_20_fields_that_nobody_knows_are_passed_on() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let mut odd = message("alpha", "c-1");
+    odd["mood"] = json!({"is": "good"});
+    odd["metadata"]["priority"] = "high".into();
+    odd["metadata"]["threadId"] = "t".into();
+    client.say(odd).await;
+    let heard = alpha.hear().await;
+    assert_eq!(heard["mood"]["is"], "good");
+    assert_eq!(heard["metadata"]["threadId"], "t");
+}
+
+#[tokio::test]
+async fn h_27_unknown_away_failed_and_busy_are_told_apart() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut client = gateway.client().await;
+    for (agent, code) in [("nobody", 3001), ("alpha", 3002)] {
+        client.say(message(agent, "c")).await;
+        let error = client.hear().await;
+        assert_eq!(error["content"]["code"], code);
+        assert_eq!(error["metadata"]["correlationId"], "c");
+        assert_eq!(error["metadata"]["parentId"], "msg-c");
+    }
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    for (status, code) in [("busy", 3003), ("error", 3002)] {
+        let told = json!({"type": "status", "content": {"status": status}, "metadata": {"requiresResponse": true}});
+        assert_eq!(alpha.ask(told).await["content"]["result"], "ok");
+        client.say(message("alpha", "c")).await;
+        assert_eq!(client.refused().await, code, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_without_an_answer_leaves_an_error() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    client.say(message("alpha", "c-1")).await;
+    alpha.hear().await;
+    drop(alpha);
+    let error = client.hear().await;
+    assert_eq!(error["content"]["code"], 3004);
+    assert_eq!(error["metadata"]["correlationId"], "c-1");
+    client.say(message("alpha", "c-2")).await;
+    assert_eq!(client.refused().await, 3002);
+}
+
+#[tokio::test]
+async fn who_does_not_answer_in_time_leaves_an_error_and_may_answer_later() {
+    let pace = Pace {
+        answer: Duration::from_millis(60),
+        ..Pace::default()
+    };
+    let gateway = Gateway::paced(json!({}), pace).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    client.say(message("alpha", "c-1")).await;
+    let asked = alpha.hear().await;
+    assert_eq!(client.refused().await, 3004);
+    alpha.say(answer(&asked, "late")).await;
+    let late = client.hear().await;
+    assert_eq!(late["metadata"]["correlationId"], "c-1");
+}
+
+#[tokio::test]
+async fn a_message_older_than_its_ttl_is_not_delivered() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let mut old = message("alpha", "c-1");
+    old["timestamp"] = 1_711_843_200_000_u64.into();
+    old["metadata"]["ttl"] = 60.into();
+    client.say(old.clone()).await;
+    assert_eq!(client.refused().await, 2005);
+    alpha.hears_nothing().await;
+    old["timestamp"] = Value::Null;
+    client.say(old).await;
+    assert_eq!(alpha.hear().await["metadata"]["ttl"], 60);
+}
+
+#[tokio::test]
+async fn progress_goes_to_who_asked_and_the_question_stays_open() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    client.say(message("alpha", "c-1")).await;
+    let asked = alpha.hear().await;
+    alpha.say(json!({"type": "status", "content": {"status": "busy", "message": "half"}, "metadata": {"correlationId": "c-1"}})).await;
+    let progress = client.hear().await;
+    assert_eq!(
+        (&progress["type"], &progress["content"]["message"]),
+        (&json!("status"), &json!("half"))
+    );
+    alpha.say(answer(&asked, "done")).await;
+    assert_eq!(client.hear().await["content"]["content"], "done");
+}
+
+#[tokio::test]
+async fn h_22_a_session_that_nobody_made_begins_and_is_written() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let mut asked = message("alpha", "c-1");
+    asked["sessionId"] = "sess-mine".into();
+    client.say(asked).await;
+    assert_eq!(alpha.hear().await["sessionId"], "sess-mine");
+}
+
+#[tokio::test]
+async fn a_message_to_a_third_with_the_same_ids_is_no_answer() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let (mut beta, mut client) = (gateway.serving(&["beta"]).await, gateway.client().await);
+    client.say(message("alpha", "c-1")).await;
+    let asked = alpha.hear().await;
+    alpha.say(message("beta", "c-1")).await;
+    let passed = beta.hear().await;
+    assert_eq!(passed["from"], "alpha");
+    beta.say(answer(&passed, "from beta")).await;
+    assert_eq!(alpha.hear().await["content"]["content"], "from beta");
+    alpha.say(answer(&asked, "from alpha")).await;
+    assert_eq!(client.hear().await["content"]["content"], "from alpha");
+}

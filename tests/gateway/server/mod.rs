@@ -1,0 +1,221 @@
+//! The reference gateway over real sockets, by a client that shares none of its code but the framing.
+
+mod flow;
+mod greeting;
+mod lists;
+mod load;
+mod managing;
+mod messages;
+mod secured;
+mod sessions;
+mod triad;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use openclaw_remote_agent::{
+    gateway_server::{Pace, Server, StartError, config::ServerConfig},
+    log::Silent,
+    world::System,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{Message, protocol::Role},
+};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything here takes; who waits so long waits for nothing.
+const LONG: Duration = Duration::from_secs(20);
+/// Long enough for what must not come to have come.
+const SHORT: Duration = Duration::from_millis(200);
+
+/// A gateway with a folder of its own. It ends with the test.
+struct Gateway {
+    address: SocketAddr,
+    folder: PathBuf,
+    shutdown: CancellationToken,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn config(settings: Value) -> ServerConfig {
+    let mut config = ServerConfig::parse(&settings.to_string()).unwrap();
+    config.listen = "127.0.0.1:0".parse().unwrap();
+    let name = format!("gateway-{}", uuid::Uuid::new_v4());
+    config.state_dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    config
+}
+
+async fn bind(config: ServerConfig, pace: Pace) -> Result<Server, StartError> {
+    Server::bind_at(config, Arc::new(System), Arc::new(Silent), pace).await
+}
+
+impl Gateway {
+    async fn start(settings: Value) -> Self {
+        Self::paced(settings, Pace::default()).await
+    }
+
+    async fn paced(settings: Value, pace: Pace) -> Self {
+        Self::of(config(settings), pace).await
+    }
+
+    async fn of(config: ServerConfig, pace: Pace) -> Self {
+        let folder = config.state_dir.clone();
+        let server = bind(config, pace).await.unwrap();
+        let shutdown = CancellationToken::new();
+        Self {
+            address: server.address(),
+            folder,
+            running: Some(tokio::spawn(server.run(shutdown.clone()))),
+            shutdown,
+        }
+    }
+
+    async fn client(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// A client that serves agents.
+    async fn serving(&self, names: &[&str]) -> Client {
+        let mut client = self.client().await;
+        client.advertise(names).await;
+        client
+    }
+}
+
+/// The SHA-256 of a key, as the configuration has it.
+fn digest(key: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
+    digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Opens a WebSocket by hand.
+async fn upgrade(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    address: SocketAddr,
+) -> std::io::Result<()> {
+    let request = format!(
+        "GET / HTTP/1.1\r\nhost: {address}\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: a2a-v1\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    let head = String::from_utf8(head).unwrap();
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    assert!(
+        head.contains("sec-websocket-protocol: a2a-v1\r\n"),
+        "{head}"
+    );
+    Ok(())
+}
+
+/// A client that says what the test says.
+struct Client(WebSocketStream<TcpStream>);
+
+impl Client {
+    async fn connect(address: SocketAddr) -> Self {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        upgrade(&mut stream, address).await.unwrap();
+        Self(WebSocketStream::from_raw_socket(stream, Role::Client, None).await)
+    }
+
+    async fn raw(&mut self, message: Message) {
+        self.0.send(message).await.unwrap();
+    }
+
+    async fn say(&mut self, message: Value) {
+        self.raw(Message::Text(message.to_string().into())).await;
+    }
+
+    async fn advertise(&mut self, names: &[&str]) -> Value {
+        let capabilities = json!({"supportedMessageTypes": ["message"], "supportedAgents": names, "version": "1.0.0"});
+        self.say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
+        let acknowledged = self.hear().await;
+        assert_eq!(
+            acknowledged["content"]["action"], "acknowledge",
+            "{acknowledged}"
+        );
+        acknowledged
+    }
+
+    /// The next message.
+    async fn hear(&mut self) -> Value {
+        loop {
+            let frame = timeout(LONG, self.0.next()).await.expect("a frame");
+            match frame.expect("an open connection").unwrap() {
+                Message::Text(text) => return serde_json::from_str(&text).unwrap(),
+                Message::Ping(_) | Message::Pong(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    async fn ask(&mut self, message: Value) -> Value {
+        self.say(message).await;
+        self.hear().await
+    }
+
+    /// The code of the error that comes next.
+    async fn refused(&mut self) -> u64 {
+        let error = self.hear().await;
+        assert_eq!(error["type"], "error", "{error}");
+        error["content"]["code"].as_u64().unwrap()
+    }
+
+    async fn hears_nothing(&mut self) {
+        let frame = timeout(SHORT, self.0.next()).await;
+        assert!(frame.is_err(), "{frame:?}");
+    }
+
+    /// The code that the gateway closes with, past whatever it says before.
+    async fn closed(&mut self) -> u16 {
+        loop {
+            let frame = timeout(LONG, self.0.next()).await.expect("a close");
+            match frame.expect("a close frame").unwrap() {
+                Message::Close(Some(close)) => return close.code.into(),
+                Message::Close(None) => panic!("a close without a code"),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A message that wants an answer.
+fn message(agent: &str, correlation: &str) -> Value {
+    json!({
+        "type": "message",
+        "id": format!("msg-{correlation}"),
+        "agent": agent,
+        "content": {"role": "user", "content": "hello"},
+        "metadata": {"correlationId": correlation, "requiresResponse": true},
+    })
+}
+
+/// An answer to a message as the agent got it.
+fn answer(asked: &Value, text: &str) -> Value {
+    json!({
+        "type": "message",
+        "agent": asked["from"],
+        "content": {"role": "agent", "content": text},
+        "metadata": {"correlationId": asked["metadata"]["correlationId"]},
+    })
+}

@@ -1,0 +1,127 @@
+//! What a message's session has to do with its delivery.
+
+use super::*;
+
+fn in_session(session: &str, id: &str) -> Value {
+    let mut said = message("alpha", id);
+    said["sessionId"] = session.into();
+    said
+}
+
+fn file(gateway: &Gateway) -> PathBuf {
+    gateway.folder.join("agents/alpha/session.jsonl")
+}
+
+fn entries(gateway: &Gateway) -> Vec<Value> {
+    let text = std::fs::read_to_string(file(gateway)).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines
+        .filter(|line: &Value| line["content"].is_string())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_message_is_in_its_session_before_the_agent_has_it_and_the_answer_before_who_asked() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    client.say(in_session("s-1", "c-1")).await;
+    let asked = alpha.hear().await;
+    let kept = entries(&gateway);
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(
+        (&kept[0]["role"], &kept[0]["content"]),
+        (&json!("user"), &json!("hello"))
+    );
+    assert_eq!(
+        (&kept[0]["sessionId"], &kept[0]["id"]),
+        (&json!("s-1"), &json!("msg-c-1"))
+    );
+    alpha.say(answer(&asked, "hi")).await;
+    client.hear().await;
+    let kept = entries(&gateway);
+    assert_eq!(
+        (&kept[1]["role"], &kept[1]["content"]),
+        (&json!("agent"), &json!("hi"))
+    );
+    assert_eq!(kept[1]["sessionId"], "s-1");
+}
+
+#[tokio::test]
+async fn h_22_a_strict_gateway_knows_only_sessions_that_were_made() {
+    let gateway = Gateway::start(json!({"strict": true})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    client.say(in_session("s-1", "c-1")).await;
+    assert_eq!(client.refused().await, 4001);
+    client.say(message("alpha", "c-2")).await;
+    let session = alpha.hear().await["sessionId"].as_str().unwrap().to_owned();
+    client.say(in_session(&session, "c-3")).await;
+    assert_eq!(alpha.hear().await["id"], "msg-c-3");
+}
+
+#[tokio::test]
+async fn a_session_whose_time_is_up_is_expired() {
+    let gateway = Gateway::start(json!({"sessionTtlMs": 50})).await;
+    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    client.say(in_session("s-1", "c-1")).await;
+    alpha.hear().await;
+    tokio::time::sleep(SHORT).await;
+    client.say(in_session("s-1", "c-2")).await;
+    assert_eq!(client.refused().await, 4002);
+    client.say(in_session("s-2", "c-3")).await;
+    assert_eq!(alpha.hear().await["id"], "msg-c-3");
+}
+
+#[tokio::test]
+async fn sessions_of_another_gateway_are_locked() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut second = config(json!({}));
+    second.state_dir.clone_from(&gateway.folder);
+    let Err(StartError::Sessions(error)) = bind(second, Pace::default()).await else {
+        panic!("two gateways have one folder");
+    };
+    assert_eq!(error.code().number(), 4003);
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_read_is_corrupt_and_the_others_go_on() {
+    let mut gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut client = gateway.client().await;
+    for id in ["c-1", "c-2"] {
+        client.say(in_session("s-1", id)).await;
+        alpha.hear().await;
+    }
+    gateway.shutdown.cancel();
+    gateway.running.take().unwrap().await.unwrap();
+    let mut bytes = std::fs::read(file(&gateway)).unwrap();
+    bytes[20] = 0;
+    std::fs::write(file(&gateway), bytes).unwrap();
+    let mut again = config(json!({}));
+    again.state_dir.clone_from(&gateway.folder);
+    let again = Gateway::of(again, Pace::default()).await;
+    let (mut alpha, mut client) = (again.serving(&["alpha"]).await, again.client().await);
+    client.say(in_session("s-1", "c-3")).await;
+    let error = client.hear().await;
+    assert_eq!(error["content"]["code"], 4004);
+    let path = gateway.folder.display().to_string();
+    assert!(!error.to_string().contains(&path), "{error}");
+    client.say(in_session("s-2", "c-4")).await;
+    assert_eq!(alpha.hear().await["id"], "msg-c-4");
+}
+
+#[tokio::test]
+async fn a_workspace_that_somebody_else_has_locked_takes_nothing_and_the_others_go_on() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut served = gateway.serving(&["alpha", "beta"]).await;
+    let mut client = gateway.client().await;
+    std::fs::create_dir_all(file(&gateway).parent().unwrap()).unwrap();
+    let held = std::fs::File::create(file(&gateway)).unwrap();
+    held.lock().unwrap();
+    client.say(in_session("s-1", "c-1")).await;
+    assert_eq!(client.refused().await, 4003);
+    client.say(message("beta", "c-2")).await;
+    assert_eq!(served.hear().await["id"], "msg-c-2");
+    drop(held);
+    client.say(in_session("s-1", "c-3")).await;
+    assert_eq!(served.hear().await["id"], "msg-c-3");
+}

@@ -1,0 +1,289 @@
+//! Proposals, votes, decisions.
+
+use super::*;
+
+const MEMBERS: [&str; 3] = ["alpha", "beta", "charlie"];
+
+async fn members(gateway: &Gateway) -> Vec<Client> {
+    let mut members = Vec::new();
+    for name in MEMBERS {
+        members.push(gateway.serving(&[name]).await);
+    }
+    members
+}
+
+fn proposal(id: &str, content: Value) -> Value {
+    json!({"type": "proposal", "id": id, "content": content, "metadata": {"correlationId": id, "requiresResponse": true}})
+}
+
+fn plain(id: &str) -> Value {
+    proposal(id, json!({"proposal": "Do it", "reasoning": "why not"}))
+}
+
+fn vote(id: &str, word: &str) -> Value {
+    json!({"type": "vote", "content": {"proposalId": id, "vote": word, "confidence": 0.9}, "metadata": {"correlationId": id}})
+}
+
+fn soon(millis: u64) -> u64 {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    u64::try_from(now.as_millis()).unwrap() + millis
+}
+
+/// Hears the proposer's news until the decision; gives the votes it heard of and the decision.
+async fn decided(client: &mut Client) -> (Vec<Value>, Value) {
+    let mut votes = Vec::new();
+    loop {
+        let heard = client.hear().await;
+        match heard["type"].as_str() {
+            Some("vote") => votes.push(heard),
+            Some("decision") => return (votes, heard),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn h_35_the_gateway_counts_and_tells_who_proposed() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = members(&gateway).await;
+    let mut client = gateway.client().await;
+    client.say(plain("p-1")).await;
+    for (member, name) in members.iter_mut().zip(MEMBERS) {
+        let put = member.hear().await;
+        assert_eq!(
+            (&put["type"], &put["agent"]),
+            (&json!("proposal"), &json!(name))
+        );
+        assert_eq!(
+            (&put["id"], &put["metadata"]["correlationId"]),
+            (&json!("p-1"), &json!("p-1"))
+        );
+        assert!(put["content"]["deadline"].as_u64().unwrap() > soon(200_000));
+    }
+    members[0].say(vote("p-1", "approve")).await;
+    let seen = client.hear().await;
+    assert_eq!(
+        (&seen["from"], &seen["content"]["confidence"]),
+        (&json!("alpha"), &json!(0.9)),
+        "h_43"
+    );
+    members[1].say(vote("p-1", "approve")).await;
+    let (_, decision) = decided(&mut client).await;
+    assert_eq!(decision["from"], "gateway");
+    assert_eq!(decision["metadata"]["correlationId"], "p-1", "h_37");
+    assert_eq!(
+        decision["content"],
+        json!({"proposalId": "p-1", "result": "approved", "consensus": true,
+            "votes": {"alpha": "approve", "beta": "approve"}, "missing": ["charlie"]}),
+        "h_40"
+    );
+    members[2].say(vote("p-1", "reject")).await;
+    assert_eq!(members[2].refused().await, 2005, "h_42: too late");
+}
+
+#[tokio::test]
+async fn h_36_the_correlation_id_names_the_proposal_where_the_id_says_something_else() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = members(&gateway).await;
+    let mut client = gateway.client().await;
+    let mut said = plain("by-correlation");
+    said["id"] = "by-id".into();
+    client.say(said).await;
+    assert_eq!(members[0].hear().await["id"], "by-correlation");
+    client
+        .say(json!({"type": "proposal", "id": "only-id", "content": {"proposal": "x"}}))
+        .await;
+    assert_eq!(
+        members[0].hear().await["metadata"]["correlationId"],
+        "only-id"
+    );
+}
+
+#[tokio::test]
+async fn h_38_with_fewer_than_two_members_nothing_is_put_to_anybody() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut client = gateway.client().await;
+    client.say(plain("p-1")).await;
+    assert_eq!(client.refused().await, 3002);
+    alpha.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn h_40_with_quorum_all_every_vote_is_waited_for() {
+    let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
+    let mut members = members(&gateway).await;
+    let mut client = gateway.client().await;
+    client.say(plain("p-1")).await;
+    for word in [0, 1, 2] {
+        members[word].hear().await;
+        members[word].say(vote("p-1", "reject")).await;
+    }
+    let (votes, decision) = decided(&mut client).await;
+    assert_eq!(votes.len(), 3);
+    assert_eq!(decision["content"]["result"], "rejected");
+    assert_eq!(decision["content"]["missing"], json!([]));
+}
+
+#[tokio::test]
+async fn h_41_at_the_deadline_it_is_decided_with_what_there_is() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = members(&gateway).await;
+    let mut client = gateway.client().await;
+    client
+        .say(proposal(
+            "p-1",
+            json!({"proposal": "x", "deadline": soon(300)}),
+        ))
+        .await;
+    members[0].hear().await;
+    members[0].say(vote("p-1", "approve")).await;
+    let (votes, decision) = decided(&mut client).await;
+    assert_eq!(votes.len(), 1);
+    assert_eq!(decision["content"]["result"], "rejected");
+    assert_eq!(decision["content"]["consensus"], false);
+    assert_eq!(decision["content"]["missing"], json!(["beta", "charlie"]));
+}
+
+#[tokio::test]
+async fn h_41_a_deadline_that_has_passed_or_is_days_ahead_is_refused() {
+    let gateway = Gateway::start(json!({})).await;
+    let _members = members(&gateway).await;
+    let mut client = gateway.client().await;
+    for deadline in [1_711_843_200_000, soon(90_000_000)] {
+        client
+            .say(proposal(
+                "p-1",
+                json!({"proposal": "x", "deadline": deadline}),
+            ))
+            .await;
+        assert_eq!(client.refused().await, 2005, "{deadline}");
+    }
+}
+
+#[tokio::test]
+async fn h_42_second_foreign_and_unusable_votes_are_refused() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = members(&gateway).await;
+    let (mut client, mut steward) = (gateway.client().await, gateway.serving(&["steward"]).await);
+    client.say(plain("p-1")).await;
+    members[0].hear().await;
+    members[0].say(vote("p-1", "approve")).await;
+    for (frame, code) in [
+        (vote("p-1", "reject"), 2005),
+        (vote("p-2", "approve"), 2005),
+        (vote("p-1", "maybe"), 2005),
+    ] {
+        members[0].say(frame.clone()).await;
+        assert_eq!(members[0].refused().await, code, "{frame}");
+    }
+    let mut forged = vote("p-1", "approve");
+    forged["from"] = "beta".into();
+    steward.say(forged).await;
+    assert_eq!(steward.refused().await, 5004);
+    let (votes, decision) = {
+        members[1].hear().await;
+        members[1].say(vote("p-1", "approve")).await;
+        decided(&mut client).await
+    };
+    assert_eq!(votes.len(), 2);
+    assert_eq!(
+        decision["content"]["votes"],
+        json!({"alpha": "approve", "beta": "approve"})
+    );
+}
+
+#[tokio::test]
+async fn h_43_votes_are_not_shown_where_that_is_switched_off() {
+    let gateway = Gateway::start(json!({"voteVisibility": false})).await;
+    let mut members = members(&gateway).await;
+    let mut client = gateway.client().await;
+    client.say(plain("p-1")).await;
+    for member in &mut members {
+        member.hear().await;
+        member.say(vote("p-1", "abstain")).await;
+    }
+    let (votes, decision) = decided(&mut client).await;
+    assert_eq!(votes.len(), 0);
+    assert_eq!(decision["content"]["result"], "rejected");
+}
+
+#[tokio::test]
+async fn h_45_the_same_proposal_again_has_the_same_outcome_and_another_is_refused() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = members(&gateway).await;
+    let mut client = gateway.client().await;
+    client.say(plain("p-1")).await;
+    for member in &mut members[..2] {
+        member.hear().await;
+        member.say(vote("p-1", "approve")).await;
+    }
+    let (_, first) = decided(&mut client).await;
+    client.say(plain("p-1")).await;
+    assert_eq!(client.hear().await, first);
+    client
+        .say(proposal("p-1", json!({"proposal": "Something else"})))
+        .await;
+    assert_eq!(client.refused().await, 2005);
+    members[0].hears_nothing().await;
+}
+
+#[tokio::test]
+async fn h_46_who_comes_back_under_its_name_hears_the_decision() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = members(&gateway).await;
+    let mut steward = gateway.serving(&["steward"]).await;
+    let mut watcher = gateway.client().await;
+    watcher.ask(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["steward"]}})).await;
+    watcher.hear().await;
+    steward.say(plain("p-1")).await;
+    members[0].hear().await;
+    drop(steward);
+    assert_eq!(watcher.hear().await["content"]["status"], "offline");
+    let mut steward = gateway.serving(&["steward"]).await;
+    members[0].say(vote("p-1", "reject")).await;
+    members[1].hear().await;
+    members[1].say(vote("p-1", "reject")).await;
+    let (_, decision) = decided(&mut steward).await;
+    assert_eq!(decision["content"]["result"], "rejected");
+}
+
+#[tokio::test]
+async fn a_member_that_comes_late_is_asked_too() {
+    let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
+    let mut alpha = gateway.serving(&["alpha"]).await;
+    let _beta = gateway.serving(&["beta"]).await;
+    let mut client = gateway.client().await;
+    client.say(plain("p-1")).await;
+    alpha.hear().await;
+    let mut charlie = gateway.serving(&["charlie"]).await;
+    assert_eq!(charlie.hear().await["id"], "p-1");
+    charlie.advertise(&["charlie"]).await;
+    charlie.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_decision_is_an_event_for_who_subscribed() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = members(&gateway).await;
+    let (mut client, mut watcher) = (gateway.client().await, gateway.client().await);
+    watcher
+        .ask(json!({"type": "subscribe", "content": {"channel": "triad:decision"}}))
+        .await;
+    client.say(plain("p-1")).await;
+    for member in &mut members[..2] {
+        member.hear().await;
+        member.say(vote("p-1", "approve")).await;
+    }
+    let event = watcher.hear().await;
+    assert_eq!(
+        (&event["type"], &event["content"]["event"]),
+        (&json!("event"), &json!("triad:decision"))
+    );
+    assert_eq!(
+        (&event["content"]["proposalId"], &event["content"]["result"]),
+        (&json!("p-1"), &json!("approved"))
+    );
+}

@@ -1,0 +1,291 @@
+//! What the bridge says on the wire of `a2a-v1`, seen by a scripted gateway.
+
+use serde_json::{Value, json};
+
+use crate::{
+    rig::{Rig, reason, soon},
+    support::{and, answer, at, plain, propose, text, to},
+};
+
+/// The first frame of this type that a call with `request` makes the bridge send.
+async fn said(kind: &str, settings: Value, request: &Value) -> Value {
+    let gateway = plain(json!([])).await;
+    let rig = at(&gateway.url(), settings);
+    let envelope = rig.call(request).await;
+    assert_eq!(envelope["ok"], true, "{envelope}");
+    soon(gateway.log().frame(1, &json!({"/type": kind}))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_08_the_bridge_always_advertises_before_it_says_anything_else() {
+    let gateway = plain(json!([])).await;
+    at(&gateway.url(), json!({}))
+        .call(&to("alpha", "Hello?"))
+        .await;
+    let frames = gateway.log().frames();
+    assert_eq!(frames[0]["type"], "handshake", "{frames:?}");
+    assert_eq!(frames[0]["content"]["action"], "advertise", "{frames:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_09_the_version_told_is_the_protocols() {
+    let advertised = said("handshake", json!({}), &to("alpha", "Hello?")).await;
+    let capabilities = &advertised["content"]["capabilities"];
+    assert_eq!(capabilities["version"], "1.0.0", "{advertised}");
+    let types = capabilities["supportedMessageTypes"].as_array().unwrap();
+    for kind in ["message", "status", "error", "vote", "decision"] {
+        assert!(types.contains(&json!(kind)), "{advertised}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_13_the_bridge_serves_no_agents() {
+    let advertised = said("handshake", json!({}), &to("alpha", "Hello?")).await;
+    assert_eq!(
+        advertised.pointer("/content/capabilities/supportedAgents"),
+        None,
+        "{advertised}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_10_a_credential_is_shown_before_the_handshake() {
+    let ok = json!({"when": {"/type": "auth", "/content/token": "open sesame"}, "do": [{"send": {"type": "auth-response", "content": {"status": "ok"}}}]});
+    let gateway = plain(json!([ok])).await;
+    let rig = at(&gateway.url(), json!({"token": "open sesame"}));
+    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    assert_eq!(text(&envelope), "as you wish", "{envelope}");
+    let types: Vec<Value> = gateway
+        .log()
+        .frames()
+        .iter()
+        .map(|frame| frame["type"].clone())
+        .collect();
+    assert_eq!(types[..2], [json!("auth"), json!("handshake")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_11_three_words_mean_that_a_credential_holds() {
+    for word in ["ok", "success", "authenticated"] {
+        let ok = json!({"when": {"/type": "auth"}, "do": [{"send": {"type": "auth-response", "content": {"status": word}}}]});
+        let gateway = plain(json!([ok])).await;
+        let rig = at(&gateway.url(), json!({"token": "open sesame"}));
+        let envelope = rig.call(&to("alpha", "Hello?")).await;
+        assert_eq!(text(&envelope), "as you wish", "{word}: {envelope}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_11_an_acknowledgement_will_do_where_no_answer_to_the_credential_comes() {
+    let gateway = plain(json!([{"when": {"/type": "auth"}, "do": []}])).await;
+    let rig = at(&gateway.url(), json!({"token": "open sesame"}));
+    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    assert_eq!(text(&envelope), "as you wish", "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_11_a_credential_that_has_expired_is_told_as_that() {
+    let failed = json!({"type": "auth-response", "content": {"status": "failed", "error": "TOKEN_EXPIRED", "code": 5003}});
+    let gateway = plain(
+        json!([{"when": {"/type": "auth"}, "do": [{"send": failed}, {"close": {"code": 1008}}]}]),
+    )
+    .await;
+    let rig = at(&gateway.url(), json!({"token": "open sesame"}));
+    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    assert_eq!(reason(&envelope), "token_expired", "{envelope}");
+    assert!(!envelope.to_string().contains("open sesame"), "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_15_h_16_one_text_is_a_text() {
+    let message = said("message", json!({}), &to("alpha", "Hello?")).await;
+    assert_eq!(
+        message["content"],
+        json!({"role": "user", "content": "Hello?"}),
+        "{message}"
+    );
+    assert_eq!(message["agent"], "alpha", "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_16_anything_else_is_a_list_of_parts() {
+    let parts = json!([{"kind": "text", "text": "Look:"}, {"kind": "data", "data": {"a": 1}}]);
+    let request = and(to("alpha", ""), json!({"parts": parts}));
+    let message = said("message", json!({}), &request).await;
+    let content = &message["content"]["content"];
+    assert_eq!(content["parts"][0]["text"], "Look:", "{message}");
+    assert_eq!(content["parts"][1]["data"], json!({"a": 1}), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_16_an_answer_of_parts_is_read() {
+    let mut reply = answer("");
+    reply["content"]["content"] = json!({"parts": [{"kind": "text", "text": "in parts"}]});
+    let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": reply}]}])).await;
+    let envelope = at(&gateway.url(), json!({}))
+        .call(&to("alpha", "Hello?"))
+        .await;
+    assert_eq!(text(&envelope), "in parts", "{envelope}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_17_ids_are_uuids_with_a_prefix() {
+    let message = said("message", json!({}), &to("alpha", "Hello?")).await;
+    let id = message["id"].as_str().unwrap();
+    let uuid = id.strip_prefix("msg-").unwrap();
+    assert_eq!(
+        uuid::Uuid::parse_str(uuid).unwrap().get_version_num(),
+        4,
+        "{id}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_18_timestamps_are_whole_milliseconds() {
+    let before = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap()
+        .as_millis() as u64;
+    let message = said("message", json!({}), &to("alpha", "Hello?")).await;
+    let at = message["timestamp"].as_u64().unwrap();
+    assert!((before..before + 60_000).contains(&at), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_21_every_message_asks_for_an_answer_by_an_id_of_ours() {
+    let request = and(
+        to("alpha", "Hello?"),
+        json!({"metadata": {
+        "priority": "high", "threadId": "t-1", "parentId": "p-1", "ttl": 60, "correlationId": "of-the-caller"}}),
+    );
+    let message = said("message", json!({}), &request).await;
+    let metadata = &message["metadata"];
+    assert_eq!(metadata["requiresResponse"], true, "{message}");
+    for (name, value) in [
+        ("priority", json!("high")),
+        ("threadId", json!("t-1")),
+        ("parentId", json!("p-1")),
+        ("ttl", json!(60)),
+    ] {
+        assert_eq!(metadata[name], value, "{message}");
+    }
+    let ours = metadata["correlationId"].as_str().unwrap();
+    assert!(ours != "of-the-caller" && ours.len() > 20, "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_22_the_conversation_is_the_session() {
+    let gateway = plain(json!([])).await;
+    let rig = at(&gateway.url(), json!({}));
+    let request = and(to("alpha", "Hello?"), json!({"context_id": "talk-7"}));
+    let envelope = rig.call(&request).await;
+    let message = gateway.log().frame(1, &json!({"/type": "message"})).await;
+    assert_eq!(message["sessionId"], "talk-7", "{message}");
+    assert_eq!(envelope["raw"]["contextId"], "talk-7", "{envelope}");
+}
+
+/// Four requests at once.
+async fn at_once(rig: &Rig) {
+    let list = json!({"action": "list_targets"});
+    let (a, b, c, d) = tokio::join!(
+        rig.call(&list),
+        rig.call(&list),
+        rig.call(&list),
+        rig.call(&list)
+    );
+    for envelope in [a, b, c, d] {
+        assert_eq!(envelope["ok"], true, "{envelope}");
+        assert!(
+            envelope.to_string().contains("gateway:steward"),
+            "{envelope}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_29_one_discovery_is_under_way_at_a_time_and_each_has_an_id() {
+    let agents = json!([{"name": "steward", "role": "orchestrator", "status": "online"}]);
+    // Without a correlation id, as in the text: two at once could not be told apart.
+    let slow = json!({"when": {"/type": "discovery"}, "do": [
+        {"remember": {"most": "{{/metadata/correlationId}}"}}, {"delay_ms": 30}, {"send": {"type": "discovery", "content": {"agents": agents, "was": "{{most}}"}}},
+    ]});
+    let gateway = plain(json!([slow])).await;
+    let rig = at(&gateway.url(), json!({}));
+    at_once(&rig).await;
+    for asked in gateway.log().matching(&json!({"/type": "discovery"})) {
+        assert!(asked["metadata"]["correlationId"].is_string(), "{asked}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_calls_share_one_connection() {
+    let gateway = plain(json!([])).await;
+    let rig = at(&gateway.url(), json!({}));
+    at_once(&rig).await;
+    let advertised = gateway.log().matching(&json!({"/type": "handshake"}));
+    assert_eq!(advertised.len(), 1, "one connection");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_36_a_proposals_id_is_its_correlation_id() {
+    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::support::decided("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
+    let gateway = plain(json!([decide])).await;
+    at(&gateway.url(), json!({}))
+        .call(&propose("Ship it?"))
+        .await;
+    let proposal = gateway.log().frame(1, &json!({"/type": "proposal"})).await;
+    assert_eq!(
+        proposal["id"], proposal["metadata"]["correlationId"],
+        "{proposal}"
+    );
+    assert_eq!(proposal["content"]["proposal"], "Ship it?", "{proposal}");
+    assert_eq!(
+        proposal.get("agent"),
+        None,
+        "proposals have no target: {proposal}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_41_a_deadline_is_a_time_in_milliseconds() {
+    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::support::decided("rejected", json!({}), false)}]});
+    let gateway = plain(json!([decide])).await;
+    let deadline = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap()
+        .as_millis() as u64
+        + 60_000;
+    let data = json!({"proposal": "Ship it?", "reasoning": "It is done.", "deadline": deadline});
+    let request = and(
+        propose(""),
+        json!({"parts": [{"kind": "data", "data": data}]}),
+    );
+    at(&gateway.url(), json!({})).call(&request).await;
+    let proposal = gateway.log().frame(1, &json!({"/type": "proposal"})).await;
+    let told = proposal["content"]["deadline"].as_u64().unwrap();
+    assert!(told.abs_diff(deadline) < 100, "{proposal}");
+    assert_eq!(
+        proposal["content"]["reasoning"], "It is done.",
+        "{proposal}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_41_a_deadline_that_has_passed_is_not_sent() {
+    let gateway = plain(json!([])).await;
+    let data = json!({"proposal": "Ship it?", "deadline": 1_711_843_200_000_u64});
+    let request = and(
+        propose(""),
+        json!({"parts": [{"kind": "data", "data": data}]}),
+    );
+    let envelope = at(&gateway.url(), json!({})).call(&request).await;
+    assert_eq!(reason(&envelope), "invalid_content", "{envelope}");
+    assert_eq!(
+        envelope["error"]["details"]["delivered"], "no",
+        "{envelope}"
+    );
+    assert_eq!(
+        gateway.log().matching(&json!({"/type": "proposal"})).len(),
+        0
+    );
+}

@@ -1,0 +1,146 @@
+//! An instance of the tool with a gateway, and what is asked of it.
+
+pub(crate) mod node;
+pub(crate) mod reference;
+pub(crate) mod voters;
+
+use openclaw_remote_agent::conformance::{Gateways, gateways};
+use serde_json::{Value, json};
+
+use crate::rig::Rig;
+
+/// A scripted gateway of this profile.
+pub(crate) async fn scripted(profile: &Value) -> Gateways {
+    Gateways::start(profile).await.unwrap()
+}
+
+/// One of the profiles that are built in.
+pub(crate) async fn named(profile: &str) -> Gateways {
+    scripted(&gateways::profile(profile).unwrap()).await
+}
+
+/// An instance with the gateway at `url`, and these settings over those of the tests.
+pub(crate) fn at(url: &str, settings: Value) -> Rig {
+    let mut gateway = json!({"enabled": true, "url": url, "timeoutMs": 5000});
+    lay_over(&mut gateway, settings);
+    // What 000 and its resolutions let a frame be.
+    let limits = json!({"eventBytes": 1_048_576});
+    Rig::new(&json!({"gateway": gateway, "limits": limits}))
+}
+
+pub(crate) fn lay_over(value: &mut Value, over: Value) {
+    match (value, over) {
+        (Value::Object(value), Value::Object(over)) => {
+            for (key, over) in over {
+                lay_over(value.entry(key).or_insert(Value::Null), over);
+            }
+        }
+        (value, over) => *value = over,
+    }
+}
+
+/// A message to an agent of the gateway.
+pub(crate) fn to(agent: &str, text: &str) -> Value {
+    json!({"action": "send", "target_alias": format!("gateway:{agent}"), "parts": [{"kind": "text", "text": text}]})
+}
+
+/// A proposal to the triad, followed until it is decided.
+pub(crate) fn propose(text: &str) -> Value {
+    let mut request = to("triad", text);
+    request["follow_updates"] = json!(true);
+    request
+}
+
+/// The request with more fields.
+pub(crate) fn and(mut request: Value, fields: Value) -> Value {
+    lay_over(&mut request, fields);
+    request
+}
+
+/// The call that goes on where `envelope` left off.
+pub(crate) fn next(action: &str, envelope: &Value) -> Value {
+    json!({"action": action, "continuation": envelope["summary"]["continuation"]})
+}
+
+/// The text of a result.
+pub(crate) fn text(envelope: &Value) -> &str {
+    envelope["summary"]["message_text"]
+        .as_str()
+        .unwrap_or("no text")
+}
+
+/// What the triad decided, as the result's artifact has it.
+#[track_caller]
+pub(crate) fn decision(envelope: &Value) -> Value {
+    let artifacts = artifacts(envelope);
+    let found = artifacts
+        .iter()
+        .find(|artifact| artifact["artifactId"] == "decision");
+    let mut parts = found
+        .and_then(|artifact| artifact["parts"].as_array())
+        .into_iter()
+        .flatten();
+    parts
+        .find_map(|part| part.get("data"))
+        .cloned()
+        .unwrap_or_else(|| panic!("no decision in {envelope}"))
+}
+
+/// Every artifact that a result shows, of a task and of its events.
+pub(crate) fn artifacts(envelope: &Value) -> Vec<&Value> {
+    let raw = &envelope["raw"];
+    let events = raw["events"].as_array().into_iter().flatten();
+    let tasks = events.chain([raw]);
+    tasks
+        .flat_map(|task| {
+            let whole = task["artifacts"].as_array().into_iter().flatten();
+            whole.chain(task.get("artifact"))
+        })
+        .collect()
+}
+
+/// The state of the task that a result tells of.
+pub(crate) fn state(envelope: &Value) -> &str {
+    envelope["summary"]["continuation"]["task"]["status"]
+        .as_str()
+        .unwrap_or("no task")
+}
+
+/// A scripted gateway of `a2a-v1` without faults, where `rules` come first.
+pub(crate) async fn plain(rules: Value) -> Gateways {
+    let agents: Vec<Value> = [("steward", "orchestrator"), ("alpha", "triad-member"), ("beta", "triad-member"), ("charlie", "triad-member")]
+        .map(|(name, role)| json!({"name": name, "role": role, "status": "online", "workspace": format!("/home/user/.openclaw/agents/{name}")}))
+        .into();
+    let acknowledge = json!({"action": "acknowledge", "clientId": "client-{{connection}}", "availableAgents": ["steward", "alpha", "beta", "charlie"], "protocolVersion": "1.0.0"});
+    let back = json!({"correlationId": "{{/metadata/correlationId}}", "parentId": "{{/id}}"});
+    let mut on = rules;
+    on.as_array_mut().unwrap().extend([
+        json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake", "content": acknowledge}}]}),
+        json!({"when": {"/type": "discovery"}, "do": [{"send": {"type": "discovery", "content": {"agents": agents}, "metadata": back}}]}),
+        json!({"when": {"/type": "ping"}, "do": [{"send": {"type": "pong", "content": {}, "metadata": {"parentId": "{{/id}}"}}}]}),
+        json!({"when": {"/type": "subscribe"}, "do": [{"send": {"type": "subscribe", "content": {"channel": "{{/content/channel}}", "status": "subscribed"}, "metadata": back}}]}),
+        json!({"when": {"/type": "message"}, "do": [{"send": answer("as you wish")}]}),
+    ]);
+    scripted(&json!({"upgrade": {"protocol": "echo"}, "on": on})).await
+}
+
+/// An answer to the message that is at hand, from the agent it went to.
+pub(crate) fn answer(text: &str) -> Value {
+    json!({
+        "type": "message", "id": "reply-{{uuid}}", "from": "{{/agent}}", "sessionId": "{{/sessionId}}",
+        "content": {"role": "agent", "content": text}, "timestamp": "{{now}}",
+        "metadata": {"correlationId": "{{/metadata/correlationId}}", "parentId": "{{/id}}"},
+    })
+}
+
+/// A decision on the proposal that is at hand.
+pub(crate) fn decided(result: &str, votes: Value, consensus: bool) -> Value {
+    let content = json!({"proposalId": "{{/metadata/correlationId}}", "result": result, "votes": votes, "consensus": consensus, "missing": []});
+    json!({"type": "decision", "from": "gateway", "content": content})
+}
+
+/// A vote of a member on the proposal that is at hand, as a gateway passes it on.
+pub(crate) fn voted(member: &str, word: &str) -> Value {
+    let content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": word});
+    json!({"type": "vote", "from": member, "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}"}})
+}

@@ -1,0 +1,68 @@
+//! Clients that run on Node.js, and what they tell.
+
+use std::{
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::ChildStdout,
+};
+
+use crate::{
+    npm::{Installed, install},
+    rig::soon,
+};
+
+const PACKAGES: &[&str] = &["ws@8.23.0"];
+
+fn installed() -> Option<&'static Installed> {
+    static ONCE: OnceLock<Option<Installed>> = OnceLock::new();
+    ONCE.get_or_init(|| install("gateway", PACKAGES)).as_ref()
+}
+
+/// A client that plays a part of `play.mjs`. It ends with the value.
+pub(crate) struct Played {
+    child: Child,
+    told: Lines<BufReader<ChildStdout>>,
+}
+
+impl Played {
+    /// `None` where npm is missing, which was said.
+    pub(crate) fn start(url: &str, order: &Value) -> Option<Self> {
+        let installed = installed()?;
+        let play = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway/play.mjs");
+        let mut child = Command::new(installed.node())
+            .arg(play)
+            .arg(installed.package("ws"))
+            .args([url, &order.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
+        Some(Self {
+            child,
+            told: BufReader::new(out).lines(),
+        })
+    }
+
+    /// The next thing it tells, which goes by this name.
+    pub(crate) async fn tells(&mut self, name: &str) -> Value {
+        let line = soon(self.told.next_line()).await.unwrap();
+        let line = line.expect("it is still there");
+        let mut told: Value = serde_json::from_str(&line).unwrap();
+        assert!(told.get(name).is_some(), "{name} was to come: {line}");
+        told[name].take()
+    }
+}
+
+impl Drop for Played {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

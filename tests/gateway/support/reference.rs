@@ -1,0 +1,57 @@
+//! The reference gateway, running in this process.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use openclaw_remote_agent::{
+    gateway_server::{Server, config::ServerConfig},
+    log::Log,
+    world::System,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::lay_over;
+use crate::{folder::Folder, in_process::Kept};
+
+/// A running gateway. It ends with the value, and its state with it.
+pub(crate) struct Reference {
+    pub(crate) url: String,
+    folder: Folder,
+    _stop: DropGuard,
+}
+
+impl Reference {
+    /// With these settings over those of the tests: a free port of loopback, and a folder of its own.
+    pub(crate) async fn start(settings: Value) -> Self {
+        let folder = Folder::new();
+        let mut config =
+            json!({"listen": "127.0.0.1:0", "stateDir": folder.path(), "fsync": "never"});
+        lay_over(&mut config, settings);
+        let config = ServerConfig::parse(&config.to_string()).unwrap();
+        let log: Arc<dyn Log> = Arc::new(Kept::default());
+        let server = Server::bind(config, Arc::new(System), log).await.unwrap();
+        let url = format!("ws://{}", server.address());
+        let stop = CancellationToken::new();
+        tokio::spawn(server.run(stop.clone()));
+        Self {
+            url,
+            folder,
+            _stop: stop.drop_guard(),
+        }
+    }
+
+    /// Where an agent's sessions are.
+    pub(crate) fn sessions(&self, agent: &str) -> PathBuf {
+        self.state()
+            .join("agents")
+            .join(agent)
+            .join("session.jsonl")
+    }
+
+    pub(crate) fn state(&self) -> &Path {
+        self.folder.path()
+    }
+}

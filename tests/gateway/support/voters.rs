@@ -1,0 +1,56 @@
+//! Scripted agents of a gateway: those that answer, and those that vote. They know nothing of the client's types.
+
+use openclaw_remote_agent::conformance::gateways::Member;
+use serde_json::{Value, json};
+
+use crate::rig::soon;
+
+/// An agent of this name that does what `rules` say. It is known to the gateway when this returns.
+pub(crate) async fn agent(url: &str, name: &str, rules: Value) -> Member {
+    let capabilities = json!({"supportedMessageTypes": ["message", "status", "error", "proposal", "vote"], "supportedAgents": [name], "version": "1.0.0"});
+    let advertise = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}});
+    let mut on = rules;
+    let pong = json!({"when": {"/type": "ping"}, "do": [{"send": {"type": "pong", "content": {}, "metadata": {"parentId": "{{/id}}"}}}]});
+    on.as_array_mut().unwrap().push(pong);
+    let script = json!({"upgrade": {"protocol": "a2a-v1", "do": [{"send": advertise}]}, "on": on});
+    let member = Member::join(url, &script).await.unwrap();
+    let acknowledged = json!({"/type": "handshake", "/content/action": "acknowledge"});
+    soon(member.log().frame(1, &acknowledged)).await;
+    member
+}
+
+/// A rule: a message is answered with this text.
+pub(crate) fn answers(text: &str) -> Value {
+    json!({"when": {"/type": "message"}, "do": [{"send": reply(text)}]})
+}
+
+/// An answer to the message that is at hand.
+pub(crate) fn reply(text: &str) -> Value {
+    json!({
+        "type": "message", "agent": "{{/from}}", "sessionId": "{{/sessionId}}", "content": {"role": "agent", "content": text},
+        "metadata": {"correlationId": "{{/metadata/correlationId}}", "parentId": "{{/id}}"},
+    })
+}
+
+/// A vote on the proposal that is at hand.
+pub(crate) fn vote(word: &str, more: Value) -> Value {
+    let mut content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": word});
+    super::lay_over(&mut content, more);
+    json!({"type": "vote", "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}"}})
+}
+
+/// A triad whose members vote as the proposal says: `alpha=approve beta=silent charlie=abstain`.
+pub(crate) async fn triad(url: &str) -> Vec<Member> {
+    let mut members = Vec::new();
+    for name in ["alpha", "beta", "charlie"] {
+        let rules: Value = ["approve", "reject", "abstain"]
+            .into_iter()
+            .map(|word| {
+                let said = format!("{name}={word}");
+                json!({"when": {"/type": "proposal", "/content/proposal": {"$matches": said}}, "do": [{"send": vote(word, json!({}))}]})
+            })
+            .collect();
+        members.push(agent(url, name, rules).await);
+    }
+    members
+}

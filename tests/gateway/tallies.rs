@@ -1,0 +1,169 @@
+//! Every outcome of a vote, through the tool, the bridge and the reference gateway. `-- --nocapture` prints the table.
+
+use openclaw_remote_agent::conformance::gateways::Member;
+use serde_json::{Value, json};
+
+use crate::{
+    rig::Rig,
+    support::{and, at, decision, propose, reference::Reference, state, voters},
+};
+
+/// How the three vote, and what comes of it (H-39).
+type Row = ([&'static str; 3], &'static str, bool);
+
+/// The ten tallies: approve, reject, abstain.
+const TALLIES: [Row; 10] = [
+    (["approve", "approve", "approve"], "approved", true),
+    (["approve", "approve", "reject"], "approved", true),
+    (["approve", "approve", "abstain"], "approved", true),
+    (["approve", "reject", "reject"], "rejected", true),
+    (["reject", "reject", "reject"], "rejected", true),
+    (["approve", "abstain", "abstain"], "rejected", false),
+    (["reject", "reject", "abstain"], "rejected", true),
+    (["reject", "abstain", "abstain"], "rejected", false),
+    (["abstain", "abstain", "abstain"], "rejected", false),
+    (["approve", "reject", "abstain"], "rejected", false),
+];
+
+/// What is decided at the deadline without one, two or all of them.
+const MISSING: [Row; 10] = [
+    (["approve", "approve", "silent"], "approved", true),
+    (["reject", "reject", "silent"], "rejected", true),
+    (["approve", "reject", "silent"], "rejected", false),
+    (["approve", "abstain", "silent"], "rejected", false),
+    (["reject", "abstain", "silent"], "rejected", false),
+    (["abstain", "abstain", "silent"], "rejected", false),
+    (["approve", "silent", "silent"], "rejected", false),
+    (["reject", "silent", "silent"], "rejected", false),
+    (["abstain", "silent", "silent"], "rejected", false),
+    (["silent", "silent", "silent"], "rejected", false),
+];
+
+const NAMES: [&str; 3] = ["alpha", "beta", "charlie"];
+
+/// A gateway with its triad, and the tool.
+struct Stage {
+    rig: Rig,
+    _gateway: Reference,
+    _triad: Vec<Member>,
+}
+
+impl Stage {
+    async fn new(quorum: &str, deadline_ms: u64) -> Self {
+        let settings = json!({"triad": {"quorum": quorum, "deadlineMs": deadline_ms}});
+        let gateway = Reference::start(settings.clone()).await;
+        let triad = voters::triad(&gateway.url).await;
+        Self {
+            rig: at(&gateway.url, settings),
+            _gateway: gateway,
+            _triad: triad,
+        }
+    }
+
+    async fn decide(&self, votes: [&str; 3]) -> Value {
+        let words: Vec<String> = NAMES
+            .iter()
+            .zip(votes)
+            .map(|(name, vote)| format!("{name}={vote}"))
+            .collect();
+        let request = and(propose(&words.join(" ")), json!({"timeout_ms": 15_000}));
+        let envelope = self.rig.call(&request).await;
+        assert_eq!(state(&envelope), "completed", "{envelope}");
+        decision(&envelope)
+    }
+}
+
+/// Who voted how and who did not, of those that were to vote: all, or as many as it took.
+#[track_caller]
+fn accounted(decided: &Value, votes: [&str; 3]) {
+    let counted = decided["votes"].as_object().unwrap();
+    let missing = decided["missing"].as_array().unwrap();
+    assert_eq!(counted.len() + missing.len(), 3, "{decided}");
+    for (name, vote) in NAMES.iter().zip(votes) {
+        match counted.get(*name) {
+            Some(told) => assert_eq!(told, vote, "{decided}"),
+            None => assert!(missing.contains(&json!(name)), "{decided}"),
+        }
+    }
+}
+
+fn print(quorum: &str, votes: [&str; 3], decided: &Value) {
+    let count = |word: &str| votes.iter().filter(|vote| **vote == word).count();
+    println!(
+        "{quorum:8} | {}-{}-{} | {} missing | {:8} | consensus {:5} | {}",
+        count("approve"),
+        count("reject"),
+        count("abstain"),
+        count("silent"),
+        decided["result"].as_str().unwrap(),
+        decided["consensus"],
+        decided["votes"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_39_all_ten_tallies_with_a_quorum_of_all_reach_the_tool() {
+    let stage = Stage::new("all", 60_000).await;
+    for (votes, result, consensus) in TALLIES {
+        let decided = stage.decide(votes).await;
+        print("all", votes, &decided);
+        accounted(&decided, votes);
+        assert_eq!(decided["missing"], json!([]), "{decided}");
+        assert_eq!(
+            (&decided["result"], &decided["consensus"]),
+            (&json!(result), &json!(consensus)),
+            "{votes:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_40_all_ten_tallies_with_a_quorum_of_the_majority_reach_the_tool() {
+    let stage = Stage::new("majority", 60_000).await;
+    for (votes, result, consensus) in TALLIES {
+        let decided = stage.decide(votes).await;
+        print("majority", votes, &decided);
+        accounted(&decided, votes);
+        assert_eq!(
+            (&decided["result"], &decided["consensus"]),
+            (&json!(result), &json!(consensus)),
+            "{votes:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_41_at_the_deadline_it_is_decided_with_the_votes_there_are() {
+    let stage = Stage::new("all", 250).await;
+    for (votes, result, consensus) in MISSING {
+        let decided = stage.decide(votes).await;
+        print("all", votes, &decided);
+        accounted(&decided, votes);
+        let silent: Vec<&str> = NAMES
+            .into_iter()
+            .zip(votes)
+            .filter(|(_, vote)| *vote == "silent")
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(decided["missing"], json!(silent), "{decided}");
+        assert_eq!(
+            (&decided["result"], &decided["consensus"]),
+            (&json!(result), &json!(consensus)),
+            "{votes:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_40_two_who_agree_decide_without_the_third() {
+    let stage = Stage::new("majority", 60_000).await;
+    for (votes, result) in [
+        (["approve", "approve", "silent"], "approved"),
+        (["reject", "silent", "reject"], "rejected"),
+    ] {
+        let decided = stage.decide(votes).await;
+        accounted(&decided, votes);
+        assert_eq!(decided["result"], result, "{decided}");
+        assert_eq!(decided["missing"].as_array().unwrap().len(), 1, "{decided}");
+    }
+}

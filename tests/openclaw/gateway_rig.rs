@@ -1,0 +1,200 @@
+//! A real OpenClaw with several agents, and the tool beside it that reaches them through its gateway.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, OnceLock},
+    thread::{self, JoinHandle},
+};
+
+use openclaw_remote_agent::{
+    log::Silent,
+    plugin::{Job, Plugin},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    gateway_runs,
+    host::{Gateway, Host, TOKEN},
+    journal::Journal,
+    model::Model,
+    node::Installed,
+    world,
+};
+
+/// What these tests share.
+pub struct Behind {
+    pub host: Host,
+    pub model: Model,
+    gateway: Mutex<Option<Gateway>>,
+    /// What came of killing it, which is done once.
+    pub restart: OnceLock<gateway_runs::Restart>,
+    url: String,
+    /// The instance that most tests call.
+    pub tool: Tool,
+}
+
+impl Behind {
+    /// Starts a gateway with four agents, three of which vote.
+    pub fn start(installed: Arc<Installed>) -> Self {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-agents");
+        let model = Model::start();
+        let mut config = world::model_config(&model);
+        config["agents"]["list"] = json!([
+            {"id": "main", "default": true},
+            {"id": "alpha", "identity": {"name": "Alpha", "theme": "steward of safety"}},
+            {"id": "beta"}, {"id": "charlie"}
+        ]);
+        let host = Host::new(installed, &scratch, &config, &[]);
+        let gateway = host.boot();
+        let url = format!("ws://{}", gateway.address());
+        let tool = Tool::new(&url, json!({}));
+        // The first turn of an agent is slow; all of them have theirs at once.
+        let first = ["alpha", "beta", "charlie"]
+            .map(|agent| tool.begin(with(send(agent, "wake up"), "follow_updates", json!(true))));
+        for first in first {
+            assert_eq!(state(&first.envelope()), "completed");
+        }
+        Self {
+            host,
+            model,
+            gateway: Mutex::new(Some(gateway)),
+            restart: OnceLock::new(),
+            url,
+            tool,
+        }
+    }
+
+    /// Another instance of the tool, with these settings of the gateway beside the usual ones.
+    pub fn another(&self, gateway: Value) -> Tool {
+        Tool::new(&self.url, gateway)
+    }
+
+    /// The gateway's address, in HTTP.
+    pub fn http(&self) -> String {
+        self.url.replace("ws://", "http://")
+    }
+
+    /// Kills the gateway.
+    pub fn kill(&self) {
+        self.gateway.lock().unwrap().take().unwrap().kill();
+    }
+
+    /// Starts it again, on the same port and with the same state.
+    pub fn boot(&self) {
+        *self.gateway.lock().unwrap() = Some(self.host.boot());
+    }
+}
+
+/// An instance of the tool.
+pub struct Tool(Arc<Plugin>);
+
+impl Tool {
+    /// An instance that knows nobody but the gateway.
+    pub fn new(url: &str, gateway: Value) -> Self {
+        // An agent's first turn may take half a minute on a busy machine.
+        let limits = json!({"waitMs": 115_000});
+        let mut config = json!({"enabled": true, "targets": [], "limits": limits, "gateway": {
+            "enabled": true, "url": url, "token": TOKEN,
+            "triad": {"members": ["alpha", "beta", "charlie"], "deadlineMs": 60_000}
+        }});
+        for (name, value) in gateway.as_object().unwrap() {
+            config["gateway"][name] = value.clone();
+        }
+        let plugin = Plugin::new(&config.to_string(), Arc::new(Silent));
+        Self(Arc::new(
+            plugin.unwrap_or_else(|error| panic!("{}", error.to_json())),
+        ))
+    }
+
+    /// One call: the envelope.
+    pub fn call(&self, request: Value) -> Value {
+        self.begin(request).envelope()
+    }
+
+    /// One call that succeeds: the envelope.
+    pub fn good(&self, request: Value) -> Value {
+        let envelope = self.call(request);
+        assert_eq!(envelope["ok"], true, "{envelope:#}");
+        envelope
+    }
+
+    /// Begins a call.
+    pub fn begin(&self, request: Value) -> Running {
+        let updates = Journal::new();
+        let told = updates.clone();
+        let call = self.0.start(Job {
+            request: request.to_string(),
+            updates: Some(Arc::new(move |update: &str| {
+                told.push(serde_json::from_str(update).unwrap())
+            })),
+            ..Job::default()
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let envelope =
+            thread::spawn(move || serde_json::from_str(&runtime.block_on(call)).unwrap());
+        Running { envelope, updates }
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A call under way.
+pub struct Running {
+    envelope: JoinHandle<Value>,
+    pub updates: Journal<Value>,
+}
+
+impl Running {
+    /// The envelope, once it is there.
+    pub fn envelope(self) -> Value {
+        self.envelope.join().unwrap()
+    }
+
+    /// Waits until the agent has begun to answer, and gives what continues its task elsewhere.
+    pub fn continuation(&self) -> Value {
+        let update = self.updates.wait("the agent to speak", |update| {
+            update["raw"].to_string().contains("word1")
+                && update["summary"]["continuation"]["task"]["task_id"].is_string()
+        });
+        let mut continuation = update["summary"]["continuation"].clone();
+        // A handle is good in its own process alone.
+        continuation["task"]
+            .as_object_mut()
+            .unwrap()
+            .remove("task_handle");
+        continuation
+    }
+}
+
+/// A message to an agent.
+pub fn send(agent: &str, text: &str) -> Value {
+    json!({"action": "send", "target_alias": format!("gateway:{agent}"), "parts": [{"kind": "text", "text": text}]})
+}
+
+/// The same call with one more field.
+pub fn with(mut request: Value, field: &str, value: Value) -> Value {
+    request[field] = value;
+    request
+}
+
+/// The text of an envelope's first artifact.
+pub fn answer(envelope: &Value) -> String {
+    let parts = envelope["summary"]["artifacts"][0]["parts"].as_array();
+    let parts = parts.unwrap_or_else(|| panic!("no artifact in {envelope:#}"));
+    parts
+        .iter()
+        .filter_map(|part| part["text"].as_str())
+        .collect()
+}
+
+/// The state of an envelope's task.
+pub fn state(envelope: &Value) -> &str {
+    let state = envelope["summary"]["continuation"]["task"]["status"].as_str();
+    state.unwrap_or_else(|| panic!("no state in {envelope:#}"))
+}
