@@ -3,9 +3,8 @@
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-use crate::peer::{Fault, PeerError, Scheme, Security};
+use crate::peer::{Fault, PeerError, Scheme, Security, quoted};
 
-use super::line::quoted;
 use super::secrets::Secrets;
 
 /// So many ways are told at most.

@@ -5,9 +5,8 @@
 
 use serde_json::Value;
 
-use crate::peer::{Fault, PeerError};
+use crate::peer::{Fault, PeerError, quoted};
 
-use super::line::quoted;
 use super::secrets::Secrets;
 
 /// The most of a peer's error data that is kept, in bytes of JSON.

@@ -8,12 +8,12 @@ use url::Url;
 
 use crate::peer::{
     BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Spoken,
-    Task, Transport, Version,
+    Task, Transport, Version, quoted,
 };
 
 use super::error_body::KEPT_DATA;
 use super::events::{Answered, Decode};
-use super::line::{Heard, Line, Often, quoted};
+use super::line::{Heard, Line, Often};
 use super::secrets::Secrets;
 use super::{card, v0_3, v1};
 

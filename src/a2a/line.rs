@@ -12,15 +12,12 @@ use crate::credential::Trust;
 use crate::net::auth::{Authorized, Endpoint};
 use crate::net::sse::{self, EventReader, Opened, SseLimits};
 use crate::net::{Access, Net, NetError, NetFault, Request, Sent, access, body};
-use crate::peer::{Fault, PeerError, Reach, Security, Version};
+use crate::peer::{Fault, PeerError, Reach, Security, Version, quoted};
 
 use super::challenge;
 use super::events::{Decode, Events};
 use super::secrets::Secrets;
 use super::{signature, weight};
-
-/// How much of what a peer says about a failure is repeated, in characters.
-const QUOTED: usize = 300;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
@@ -340,20 +337,6 @@ pub(super) fn content_type(headers: &HeaderMap, secrets: &Secrets) -> String {
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     quoted(&kind.map_or("no content type".into(), |kind| secrets.scrub(kind)))
-}
-
-/// The beginning of what a peer said, on one line.
-pub(super) fn quoted(text: &str) -> String {
-    let clean = text
-        .trim()
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c });
-    let mut short: String = clean.take(QUOTED + 1).collect();
-    if let Some((end, _)) = short.char_indices().nth(QUOTED) {
-        short.truncate(end);
-        short.push('…');
-    }
-    short
 }
 
 /// A failure of the network as a failure of the peer.

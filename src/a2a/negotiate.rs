@@ -5,8 +5,9 @@ use std::fmt;
 
 use url::Url;
 
-use super::line::quoted;
-use crate::peer::{Card, Fault, Interface, PeerError, Reach, Transport, Transports, Version};
+use crate::peer::{
+    Card, Fault, Interface, PeerError, Reach, Transport, Transports, Version, quoted,
+};
 
 /// So many of the transports or versions that a peer offers are named when none can be spoken.
 const NAMED: usize = 10;

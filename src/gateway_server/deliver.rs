@@ -31,9 +31,7 @@ impl Hub {
         envelope: Envelope,
         slip: &Slip,
     ) -> Result<Outcome, Refusal> {
-        let question = client
-            .questions
-            .find(envelope.correlation_id(), envelope.parent_id());
+        let question = client.questions.of(&envelope);
         if let Some(question) = question {
             // With the same ids it may go on to a third: that is a message of its own.
             let back = envelope.agent().is_none_or(|agent| {
@@ -54,9 +52,7 @@ impl Hub {
         envelope: Envelope,
         slip: &Slip,
     ) -> Result<Outcome, Refusal> {
-        let question = client
-            .questions
-            .find(envelope.correlation_id(), envelope.parent_id());
+        let question = client.questions.of(&envelope);
         if let Some(question) = question {
             let told = question.asker.upgrade().is_some_and(|asker| {
                 let progress = self.stamped(envelope, &question);

@@ -210,14 +210,19 @@ impl Outbox {
         let mut state = self.state();
         state.gone = true;
         self.forget_queue(&mut state);
+        // Some of what is being written may have left.
+        self.put_away(&mut state);
+        drop(state);
+        self.drained.notify_waiters();
+    }
+
+    /// Counts what is being written as written.
+    fn put_away(&self, state: &mut State) {
         if let Some(writing) = state.writing.take() {
-            // Some of it may have left.
             state.written += writing.entries;
             state.bytes -= writing.bytes;
             self.load.give_back(writing.bytes);
         }
-        drop(state);
-        self.drained.notify_waiters();
     }
 
     fn forget_queue(&self, state: &mut State) {
@@ -247,11 +252,7 @@ impl Outbox {
     /// What was taken last has been handed to the system.
     pub(super) fn written(&self) {
         let mut state = self.state();
-        if let Some(writing) = state.writing.take() {
-            state.written += writing.entries;
-            state.bytes -= writing.bytes;
-            self.load.give_back(writing.bytes);
-        }
+        self.put_away(&mut state);
         drop(state);
         self.drained.notify_waiters();
     }

@@ -7,6 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
+use crate::collective::Envelope;
+
 use super::client::Client;
 
 /// How many questions may be open at one client.
@@ -111,6 +113,11 @@ impl Questions {
         let open = self.open();
         let id = open.key(id, message)?;
         open.by_correlation.get(&id).cloned()
+    }
+
+    /// The question that an envelope answers or tells about, as [`find`](Self::find) has it.
+    pub(super) fn of(&self, envelope: &Envelope) -> Option<Question> {
+        self.find(envelope.correlation_id(), envelope.parent_id())
     }
 
     /// As [`find`](Self::find), and it is answered.

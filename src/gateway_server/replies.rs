@@ -18,9 +18,7 @@ impl Hub {
         if envelope.kind() != Kind::Message || envelope.field("agent").is_some() {
             return envelope;
         }
-        let question = client
-            .questions
-            .find(envelope.correlation_id(), envelope.parent_id());
+        let question = client.questions.of(&envelope);
         match question {
             Some(question) => envelope.with("agent", &*question.asker_name),
             None => envelope,
@@ -34,9 +32,7 @@ impl Hub {
         envelope: Envelope,
         slip: &Slip,
     ) -> Result<Outcome, Refusal> {
-        let question = client
-            .questions
-            .find(envelope.correlation_id(), envelope.parent_id());
+        let question = client.questions.of(&envelope);
         match question {
             Some(question) => self.reply(client, &question, envelope).await,
             None if slip.kind == Kind::Error => Ok(Outcome::Dropped),

@@ -46,6 +46,27 @@ pub struct Target {
     pub key: Arc<str>,
 }
 
+impl Target {
+    /// A target that nobody configured by a name: there is nothing to it but how to reach it.
+    pub(super) fn unnamed(url: String, card_path: String, reach: Reach, timeout: Duration) -> Self {
+        Self {
+            alias: None,
+            url,
+            card_path,
+            key: key(&reach),
+            reach,
+            description: None,
+            tags: Vec::new(),
+            examples: Vec::new(),
+            default: false,
+            timeout,
+            allowed_agents: Vec::new(),
+            unresolved: None,
+            closed_headers: Vec::new(),
+        }
+    }
+}
+
 /// Why a target cannot be used, for a request that named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
@@ -251,25 +272,17 @@ impl Catalog {
             allow_private: self.ad_hoc.allow_private,
             ..Reach::new(parsed, CardLocation::Path(card_path.clone()))
         };
-        Ok(Arc::new(Target {
-            alias: None,
-            url: if self.normalize {
-                reach.base_url.to_string()
-            } else {
-                url.to_owned()
-            },
+        let url = if self.normalize {
+            reach.base_url.to_string()
+        } else {
+            url.to_owned()
+        };
+        Ok(Arc::new(Target::unnamed(
+            url,
             card_path,
-            key: key(&reach),
             reach,
-            description: None,
-            tags: Vec::new(),
-            examples: Vec::new(),
-            default: false,
-            timeout: self.ad_hoc.timeout,
-            allowed_agents: Vec::new(),
-            unresolved: None,
-            closed_headers: Vec::new(),
-        }))
+            self.ad_hoc.timeout,
+        )))
     }
 }
 

@@ -60,19 +60,14 @@ impl Local {
         };
         Ok(Some(Self {
             of_all: Target {
-                alias: None,
-                url: reach.base_url.to_string(),
-                card_path: CARD.to_owned(),
-                key: key(&reach),
-                reach,
-                description: None,
-                tags: Vec::new(),
-                examples: Vec::new(),
-                default: false,
-                timeout: millis(config.defaults.timeout_ms),
                 allowed_agents: gateway.allowed_agents.clone(),
                 unresolved: unresolved(gateway),
-                closed_headers: Vec::new(),
+                ..Target::unnamed(
+                    reach.base_url.to_string(),
+                    CARD.to_owned(),
+                    reach,
+                    millis(config.defaults.timeout_ms),
+                )
             },
             agents: gateway.agents.clone(),
             triad: gateway.triad.members.clone(),

@@ -8,6 +8,8 @@ mod cards;
 mod connections;
 mod credentials;
 mod ends;
+#[path = "../support/filter.rs"]
+mod filter;
 #[path = "../support/in_process.rs"]
 #[allow(dead_code, reason = "its driver serves the recorded cases")]
 mod in_process;

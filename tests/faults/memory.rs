@@ -1,15 +1,11 @@
 //! Large answers in little memory. Measured on a process of its own, by the most it ever held.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdout, Command, Stdio},
-    time::Duration,
-};
+use std::time::Duration;
 
 use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
 
+use crate::filter::Filter;
 use crate::rig::{card, parse, peers, reason, result, send, stream, task};
 
 /// What a call may add to what the process held before, with the limits as they are by default.
@@ -23,68 +19,24 @@ const MAY_GROW_KB_DENSE: u64 = (8 + 8) * 32 * 1024 + MAY_GROW_KB;
 
 const MEGABYTE: usize = 1 << 20;
 
-struct Filter {
-    child: Child,
-    answers: BufReader<ChildStdout>,
+/// A process that knows these peers by their names.
+fn filter(peers: &Peers) -> Filter {
+    let targets: Vec<Value> = peers
+        .origins()
+        .iter()
+        .map(|(name, origin)| json!({"alias": name, "baseUrl": origin}))
+        .collect();
+    Filter::start(&json!({"targets": targets}))
 }
 
-impl Filter {
-    fn start(peers: &Peers) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
-            .args(["call", "--jsonl"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let answers = BufReader::new(child.stdout.take().unwrap());
-        let mut filter = Self { child, answers };
-        let targets: Vec<Value> = peers
-            .origins()
-            .iter()
-            .map(|(name, origin)| json!({"alias": name, "baseUrl": origin}))
-            .collect();
-        filter.say(&json!({"id": 1, "op": "init", "config": {"targets": targets}}));
-        assert_eq!(filter.next()["ok"], true);
-        filter
-    }
-
-    fn say(&mut self, line: &Value) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
-    }
-
-    fn next(&mut self) -> Value {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
-
-    fn call(&mut self, alias: &str, mut request: Value) -> Value {
-        request["target_alias"] = json!(alias);
-        self.say(&json!({"id": 2, "op": "execute", "request": request}));
-        loop {
-            let mut line = self.next();
-            if let Some(envelope) = line.get_mut("result") {
-                return parse(&envelope.take().to_string());
-            }
-        }
-    }
-
-    /// The most memory that the process has held so far, in kB.
-    fn peak(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let peak = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .unwrap();
-        peak.trim().trim_end_matches(" kB").parse().unwrap()
-    }
+fn call(filter: &mut Filter, alias: &str, mut request: Value) -> Value {
+    request["target_alias"] = json!(alias);
+    parse(&filter.call(&request).to_string())
 }
 
-impl Drop for Filter {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The most memory that the process has held so far, in kB.
+fn peak(filter: &Filter) -> u64 {
+    filter.memory_kb("VmHWM")
 }
 
 /// Makes the call in a fresh process and returns its envelope, once it is known to have stayed within bounds.
@@ -99,11 +51,11 @@ async fn within(may_grow_kb: u64, script: Value, request: Value) -> Value {
     }))
     .await;
     let measured = tokio::task::spawn_blocking(move || {
-        let mut filter = Filter::start(&peers);
-        assert_eq!(filter.call("small", send())["ok"], true);
-        let before = filter.peak();
-        let envelope = filter.call("main", request);
-        (envelope, filter.peak() - before)
+        let mut filter = filter(&peers);
+        assert_eq!(call(&mut filter, "small", send())["ok"], true);
+        let before = peak(&filter);
+        let envelope = call(&mut filter, "main", request);
+        (envelope, peak(&filter) - before)
     });
     // Megabytes through a debug build on a busy machine.
     let measured = tokio::time::timeout(Duration::from_secs(120), measured).await;

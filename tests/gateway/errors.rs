@@ -35,8 +35,11 @@ const REGISTRY: [(u16, &str, &str); 21] = [
 /// A gateway whose every answer to a message is `answers`.
 fn gateway(answers: &Value) -> Value {
     let acknowledge = json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "c", "availableAgents": ["alpha"], "protocolVersion": "1.0.0"}});
+    let agents = json!({"type": "discovery", "content": {"agents": [{"name": "alpha", "role": "steward", "status": "online"}]},
+        "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
     json!({"upgrade": {"protocol": "echo"}, "on": [
         {"when": {"/type": "handshake"}, "do": [{"send": acknowledge}]},
+        {"when": {"/type": "discovery"}, "do": [{"send": agents}]},
         {"when": {"/type": "message"}, "do": [{"send": answers}]},
     ]})
 }

@@ -13,6 +13,8 @@
 mod crash;
 mod dialects;
 mod errors;
+#[path = "../support/filter.rs"]
+mod filter;
 #[path = "../callers/folder.rs"]
 mod folder;
 mod heard;

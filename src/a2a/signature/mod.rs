@@ -15,9 +15,9 @@ use url::Url;
 
 use crate::jws::{KeySet, Signature};
 use crate::net::{Net, Request, body};
-use crate::peer::{CardKeys, Fault, PeerError, Reach};
+use crate::peer::{CardKeys, Fault, PeerError, Reach, quoted};
 
-use super::line::{self, quoted};
+use super::line;
 use form::Form;
 
 /// So many signatures of a card are looked at.

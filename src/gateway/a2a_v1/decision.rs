@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::collective::{Envelope, GATEWAY, Kind, Quorum, Tally, Vote};
 use crate::gateway::ledger::{Entry, Outcome};
+use crate::peer::quoted;
 
-use super::errors;
 use super::line::Line;
 
 /// The proposal that a vote, a decision or the event that tells a decision is about.
@@ -42,7 +42,7 @@ fn decided(envelope: &Envelope) -> Option<&Value> {
 /// Takes in a decision. Only the gateway decides.
 pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
     if envelope.field("from").is_some_and(|from| from != GATEWAY) {
-        let from = errors::line(envelope.from().unwrap_or_default());
+        let from = quoted(envelope.from().unwrap_or_default());
         return line.warn(&format!(
             "ignored a decision from `{from}`, who is not the gateway"
         ));
@@ -102,7 +102,7 @@ fn votes(said: &Value) -> Map<String, Value> {
         .flatten();
     let known = listed.filter_map(|(name, vote)| {
         let word = vote.as_str().or_else(|| vote.get("vote")?.as_str())?;
-        Some((errors::line(name), Vote::from_word(word)?.as_str().into()))
+        Some((quoted(name), Vote::from_word(word)?.as_str().into()))
     });
     known.collect()
 }

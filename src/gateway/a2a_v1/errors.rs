@@ -4,10 +4,7 @@ use serde_json::Value;
 
 use crate::collective::{Envelope, ErrorCode};
 use crate::gateway::settings::Settings;
-use crate::peer::{Delivered, Fault, PeerError};
-
-/// The most that is repeated of what a gateway says, in characters.
-const QUOTED: usize = 300;
+use crate::peer::{Delivered, Fault, PeerError, quoted};
 
 /// An error that a gateway told.
 #[derive(Debug, Clone)]
@@ -27,7 +24,7 @@ pub(in crate::gateway) fn read(envelope: &Envelope) -> Told {
         .or(details)
         .or(beside)
         .or(envelope.said("error"));
-    let text = text.map(line).unwrap_or_default();
+    let text = text.map(quoted).unwrap_or_default();
     let queued = [envelope.field("queued"), envelope.content().get("queued")];
     if queued.contains(&Some(&Value::Bool(true))) {
         return Told {
@@ -97,18 +94,4 @@ impl Told {
         );
         error
     }
-}
-
-/// What somebody else wrote, as one short line.
-pub(in crate::gateway) fn line(text: &str) -> String {
-    let clean = text
-        .trim()
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c });
-    let mut short: String = clean.take(QUOTED + 1).collect();
-    if let Some((end, _)) = short.char_indices().nth(QUOTED) {
-        short.truncate(end);
-        short.push('…');
-    }
-    short
 }

@@ -13,6 +13,7 @@ use crate::gateway::ledger::Ledger;
 use crate::gateway::settings::{Settings, without_token};
 use crate::log::Log;
 use crate::net::websocket::{Frame, Receiver};
+use crate::peer::quoted;
 use crate::world::World;
 
 use super::Ungreeted;
@@ -189,7 +190,7 @@ fn version(acknowledged: &Envelope, settings: &Settings) -> Result<(), Ungreeted
     if major == PROTOCOL_VERSION.split('.').next() {
         return Ok(());
     }
-    let said = errors::line(if said.is_empty() { "no version" } else { said });
+    let said = quoted(if said.is_empty() { "no version" } else { said });
     let message = format!(
         "the gateway at `{}` speaks {said} of a2a-v1, and only versions 1.x are spoken here",
         settings.shown()

@@ -30,7 +30,6 @@ use super::ledger::{Entry, Ledger, Outcome, What};
 use super::settings::Settings;
 use super::{About, Link, TRIAD};
 
-pub(super) use errors::line as quoted;
 pub(super) use line::{Line, Speech};
 
 /// How long a message whose answer nobody waits for has for being refused.

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::collective::{CloseCode, Envelope, ErrorCode, Kind, LARGEST_FRAME};
 use crate::gateway::settings::without_token;
 use crate::net::websocket::{Frame, Receiver};
+use crate::peer::quoted;
 
 use super::line::Line;
 use super::{replies, roll};
@@ -139,7 +140,7 @@ impl Hearing<'_> {
 
     /// The gateway takes leave (000 §5.5). Only `manual` means that nobody is to come back by himself.
     fn dismissed(&self, envelope: &Envelope) {
-        let reason = super::errors::line(envelope.said("reason").unwrap_or("no reason"));
+        let reason = quoted(envelope.said("reason").unwrap_or("no reason"));
         let why = format!("the gateway took leave ({reason})");
         self.line.end(&why, reason == "manual");
     }

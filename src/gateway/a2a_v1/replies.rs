@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::collective::{Envelope, ErrorCode, GATEWAY, Kind, Vote};
 use crate::gateway::ledger::{Entry, Outcome, What};
-use crate::peer::{Fault, Message, PeerError};
+use crate::peer::{Fault, Message, PeerError, quoted};
 
 use super::line::Line;
 use super::{decision, errors, message, roll};
@@ -80,7 +80,7 @@ fn is_from(envelope: &Envelope, allowed: &[&str]) -> bool {
 }
 
 fn smuggled(line: &Line, entry: &Entry, envelope: &Envelope) {
-    let from = errors::line(envelope.from().unwrap_or_default());
+    let from = quoted(envelope.from().unwrap_or_default());
     line.warn(&format!(
         "ignored a `{}` from `{from}` that claims to answer a message to `{}`",
         envelope.kind(),
@@ -179,7 +179,7 @@ fn vote(line: &Line, entry: &Entry, envelope: &Envelope) {
     let (Some(member), Some(vote)) = (member, vote) else {
         line.warn(&format!(
             "ignored a vote of `{}`, who is no member of the triad or says no such word",
-            errors::line(from)
+            quoted(from)
         ));
         return;
     };

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::collective::{Envelope, ErrorCode, GATEWAY, Kind};
 use crate::gateway::dial::failed;
 use crate::gateway::{TRIAD, members};
-use crate::peer::{Member, MemberStatus, PeerError};
+use crate::peer::{Member, MemberStatus, PeerError, quoted};
 
 use super::errors;
 use super::line::Line;
@@ -198,10 +198,7 @@ pub(super) fn status(line: &Line, envelope: &Envelope) {
         return line.debug(|| "ignored a `status` that names no agent".to_owned());
     };
     if own.is_some_and(|own| own != agent) {
-        return line.warn(&format!(
-            "ignored what another says of `{}`",
-            errors::line(agent)
-        ));
+        return line.warn(&format!("ignored what another says of `{}`", quoted(agent)));
     }
     let status = MemberStatus::from_word(envelope.said("status").unwrap_or_default());
     let before = {

@@ -13,11 +13,11 @@ use tokio::time::timeout_at;
 use crate::collective::ErrorCode;
 use crate::log::Log;
 use crate::net::websocket::{Frame, Opened};
-use crate::peer::PeerError;
+use crate::peer::{PeerError, quoted};
 use crate::world::World;
 
 use super::Link;
-use super::a2a_v1::{self, Line, Speech, quoted};
+use super::a2a_v1::{self, Line, Speech};
 use super::dial::{self, Dialled, broken, failed};
 use super::ledger::Ledger;
 use super::settings::{Settings, without_token};

@@ -11,9 +11,8 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use crate::collective::{CloseCode, ErrorCode};
-use crate::gateway::a2a_v1::quoted;
 use crate::net::websocket::Sender;
-use crate::peer::{Fault, PeerError};
+use crate::peer::{Fault, PeerError, quoted};
 
 use super::frames::{self, Incoming, Refusal};
 use super::listening::{Listener, Listening};

@@ -1,9 +1,8 @@
 //! What the gateway refuses, in the errors of the registry.
 
 use crate::collective::ErrorCode;
-use crate::gateway::a2a_v1::quoted;
 use crate::net::{NetError, Sent};
-use crate::peer::{Delivered, Fault, Misshape, PeerError};
+use crate::peer::{Delivered, Fault, Misshape, PeerError, quoted};
 
 use super::frames::Refusal;
 

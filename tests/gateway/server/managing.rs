@@ -18,19 +18,10 @@ fn with_role(request: &[&str]) -> Value {
     json!({"auth": {"keys": [{"name": "operator", "sha256": sha256, "roles": ["operator"]}]}, "roles": {"operator": role}})
 }
 
-async fn operator(gateway: &Gateway) -> Client {
-    let mut client = gateway.client().await;
-    let known = client
-        .ask(json!({"type": "auth", "content": {"token": "KEY"}}))
-        .await;
-    assert_eq!(known["content"]["status"], "ok", "{known}");
-    client
-}
-
 #[tokio::test]
 async fn all_services_are_not_the_gateways_own() {
     let gateway = Gateway::start(with_role(&["*"])).await;
-    let mut client = operator(&gateway).await;
+    let mut client = gateway.known_client().await;
     client
         .say(manage("sessions.create", json!({"agent": "alpha"})))
         .await;
@@ -40,7 +31,7 @@ async fn all_services_are_not_the_gateways_own() {
 #[tokio::test]
 async fn who_manages_sees_the_workspaces_it_may_see() {
     let gateway = Gateway::start(with_role(&["gateway"])).await;
-    let mut client = operator(&gateway).await;
+    let mut client = gateway.known_client().await;
     let made = client
         .ask(manage(
             "sessions.create",

@@ -88,6 +88,16 @@ impl Gateway {
         Client::connect(self.address).await
     }
 
+    /// A client that has shown the credential `KEY`.
+    async fn known_client(&self) -> Client {
+        let mut client = self.client().await;
+        let known = client
+            .ask(json!({"type": "auth", "content": {"token": "KEY"}}))
+            .await;
+        assert_eq!(known["content"]["status"], "ok", "{known}");
+        client
+    }
+
     /// A client that serves agents.
     async fn serving(&self, names: &[&str]) -> Client {
         let mut client = self.client().await;

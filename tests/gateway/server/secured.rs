@@ -158,19 +158,10 @@ fn ending(after: Duration) -> Value {
     json!({"auth": {"keys": [key]}})
 }
 
-async fn let_in(gateway: &Gateway) -> Client {
-    let mut client = gateway.client().await;
-    let known = client
-        .ask(json!({"type": "auth", "content": {"token": "KEY"}}))
-        .await;
-    assert_eq!(known["content"]["status"], "ok", "{known}");
-    client
-}
-
 #[tokio::test]
 async fn a_connection_ends_with_its_credential() {
     let gateway = Gateway::start(ending(Duration::from_millis(1500))).await;
-    let mut client = let_in(&gateway).await;
+    let mut client = gateway.known_client().await;
     assert_eq!(client.ask(json!({"type": "ping"})).await["type"], "pong");
     // Nothing is said meanwhile: the gateway looks by itself.
     assert_eq!(client.refused().await, 5003);

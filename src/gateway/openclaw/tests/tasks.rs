@@ -2,6 +2,19 @@
 
 use super::*;
 
+/// Answers two who wait for a run that was stopped.
+async fn tell_twice_that_it_is_over(gateway: &mut Gateway) {
+    for _ in 0..2 {
+        let (id, _) = gateway.asked("agent.wait").await;
+        gateway
+            .answer(
+                &id,
+                json!({"status": "error", "endedAt": 7, "stopReason": "rpc"}),
+            )
+            .await;
+    }
+}
+
 #[tokio::test]
 async fn a_run_that_is_over_is_told_by_waiting_no_time() {
     let (link, mut gateway) = connected().await;
@@ -137,15 +150,7 @@ async fn a_run_is_aborted_in_its_session() {
                 json!({"ok": true, "aborted": true, "runIds": ["run-9"]}),
             )
             .await;
-        for _ in 0..2 {
-            let (id, _) = gateway.asked("agent.wait").await;
-            gateway
-                .answer(
-                    &id,
-                    json!({"status": "error", "endedAt": 7, "stopReason": "rpc"}),
-                )
-                .await;
-        }
+        tell_twice_that_it_is_over(&mut gateway).await;
     };
     let (task, ()) = tokio::join!(link.cancel(&about, "run-9"), aborts);
     assert_eq!(task.unwrap().state(), TaskState::Canceled);
@@ -170,15 +175,7 @@ async fn a_run_that_another_connection_began_is_canceled_in_the_ledger() {
         gateway
             .answer(&id, json!({"found": true, "cancelled": true}))
             .await;
-        for _ in 0..2 {
-            let (id, _) = gateway.asked("agent.wait").await;
-            gateway
-                .answer(
-                    &id,
-                    json!({"status": "error", "endedAt": 7, "stopReason": "rpc"}),
-                )
-                .await;
-        }
+        tell_twice_that_it_is_over(&mut gateway).await;
     };
     let (task, ()) = tokio::join!(link.cancel(&about, "run-9"), aborts);
     assert_eq!(task.unwrap().state(), TaskState::Canceled);
