@@ -4,6 +4,8 @@
 //!     cargo bench --bench gateway                      all of it
 //!     cargo bench --bench gateway -- AGENTS SECONDS    with so many agents, for so long each
 //!
+//!     cargo bench --bench gateway -- entries           how fast session entries are kept, alone
+//!
 //! Servers run in processes of their own, so that their memory can be told from the clients'. Both use the same two processors.
 
 #![allow(
@@ -14,6 +16,7 @@
 )]
 
 mod clients;
+mod entries;
 mod servers;
 
 use std::{
@@ -93,6 +96,9 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
+    if arguments.first().is_some_and(|word| word == "entries") {
+        return entries::run(&runtime, Duration::from_secs(2));
+    }
     println!("{agents} agents connected, {seconds} s each; a message is one frame in and one out");
     println!(
         "{:<34} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
@@ -122,6 +128,8 @@ fn main() {
         let measured = runtime.block_on(clients::run(&load, || server.memory()));
         row(name, &measured);
     }
+    println!();
+    entries::run(&runtime, took.min(Duration::from_secs(2)));
 }
 
 fn row(name: &str, measured: &Measured) {

@@ -85,6 +85,15 @@ impl Behind {
     }
 }
 
+impl Drop for Behind {
+    /// Its state is thrown away, so nothing is gained by waiting for the runs that it would finish first.
+    fn drop(&mut self) {
+        if let Ok(Some(gateway)) = self.gateway.get_mut().map(Option::take) {
+            gateway.kill();
+        }
+    }
+}
+
 /// An instance of the tool.
 pub struct Tool(Arc<Plugin>);
 

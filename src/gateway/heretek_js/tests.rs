@@ -12,7 +12,7 @@ use crate::gateway::{DialectChoice, Gateway, Settings};
 use crate::log::Silent;
 use crate::peer::{
     CardLocation, Delivered, Directory as _, Fault, LocalGateway as _, MemberStatus, Opening,
-    Outgoing, Part, Peer, PeerError, Reach, Reply,
+    Outgoing, Part, Peer, PeerError, Reach, Reply, TaskState,
 };
 
 fn settings(query: &str) -> Settings {
@@ -45,10 +45,10 @@ fn rig(query: &str) -> Rig {
 }
 
 impl Rig {
-    fn peer(&self) -> Arc<dyn Peer> {
+    fn peer(&self, agent: &str) -> Arc<dyn Peer> {
         let base = Url::parse("http://127.0.0.1:18890").unwrap();
-        let reach = Reach::new(base, CardLocation::Path("/agents/alpha".into()));
-        let card = crate::gateway::members::card("alpha", None, &settings(""));
+        let reach = Reach::new(base, CardLocation::Path(format!("/agents/{agent}")));
+        let card = crate::gateway::members::card(agent, None, &settings(""));
         self.gateway
             .open(&reach, &card, &Opening::default())
             .unwrap()
@@ -60,7 +60,7 @@ impl Rig {
         &mut self,
         answer: impl Fn(&Value, &str) -> Value,
     ) -> (Result<Reply, PeerError>, Value) {
-        let peer = self.peer();
+        let peer = self.peer("alpha");
         let outgoing = Outgoing {
             message_id: "m-1".into(),
             parts: vec![Part::text("status?".into())],
@@ -244,4 +244,51 @@ async fn the_path_is_the_urls_own() {
     // Nobody answers, which is told when the time is up.
     assert!(rig.gateway.members().await.is_err());
     assert_eq!(rig.net.asked()[0].url.path(), "/a2a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_triad_that_the_gateway_does_not_know_votes_by_messages_and_is_counted_here() {
+    let mut rig = rig("");
+    let peer = rig.peer("triad");
+    let outgoing = Outgoing {
+        message_id: "m-1".into(),
+        parts: vec![Part::text("Move the backups.".into())],
+        blocking: true,
+        ..Outgoing::default()
+    };
+    let server = async {
+        let (mut connection, name) = registered(&mut rig.arrivals).await;
+        let mut asked = Vec::new();
+        while asked.len() < 3 {
+            let question = connection.hear().await;
+            if question["type"] != "message" {
+                continue;
+            }
+            let member = question["agent"].as_str().unwrap().to_owned();
+            let word = if member == "beta" {
+                "approve"
+            } else {
+                "reject"
+            };
+            let mut vote = reply(&question, &name);
+            vote["from"] = json!(member);
+            vote["content"]["content"] = json!(format!(r#"{{"vote":"{word}","reasoning":"So."}}"#));
+            connection.say(vote).await;
+            asked.push(member);
+        }
+        asked.sort();
+        (connection, asked)
+    };
+    let (reply, (_connection, asked)) = tokio::join!(peer.send(&outgoing), server);
+    assert_eq!(asked, ["alpha", "beta", "charlie"]);
+    let Reply::Task(task) = reply.unwrap() else {
+        panic!("a task")
+    };
+    assert_eq!(task.state(), TaskState::Completed);
+    let artifact = task.artifacts().next().unwrap();
+    let decision = &artifact.parts()[0]["data"];
+    assert_eq!(
+        (&decision["result"], &decision["consensus"]),
+        (&json!("rejected"), &json!(true))
+    );
 }

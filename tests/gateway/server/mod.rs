@@ -1,5 +1,6 @@
 //! The reference gateway over real sockets, by a client that shares none of its code but the framing.
 
+mod codes;
 mod flow;
 mod greeting;
 mod lists;

@@ -1,6 +1,7 @@
 //! The greeting.
 
 use super::*;
+use crate::peer::LocalGateway as _;
 
 #[tokio::test]
 async fn the_greeting_names_a_backend_and_asks_for_no_more_than_it_needs() {
@@ -83,4 +84,41 @@ async fn a_refusal_that_repeats_the_token_or_goes_on_for_ever_is_cut_to_what_may
     let Err(error) = link else { panic!("let in") };
     assert!(!error.message.contains("a-token-of-the-gateway"), "{error}");
     assert!(error.message.len() < 600, "{}", error.message.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_says_late_what_it_is_is_dialled_once_more_and_given_its_time() {
+    let (net, mut arrivals) = network();
+    let gateway = crate::gateway::Gateway::new(
+        Arc::new(net.clone()),
+        settings(),
+        Arc::new(System),
+        Arc::new(Silent),
+    );
+    let challenge =
+        || json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}});
+    let server = async {
+        // It says nothing for longer than is waited, so it is taken for one that waits for us.
+        let mut first = arrivals.next().await;
+        assert_eq!(first.hear().await["type"], "auth");
+        first.say(challenge()).await;
+        assert_eq!(first.hear_close().await, Some(1000));
+        let mut second = arrivals.next().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        second.say(challenge()).await;
+        let mut second = Gateway(second);
+        for (method, payload) in [
+            ("connect", hello()),
+            ("agents.list", json!({"agents": [{"id": "alpha"}]})),
+            ("sessions.list", json!({"sessions": []})),
+        ] {
+            let (id, _) = second.asked(method).await;
+            second.answer(&id, payload).await;
+        }
+        second
+    };
+    let (members, _second) = tokio::join!(gateway.members(), server);
+    assert_eq!(members.unwrap()[0].name, "alpha");
+    assert_eq!(gateway.connection().dialect, Some("openclaw/4"));
+    assert_eq!(net.asked().len(), 2);
 }

@@ -1,0 +1,133 @@
+//! Each error of the registry (000 appendix B) as it comes about: most are the gateway's, over real sockets; some only a client can find.
+
+use openclaw_remote_agent::{collective::ErrorCode, gateway_server::config::AuditConfig};
+
+use super::*;
+use crate::{
+    rig::reason,
+    support::{at, scripted, to},
+};
+
+/// What a client says in the tests below, and what no log may know.
+const SECRET: &str = "what-was-said";
+
+fn said(agent: &str) -> Value {
+    json!({
+        "type": "message", "id": "m", "agent": agent,
+        "content": {"role": "user", "content": SECRET},
+        "metadata": {"correlationId": "c", "requiresResponse": true},
+    })
+}
+
+/// A gateway of these settings answers each frame with this error, and its log has the outcomes and nothing of what was said.
+async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
+    let mut config = config(settings);
+    let log = config.state_dir.join("audit.jsonl");
+    config.audit = Some(AuditConfig {
+        path: log.clone(),
+        max_bytes: 1 << 20,
+    });
+    let mut gateway = Gateway::of(config, Pace::default()).await;
+    let mut client = gateway.client().await;
+    for (code, frame) in frames {
+        let text = frame
+            .as_str()
+            .map_or_else(|| frame.to_string(), str::to_owned);
+        client.raw(Message::Text(text.into())).await;
+        let answer = client.hear().await;
+        let told = &answer["content"];
+        assert_eq!(told["code"], code.number(), "{answer}");
+        assert_eq!(told["error"], code.name(), "{answer}");
+        println!("{code}: {}", told["message"].as_str().unwrap());
+    }
+    gateway.shutdown.cancel();
+    gateway.running.take().unwrap().await.unwrap();
+    let lines = std::fs::read_to_string(log).unwrap();
+    assert!(!lines.contains(SECRET), "{lines}");
+    let outcomes: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["outcome"].take())
+        .collect();
+    let expected: Vec<_> = frames.iter().map(|(code, _)| code.name()).collect();
+    assert_eq!(outcomes, expected);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_message_and_whom_it_is_for() {
+    use ErrorCode::{
+        AgentBusy, AgentNotFound, AgentOffline, InvalidContent, InvalidJson, InvalidType,
+        MissingField, PermissionDenied, SessionNotFound, UnknownType,
+    };
+    let missing = json!({"type": "message", "content": {"role": "user", "content": SECRET}});
+    let get = json!({"service": "gateway", "operation": "sessions.get", "agent": "alpha", "sessionId": "s"});
+    let frames = [
+        (InvalidJson, json!(SECRET)),
+        (MissingField, missing),
+        (
+            InvalidType,
+            json!({"type": "message", "agent": 7, "content": {}}),
+        ),
+        (UnknownType, json!({"type": SECRET, "content": {}})),
+        (
+            InvalidContent,
+            json!({"type": "discovery", "content": {"action": SECRET}}),
+        ),
+        (AgentNotFound, said("nobody")),
+        (AgentOffline, said("alpha")),
+        (SessionNotFound, json!({"type": "request", "content": get})),
+        (
+            PermissionDenied,
+            json!({"type": "event", "content": {"event": SECRET}}),
+        ),
+        (
+            AgentBusy,
+            json!({"type": "broadcast", "content": {"message": SECRET}}),
+        ),
+    ];
+    // The last is one too many.
+    let limits = json!({"messagesPerSecond": 1, "burst": frames.len() - 1});
+    answered(json!({"limits": limits}), &frames).await;
+}
+
+#[tokio::test]
+async fn who_somebody_is() {
+    let auth = |token: &str| json!({"type": "auth", "content": {"token": token}});
+    let late =
+        json!({"name": "late", "sha256": digest(SECRET), "expiresAt": "2020-01-01T00:00:00Z"});
+    let settings = json!({"auth": {"keys": [late]}});
+    let wanted = [
+        (ErrorCode::AuthRequired, said("alpha")),
+        (ErrorCode::TokenExpired, auth(SECRET)),
+    ];
+    answered(settings.clone(), &wanted).await;
+    answered(settings, &[(ErrorCode::AuthFailed, auth("another"))]).await;
+}
+
+/// Those that a gateway says of an agent or a session that has been at work have tests of their own: 3004 in `messages.rs`; 4002, 4003 and 4004 in
+/// `sessions.rs`; 1003 in `flow.rs`. Those below no gateway can say, for nothing has been connected.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_client_finds_out_by_itself() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = format!("ws://{}/", free.local_addr().unwrap());
+    drop(free);
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let deaf = format!("ws://{}/", silent.local_addr().unwrap());
+    let acknowledge = json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "c", "availableAgents": ["alpha"], "protocolVersion": "2.0.0"}});
+    let newer = scripted(&json!({"upgrade": {"protocol": "echo"}, "on": [
+        {"when": {"/type": "handshake"}, "do": [{"send": acknowledge}]},
+    ]}))
+    .await;
+    for (code, url) in [
+        (ErrorCode::ConnectionRefused, nobody),
+        (ErrorCode::ConnectionTimeout, deaf),
+        (ErrorCode::ProtocolError, newer.url()),
+    ] {
+        let envelope = at(&url, json!({"timeoutMs": 500}))
+            .call(&to("alpha", "Hello?"))
+            .await;
+        assert_eq!(reason(&envelope), code.reason(), "{envelope}");
+        let number = &envelope["error"]["details"]["gateway_code"];
+        assert_eq!(*number, code.number(), "{envelope}");
+        println!("{code}: {}", envelope["error"]["message"].as_str().unwrap());
+    }
+}
