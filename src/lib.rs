@@ -3,6 +3,9 @@
 pub mod a2a;
 pub mod address;
 pub mod audit;
+#[cfg(all(test, feature = "gateway-server"))]
+#[path = "../tests/support/authority.rs"]
+mod authority;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod collective;
@@ -11,6 +14,9 @@ pub mod config;
 pub mod conformance;
 pub mod credential;
 pub mod delegation;
+#[cfg(test)]
+#[path = "../tests/support/folder.rs"]
+mod folder;
 pub mod gateway;
 #[cfg(feature = "gateway-server")]
 pub mod gateway_client;
@@ -25,6 +31,8 @@ pub mod panics;
 pub mod peer;
 pub mod plugin;
 pub mod remote_agent;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod session_key;
 pub mod targets;
 pub mod trace;

@@ -46,6 +46,11 @@ pub fn session_key(agent: &str, session_id: &str) -> String {
     format!("agent:{agent}:{session_id}")
 }
 
+/// The key of a session that `openclaw agent --session-id` begins or goes on with.
+pub fn explicit_key(agent: &str, session_id: &str) -> String {
+    format!("agent:{agent}:explicit:{session_id}")
+}
+
 /// A context id for a session that began with one: it leads to the same session, though it may be written otherwise than
 /// the first one was. `None` for the key of another kind of session.
 pub fn context_id(session_key: &str) -> Option<&str> {

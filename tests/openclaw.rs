@@ -31,6 +31,13 @@ mod node;
 mod peer;
 #[path = "openclaw/process.rs"]
 mod process;
+#[path = "openclaw/serve_rig.rs"]
+mod serve_rig;
+#[path = "openclaw/serve_runs.rs"]
+mod serve_runs;
+#[path = "serve/server.rs"]
+#[allow(dead_code)]
+mod server;
 #[path = "openclaw/socket.rs"]
 mod socket;
 #[path = "openclaw/world.rs"]
@@ -47,6 +54,7 @@ use libtest_mimic::{Arguments, Trial};
 use openclaw_remote_agent::cli::package;
 use peer::{Seen, answer_to};
 use serde_json::{Value, json};
+use serve_rig::Pair;
 use world::{SECRET, World, plugin_settings};
 
 const OPENCLAW: &str = "openclaw@2026.9.6";
@@ -417,7 +425,7 @@ fn main() -> ExitCode {
         .map(node::Installed::node)
         .unwrap_or_default();
     let installed = installed.map(Arc::new);
-    let again = installed.clone();
+    let (again, third) = (installed.clone(), installed.clone());
     // Started by the first test that needs it; when that fails, the others fail at once.
     let world = Arc::new(LazyLock::new(move || {
         World::start(installed.expect("tests without OpenClaw are ignored"))
@@ -437,8 +445,24 @@ fn main() -> ExitCode {
             Ok(())
         })
     }));
-    // The first gateway is stopped when the last test that holds it has run.
-    drop(world);
+    // Two gateways delegate to each other: the first one, and one of its own.
+    let first = Arc::clone(&world);
+    let pair = Arc::new(LazyLock::new(move || {
+        Pair::start(third.expect("tests without OpenClaw are ignored"), || {
+            &first
+        })
+    }));
+    trials.extend(serve_runs::TESTS.iter().map(|(name, test)| {
+        let (world, pair) = (Arc::clone(&world), Arc::clone(&pair));
+        Trial::test(format!("serve::{name}"), move || {
+            // The pair first: it does something else while the world starts.
+            let pair: &Pair = &pair;
+            test(&world, pair);
+            Ok(())
+        })
+    }));
+    // The first gateways are stopped when the last test that holds them has run.
+    drop((world, pair));
     trials.extend(
         gateway_runs::TESTS
             .iter()

@@ -23,7 +23,9 @@ mod flavours;
 #[path = "contract/generated.rs"]
 #[allow(dead_code)]
 mod generated;
+// Shared with the tests of the server, which need more of both.
 #[path = "peers/hook.rs"]
+#[allow(dead_code)]
 mod hook;
 // Of what the tests in OpenClaw need, a gateway that is only talked to needs half.
 #[path = "openclaw/host.rs"]
@@ -46,6 +48,7 @@ mod peer;
 #[path = "peers/scenarios/mod.rs"]
 mod scenarios;
 #[path = "support/sdk/mod.rs"]
+#[allow(dead_code)]
 mod sdk;
 #[path = "peers/servers.rs"]
 mod servers;

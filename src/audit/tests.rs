@@ -5,37 +5,19 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::*;
+use crate::folder::Folder;
 use crate::log::Level;
 
-/// A folder that is gone when the test is over.
-struct Folder(PathBuf);
+/// The audit log of a test.
+const LOG: &str = "audit.jsonl";
 
-impl Folder {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("audit.jsonl")
-    }
-
-    fn lines(&self, name: &str) -> Vec<Value> {
-        let text = fs::read_to_string(self.0.join(name)).unwrap_or_default();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn lines(folder: &Folder, name: &str) -> Vec<Value> {
+    let text = fs::read_to_string(folder.file(name)).unwrap_or_default();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[derive(Default)]
@@ -58,7 +40,7 @@ impl Told {
 
 fn log(folder: &Folder, max_bytes: u64) -> (AuditLog, Arc<Told>) {
     let told = Arc::new(Told::default());
-    let log = AuditLog::new(folder.file(), max_bytes, Arc::clone(&told) as _);
+    let log = AuditLog::new(folder.file(LOG), max_bytes, Arc::clone(&told) as _);
     (log, told)
 }
 
@@ -108,7 +90,7 @@ fn nothing_is_opened_before_the_first_line() {
     let folder = Folder::new();
     let (log, _) = log(&folder, 4096);
     drop(log);
-    assert!(!folder.file().exists());
+    assert!(!folder.file(LOG).exists());
 }
 
 #[tokio::test]
@@ -119,8 +101,7 @@ async fn closing_leaves_no_line_unwritten() {
         log.write(&record(&i.to_string()));
     }
     log.close();
-    let ids: Vec<_> = folder
-        .lines("audit.jsonl")
+    let ids: Vec<_> = lines(&folder, "audit.jsonl")
         .iter()
         .map(|line| line["task_id"].clone())
         .collect();
@@ -145,7 +126,7 @@ fn lines_that_wait_are_written_even_where_the_runtime_has_ended() {
     log.write(&record("t-2"));
     log.close();
     log.write(&record("t-3"));
-    assert_eq!(folder.lines("audit.jsonl").len(), 3);
+    assert_eq!(lines(&folder, "audit.jsonl").len(), 3);
 }
 
 #[test]
@@ -157,8 +138,7 @@ fn a_file_is_put_aside_before_it_outgrows_its_size_and_no_line_is_cut() {
         log.write(&record(&i.to_string()));
     }
     let ids = |name| {
-        folder
-            .lines(name)
+        lines(&folder, name)
             .iter()
             .map(|line| line["task_id"].clone())
             .collect::<Vec<_>>()
@@ -176,8 +156,8 @@ fn a_file_that_another_instance_put_aside_is_left_for_the_new_one() {
     for (log, id) in [(&one, "0"), (&other, "1"), (&one, "2"), (&other, "3")] {
         log.write(&record(id));
     }
-    assert_eq!(folder.lines("audit.jsonl.1").len(), 2);
-    assert_eq!(folder.lines("audit.jsonl").len(), 2);
+    assert_eq!(lines(&folder, "audit.jsonl.1").len(), 2);
+    assert_eq!(lines(&folder, "audit.jsonl").len(), 2);
 }
 
 #[test]
@@ -193,7 +173,7 @@ fn instances_that_write_side_by_side_cut_no_line() {
             });
         }
     });
-    assert_eq!(folder.lines("audit.jsonl").len(), 400);
+    assert_eq!(lines(&folder, "audit.jsonl").len(), 400);
 }
 
 #[test]
@@ -211,7 +191,7 @@ fn instances_that_put_the_file_aside_side_by_side_keep_the_newest_lines() {
             });
         }
     });
-    let all = folder.lines("audit.jsonl").len() + folder.lines("audit.jsonl.1").len();
+    let all = lines(&folder, "audit.jsonl").len() + lines(&folder, "audit.jsonl.1").len();
     assert_eq!(all, 100);
 }
 
@@ -219,7 +199,7 @@ fn instances_that_put_the_file_aside_side_by_side_keep_the_newest_lines() {
 fn a_file_that_cannot_be_written_is_told_of_once_and_so_is_its_return() {
     let folder = Folder::new();
     let told = Arc::new(Told::default());
-    let path = folder.0.join("missing").join("audit.jsonl");
+    let path = folder.path().join("missing").join("audit.jsonl");
     let log = AuditLog::new(path, 4096, Arc::clone(&told) as _);
     for _ in 0..3 {
         log.write(&record("t"));
@@ -230,7 +210,7 @@ fn a_file_that_cannot_be_written_is_told_of_once_and_so_is_its_return() {
         lines[0].starts_with("error: ") && lines[0].contains("missing"),
         "{lines:?}"
     );
-    fs::create_dir(folder.0.join("missing")).unwrap();
+    fs::create_dir(folder.path().join("missing")).unwrap();
     log.write(&record("t"));
     log.write(&record("t"));
     let lines = told.lines();
@@ -264,7 +244,7 @@ fn nobody_but_the_owner_may_read_it() {
     log.write(&record("a"));
     log.write(&record("b"));
     for name in ["audit.jsonl", "audit.jsonl.1"] {
-        let mode = fs::metadata(folder.0.join(name))
+        let mode = fs::metadata(folder.path().join(name))
             .unwrap()
             .permissions()
             .mode();

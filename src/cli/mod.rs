@@ -24,6 +24,8 @@ pub mod package;
 mod parts;
 mod screen;
 mod send;
+mod serve;
+mod stopped;
 mod table;
 mod talk;
 mod target;
@@ -78,6 +80,7 @@ enum Command {
     Conformance(conformance::Args),
     Package(package::Args),
     Gateway(gateway::Args),
+    Serve(Box<serve::Args>),
     Translate(translate::Args),
 }
 
@@ -121,6 +124,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Conformance(args) => conformance::run(args, verbose).await,
         Command::Package(args) => package::command(&args),
         Command::Gateway(args) => gateway::run(args, verbose).await,
+        Command::Serve(args) => serve::run(*args, verbose).await,
         Command::Translate(args) => translate::run(args).await,
     }
 }

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -9,27 +8,12 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
+use crate::folder::Folder;
 use crate::log::{Log, Recorder, Silent};
 
-/// A folder that is gone when the test is over.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self) -> Delegations {
-        Delegations::of_host(&self.0)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// The file of a host whose state is in this folder.
+fn file_in(folder: &Folder) -> Delegations {
+    Delegations::of_host(folder.path())
 }
 
 fn work(hop: u64) -> Delegation {
@@ -109,7 +93,7 @@ fn a_chain_whose_name_cannot_be_used_still_counts_its_hops() {
 #[test]
 fn what_is_recorded_is_found_by_its_session() {
     let folder = Folder::new();
-    let file = folder.file();
+    let file = file_in(&folder);
     file.record("agent:a:x", &work(1), &Silent).unwrap();
     file.record("agent:a:y", &work(2), &Silent).unwrap();
     file.record("agent:a:x", &work(3), &Silent).unwrap();
@@ -121,13 +105,13 @@ fn what_is_recorded_is_found_by_its_session() {
 
 #[test]
 fn a_file_that_is_not_there_says_nothing() {
-    assert_eq!(Folder::new().file().find("agent:a:x").unwrap(), None);
+    assert_eq!(file_in(&Folder::new()).find("agent:a:x").unwrap(), None);
 }
 
 #[test]
 fn of_more_sessions_than_are_kept_the_oldest_goes() {
     let folder = Folder::new();
-    let file = folder.file();
+    let file = file_in(&folder);
     let full: Vec<_> = (0..MOST)
         .map(|i| json!({ "session": format!("s{i}"), "hop": 1, "chain": "c" }))
         .collect();
@@ -150,17 +134,17 @@ fn writers_side_by_side_lose_nothing() {
     let folder = Folder::new();
     std::thread::scope(|scope| {
         for i in 0..8 {
-            let file = folder.file();
+            let file = file_in(&folder);
             scope.spawn(move || file.record(&format!("s{i}"), &work(i), &Silent).unwrap());
         }
     });
-    assert_eq!(folder.file().read().unwrap().len(), 8);
+    assert_eq!(file_in(&folder).read().unwrap().len(), 8);
 }
 
 #[test]
 fn a_key_that_is_too_long_is_refused_and_the_file_stays() {
     let folder = Folder::new();
-    let file = folder.file();
+    let file = file_in(&folder);
     file.record("s", &work(1), &Silent).unwrap();
     for key in [String::new(), "x".repeat(LONGEST_SESSION + 1)] {
         assert!(file.record(&key, &work(2), &Silent).is_err());
@@ -171,7 +155,7 @@ fn a_key_that_is_too_long_is_refused_and_the_file_stays() {
 #[test]
 fn garbage_is_told_of_and_begun_anew() {
     let folder = Folder::new();
-    let file = folder.file();
+    let file = file_in(&folder);
     fs::create_dir(file.path().parent().unwrap()).unwrap();
     for garbage in [
         "",
@@ -193,7 +177,7 @@ fn garbage_is_told_of_and_begun_anew() {
 #[test]
 fn a_file_that_cannot_be_read_just_now_is_not_begun_anew() {
     let folder = Folder::new();
-    let file = folder.file();
+    let file = file_in(&folder);
     fs::create_dir(file.path().parent().unwrap()).unwrap();
     // A link to itself cannot be opened, though it could be replaced.
     std::os::unix::fs::symlink(file.path(), file.path()).unwrap();
@@ -206,7 +190,7 @@ fn a_file_that_cannot_be_read_just_now_is_not_begun_anew() {
 #[test]
 fn an_entry_that_cannot_be_understood_does_not_cost_the_others() {
     let folder = Folder::new();
-    let file = folder.file();
+    let file = file_in(&folder);
     let sessions = json!([{ "session": 7, "hop": 1 }, { "session": "s" }, { "session": "t", "hop": 2, "chain": "chain-2" }]);
     fs::create_dir(file.path().parent().unwrap()).unwrap();
     fs::write(
@@ -222,7 +206,7 @@ fn an_entry_that_cannot_be_understood_does_not_cost_the_others() {
 fn nobody_but_the_owner_may_read_the_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new();
-    let file = folder.file();
+    let file = file_in(&folder);
     file.record("s", &work(1), &Silent).unwrap();
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(file.path()), 0o600);
@@ -235,13 +219,15 @@ async fn a_lookup_follows_every_new_version_of_the_file() {
     let lookup = Lookup::default();
     let log: Arc<dyn Log> = Arc::new(Silent);
     for hop in 1..4 {
-        folder.file().record("s", &work(hop), &Silent).unwrap();
-        let found = lookup.find(&folder.0, "s", SystemTime::now(), &log).await;
+        file_in(&folder).record("s", &work(hop), &Silent).unwrap();
+        let found = lookup
+            .find(folder.path(), "s", SystemTime::now(), &log)
+            .await;
         assert_eq!(found, Some(work(hop)));
-        assert_eq!(lookup.find(&folder.0, "t", later(), &log).await, None);
+        assert_eq!(lookup.find(folder.path(), "t", later(), &log).await, None);
     }
-    fs::remove_dir_all(folder.file().path().parent().unwrap()).unwrap();
-    assert_eq!(lookup.find(&folder.0, "s", later(), &log).await, None);
+    fs::remove_dir_all(file_in(&folder).path().parent().unwrap()).unwrap();
+    assert_eq!(lookup.find(folder.path(), "s", later(), &log).await, None);
 }
 
 #[tokio::test]
@@ -249,10 +235,10 @@ async fn a_file_that_has_not_changed_is_not_read_again() {
     let folder = Folder::new();
     let lookup = Lookup::default();
     let log: Arc<dyn Log> = Arc::new(Silent);
-    let file = folder.file();
+    let file = file_in(&folder);
     file.record("s", &work(1), &Silent).unwrap();
     assert_eq!(
-        lookup.find(&folder.0, "s", later(), &log).await,
+        lookup.find(folder.path(), "s", later(), &log).await,
         Some(work(1))
     );
     // Other bytes under the same stamp, which only a reader of the bytes would notice.
@@ -268,7 +254,7 @@ async fn a_file_that_has_not_changed_is_not_read_again() {
         .set_modified(times)
         .unwrap();
     assert_eq!(
-        lookup.find(&folder.0, "s", later(), &log).await,
+        lookup.find(folder.path(), "s", later(), &log).await,
         Some(work(1))
     );
 }
@@ -278,12 +264,12 @@ async fn a_file_that_cannot_be_used_is_told_of_once_and_says_nothing() {
     let folder = Folder::new();
     let lines = Arc::new(Recorder::default());
     let log: Arc<dyn Log> = Arc::clone(&lines) as _;
-    let file = folder.file();
+    let file = file_in(&folder);
     fs::create_dir(file.path().parent().unwrap()).unwrap();
     fs::write(file.path(), "garbage").unwrap();
     let lookup = Lookup::default();
     for now in [SystemTime::now(), SystemTime::now(), later(), later()] {
-        assert_eq!(lookup.find(&folder.0, "s", now, &log).await, None);
+        assert_eq!(lookup.find(folder.path(), "s", now, &log).await, None);
     }
     let told = lines.0.lock().unwrap().clone();
     assert_eq!(told.len(), 1, "{told:?}");

@@ -245,11 +245,12 @@ fn refused(error: WsError, settings: &Settings) -> PeerError {
         WsError::NoUpgrade {
             status,
             content_type,
-        } => no_upgrade(status, content_type.as_deref(), &shown),
+        } => no_upgrade(status, content_type.as_deref(), settings),
     }
 }
 
-fn no_upgrade(status: StatusCode, content_type: Option<&str>, shown: &str) -> PeerError {
+fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Settings) -> PeerError {
+    let shown = settings.shown();
     let number = status.as_u16();
     let (fault, message) = match number {
         200..=299 if content_type == Some("text/html") => (
@@ -265,9 +266,10 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, shown: &str) -> Pe
             ),
         ),
         401 | 403 => (
-            Fault::Gateway(ErrorCode::AuthFailed),
+            Fault::Gateway(ErrorCode::AuthRequired),
             format!(
-                "`{shown}` lets nobody connect without a credential of its own (HTTP {number})"
+                "`{shown}` lets nobody connect without a credential (HTTP {number}): {}",
+                wanted(settings)
             ),
         ),
         429 | 502..=504 => (
@@ -288,6 +290,17 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, shown: &str) -> Pe
     let mut error = PeerError::new(fault, message).undelivered();
     error.http_status = Some(number);
     error
+}
+
+/// What a gateway may want that asks for a credential before anything can be said.
+fn wanted(settings: &Settings) -> &'static str {
+    match (&settings.token, settings.token_in_query) {
+        (None, _) => "`gateway.token` is not set",
+        (Some(_), true) => "it does not take `gateway.token`, which is in the URL",
+        (Some(_), false) => {
+            "`gateway.token` is shown once a connection stands, and something in front of the gateway, or a gateway that wants its token in the URL, asks before that"
+        }
+    }
 }
 
 /// A failure of the network on the way to a greeting.

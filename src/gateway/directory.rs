@@ -10,7 +10,7 @@ use crate::collective::ErrorCode;
 use crate::log::Log;
 use crate::net::Net;
 use crate::peer::{
-    BoxFuture, Card, CardLocation, Connection, Directory, Discovered, LocalGateway, Member,
+    BoxFuture, Card, CardLocation, Connection, Directory, Discovered, Fault, LocalGateway, Member,
     Opening, Peer, PeerError, Reach, Validator,
 };
 use crate::world::World;
@@ -20,7 +20,7 @@ use super::dial::failed;
 use super::peer::Call;
 use super::settings::Settings;
 use super::triad::Triad;
-use super::{About, TRIAD, members};
+use super::{About, TRIAD, Wait, members};
 
 /// What the card of an agent is found under.
 const AGENTS: &str = "/agents/";
@@ -60,9 +60,9 @@ impl Gateway {
         &self.connector.settings
     }
 
-    async fn all(&self) -> Result<Vec<Member>, PeerError> {
+    async fn all(&self, wait: Wait) -> Result<Vec<Member>, PeerError> {
         let link = self.connector.link_now().await?;
-        let mut members = link.members().await?;
+        let mut members = link.members(wait).await?;
         members.push(members::triad(&members, self.settings()));
         members.retain(|member| self.settings().allows(&member.name));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,16 +73,39 @@ impl Gateway {
         Ok(members)
     }
 
+    /// An agent for one call, by its name. Whether there is one of that name is found out by the call.
+    pub(crate) fn agent(&self, name: String, opening: &Opening<'_>) -> Box<dyn Peer> {
+        let about = About {
+            agent: name,
+            context_id: opening.context_id.map(str::to_owned),
+            session: opening.session.map(str::to_owned),
+            session_key: opening.host.map(|host| host.session_key.clone()),
+            state_dir: opening.host.and_then(|host| host.state_dir.clone()),
+            since: Some(self.connector.world.now()),
+            until: opening.until,
+        };
+        Box::new(Call {
+            connector: Arc::clone(&self.connector),
+            triad: Arc::clone(&self.triad),
+            claim: tokio::sync::Mutex::new(self.connector.claim()),
+            about,
+        })
+    }
+
     async fn card(&self, name: &str) -> Result<Card, PeerError> {
         let unknown = |why: String| Err(failed(ErrorCode::AgentNotFound, why));
         if !self.settings().allows(name) {
             return unknown(format!("`{name}` is not among `gateway.agents`"));
         }
-        let members = match self.all().await {
+        let members = match self.all(Wait::Send).await {
             Ok(members) => members,
             Err(error) => {
                 let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-                return seen.get(name).cloned().ok_or(error);
+                let seen = seen.get(name).cloned();
+                // A gateway that does not say who is there may know the name nevertheless.
+                let untold = self.connector.open().is_some() && tells_nobody(&error);
+                let bare = || untold.then(|| members::card(name, None, self.settings()));
+                return seen.or_else(bare).ok_or(error);
             }
         };
         if let Some(member) = members.iter().find(|member| member.name == name) {
@@ -102,6 +125,16 @@ impl Gateway {
             names.join(", ")
         ))
     }
+}
+
+/// The gateway does not say who is there: it is silent, has no such question, or does not let us ask it.
+fn tells_nobody(error: &PeerError) -> bool {
+    matches!(
+        error.fault,
+        Fault::Gateway(
+            ErrorCode::ConnectionTimeout | ErrorCode::UnknownType | ErrorCode::PermissionDenied
+        )
+    )
 }
 
 /// The triad whose votes are counted here. Each question to a member takes the connection that stands then.
@@ -155,26 +188,13 @@ impl Directory for Gateway {
         _card: &Card,
         opening: &Opening<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        let about = About {
-            agent: agent(reach)?,
-            context_id: opening.context_id.map(str::to_owned),
-            session_key: opening.host.map(|host| host.session_key.clone()),
-            state_dir: opening.host.and_then(|host| host.state_dir.clone()),
-            since: Some(self.connector.world.now()),
-            until: opening.until,
-        };
-        Ok(Box::new(Call {
-            connector: Arc::clone(&self.connector),
-            triad: Arc::clone(&self.triad),
-            claim: tokio::sync::Mutex::new(self.connector.claim()),
-            about,
-        }))
+        Ok(self.agent(agent(reach)?, opening))
     }
 }
 
 impl LocalGateway for Gateway {
     fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(self.all())
+        Box::pin(self.all(Wait::List))
     }
 
     fn connection(&self) -> Connection {

@@ -12,7 +12,7 @@ mod directory;
 mod heretek_js;
 mod ledger;
 mod members;
-mod openclaw;
+pub(crate) mod openclaw;
 mod peer;
 mod proposal;
 #[cfg(test)]
@@ -35,6 +35,8 @@ pub(crate) struct About {
     pub agent: String,
     /// The conversation it belongs to, where the caller names one.
     pub context_id: Option<String>,
+    /// The session it goes on in, by the id that keys end with, where it is not the context's own.
+    pub session: Option<String>,
     /// The host's session that calls, which is never called itself.
     pub session_key: Option<String>,
     /// Where the host keeps its state.
@@ -55,6 +57,15 @@ impl About {
     }
 }
 
+/// How long a gateway is asked who is behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Somebody wants the list.
+    List,
+    /// A message is to be sent, and who is there is asked only to tell a wrong name early.
+    Send,
+}
+
 /// The name of the triad among the agents.
 pub const TRIAD: &str = "triad";
 
@@ -67,7 +78,7 @@ pub(crate) trait Link: Send + Sync {
     fn is_open(&self) -> bool;
 
     /// Who is behind the gateway, without the triad.
-    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
+    fn members(&self, wait: Wait) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
 
     /// Hands over one message and waits for the one answer.
     fn send<'a>(

@@ -47,7 +47,7 @@ impl Call {
             return Ok(Some(link));
         }
         match self.connector.ledger.find(&self.about.agent, task_id) {
-            Some(known) if known.is_settled() => Ok(None),
+            Some(known) if known.is_settled() && !known.awaits_decision() => Ok(None),
             Some(_) => Ok(self.link().await.ok()),
             None => self.link().await.map(Some),
         }
@@ -161,8 +161,9 @@ impl Peer for Call {
             if self.about.agent == TRIAD && self.triad.knows(task_id) {
                 return self.triad.resubscribe(task_id);
             }
-            let settled = self.connector.ledger.find(&self.about.agent, task_id);
-            if let Some(entry) = settled.filter(|entry| entry.is_settled()) {
+            let known = self.connector.ledger.find(&self.about.agent, task_id);
+            let settled = known.filter(|entry| entry.is_settled() && !entry.awaits_decision());
+            if let Some(entry) = settled {
                 return Ok(entry.listen());
             }
             match self.answering().await? {

@@ -2,13 +2,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
+use futures_util::task::AtomicWaker;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -36,6 +41,7 @@ pub(crate) struct ScriptedNet {
     refusals: Arc<Mutex<VecDeque<Refusal>>>,
     asked: Arc<Mutex<Vec<Request>>>,
     connections: mpsc::UnboundedSender<Connection>,
+    flushes: Flushes,
 }
 
 /// Where the connections of a [`ScriptedNet`] arrive.
@@ -51,6 +57,7 @@ pub(crate) fn network() -> (ScriptedNet, Arrivals) {
         refusals: Arc::default(),
         asked: Arc::default(),
         connections,
+        flushes: Flushes::default(),
     };
     (net, Arrivals(arrivals))
 }
@@ -59,6 +66,12 @@ impl ScriptedNet {
     /// The next dials are answered so, then connections are made again.
     pub(crate) fn refuse(&self, refusals: impl IntoIterator<Item = Refusal>) {
         self.refusals.lock().unwrap().extend(refusals);
+    }
+
+    /// What a client sends arrives as before, but its sending does not come to an end until `held` is false again.
+    pub(crate) fn hold_flushes(&self, held: bool) {
+        self.flushes.held.store(held, Ordering::SeqCst);
+        self.flushes.waker.wake();
     }
 
     /// What was asked so far.
@@ -127,6 +140,48 @@ impl Connection {
     }
 }
 
+/// Whether what was written may be said to have left.
+#[derive(Clone, Default)]
+struct Flushes {
+    held: Arc<AtomicBool>,
+    waker: Arc<AtomicWaker>,
+}
+
+/// The client's end of a connection.
+struct Pipe(DuplexStream, Flushes);
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.1.waker.register(cx.waker());
+        if self.1.held.load(Ordering::SeqCst) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
 impl Net for ScriptedNet {
     fn exchange(&self, _request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         panic!("a gateway is not asked in HTTP")
@@ -138,6 +193,7 @@ impl Net for ScriptedNet {
         self.asked.lock().unwrap().push(request);
         let refusal = self.refusals.lock().unwrap().pop_front();
         let connections = self.connections.clone();
+        let flushes = self.flushes.clone();
         Box::pin(async move {
             let mut headers = HeaderMap::new();
             headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
@@ -169,7 +225,7 @@ impl Net for ScriptedNet {
                 None => {}
             }
             let (ours, theirs) = tokio::io::duplex(4 * 1024 * 1024);
-            answer.stream = Some(Box::new(ours));
+            answer.stream = Some(Box::new(Pipe(ours, flushes)));
             let socket = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
             // A test that looks at no connection has dropped the other end.
             let _ = connections.send(Connection(socket));

@@ -13,6 +13,10 @@ use crate::credential::Trust;
 
 use super::TRIAD;
 
+/// The longest that a message waits to hear who is there, and the share of `timeout` that it is.
+const BRIEF: Duration = Duration::from_secs(1);
+const BRIEF_SHARE: u32 = 8;
+
 /// How the gateway is reached. `Debug` shows no credential.
 #[derive(Clone)]
 pub struct Settings {
@@ -67,6 +71,12 @@ impl Settings {
     /// Whether this agent may be called. The triad always may: it is no agent.
     pub fn allows(&self, agent: &str) -> bool {
         agent == TRIAD || self.agents.is_empty() || self.agents.iter().any(|name| name == agent)
+    }
+
+    /// How long a message waits to hear who is there before it is sent: a share of the time that an answer may take, because
+    /// a gateway need not say.
+    pub(crate) fn brief(&self) -> Duration {
+        (self.timeout / BRIEF_SHARE).min(BRIEF)
     }
 
     /// The gateway's address as it may be shown: without user info, query and fragment.

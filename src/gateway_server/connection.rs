@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode as WireCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::collective::CloseCode;
@@ -23,6 +23,7 @@ use super::client::Client;
 use super::hub::Hub;
 use super::names::CLIENT;
 use super::outbox::{Close, Item, Next, Outbox};
+use super::socket::Socket;
 use super::talk::Talk;
 use super::upgrade::{self, Refused};
 use super::watch::watch;
@@ -61,9 +62,9 @@ pub(super) async fn serve<S>(
         .write_buffer_size(BATCH)
         .max_message_size(largest)
         .max_frame_size(largest);
-    let socket = WebSocketStream::from_partially_read(stream, read, Role::Server, Some(config));
-    let (mut sink, mut frames) = socket.await.split();
+    let socket = Socket::new(stream, read, config).await;
     {
+        let (mut sink, mut frames) = (&socket, &socket);
         let mut talk = Talk::new(Arc::clone(&hub), Arc::clone(&client));
         let mut reading = pin!(read_all(&mut talk, &mut frames));
         let mut writing = pin!(write_all(&hub, &client.outbox, &mut sink));
@@ -78,7 +79,7 @@ pub(super) async fn serve<S>(
         }
     }
     hub.leave(&client);
-    if let Ok(socket) = sink.reunite(frames) {
+    if let Some(socket) = socket.into_inner() {
         end(socket, hub.pace.farewell).await;
     }
 }

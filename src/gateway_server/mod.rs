@@ -35,6 +35,7 @@ mod services;
 pub mod sessions;
 mod shutdown;
 mod slip;
+mod socket;
 mod status;
 mod talk;
 pub mod tls;

@@ -21,7 +21,7 @@ pub mod lookup;
 mod oauth2;
 pub mod proxy;
 #[cfg(test)]
-mod raw_server;
+pub(crate) mod raw_server;
 pub mod redirect;
 mod resolve;
 pub mod retry;

@@ -15,7 +15,7 @@ use super::{Access, Request};
 
 /// What the server does after it has read a request. When the steps are over it closes the connection.
 #[derive(Clone)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Send(Vec<u8>),
     /// Repeats these bytes until the client goes away.
     Endless(Vec<u8>),
@@ -27,12 +27,12 @@ pub(super) enum Step {
     KeepAlive,
 }
 
-pub(super) fn send(bytes: impl Into<Vec<u8>>) -> Step {
+pub(crate) fn send(bytes: impl Into<Vec<u8>>) -> Step {
     Step::Send(bytes.into())
 }
 
-pub(super) struct RawServer {
-    pub(super) address: SocketAddr,
+pub(crate) struct RawServer {
+    pub(crate) address: SocketAddr,
     seen: Arc<Seen>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -51,12 +51,12 @@ struct Shared {
 
 impl RawServer {
     /// The n-th request gets the n-th answer; later ones get the last.
-    pub(super) async fn start(answers: Vec<Vec<Step>>) -> Self {
+    pub(crate) async fn start(answers: Vec<Vec<Step>>) -> Self {
         Self::start_noting(answers).await.0
     }
 
     /// Also returns a semaphore that gains a permit whenever a client leaves during [`Step::Hold`] or [`Step::Endless`].
-    pub(super) async fn start_noting(answers: Vec<Vec<Step>>) -> (Self, Arc<Semaphore>) {
+    pub(crate) async fn start_noting(answers: Vec<Vec<Step>>) -> (Self, Arc<Semaphore>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
@@ -82,16 +82,16 @@ impl RawServer {
         )
     }
 
-    pub(super) fn url(&self, path: &str) -> Url {
+    pub(crate) fn url(&self, path: &str) -> Url {
         Url::parse(&format!("http://{}{path}", self.address)).unwrap()
     }
 
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
     /// The requests as they came, head and body.
-    pub(super) fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.seen.requests.lock().unwrap().clone()
     }
 }
@@ -165,7 +165,7 @@ async fn read_request(socket: &mut TcpStream) -> Option<String> {
 }
 
 /// A GET without headers that may go anywhere.
-pub(super) fn get(url: Url) -> Request {
+pub(crate) fn get(url: Url) -> Request {
     Request {
         method: Method::GET,
         url,
@@ -178,7 +178,7 @@ pub(super) fn get(url: Url) -> Request {
 }
 
 /// A POST of `{}` that may go anywhere.
-pub(super) fn post(url: Url) -> Request {
+pub(crate) fn post(url: Url) -> Request {
     Request {
         method: Method::POST,
         body: Some("{}".into()),

@@ -11,6 +11,8 @@ pub struct Opening<'a> {
     pub parameters: &'a [(String, String)],
     /// The conversation it belongs to, where the request or a handle names one.
     pub context_id: Option<&'a str>,
+    /// The session of OpenClaw to go on in, by the id that its key ends with, where it is not the conversation's own.
+    pub session: Option<&'a str>,
     /// The host's session that calls, where the host says which.
     pub host: Option<&'a HostSession>,
     /// Until when an answer that is to come at once is waited for. A peer that can make a task of it does so then, so that

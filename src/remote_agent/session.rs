@@ -106,6 +106,7 @@ impl<'a> Session<'a> {
         let opening = Opening {
             parameters,
             context_id: self.context_id.as_deref(),
+            session: None,
             host: self.host.as_ref(),
             until: self.until,
         };

@@ -49,8 +49,9 @@ impl Callbacks {
     }
 }
 
-/// `url` is `listed`, or on its origin and below its path.
-fn covers(listed: &Url, url: &Url) -> bool {
+/// Whether `url` is `listed`, or on its origin and below its path.
+#[must_use]
+pub fn covers(listed: &Url, url: &Url) -> bool {
     let base = listed.path().trim_end_matches('/');
     let Some(below) = url.path().strip_prefix(base) else {
         return false;

@@ -5,6 +5,8 @@
 mod agents;
 mod audit;
 mod delegation;
+#[path = "../support/folder.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
 mod folder;
 #[path = "../support/in_process.rs"]
 #[allow(dead_code, reason = "its driver serves the recorded cases")]

@@ -1,4 +1,4 @@
-//! The rooms of `src/`: the picture and the order in ARCHITECTURE.md are what the code does.
+//! The rooms of `src/` and of `server/src/`: the pictures and the orders in ARCHITECTURE.md are what the code does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,39 @@ const AROUND: &str = r#"    openclaw(["OpenClaw on Node.js"]) -.->|Node-API| hos
     cli -.->|abi_stable| host
     net -.->|HTTP| agents(["agents elsewhere"])
     net -.->|WebSocket| gateways(["a gateway here"])
-    clients(["agents and bridges"]) -.->|WebSocket| gateway_server"#;
+    clients(["agents and bridges"]) -.->|WebSocket| gateway_server
+    serve --> server(["the crate server/"])
+    a2a_clients(["A2A clients"]) -.->|HTTP| server"#;
+
+/// A crate, and where its rooms are told.
+struct House {
+    /// Where its code is.
+    src: &'static str,
+    /// Below this heading stands the list of its rooms.
+    map: &'static str,
+    /// The part that is its picture.
+    picture: &'static str,
+    /// What the picture shows beside the rooms.
+    around: &'static str,
+}
+
+/// The plugin and the command.
+const PLUGIN: House = House {
+    src: "src",
+    map: "## Code map",
+    picture: "rooms",
+    around: AROUND,
+};
+
+/// The A2A server.
+const SERVER: House = House {
+    src: "server/src",
+    map: "## The server crate",
+    picture: "server-rooms",
+    around: r#"    clients(["A2A clients"]) -.->|HTTP| http
+    executor -.->|trait| openclaw(["serve/executor, of the command"])
+    push -.->|trait| courier(["serve/courier, of the command"])"#,
+};
 
 /// One source file without its tests and comments, and the room it belongs to.
 struct Source {
@@ -36,8 +68,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-fn sources() -> Vec<Source> {
-    let src = root("src");
+fn sources(house: &House) -> Vec<Source> {
+    let src = root(house.src);
     let read = |path: PathBuf| {
         let below = path
             .strip_prefix(&src)
@@ -53,13 +85,14 @@ fn sources() -> Vec<Source> {
             .to_owned();
         (below, room, fs::read_to_string(path).unwrap())
     };
-    let all: Vec<_> = files(&src).into_iter().map(read).collect();
+    let is_code = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "rs");
+    let all: Vec<_> = files(&src).into_iter().filter(is_code).map(read).collect();
     let tests: BTreeSet<String> = all
         .iter()
         .flat_map(|(path, _, code)| test_modules(path, code))
         .collect();
     all.into_iter()
-        .filter(|(path, _, _)| !tests.contains(path))
+        .filter(|(path, _, _)| !tests.iter().any(|module| is_of(path, module)))
         .map(|(path, room, code)| {
             let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap();
             let code = code.lines().map(|line| line.split("//").next().unwrap());
@@ -70,6 +103,13 @@ fn sources() -> Vec<Source> {
             }
         })
         .collect()
+}
+
+/// Whether the file at `path` is the module of the file at `module`, or below it.
+fn is_of(path: &str, module: &str) -> bool {
+    let folder = module.trim_end_matches(".rs");
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
 /// The files of modules that only tests have.
@@ -127,23 +167,24 @@ fn named(code: &str) -> BTreeSet<String> {
     names
 }
 
-/// Every room, as `lib.rs` lists them, and `main`.
-fn rooms() -> BTreeSet<String> {
-    let lib = text("src/lib.rs");
+/// Every room, as `lib.rs` lists them, and `main`, where there is one.
+fn rooms(house: &House) -> BTreeSet<String> {
+    let lib = text(&format!("{}/lib.rs", house.src));
+    let main = root(house.src).join("main.rs").exists();
     let modules = lib
         .lines()
         .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
     modules
         .map(str::to_owned)
-        .chain(["main".to_owned()])
+        .chain(main.then(|| "main".to_owned()))
         .collect()
 }
 
 /// Which room uses which.
-fn arrows() -> BTreeMap<String, BTreeSet<String>> {
-    let rooms = rooms();
+fn arrows(house: &House) -> BTreeMap<String, BTreeSet<String>> {
+    let rooms = rooms(house);
     let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in sources() {
+    for source in sources(house) {
         let code = source.code.replace("openclaw_remote_agent::", "crate::");
         let used = named(if source.room == "main" {
             &code
@@ -161,9 +202,9 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// The rooms in the order of the code map, from the top of the house to its ground.
-fn order() -> Vec<String> {
+fn order(house: &House) -> Vec<String> {
     let document = text("ARCHITECTURE.md");
-    let map = document.split_once("## Code map").expect("a code map").1;
+    let map = document.split_once(house.map).expect("a code map").1;
     map.lines()
         .skip_while(|line| !line.starts_with("|---"))
         .skip(1)
@@ -185,44 +226,64 @@ fn order() -> Vec<String> {
 
 #[test]
 fn the_code_map_has_every_room_once() {
-    let mut listed = order();
-    listed.sort();
-    assert_eq!(listed, rooms().into_iter().collect::<Vec<_>>());
+    for house in [PLUGIN, SERVER] {
+        let mut listed = order(&house);
+        listed.sort();
+        assert_eq!(listed, rooms(&house).into_iter().collect::<Vec<_>>());
+    }
 }
 
 #[test]
 fn every_arrow_points_down_the_code_map() {
-    let order = order();
-    let height = |room: &str| order.iter().position(|listed| listed == room).unwrap();
-    let mut count = 0;
-    for (from, used) in arrows() {
-        for to in used {
-            assert!(
-                height(&from) < height(&to),
-                "`{from}` uses `{to}`, which is not below it"
-            );
-            count += 1;
+    for house in [PLUGIN, SERVER] {
+        let order = order(&house);
+        let height = |room: &str| order.iter().position(|listed| listed == room).unwrap();
+        let mut count = 0;
+        for (from, used) in arrows(&house) {
+            for to in used {
+                assert!(
+                    height(&from) < height(&to),
+                    "`{from}` uses `{to}`, which is not below it"
+                );
+                count += 1;
+            }
         }
+        assert!(count > 20, "{count} arrows");
     }
-    assert!(count > 20, "{count} arrows");
 }
 
 #[test]
-fn the_picture_has_the_arrows_of_the_code() {
-    let mut picture = "```mermaid\nflowchart TD\n".to_owned();
-    let arrows = arrows();
-    for room in order() {
-        for to in arrows.get(&room).into_iter().flatten() {
-            picture += &format!("    {room} --> {to}\n");
+fn the_pictures_have_the_arrows_of_the_code() {
+    for house in [PLUGIN, SERVER] {
+        let mut picture = "```mermaid\nflowchart TD\n".to_owned();
+        let arrows = arrows(&house);
+        for room in order(&house) {
+            for to in arrows.get(&room).into_iter().flatten() {
+                picture += &format!("    {room} --> {to}\n");
+            }
+        }
+        picture += &format!("{}\n```", house.around);
+        generated::part("ARCHITECTURE.md", house.picture, &picture);
+    }
+}
+
+/// Nothing of OpenClaw is in the server: whoever executes is behind its traits.
+#[test]
+fn the_server_knows_no_openclaw() {
+    for source in sources(&SERVER) {
+        for word in ["openclaw_remote_agent::", "session_key", "18789", "--local"] {
+            assert!(
+                !source.code.contains(word),
+                "`{word}` in server/src/{}",
+                source.path
+            );
         }
     }
-    picture += &format!("{AROUND}\n```");
-    generated::part("ARCHITECTURE.md", "rooms", &picture);
 }
 
 /// Fails where a room that is not among `allowed` uses `room`.
 fn only(allowed: &[&str], room: &str) {
-    for (from, used) in arrows() {
+    for (from, used) in arrows(&PLUGIN) {
         assert!(
             !used.contains(room) || allowed.contains(&from.as_str()),
             "`{from}` uses `{room}`"
@@ -233,14 +294,17 @@ fn only(allowed: &[&str], room: &str) {
 #[test]
 fn the_tool_knows_no_protocol_and_opens_no_socket() {
     only(&["plugin"], "a2a");
-    only(&["plugin"], "gateway");
+    only(&["plugin", "serve"], "gateway");
     only(
         &[
             "plugin",
+            "serve",
             "a2a",
             "gateway",
             "gateway_server",
             "gateway_client",
+            // It asks an A2A server of its own what tasks it keeps, which is nothing of the tool's.
+            "cli",
         ],
         "net",
     );
@@ -248,7 +312,7 @@ fn the_tool_knows_no_protocol_and_opens_no_socket() {
 
 #[test]
 fn peers_are_described_without_anything_else() {
-    let arrows = arrows();
+    let arrows = arrows(&PLUGIN);
     let known: [(&str, &[&str]); 3] = [
         ("peer", &["collective", "credential", "jws"]),
         ("net", &["credential", "address"]),
@@ -265,8 +329,8 @@ fn peers_are_described_without_anything_else() {
 #[test]
 fn the_command_goes_through_the_door() {
     only(&[], "host");
-    let arrows = arrows();
-    for room in ["plugin", "remote_agent", "a2a", "targets", "net"] {
+    let arrows = arrows(&PLUGIN);
+    for room in ["plugin", "remote_agent", "a2a", "targets"] {
         assert!(!arrows["cli"].contains(room), "`cli` uses `{room}`");
     }
 }
@@ -274,7 +338,7 @@ fn the_command_goes_through_the_door() {
 /// Fails where code outside of `allowed` contains `word`.
 fn word_only_in(word: &str, allowed: &[&str]) {
     let mut seen = false;
-    for source in sources() {
+    for source in sources(&PLUGIN) {
         if source.code.contains(word) {
             let known = allowed.iter().any(|prefix| source.path.starts_with(prefix));
             assert!(known, "`{word}` in src/{}", source.path);
@@ -308,6 +372,7 @@ fn envelopes_are_written_in_one_place() {
 fn no_file_is_longer_than_500_lines() {
     for folder in [
         "src",
+        "server",
         "tests",
         "interface/src",
         "benches",
@@ -343,6 +408,7 @@ fn what_the_architecture_names_is_there() {
                 "openclaw/",
                 "interface/",
                 "schema/",
+                "server/",
                 "docs/",
                 "benches/",
                 ".ci/",

@@ -65,7 +65,7 @@ fn the_readmes_table_of_exit_codes_is_the_commands() {
     generated::part("README.md", "exit-codes", &table);
 }
 
-fn help(arguments: &[&str]) -> String {
+pub(crate) fn help(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
         .args(arguments)
         .arg("--help")
@@ -101,20 +101,26 @@ fn the_commands_reference_is_its_help() {
     let commands = subcommands(&top);
     assert!(commands.contains(&"call"), "{top}");
     for command in commands {
-        let text = help(&[command]);
-        page += &format!("\n## remote-agent {command}\n\n```text\n{text}\n```\n");
-        for below in subcommands(&text) {
-            let text = help(&[command, below]);
-            page += &format!("\n### remote-agent {command} {below}\n\n```text\n{text}\n```\n");
-        }
+        reference(&[command], &mut page);
     }
     generated::file("docs/cli.md", &page);
+}
+
+/// The help of a command and of all below it.
+fn reference(command: &[&str], page: &mut String) {
+    let text = help(command);
+    let level = "#".repeat(command.len() + 1);
+    let name = command.join(" ");
+    *page += &format!("\n{level} remote-agent {name}\n\n```text\n{text}\n```\n");
+    for below in subcommands(&text) {
+        reference(&[command, &[below]].concat(), page);
+    }
 }
 
 #[test]
 fn the_command_lines_shown_use_options_that_there_are() {
     let mut checked = 0;
-    for document in ["README.md", "docs/gateway.md"] {
+    for document in ["README.md", "docs/gateway.md", "docs/serve.md"] {
         for (_, block) in blocks(&text(document), "sh") {
             for line in block.lines() {
                 let last = line.rsplit_once("| ").map_or(line, |(_, last)| last);
@@ -239,6 +245,7 @@ fn every_link_within_the_checkout_leads_somewhere() {
         "docs/gateway.md",
         "docs/policy.md",
         "docs/reading.md",
+        "docs/serve.md",
         "docs/settings.md",
         "docs/tasks.md",
         "fixtures/README.md",

@@ -14,6 +14,7 @@ mod manifests;
 mod ordered;
 mod reading;
 mod results;
+mod serve;
 mod settings;
 mod shown;
 #[path = "../support/in_process.rs"]

@@ -28,6 +28,28 @@ impl Setting {
         self.schema.get("default").map(Ordered::to_value)
     }
 
+    /// The path as documents write it: `targets[].auth.token`.
+    fn shown(&self) -> String {
+        self.path
+            .replace("roles.*", "roles.ROLE")
+            .replace(".*", "[]")
+    }
+
+    /// The cell that says what holds where the setting is left out.
+    fn otherwise(&self) -> String {
+        match (self.default(), self.required) {
+            (Some(default), _) => code(&default),
+            (None, true) => "required".to_owned(),
+            (None, false) => String::new(),
+        }
+    }
+
+    fn meaning(&self) -> String {
+        let meaning = self.schema.str("description").unwrap();
+        // A bar would end the cell, in code too.
+        meaning.replace('|', "\\|")
+    }
+
     /// The kind of value, with its bounds.
     fn kind(&self) -> String {
         let words = |schema: &Ordered| match schema.get("enum") {
@@ -106,21 +128,37 @@ fn code(value: &Value) -> String {
 fn table<'a>(settings: impl Iterator<Item = &'a Setting>) -> String {
     let mut table = "| setting | value | default | meaning |\n|---|---|---|---|\n".to_owned();
     for setting in settings.filter(|setting| !setting.group) {
-        let default = match (setting.default(), setting.required) {
-            (Some(default), _) => code(&default),
-            (None, true) => "required".to_owned(),
-            (None, false) => String::new(),
-        };
-        let path = setting
-            .path
-            .replace("roles.*", "roles.ROLE")
-            .replace(".*", "[]");
-        let meaning = setting.schema.str("description").unwrap();
-        // A bar would end the cell, in code too.
-        let meaning = meaning.replace('|', "\\|");
         table += &format!(
-            "| `{path}` | {} | {default} | {meaning} |\n",
-            setting.kind()
+            "| `{}` | {} | {} | {} |\n",
+            setting.shown(),
+            setting.kind(),
+            setting.otherwise(),
+            setting.meaning()
+        );
+    }
+    table
+}
+
+/// The same with the flags of a command: `flags` gives those of a setting.
+pub(crate) fn table_with_flags(file: &str, flags: impl Fn(&str) -> Vec<String>) -> String {
+    let mut table =
+        "| key | flag | value | default | meaning |\n|---|---|---|---|---|\n".to_owned();
+    let all = settings_of(file);
+    for setting in all
+        .iter()
+        .filter(|setting| !setting.group && setting.path != "$schema")
+    {
+        let flags: Vec<_> = flags(&setting.path)
+            .iter()
+            .map(|flag| format!("`{flag}`"))
+            .collect();
+        table += &format!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            setting.shown(),
+            flags.join(", "),
+            setting.kind(),
+            setting.otherwise(),
+            setting.meaning()
         );
     }
     table

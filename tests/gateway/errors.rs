@@ -47,7 +47,11 @@ fn gateway(answers: &Value) -> Value {
 /// What the tool makes of this answer.
 async fn told(answer: Value) -> Value {
     let gateway = scripted(&gateway(&answer)).await;
-    let request = and(to("alpha", "Hello?"), json!({"timeout_ms": 20_000}));
+    // A message that lives for a second is not tried again where the agent is busy.
+    let request = and(
+        to("alpha", "Hello?"),
+        json!({"timeout_ms": 20_000, "metadata": {"ttl": 1}}),
+    );
     at(&gateway.url(), json!({})).call(&request).await
 }
 

@@ -10,12 +10,16 @@
     unreachable_pub
 )]
 
+#[path = "../support/authority.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod authority;
 mod crash;
 mod dialects;
 mod errors;
 #[path = "../support/filter.rs"]
 mod filter;
-#[path = "../callers/folder.rs"]
+#[path = "../support/folder.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
 mod folder;
 mod heard;
 mod hostile;

@@ -129,29 +129,43 @@ impl Host {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let node = self.installed.node();
-        let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new(&node);
+        let mut command = Command::new(self.installed.node());
         command
-            .arg(self.installed.package("openclaw").join("openclaw.mjs"))
+            .arg(self.executable())
             .args(arguments)
             .current_dir(&self.root)
             .stdin(Stdio::null())
-            .env(
+            .envs(self.variables());
+        command
+    }
+
+    /// The command `openclaw`, which finds its Node.js in `PATH`.
+    pub fn executable(&self) -> PathBuf {
+        self.installed.package("openclaw").join("openclaw.mjs")
+    }
+
+    /// The variables that make the command work on this state.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let node = self.installed.node();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let place = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let own = [
+            (
                 "PATH",
                 format!("{}:{path}", node.parent().unwrap().display()),
-            )
-            .env("OPENCLAW_HOME", self.root.join("home"))
-            .env("OPENCLAW_STATE_DIR", self.state())
-            .env("OPENCLAW_CONFIG_PATH", self.config_path())
-            .envs([
-                ("OPENCLAW_NO_AUTO_UPDATE", "1"),
-                ("OPENCLAW_DISABLE_BONJOUR", "1"),
-                ("DO_NOT_TRACK", "1"),
-                ("NO_COLOR", "1"),
-            ])
-            .envs(self.environment.iter().cloned());
-        command
+            ),
+            ("OPENCLAW_HOME", place(self.root.join("home"))),
+            ("OPENCLAW_STATE_DIR", place(self.state())),
+            ("OPENCLAW_CONFIG_PATH", place(self.config_path())),
+            ("OPENCLAW_NO_AUTO_UPDATE", "1".to_owned()),
+            ("OPENCLAW_DISABLE_BONJOUR", "1".to_owned()),
+            ("DO_NOT_TRACK", "1".to_owned()),
+            ("NO_COLOR", "1".to_owned()),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        own.into_iter()
+            .chain(self.environment.iter().cloned())
+            .collect()
     }
 
     fn config_path(&self) -> PathBuf {

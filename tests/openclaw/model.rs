@@ -9,7 +9,7 @@ use crate::{
     journal::Journal,
 };
 
-/// A model that does what the user's message says: `CALL {…}` calls `remote_agent` with these arguments and then repeats what the tool said;
+/// A model that does what the user's message says: `CALL {…}` calls `remote_agent` with these arguments, whatever they say, and then repeats what the tool said;
 /// `LIST` calls `ls`; `SLOW n` says n words, ten a second; a proposal is voted on as it says itself (`alpha:approve beta:reject`);
 /// anything else is repeated.
 pub struct Model {
@@ -142,25 +142,29 @@ fn reply(body: &Value) -> (Value, &'static str) {
     if let Some(vote) = vote(&said, &body["messages"].to_string()) {
         return (vote, "stop");
     }
-    let number = said.split("SLOW ").nth(1).map(|rest| {
-        rest.split(|c: char| !c.is_ascii_digit())
-            .next()
-            .unwrap_or_default()
-            .to_owned()
-    });
+    let call = said
+        .find("CALL {")
+        .map(|at| &said[at + "CALL ".len()..=said.rfind('}').unwrap()]);
+    let number = said
+        .split("SLOW ")
+        .nth(1)
+        .filter(|_| call.is_none())
+        .map(|rest| {
+            rest.split(|c: char| !c.is_ascii_digit())
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        });
     if let Some(Ok(words)) = number.map(|number| number.parse::<u64>()) {
         return (json!({"slowly": words}), "stop");
     }
-    if said.contains("LIST") && tool_result(body).is_none() {
+    if call.is_none() && said.contains("LIST") && tool_result(body).is_none() {
         let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function", "function": {"name": "ls", "arguments": "{\"path\": \".\"}"}});
         return (
             json!({"role": "assistant", "content": "Let me look.", "tool_calls": [call]}),
             "tool_calls",
         );
     }
-    let call = said
-        .find("CALL {")
-        .map(|at| &said[at + "CALL ".len()..=said.rfind('}').unwrap()]);
     match (tool_result(body), call) {
         (Some(result), _) => (
             json!({"role": "assistant", "content": format!("The tool said: {result}")}),

@@ -76,6 +76,19 @@ impl Socket {
         self.response(method, &id, |_| true)
     }
 
+    /// The same for a request that may be refused.
+    ///
+    /// # Errors
+    /// What the gateway says instead: `{code, message}`.
+    pub fn attempt(&self, method: &str, params: Value) -> Result<Value, Value> {
+        let id = self.send(method, params);
+        let frame = self.answer(method, &id, |_| true);
+        match frame["ok"] == true {
+            true => Ok(frame["payload"].clone()),
+            false => Err(frame["error"].clone()),
+        }
+    }
+
     /// Runs one turn of an agent and returns how it ended.
     pub fn run(&self, session: &str, message: &str) -> Value {
         let run = self.start(session, message);
@@ -115,16 +128,19 @@ impl Socket {
     }
 
     fn response(&self, method: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let frame = self
-            .frames
+        let frame = self.answer(method, id, wanted);
+        assert_eq!(frame["ok"], true, "`{method}` was refused: {frame}");
+        frame["payload"].clone()
+    }
+
+    fn answer(&self, method: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        self.frames
             .wait(&format!("the answer to `{method}`"), |frame| {
                 frame["type"] == "closed"
                     || frame["type"] == "res"
                         && frame["id"] == id
                         && (frame["ok"] != true || wanted(&frame["payload"]))
-            });
-        assert_eq!(frame["ok"], true, "`{method}` was refused: {frame}");
-        frame["payload"].clone()
+            })
     }
 
     fn write(&self, id: &str, method: &str, params: Value) {

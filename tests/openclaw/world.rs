@@ -116,7 +116,7 @@ pub fn model_config(model: &Model) -> Value {
     config
 }
 
-fn host_config(model: &Model, settings: &Value) -> Value {
+pub fn host_config(model: &Model, settings: &Value) -> Value {
     json!({
         "agents": {"defaults": {"skipBootstrap": true, "model": {"primary": "scripted/scripted"}, "timeoutSeconds": 60}},
         "models": {"mode": "replace", "providers": {"scripted": {

@@ -41,6 +41,11 @@ impl Hook {
         self.told.len()
     }
 
+    /// Everything it was told so far.
+    pub fn all(&self) -> Vec<Told> {
+        self.told.all(|_| true)
+    }
+
     /// Waits for a report that holds this text.
     pub fn wait(&self, text: &str) -> Told {
         self.told

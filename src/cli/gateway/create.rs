@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exit, Fai
     lines.write(match as_json {
         true => agent.to_string(),
         false => format!(
-            "{} is in `{name}`, with its workspace in `{}`; a gateway that runs knows it from its next start on",
+            "{} is in `{name}`, with its workspace in `{}`; a gateway that runs has to be started anew to know it, unless an agent connects under that name",
             args.name,
             workspace.display()
         ),

@@ -15,6 +15,7 @@ use crate::{
     cli::{
         exit::{Exit, Failure},
         output::{Lines, note},
+        stopped::stopped,
     },
     conformance::gateways::{Gateways, PROFILES, profile},
     gateway_server::{
@@ -179,23 +180,6 @@ fn listening(url: &str, what: &str, as_json: bool, lines: &Lines) {
         true => json!({"url": url, "gateway": what}).to_string(),
         false => format!("{url}: {what}; Ctrl-C ends it"),
     });
-}
-
-/// Waits for Ctrl-C, or for the system to end the process.
-async fn stopped() {
-    let interrupted = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = interrupted => {}
-                _ = terminated.recv() => {}
-            }
-            return;
-        }
-    }
-    let _ = interrupted.await;
 }
 
 impl When {

@@ -50,9 +50,13 @@ pub struct Log {
 
 impl Log {
     pub(super) fn add(&self, connection: usize, what: What) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push(Received { connection, what });
-        self.counted.send_replace(entries.len());
+        let count = {
+            let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+            entries.push(Received { connection, what });
+            entries.len()
+        };
+        // Not with the entries held: whoever waits holds the count while looking at them.
+        self.counted.send_replace(count);
     }
 
     /// Everything so far.

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::collective::{Envelope, GATEWAY, Kind, Quorum, Tally, Vote};
+use crate::collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
 use crate::gateway::ledger::{Entry, Outcome};
-use crate::peer::quoted;
+use crate::peer::{Fault, PeerError, quoted};
 
 use super::line::Line;
 
@@ -50,9 +50,13 @@ pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
     let Some(said) = decided(envelope) else {
         return line.debug(|| "ignored an event that tells no decision".to_owned());
     };
-    let Some(result @ ("approved" | "rejected")) = said.get("result").and_then(Value::as_str)
-    else {
-        return line.warn("ignored a decision whose result is neither approved nor rejected");
+    let result = match result(said) {
+        Ok(result) => result,
+        // Something else may be told under a name like that.
+        Err(wrong) if envelope.kind() == Kind::Event => {
+            return line.warn(&format!("ignored an event that tells a decision: {wrong}"));
+        }
+        Err(wrong) => return malformed(line, entry, wrong),
     };
     let members = &line.settings.triad.members;
     let votes = votes(said);
@@ -61,13 +65,16 @@ pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
     let counted = count(members, &votes);
     let consensus = said.get("consensus").and_then(Value::as_bool);
     let consensus = consensus.unwrap_or(counted.consensus);
-    let contradiction = (counted.result != result || counted.consensus != consensus).then(|| {
+    let miscounted = (counted.result != result || counted.consensus != consensus).then(|| {
         format!(
             "the gateway says {result}, consensus {consensus}; by the votes it lists it is {}, consensus {}",
             counted.result, counted.consensus
         )
     });
-    if let Some(contradiction) = &contradiction {
+    let others = other_votes(entry, &votes);
+    let contradictions: Vec<String> = miscounted.into_iter().chain(others).collect();
+    let contradiction = contradictions.join("; ");
+    if !contradiction.is_empty() {
         line.warn(&format!("proposal {}: {contradiction}", entry.id));
     }
     let data = json!({
@@ -85,12 +92,52 @@ pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
             {"kind": "data", "data": data},
         ],
     });
-    if let Some(contradiction) = contradiction {
+    if !contradiction.is_empty() {
         artifact["metadata"] = json!({"warning": contradiction});
     }
     if !entry.settle(Outcome::Decided(artifact)) {
         line.debug(|| format!("ignored a second decision on {}", entry.id));
     }
+}
+
+/// What was decided, where the fields of a decision are what they have to be.
+fn result(said: &Value) -> Result<&str, &'static str> {
+    if said.get("votes").is_some_and(|votes| !votes.is_object()) {
+        return Err("its `votes` are no object");
+    }
+    if said.get("consensus").is_some_and(|told| !told.is_boolean()) {
+        return Err("its `consensus` is neither true nor false");
+    }
+    match said.get("result").and_then(Value::as_str) {
+        Some(result @ ("approved" | "rejected")) => Ok(result),
+        _ => Err("its `result` is neither approved nor rejected"),
+    }
+}
+
+/// The gateway has decided and nobody can tell what. No other decision need come, so that nothing is waited for.
+fn malformed(line: &Line, entry: &Entry, wrong: &str) {
+    line.warn(&format!("proposal {}: a decision, but {wrong}", entry.id));
+    let message = format!(
+        "the gateway told a decision that cannot be read: {wrong}; the proposal may be decided, ask the gateway's operator"
+    );
+    let error = PeerError::new(Fault::Gateway(ErrorCode::ProtocolError), message);
+    entry.settle(Outcome::Failed(error));
+}
+
+/// What was told of votes before and is told otherwise now.
+fn other_votes(entry: &Entry, listed: &Map<String, Value>) -> Option<String> {
+    let others = entry.votes().into_iter().filter_map(|(member, told)| {
+        let now = listed.get(&member).and_then(Value::as_str);
+        let now = now.unwrap_or("no vote");
+        (now != told).then(|| format!("{member} {told} before and {now} now"))
+    });
+    let others: Vec<_> = others.collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "the gateway lists other votes than it told: {}",
+            others.join(", ")
+        )
+    })
 }
 
 /// Who voted how, by the gateway's list. What is no vote is left out.

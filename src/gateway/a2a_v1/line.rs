@@ -125,7 +125,7 @@ impl Line {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         self.roll.give_up(why);
-        self.ledger.cut(why);
+        self.ledger.cut(why, dismissed);
         self.debug(|| format!("the connection has ended: {why}"));
     }
 
@@ -211,7 +211,7 @@ impl Line {
             content["agents"] = json!(self.settings.agents);
         }
         self.listen_to(content).await;
-        if self.ledger.open().iter().any(|entry| entry.is_proposal()) {
+        if self.ledger.reopen() {
             self.listen_to(json!({"channel": DECISIONS})).await;
         }
     }

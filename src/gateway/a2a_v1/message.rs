@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::collective::{Envelope, ErrorCode, Kind, LARGEST_FRAME, validate};
 use crate::gateway::About;
 use crate::gateway::dial::failed;
-use crate::gateway::ledger::{Entry, Outcome, Sending, What};
+use crate::gateway::ledger::{Awaited, Entry, Outcome, Sending, What};
 use crate::peer::{Delivered, Outgoing, Part, PeerError};
 
 use super::errors::Told;
@@ -29,7 +29,7 @@ pub(super) async fn send(
     line: &Line,
     about: &About,
     outgoing: &Outgoing,
-) -> Result<Arc<Entry>, PeerError> {
+) -> Result<Awaited, PeerError> {
     let id = format!("corr-{}", line.world.uuid());
     let context_id = context(line, about, outgoing);
     let message_id = message_id(&outgoing.message_id, line);
@@ -58,8 +58,8 @@ pub(super) async fn hand_over(
     line: &Line,
     entry: Entry,
     frame: String,
-) -> Result<Arc<Entry>, PeerError> {
-    let entry = line.ledger.begin(entry);
+) -> Result<Awaited, PeerError> {
+    let entry = line.ledger.begin(entry).awaited();
     line.say(frame).await.inspect_err(|error| {
         if error.delivered == Delivered::No {
             line.ledger.forget(&entry);

@@ -19,16 +19,18 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::collective::Kind;
+use crate::collective::{ErrorCode, Kind};
 use crate::log::Log;
 use crate::net::websocket::Receiver;
-use crate::peer::{BoxFuture, Delivered, EventStream, Member, Outgoing, PeerError, Reply, Task};
+use crate::peer::{
+    BoxFuture, Delivered, EventStream, Fault, Member, Outgoing, PeerError, Reply, Task,
+};
 use crate::world::World;
 
 use super::dial::Dialled;
-use super::ledger::{Entry, Ledger, Outcome, What};
+use super::ledger::{Awaited, Entry, Ledger, Outcome, What};
 use super::settings::Settings;
-use super::{About, Link, TRIAD};
+use super::{About, Link, TRIAD, Wait};
 
 pub(super) use line::{Line, Speech};
 
@@ -59,7 +61,7 @@ impl Ungreeted {
         match self {
             Self::Failed(error) => error,
             Self::OpenClaw => super::dial::failed(
-                crate::collective::ErrorCode::ProtocolError,
+                ErrorCode::ProtocolError,
                 format!(
                     "`{}` is the OpenClaw gateway, which does not speak a2a-v1; set `gateway.dialect` to \"openclaw\" or \"auto\"",
                     settings.shown()
@@ -97,7 +99,7 @@ pub(super) fn carry(line: Line, receiver: Receiver) -> Arc<A2aV1> {
 pub(super) struct A2aV1(Arc<Line>);
 
 impl A2aV1 {
-    async fn begin(&self, about: &About, outgoing: &Outgoing) -> Result<Arc<Entry>, PeerError> {
+    async fn begin(&self, about: &About, outgoing: &Outgoing) -> Result<Awaited, PeerError> {
         if about.agent == TRIAD {
             proposal::propose(&self.0, about, outgoing).await
         } else {
@@ -117,9 +119,11 @@ impl A2aV1 {
             REFUSED_AT_ONCE
         };
         match entry.outcome(Instant::now() + patience).await {
-            // What may have been decided is a task that can be asked about.
+            // What may have been decided, and can still be heard, is a task that can be asked about.
             Some(Outcome::Failed(error))
-                if entry.what == What::Message || error.delivered == Delivered::No =>
+                if entry.what == What::Message
+                    || error.delivered == Delivered::No
+                    || error.fault == Fault::Gateway(ErrorCode::ProtocolError) =>
             {
                 Err(error)
             }
@@ -170,8 +174,8 @@ impl Link for A2aV1 {
         self.0.speech.has_triad
     }
 
-    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(roll::discover(&self.0))
+    fn members(&self, wait: Wait) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
+        Box::pin(roll::discover(&self.0, wait))
     }
 
     fn send<'a>(

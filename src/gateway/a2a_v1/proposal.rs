@@ -1,13 +1,11 @@
 //! A proposal to the triad (000 §10.3). The gateway hands it to the members, counts their votes and decides.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::collective::{Envelope, Kind};
 use crate::gateway::About;
-use crate::gateway::ledger::{Entry, Sending, What};
+use crate::gateway::ledger::{Awaited, Entry, Sending, What};
 use crate::gateway::proposal::Proposal;
 use crate::peer::{Outgoing, PeerError};
 
@@ -19,7 +17,7 @@ pub(super) async fn propose(
     line: &Line,
     about: &About,
     outgoing: &Outgoing,
-) -> Result<Arc<Entry>, PeerError> {
+) -> Result<Awaited, PeerError> {
     let usual = line.settings.triad.deadline;
     let proposal = Proposal::read(&outgoing.parts, line.world.wall(), usual)?;
     let by = Instant::now() + proposal.open_for;

@@ -36,6 +36,8 @@ pub(super) fn take(line: &Arc<Line>, envelope: Envelope) {
         }
         (kind, _) => line.debug(|| format!("ignored a `{kind}` that answers something else")),
     }
+    drop(entry);
+    line.ledger.trim();
 }
 
 /// A gateway that has no word for a ping says so, and lives. The error is not that of the message under way.

@@ -1,6 +1,7 @@
 //! Who is behind the gateway, and how they are (000 §6).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::collective::{Envelope, ErrorCode, GATEWAY, Kind};
 use crate::gateway::dial::failed;
-use crate::gateway::{TRIAD, members};
+use crate::gateway::{TRIAD, Wait, members};
 use crate::peer::{Member, MemberStatus, PeerError, quoted};
 
 use super::errors;
@@ -22,7 +23,7 @@ const MOST: usize = 1000;
 /// The longest name, in characters.
 const LONGEST: usize = 128;
 
-/// How long a list is waited for where one is known already.
+/// How long who wants the list waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is known of the agents.
@@ -34,6 +35,8 @@ pub(in crate::gateway) struct Roll {
     asking: Mutex<Option<Asking>>,
     /// A list says not what it answers, so one is asked for at a time.
     turn: tokio::sync::Mutex<()>,
+    /// A list was asked for and has not come.
+    mute: AtomicBool,
 }
 
 #[derive(Debug, Clone)]
@@ -96,14 +99,30 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name != TRIAD && name.chars().count() <= LONGEST && name.chars().all(clean)
 }
 
-/// Asks who is there. Where the gateway does not say, what is known must do.
-pub(super) async fn discover(line: &Line) -> Result<Vec<Member>, PeerError> {
-    let _turn = line.roll.turn.lock().await;
-    let asked = timeout(PATIENCE.min(line.settings.timeout), ask(line)).await;
+/// Asks who is there. Where the gateway does not say, what is known must do; no message waits for one that was silent
+/// before.
+pub(super) async fn discover(line: &Line, wait: Wait) -> Result<Vec<Member>, PeerError> {
+    let patience = match wait {
+        Wait::List => PATIENCE.min(line.settings.timeout),
+        Wait::Send if line.roll.mute.load(Ordering::SeqCst) => Duration::ZERO,
+        Wait::Send => line.settings.brief(),
+    };
+    let asked = if patience.is_zero() {
+        None
+    } else {
+        let asked = async {
+            let _turn = line.roll.turn.lock().await;
+            ask(line).await
+        };
+        timeout(patience, asked).await.ok()
+    };
+    if asked.is_none() {
+        line.roll.mute.store(true, Ordering::SeqCst);
+    }
     let known = line.roll.known().clone();
     match asked {
-        Ok(Err(error)) if known.is_empty() || !line.is_open() => return Err(error),
-        Err(_) if known.is_empty() => {
+        Some(Err(error)) if known.is_empty() || !line.is_open() => return Err(error),
+        None if known.is_empty() => {
             let message = format!(
                 "the gateway at `{}` does not say who is behind it",
                 line.settings.shown()
@@ -124,6 +143,7 @@ async fn ask(line: &Line) -> Result<(), PeerError> {
         .envelope(Kind::Discovery, json!({"action": "list"}))
         .with_metadata("correlationId", correlation_id.clone());
     let (answer, answered) = oneshot::channel();
+    let _asked = Asked(&line.roll);
     *line.roll.asking() = Some(Asking {
         id: question.id().unwrap_or_default().to_owned(),
         correlation_id,
@@ -137,6 +157,15 @@ async fn ask(line: &Line) -> Result<(), PeerError> {
         )
     };
     answered.await.unwrap_or_else(|_| Err(gone()))
+}
+
+/// A question is one only as long as somebody waits for its answer: an error that comes later is not about it.
+struct Asked<'a>(&'a Roll);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.asking().take();
+    }
 }
 
 /// A list of agents.
@@ -156,6 +185,7 @@ pub(super) fn listed(line: &Line, envelope: &Envelope) {
         Some((name.to_owned(), known))
     };
     *line.roll.known() = agents.iter().filter_map(read).take(MOST).collect();
+    line.roll.mute.store(false, Ordering::SeqCst);
     if let Some(asking) = line.roll.asking().take() {
         // Whoever asked may have gone.
         drop(asking.answer.send(Ok(())));

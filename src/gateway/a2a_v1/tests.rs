@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod correlation;
+mod decisions;
 mod ends;
 mod frames;
 mod greeting;

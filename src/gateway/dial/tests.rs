@@ -256,7 +256,6 @@ async fn a_web_page_is_the_control_ui() {
 #[tokio::test(start_paused = true)]
 async fn other_refusals_are_told_by_what_they_are() {
     for (refusal, code) in [
-        (Refusal::Status(401, None), ErrorCode::AuthFailed),
         (Refusal::Status(503, None), ErrorCode::ConnectionRefused),
         (Refusal::Status(500, None), ErrorCode::ProtocolError),
         (
@@ -267,6 +266,31 @@ async fn other_refusals_are_told_by_what_they_are() {
         (Refusal::Silence, ErrorCode::ConnectionTimeout),
     ] {
         assert_eq!(refused(refusal).await.0, Fault::Gateway(code));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_that_wants_a_credential_names_the_setting_whether_there_is_one_or_not() {
+    for status in [401, 403] {
+        for token in [None, Some("s3cret")] {
+            let (net, _arrivals) = network();
+            net.refuse([Refusal::Status(status, None)]);
+            let settings = Settings {
+                token: token.map(Into::into),
+                ..settings(DialectChoice::Auto)
+            };
+            let error = dial(&net, &settings).await.unwrap_err();
+            assert_eq!(
+                (error.fault, error.delivered, error.http_status),
+                (
+                    Fault::Gateway(ErrorCode::AuthRequired),
+                    Delivered::No,
+                    Some(status)
+                )
+            );
+            assert!(error.message.contains("gateway.token"), "{error}");
+            assert_eq!(error.message.contains("not set"), token.is_none());
+        }
     }
 }
 

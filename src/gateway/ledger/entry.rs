@@ -1,5 +1,6 @@
 //! One message and what came of it.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,10 +13,12 @@ use crate::collective::ErrorCode;
 use crate::peer::{Delivered, EventStream, Fault, Message, PeerError, Task};
 
 use super::listener::Listener;
-use super::{reset, wording};
+use super::{HELD, reset, weight, wording};
 
-/// A task tells at most so many steps on its way; what is beyond them is not told.
+/// A task tells at most so many steps on its way, of so many bytes in all; what is beyond them is not told. Three votes with
+/// reasons as long as a frame can be fit.
 const STEPS: usize = 100;
+const STEP_BYTES: usize = HELD / 2;
 
 /// How much later than its deadline a decision may come.
 const GRACE: Duration = Duration::from_secs(2);
@@ -56,6 +59,17 @@ pub(crate) enum Outcome {
     Canceled,
 }
 
+impl Outcome {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Answered(message) => weight(message.json()),
+            Self::Decided(artifact) => weight(artifact),
+            Self::Failed(error) => error.message.len(),
+            Self::Canceled => 0,
+        }
+    }
+}
+
 /// One message and what came of it.
 pub(crate) struct Entry {
     /// What message and answer share; the task's id.
@@ -71,6 +85,9 @@ pub(crate) struct Entry {
     /// How it is sent once more.
     pub sending: Sending,
     made: Instant,
+    /// What it takes, nearly, and what all take of which it is one.
+    bytes: AtomicUsize,
+    all: Arc<AtomicUsize>,
     life: watch::Sender<Life>,
     awaited: AtomicUsize,
     tries: AtomicUsize,
@@ -80,11 +97,24 @@ pub(crate) struct Entry {
 
 #[derive(Debug, Default)]
 pub(super) struct Life {
-    /// Status updates so far.
+    /// Status updates so far, and what they take.
     pub(super) steps: Vec<Value>,
+    step_bytes: usize,
     pub(super) outcome: Option<Outcome>,
     /// How often the connection was lost meanwhile.
     pub(super) cuts: usize,
+}
+
+impl Life {
+    fn awaits_decision(&self) -> bool {
+        match &self.outcome {
+            None => true,
+            Some(Outcome::Failed(error)) => {
+                error.fault == Fault::Gateway(ErrorCode::ConnectionReset)
+            }
+            Some(_) => false,
+        }
+    }
 }
 
 impl Entry {
@@ -104,6 +134,8 @@ impl Entry {
             what,
             sending,
             made: Instant::now(),
+            bytes: AtomicUsize::new(0),
+            all: Arc::default(),
             life: watch::Sender::new(Life::default()),
             awaited: AtomicUsize::new(0),
             tries: AtomicUsize::new(0),
@@ -111,13 +143,20 @@ impl Entry {
         }
     }
 
-    pub(super) fn age(&self) -> Duration {
-        self.made.elapsed()
+    /// It is one of those that take `all` together.
+    pub(super) fn among(mut self, all: &Arc<AtomicUsize>) -> Self {
+        self.all = Arc::clone(all);
+        self.takes(self.sending.frame.len());
+        self
     }
 
-    /// It waits for a decision.
-    pub(crate) fn is_proposal(&self) -> bool {
-        matches!(self.what, What::Proposal { .. })
+    fn takes(&self, more: usize) {
+        self.bytes.fetch_add(more, Ordering::SeqCst);
+        self.all.fetch_add(more, Ordering::SeqCst);
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.made.elapsed()
     }
 
     /// Nothing more will come of it.
@@ -129,23 +168,35 @@ impl Entry {
     /// Tells a step on its way: text, and data where there is some.
     pub(crate) fn step(&self, text: &str, data: Option<Value>) {
         self.life.send_if_modified(|life| {
-            let room = life.outcome.is_none() && life.steps.len() < STEPS;
+            if life.outcome.is_some() || life.steps.len() == STEPS {
+                return false;
+            }
+            let step = wording::step(self, life.steps.len(), text, data);
+            let bytes = weight(&step);
+            let room = life.step_bytes + bytes <= STEP_BYTES;
             if room {
-                let step = wording::step(self, life.steps.len(), text, data);
+                life.step_bytes += bytes;
                 life.steps.push(step);
+                self.takes(bytes);
             }
             room
         });
     }
 
+    /// The votes that were told, each member's with its word.
+    pub(crate) fn votes(&self) -> Vec<(String, String)> {
+        let life = self.life.borrow();
+        let vote = |step: &Value| {
+            let data = step.pointer("/status/message/parts/1/data")?;
+            let word = |field: &str| data.get(field)?.as_str().map(str::to_owned);
+            Some((word("member")?, word("vote")?))
+        };
+        life.steps.iter().filter_map(vote).collect()
+    }
+
     /// A vote of this member was told.
     pub(crate) fn has_vote_of(&self, member: &str) -> bool {
-        let life = self.life.borrow();
-        let mut steps = life.steps.iter();
-        steps.any(|step| {
-            step.pointer("/status/message/parts/1/data/member")
-                .is_some_and(|told| told == member)
-        })
+        self.votes().iter().any(|(told, _)| told == member)
     }
 
     /// Ends it, unless it has ended. An answer that comes after all counts where only the connection was lost.
@@ -159,17 +210,39 @@ impl Entry {
                 _ => false,
             };
             if open {
+                self.takes(outcome.weight());
                 life.outcome = Some(outcome);
             }
             open
         })
     }
 
-    pub(super) fn cut(&self, why: &str) {
+    /// The connection is lost, and with `dismissed` nobody is to come back by himself.
+    pub(super) fn cut(&self, why: &str, dismissed: bool) {
         match self.what {
             What::Message => drop(self.settle(Outcome::Failed(reset(why)))),
+            What::Proposal { .. } if dismissed => {
+                let why = format!("{why}; a decision may be made, and the next call asks for it");
+                self.settle(Outcome::Failed(reset(&why)));
+            }
             What::Proposal { .. } => self.life.send_modify(|life| life.cuts += 1),
         }
+    }
+
+    /// A decision may still be heard, on this connection or the next one.
+    pub(crate) fn awaits_decision(&self) -> bool {
+        let late = self.over_at().is_none_or(|over| over <= Instant::now());
+        !late && self.life.borrow().awaits_decision()
+    }
+
+    /// There is a connection again: a proposal that failed because there was to be none waits for its decision as before.
+    /// Says whether it does.
+    pub(super) fn reopen(&self) -> bool {
+        let awaits = self.awaits_decision();
+        self.life.send_if_modified(|life| {
+            awaits && life.awaits_decision() && life.outcome.take().is_some()
+        });
+        awaits
     }
 
     /// When nothing can be expected any more.
@@ -186,9 +259,13 @@ impl Entry {
         }
     }
 
-    /// What came of it, waiting until `until` at most.
-    pub(crate) async fn outcome(&self, until: Instant) -> Option<Outcome> {
-        let _awaited = Awaited::new(&self.awaited);
+    /// Somebody waits for what comes of it, as long as the result is held.
+    pub(crate) fn awaited(self: &Arc<Self>) -> Awaited {
+        self.awaited.fetch_add(1, Ordering::SeqCst);
+        Awaited(Arc::clone(self))
+    }
+
+    async fn outcome(&self, until: Instant) -> Option<Outcome> {
         let until = self.over_at().map_or(until, |over| over.min(until));
         let mut life = self.life.subscribe();
         let came = timeout_at(until, life.wait_for(|life| life.outcome.is_some()));
@@ -244,19 +321,35 @@ impl Entry {
     }
 }
 
-/// Counts who waits, as long as they do.
-struct Awaited<'a>(&'a AtomicUsize);
-
-impl<'a> Awaited<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let bytes = self.bytes.load(Ordering::SeqCst);
+        self.all.fetch_sub(bytes, Ordering::SeqCst);
     }
 }
 
-impl Drop for Awaited<'_> {
+/// An entry that somebody waits for. It is made before the message is sent, since an answer may come before the sending
+/// is over.
+pub(crate) struct Awaited(Arc<Entry>);
+
+impl Awaited {
+    /// What came of it, waiting until `until` at most.
+    pub(crate) async fn outcome(&self, until: Instant) -> Option<Outcome> {
+        self.0.outcome(until).await
+    }
+}
+
+impl Deref for Awaited {
+    type Target = Arc<Entry>;
+
+    fn deref(&self) -> &Arc<Entry> {
+        &self.0
+    }
+}
+
+impl Drop for Awaited {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.awaited.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -1,31 +1,41 @@
 //! What was sent to agents behind a gateway that keeps no tasks: each message is a task of its own here, with its answer.
 //!
 //! It outlives connections, so that an answer that comes late is kept for whoever asks about it, and never given to another
-//! message. It holds 256 tasks for a day; those that somebody listens to are not the ones that go.
+//! message. It holds 256 tasks for a day, and 8 MiB of them; those that somebody listens to are not the ones that go.
 
 mod entry;
 mod listener;
 mod wording;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
+use serde_json::Value;
 
-use crate::collective::ErrorCode;
+use crate::collective::{ErrorCode, LARGEST_FRAME};
 use crate::peer::{Delivered, Fault, PeerError, Task};
 
-pub(super) use entry::{Entry, Outcome, Sending, What};
+pub(super) use entry::{Awaited, Entry, Outcome, Sending, What};
 
 /// How many tasks are kept.
 const KEPT: usize = 256;
+
+/// How much of them is kept, in bytes: messages that may be sent again, steps and answers. Eight answers as large as a frame
+/// can be, or 32 kB for each of the 256, which is more than nearly all answers have.
+const HELD: usize = 8 * LARGEST_FRAME;
 
 /// How long one is kept.
 const FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The tasks of one instance.
-pub(super) struct Ledger(Mutex<Book>);
+pub(super) struct Ledger {
+    book: Mutex<Book>,
+    /// What the tasks take, nearly.
+    bytes: Arc<AtomicUsize>,
+}
 
 struct Book {
     /// By the id that messages and answers share.
@@ -36,25 +46,35 @@ struct Book {
 
 impl Ledger {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Book {
-            entries: LruCache::unbounded(),
-            by_message: HashMap::new(),
-        }))
+        Self {
+            book: Mutex::new(Book {
+                entries: LruCache::unbounded(),
+                by_message: HashMap::new(),
+            }),
+            bytes: Arc::default(),
+        }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a message is about to be sent.
     pub(super) fn begin(&self, entry: Entry) -> Arc<Entry> {
-        let entry = Arc::new(entry);
+        let entry = Arc::new(entry.among(&self.bytes));
         let mut book = self.book();
-        book.make_room();
+        book.make_room(KEPT - 1, &self.bytes);
         book.by_message
             .insert(entry.message_id.clone(), entry.id.clone());
         book.entries.put(entry.id.clone(), Arc::clone(&entry));
         entry
+    }
+
+    /// Something was said about one of them: what was used longest ago goes where that is too much.
+    pub(super) fn trim(&self) {
+        if self.bytes.load(Ordering::SeqCst) > HELD {
+            self.book().make_room(KEPT, &self.bytes);
+        }
     }
 
     /// The message was not sent after all.
@@ -137,18 +157,27 @@ impl Ledger {
         entry.task()
     }
 
-    /// The connection is lost. Messages fail and are not sent again; a proposal waits for its decision on the next one.
-    pub(super) fn cut(&self, why: &str) {
+    /// The connection is lost. Messages fail and are not sent again; a proposal waits for its decision on the next one, unless
+    /// the gateway has `dismissed` us: then there is no next one until somebody calls.
+    pub(super) fn cut(&self, why: &str, dismissed: bool) {
         for entry in self.open() {
-            entry.cut(why);
+            entry.cut(why, dismissed);
         }
+    }
+
+    /// There is a connection again. Says whether a decision is waited for.
+    pub(super) fn reopen(&self) -> bool {
+        let book = self.book();
+        let entries = book.entries.iter();
+        entries.fold(false, |any, (_, entry)| entry.reopen() || any)
     }
 }
 
 impl Book {
-    /// Of those that nobody holds the one that was used longest ago goes.
-    fn make_room(&mut self) {
-        while self.entries.len() >= KEPT {
+    /// Of those that nobody holds the one that was used longest ago goes, until there are no more than `kept` and they take no
+    /// more than they may.
+    fn make_room(&mut self, kept: usize, bytes: &AtomicUsize) {
+        while self.entries.len() > kept || bytes.load(Ordering::SeqCst) > HELD {
             let unheld = |entry: &Arc<Entry>| Arc::strong_count(entry) == 1;
             let mut oldest_first = self.entries.iter().rev();
             let Some((id, message)) = oldest_first
@@ -163,8 +192,25 @@ impl Book {
     }
 }
 
+/// What a value takes in memory, nearly: its texts, and its own size for each value in it.
+fn weight(value: &Value) -> usize {
+    let inside = match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(weight).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| size_of::<String>() + name.len() + weight(value))
+            .sum(),
+        _ => 0,
+    };
+    size_of::<Value>() + inside
+}
+
 /// The error of a connection that was lost after a message had left on it.
 pub(super) fn reset(why: &str) -> PeerError {
     let message = format!("the connection to the gateway was lost: {why}");
     PeerError::new(Fault::Gateway(ErrorCode::ConnectionReset), message)
 }
+
+#[cfg(test)]
+mod tests;

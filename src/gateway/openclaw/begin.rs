@@ -10,7 +10,6 @@ use crate::delegation::{self, Delegation, Delegations};
 use crate::gateway::About;
 use crate::log::Log;
 use crate::peer::{Fault, Outgoing, PeerError};
-use crate::session_key;
 
 use super::listening::Listening;
 use super::{OpenClaw, ledger, message};
@@ -38,7 +37,7 @@ impl OpenClaw {
         outgoing: &Outgoing,
     ) -> Result<Begun, PeerError> {
         let context = self.context(about, outgoing).await?;
-        let key = session_key::session_key(&about.agent, &session_key::session_id(&context));
+        let key = ledger::session_in(about, &context);
         if about
             .session_key
             .as_deref()
@@ -94,15 +93,25 @@ fn params(about: &About, outgoing: &Outgoing, key: &str, image_bytes: usize) -> 
     if let Some(seconds) = seconds(outgoing) {
         params["timeout"] = seconds.into();
     }
+    if let Some(level) = said(outgoing, THINKING).and_then(Value::as_str) {
+        params["thinking"] = level.into();
+    }
     params
 }
 
 /// Where a message's metadata says how long its run may take, in milliseconds.
-pub(in crate::gateway) const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
+pub(crate) const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
+
+/// Where a message's metadata says how hard its run may think, in OpenClaw's word for it.
+pub(crate) const THINKING: &str = "openclaw-remote-agent/thinking";
+
+fn said<'a>(outgoing: &'a Outgoing, key: &str) -> Option<&'a Value> {
+    outgoing.metadata.as_ref()?.get(key)
+}
 
 /// How long the run may take. The gateway counts in seconds; without a limit it keeps to its own configuration.
 fn seconds(outgoing: &Outgoing) -> Option<u64> {
-    let millis = outgoing.metadata.as_ref()?.get(TIME_LIMIT)?.as_u64()?;
+    let millis = said(outgoing, TIME_LIMIT)?.as_u64()?;
     Some(millis.div_ceil(1000).max(1))
 }
 
@@ -113,11 +122,8 @@ async fn record(
     key: &str,
     log: &Arc<dyn Log>,
 ) -> Result<(), PeerError> {
-    let said = outgoing
-        .metadata
-        .as_ref()
-        .and_then(|all| all.get(delegation::KEY));
-    let (Some(state_dir), Some(work)) = (&about.state_dir, said.and_then(Delegation::read)) else {
+    let work = said(outgoing, delegation::KEY).and_then(Delegation::read);
+    let (Some(state_dir), Some(work)) = (&about.state_dir, work) else {
         return Ok(());
     };
     let (state_dir, key, log) = (PathBuf::from(state_dir), key.to_owned(), Arc::clone(log));

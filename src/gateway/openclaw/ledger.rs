@@ -1,5 +1,6 @@
 //! Where a run stands, by whatever the gateway has kept of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,11 +157,20 @@ pub(super) async fn entry(
 
 /// The session that a call is about.
 pub(super) fn session_of(about: &About) -> Option<String> {
-    let context = about.context_id.as_deref()?;
-    Some(session_key::session_key(
-        &about.agent,
-        &session_key::session_id(context),
-    ))
+    let context = about.context_id.as_deref();
+    match (&about.session, context) {
+        (None, None) => None,
+        (_, context) => Some(session_in(about, context.unwrap_or_default())),
+    }
+}
+
+/// The key of the session that the conversation `context` goes on in.
+pub(super) fn session_in(about: &About, context: &str) -> String {
+    let session = match &about.session {
+        Some(session) => Cow::Borrowed(session),
+        None => Cow::Owned(session_key::session_id(context)),
+    };
+    session_key::session_key(&about.agent, &session)
 }
 
 /// The gateway knows nothing of `run`.

@@ -4,10 +4,15 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
+use crate::collective::ErrorCode;
+use crate::gateway::Wait;
+use crate::gateway::dial::failed;
 use crate::peer::{Capabilities, Card, CardView, Interface, Member, MemberStatus, Security};
 
 use super::OpenClaw;
+use super::refusal::Failure;
 
 /// How long the listing waits to hear who is at work. Without that it says who is there.
 const AT_WORK: Duration = Duration::from_secs(2);
@@ -26,27 +31,42 @@ const INPUT_MODES: [&str; 6] = [
 const SESSIONS: u64 = 200;
 
 impl OpenClaw {
-    /// The agents by the gateway's list, and whether each has something to do.
-    pub(super) async fn listed(&self) -> Result<Vec<Member>, super::refusal::Failure> {
-        let listed = self
-            .line
-            .request("agents.list", &json!({}), Duration::ZERO)
-            .await?;
-        let busy = self.at_work().await;
+    /// The agents by the gateway's list, and, for who wants the list, whether each has something to do.
+    pub(super) async fn listed(&self, wait: Wait) -> Result<Vec<Member>, Failure> {
+        let params = json!({});
+        let asked = self.line.request("agents.list", &params, Duration::ZERO);
+        let (listed, busy) = match wait {
+            Wait::List => (asked.await?, self.at_work().await),
+            Wait::Send => {
+                let listed = timeout(self.settings.brief(), asked).await;
+                (listed.unwrap_or_else(|_| Err(self.untold()))?, None)
+            }
+        };
         let agents = listed["agents"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut agents: Vec<_> = agents.iter().collect();
+        // The one that is asked where nobody says whom.
+        agents.sort_by_key(|agent| agent["id"] != listed["defaultId"]);
         Ok(agents
-            .iter()
+            .into_iter()
             .filter(|agent| agent["kind"] != "system")
             .filter_map(|agent| member(agent, busy.as_ref()))
             .filter(|member| self.settings.allows(&member.name))
             .collect())
     }
 
+    fn untold(&self) -> Failure {
+        let message = format!(
+            "the gateway at `{}` does not say who is behind it",
+            self.settings.shown()
+        );
+        Failure::Down(failed(ErrorCode::ConnectionTimeout, message))
+    }
+
     /// Which agents have a session that runs, where the gateway says so in time.
     async fn at_work(&self) -> Option<HashSet<String>> {
         let params = json!({ "activeOnly": true, "limit": SESSIONS });
         let asked = self.line.request("sessions.list", &params, Duration::ZERO);
-        let listed = tokio::time::timeout(AT_WORK, asked).await.ok()?.ok()?;
+        let listed = timeout(AT_WORK, asked).await.ok()?.ok()?;
         let sessions = listed["sessions"].as_array()?.iter();
         Some(
             sessions

@@ -69,6 +69,11 @@ fn file(part: &Part, image_bytes: usize, attachments: &mut Vec<Value>) -> String
         Ok(text) if is_text(&mime_type) => {
             format!("[File {name}, {mime_type}]\n{}", fenced("", text))
         }
+        _ if image_bytes == 0 => format!(
+            "[File {name}, {mime_type}, {} bytes: not attached, because only text can be handed over here. Ask the sender for its \
+             text or a URL.]",
+            content.len()
+        ),
         _ => format!(
             "[File {name}, {mime_type}, {} bytes: not attached, because the gateway hands only images of at most {image_bytes} bytes to agents. \
              Ask the sender for its text or a URL.]",

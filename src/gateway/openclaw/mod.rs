@@ -28,14 +28,17 @@ mod stream;
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::log::Log;
+#[cfg(feature = "serve")]
+use crate::peer::Part;
 use crate::peer::{BoxFuture, EventStream, Member, Outgoing, PeerError, Reply, Task};
 use crate::world::World;
 
-use super::{About, Link, Settings};
+use super::{About, Link, Settings, Wait};
 use begin::Begun;
 use greet::Policy;
 use line::Line;
@@ -43,7 +46,9 @@ use narrator::Narrator;
 use outcome::Outcome;
 use stream::RunStream;
 
-pub(in crate::gateway) use begin::TIME_LIMIT;
+#[cfg(feature = "serve")]
+pub(crate) use begin::THINKING;
+pub(crate) use begin::TIME_LIMIT;
 pub(crate) use greet::greet;
 
 /// The dialect's name in results.
@@ -102,7 +107,22 @@ impl OpenClaw {
     }
 }
 
-fn is_over(first: &serde_json::Value) -> bool {
+/// The parts of a message as an agent of OpenClaw reads them where only text can be handed over.
+#[cfg(feature = "serve")]
+pub(crate) fn text(parts: &[Part]) -> String {
+    message::carried(parts, 0).text
+}
+
+/// What came of a run, by the response that ended it: `{status, result: {payloads, meta}}`.
+///
+/// # Errors
+/// An id that is no id.
+#[cfg(feature = "serve")]
+pub(crate) fn answered(response: &Value, run: &str, context: &str) -> Result<Task, PeerError> {
+    outcome::of_response(response).task(run, context)
+}
+
+fn is_over(first: &Value) -> bool {
     first["status"] != "accepted"
 }
 
@@ -135,9 +155,9 @@ impl Link for OpenClaw {
         self.line.ended()
     }
 
-    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(async {
-            let listed = self.listed().await;
+    fn members(&self, wait: Wait) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
+        Box::pin(async move {
+            let listed = self.listed(wait).await;
             listed.map_err(|failure| failure.about("agents.list", "*"))
         })
     }

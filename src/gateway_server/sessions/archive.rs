@@ -62,7 +62,8 @@ pub(super) fn all(folder: &Path) -> Result<Vec<(String, About)>, SessionError> {
     Ok(found)
 }
 
-/// Puts a session into the archive. It stays in the workspace's file until that is written anew.
+/// Puts a session into the archive. It stays in the workspace's file until that is written anew, before which the archive is to
+/// be brought to the disk.
 pub(super) fn put(
     workspace: &Workspace,
     session: &str,
@@ -93,8 +94,13 @@ pub(super) fn put(
     let done = file.into_inner().map_err(io::IntoInnerError::into_error);
     done.and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(&new, &path))
-        .and_then(|()| files::sync_folder(&folder))
         .map_err(wrong)
+}
+
+/// Brings to the disk which sessions are in the archive of the workspace in `folder`.
+pub(super) fn sync(folder: &Path) -> Result<(), SessionError> {
+    let folder = folder.join(FOLDER);
+    files::sync_folder(&folder).map_err(|e| SessionError::io("write", &folder, e))
 }
 
 /// Takes a session out of the archive, and says whether it was there.

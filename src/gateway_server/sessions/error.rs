@@ -33,6 +33,13 @@ pub enum SessionError {
         /// The process, where it says so.
         process: Option<u32>,
     },
+    /// 4003: the session is on its way to the archive.
+    Leaving {
+        /// The workspace.
+        agent: String,
+        /// The session.
+        session: String,
+    },
     /// 4004: what is stored of the session cannot be read.
     Corrupt {
         /// The session.
@@ -90,7 +97,7 @@ impl SessionError {
         match self {
             Self::NotFound { .. } => ErrorCode::SessionNotFound,
             Self::Expired { .. } => ErrorCode::SessionExpired,
-            Self::Locked { .. } | Self::ReadOnly => ErrorCode::SessionLocked,
+            Self::Locked { .. } | Self::Leaving { .. } | Self::ReadOnly => ErrorCode::SessionLocked,
             Self::Corrupt { .. } => ErrorCode::SessionCorrupt,
             Self::Exists { .. } | Self::SessionId(_) | Self::TooLong | Self::Import { .. } => {
                 ErrorCode::InvalidContent
@@ -163,6 +170,10 @@ impl fmt::Display for SessionError {
                 }
                 f.write_str("); stop the gateway that has them, or ask it")
             }
+            Self::Leaving { agent, session } => write!(
+                f,
+                "the session `{session}` of `{agent}` is being archived; begin another, or export it when that is done"
+            ),
             Self::ReadOnly => {
                 f.write_str("the sessions were opened to be read; open them to be written")
             }

@@ -46,11 +46,11 @@ pub(super) fn open_to_append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens an empty file to write it, in place of one that a crash has left behind.
+/// Opens an empty file to append to it, in place of one that a crash has left behind.
 pub(super) fn create_new(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    private().create_new(true).write(true).open(path)
+    private().create_new(true).append(true).open(path)
 }

@@ -1,6 +1,6 @@
 //! Where the entries of each session are, and what is known of it. It holds no content.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Lines of other sessions between two of one session are read over where they are fewer bytes than this.
@@ -13,6 +13,8 @@ const PIECES: usize = 128;
 #[derive(Default)]
 pub(super) struct Index {
     sessions: HashMap<String, Known>,
+    /// Those that are on their way to the archive, and take nothing.
+    leaving: HashSet<String>,
     /// Damaged lines that say no session they could belong to.
     pub(super) strays: u64,
 }
@@ -84,6 +86,38 @@ impl Index {
         self.known(session, 0).damaged.get_or_insert(line);
     }
 
+    /// Takes sessions out whose lines are about to be taken out of the file, and gives what was known of them by their names in
+    /// order. `archived`: they go to the archive, and cannot begin anew.
+    pub(super) fn take_out(&mut self, names: &[String], archived: bool) -> Vec<(String, Known)> {
+        let taken = names.iter().filter_map(|name| {
+            let known = self.sessions.remove(name)?;
+            if archived {
+                self.leaving.insert(name.clone());
+            }
+            Some((name.clone(), known))
+        });
+        let mut taken: Vec<_> = taken.collect();
+        taken.sort_by(|a, b| a.0.cmp(&b.0));
+        taken
+    }
+
+    /// They stay: their lines are still in the file.
+    pub(super) fn put_back(&mut self, taken: Vec<(String, Known)>) {
+        for (session, before) in taken {
+            self.leaving.remove(&session);
+            let merged = match self.sessions.remove(&session) {
+                None => before,
+                Some(since) => before.and(since),
+            };
+            self.sessions.insert(session, merged);
+        }
+    }
+
+    /// It is on its way to the archive.
+    pub(super) fn is_leaving(&self, session: &str) -> bool {
+        self.leaving.contains(session)
+    }
+
     /// Forgets the sessions that `which` names.
     pub(super) fn forget(&mut self, which: impl Fn(&str) -> bool) {
         self.sessions.retain(|session, _| !which(session));
@@ -100,6 +134,19 @@ impl Index {
 }
 
 impl Known {
+    /// What is known of it with what came after.
+    fn and(mut self, since: Self) -> Self {
+        self.pieces.extend(since.pieces);
+        Self {
+            pieces: self.pieces,
+            entries: self.entries + since.entries,
+            created: self.created,
+            updated: self.updated.max(since.updated),
+            committed: since.committed.or(self.committed),
+            damaged: self.damaged.or(since.damaged),
+        }
+    }
+
     /// Its time is up.
     pub(super) fn is_over(&self, now: u64, ttl: Option<Duration>) -> bool {
         let idle = Duration::from_millis(now.saturating_sub(self.updated));

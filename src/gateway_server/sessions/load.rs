@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::index::{Change, Index};
 use super::line::{Event, Head, LONGEST, Line, Scanner, session_of_damaged};
@@ -39,11 +39,13 @@ struct Stray {
     before: Option<String>,
 }
 
-struct Loading<'a> {
+/// What is found out of a file, line by line.
+pub(super) struct Loading<'a> {
     index: Index,
-    path: &'a Path,
+    path: PathBuf,
     log: &'a dyn Log,
-    now: u64,
+    /// The time of day, in milliseconds since 1970.
+    pub(super) now: u64,
     damaged: u64,
     stray: Option<Stray>,
     /// The session of the line before.
@@ -53,15 +55,7 @@ struct Loading<'a> {
 /// Reads the file at `path`. What is damaged is told to `log`.
 pub(super) fn load(file: &File, path: &Path, now: u64, log: &dyn Log) -> io::Result<Loaded> {
     let mut scanner = Scanner::new(BufReader::with_capacity(256 << 10, file), 0);
-    let mut loading = Loading {
-        index: Index::default(),
-        path,
-        log,
-        now,
-        damaged: 0,
-        stray: None,
-        last: String::new(),
-    };
+    let mut loading = Loading::new(path.to_owned(), now, log);
     let (mut end, mut lines, mut tail) = (0, 0, Tail::Clean);
     while let Some(line) = scanner.next()? {
         if !line.ended && !is_whole(&line) {
@@ -78,17 +72,8 @@ pub(super) fn load(file: &File, path: &Path, now: u64, log: &dyn Log) -> io::Res
         (end, lines) = (line.end, line.number);
         loading.line(&line);
     }
-    loading.settle(None);
-    if loading.damaged > TOLD {
-        let message = format!(
-            "damaged lines in `{}`: {}, of which the first {TOLD} were told",
-            path.display(),
-            loading.damaged
-        );
-        log.log(Level::Error, &message);
-    }
     Ok(Loaded {
-        index: loading.index,
+        index: loading.end(),
         end,
         lines,
         tail,
@@ -99,8 +84,35 @@ fn is_whole(line: &Line<'_>) -> bool {
     line.bytes.is_some_and(|bytes| Head::read(bytes).is_some())
 }
 
-impl Loading<'_> {
-    fn line(&mut self, line: &Line<'_>) {
+impl<'a> Loading<'a> {
+    pub(super) fn new(path: PathBuf, now: u64, log: &'a dyn Log) -> Self {
+        Self {
+            index: Index::default(),
+            path,
+            log,
+            now,
+            damaged: 0,
+            stray: None,
+            last: String::new(),
+        }
+    }
+
+    /// There are no more lines.
+    pub(super) fn end(mut self) -> Index {
+        self.settle(None);
+        if self.damaged > TOLD {
+            let message = format!(
+                "damaged lines in `{}`: {}, of which the first {TOLD} were told",
+                self.path.display(),
+                self.damaged
+            );
+            self.log.log(Level::Error, &message);
+        }
+        self.index
+    }
+
+    /// Takes the next line.
+    pub(super) fn line(&mut self, line: &Line<'_>) {
         let bytes = line.bytes.unwrap_or_default();
         if line.bytes.is_some() && bytes.trim_ascii().is_empty() {
             return;

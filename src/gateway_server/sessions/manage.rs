@@ -1,16 +1,18 @@
 //! What people do with sessions: list, get, archive, delete, export, import (000 §7.3, §7.5). All of it blocks.
 
-use std::io::{self, BufRead, Write};
+use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::index::Known;
+use super::aside::{put_aside, take_away};
+use super::index::{Index, Known};
 use super::line::{self, Event, Scanner, Written};
 use super::reader::{Lines, Reader};
+use super::rewrite::{Rewrite, renew};
 use super::workspace::Workspace;
-use super::{Entry, SessionError, Sessions, archive, folders, lock, name, rewrite};
+use super::{Entry, SessionError, Sessions, archive, folders, lock, name};
 
 /// What is known of a session without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,32 +139,15 @@ impl Sessions {
     pub fn archive(&self, agent: &str, older: Duration) -> Result<Vec<String>, SessionError> {
         self.0.writable()?;
         let workspace = self.0.workspace(agent)?;
-        let now = self.0.writers.now();
-        let mut appender = lock(&workspace.file);
-        let old = |known: &Known| {
-            let idle = Duration::from_millis(now.saturating_sub(known.updated));
-            known.damaged.is_none() && idle >= older
+        let writers = &self.0.writers;
+        let old = |index: &Index| {
+            let now = writers.now();
+            let idle = |known: &Known| Duration::from_millis(now.saturating_sub(known.updated));
+            let old = |known: &Known| known.damaged.is_none() && idle(known) >= older;
+            let chosen = index.iter().filter(|(_, known)| old(known));
+            chosen.map(|(id, _)| id.to_owned()).collect()
         };
-        let index = lock(&workspace.index);
-        let chosen = index.iter().filter(|(_, known)| old(known));
-        let mut chosen: Vec<_> = chosen
-            .map(|(id, known)| (id.to_owned(), known.clone()))
-            .collect();
-        drop(index);
-        if chosen.is_empty() {
-            return Ok(Vec::new());
-        }
-        chosen.sort_by(|a, b| a.0.cmp(&b.0));
-        for (session, known) in &chosen {
-            archive::put(&workspace, session, known, now)?;
-        }
-        let gone: Vec<String> = chosen.into_iter().map(|(session, _)| session).collect();
-        let keep = |session: &str| {
-            gone.binary_search_by(|one| one.as_str().cmp(session))
-                .is_err()
-        };
-        rewrite::rewrite(&workspace, &mut appender, &keep, None, now)?;
-        Ok(gone)
+        put_aside(&workspace, &old, &|| writers.now(), &|| false)
     }
 
     /// Takes a session away, from the archive too. What was said is gone from the files.
@@ -173,13 +158,8 @@ impl Sessions {
         self.0.writable()?;
         name::session(session_id)?;
         let workspace = self.0.workspace(agent)?;
-        let now = self.0.writers.now();
-        let mut appender = lock(&workspace.file);
-        let is_here = lock(&workspace.index).get(session_id).is_some();
-        if is_here {
-            let keep = |session: &str| session != session_id;
-            rewrite::rewrite(&workspace, &mut appender, &keep, None, now)?;
-        }
+        let _turn = lock(&workspace.renewing);
+        let is_here = take_away(&workspace, session_id, &|| self.0.writers.now())?;
         let was_archived = archive::remove(&workspace.folder, session_id)?;
         if is_here || was_archived {
             return Ok(());
@@ -249,7 +229,7 @@ impl Sessions {
         session_id.map_or(Ok(()), name::session)?;
         let workspace = self.0.workspace(agent)?;
         let writers = &self.0.writers;
-        let mut appender = lock(&workspace.file);
+        let _turn = lock(&workspace.renewing);
         let sessions = lock(&workspace.index).len();
         if sessions >= writers.options.most {
             let (agent, most) = (agent.to_owned(), writers.options.most);
@@ -262,9 +242,8 @@ impl Sessions {
             ours: session_id.map(str::to_owned),
             entries: 0,
         };
-        let now = writers.now();
-        let mut more = |to: &mut dyn Write| import.write(to, now);
-        rewrite::rewrite(&workspace, &mut appender, &|_| true, Some(&mut more), now)?;
+        let mut more = |to: &mut Rewrite<'_>| import.write(to, writers.now());
+        renew(&workspace, &|_| true, Some(&mut more), &|| writers.now())?;
         Ok((import.ours.unwrap_or_default(), import.entries))
     }
 }
@@ -279,9 +258,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn write(&mut self, to: &mut dyn Write, now: u64) -> Result<(), SessionError> {
-        let path = self.workspace.path();
-        let wrong = |error: io::Error| SessionError::io("write", &path, error);
+    fn write(&mut self, to: &mut Rewrite<'_>, now: u64) -> Result<(), SessionError> {
         let Some(from) = self.from.take() else {
             return Ok(());
         };
@@ -295,7 +272,7 @@ impl Import<'_> {
                 continue;
             }
             if let Some(entry) = self.entry(bytes, line.number)? {
-                to.write_all(&line::entry(&entry)).map_err(wrong)?;
+                to.line(line::entry(&entry).trim_ascii_end())?;
                 self.entries += 1;
             }
         }
@@ -306,7 +283,7 @@ impl Import<'_> {
             });
         };
         let last = line::event(Event::Imported, ours, now, Value::from("session imported"));
-        to.write_all(&last).map_err(wrong)
+        to.line(last.trim_ascii_end())
     }
 
     /// The entry on a line, in our session.
@@ -341,7 +318,10 @@ impl Import<'_> {
 
     fn is_new(&self) -> Result<(), SessionError> {
         let session = self.ours.clone().unwrap_or_default();
-        let is_here = lock(&self.workspace.index).get(&session).is_some();
+        let is_here = {
+            let index = lock(&self.workspace.index);
+            index.get(&session).is_some() || index.is_leaving(&session)
+        };
         let known = is_here || archive::path(&self.workspace.folder, &session).exists();
         if !known {
             return Ok(());

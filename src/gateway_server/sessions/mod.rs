@@ -5,9 +5,10 @@
 //! more than an unfinished line at its end. Memory holds where each session's lines are, and nothing that was said.
 //!
 //! `queue.rs` brings entries to the disk, `load.rs` reads a file once and says what is wrong with it, `reader.rs` reads one
-//! session, `rewrite.rs` and `archive.rs` take sessions out and put them in.
+//! session; `rewrite.rs`, `archive.rs` and `aside.rs` take sessions out and put them in.
 
 mod archive;
+mod aside;
 mod entry;
 mod error;
 mod files;
@@ -27,6 +28,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -286,6 +288,7 @@ impl Inner {
     }
 
     fn close(&self) -> Result<(), SessionError> {
+        self.writers.closing.store(true, Ordering::Relaxed);
         let all: Vec<_> = lock(&self.workspaces).values().cloned().collect();
         let mut result = Ok(());
         for workspace in all {
@@ -305,6 +308,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let _ = self.close();
         for workspace in lock(&self.workspaces).values() {
+            let _turn = lock(&workspace.renewing);
             // Whoever still waits to bring it to the disk would hold it otherwise.
             if let Some(file) = &lock(&workspace.file).file {
                 let _ = file.unlock();

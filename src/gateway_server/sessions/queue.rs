@@ -6,7 +6,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::runtime::Handle;
@@ -55,6 +55,8 @@ pub(super) struct Writers {
     /// Bytes of lines that wait.
     waiting: AtomicUsize,
     ready: Mutex<Ready>,
+    /// Nothing is begun any more that nobody waits for.
+    pub(super) closing: AtomicBool,
 }
 
 #[derive(Default)]
@@ -71,6 +73,7 @@ impl Writers {
             log,
             waiting: AtomicUsize::new(0),
             ready: Mutex::default(),
+            closing: AtomicBool::new(false),
         }
     }
 
@@ -144,6 +147,7 @@ impl Writers {
         self.keep(workspace, &mut appender, batch);
         self.waiting.fetch_sub(bytes, Ordering::Relaxed);
         self.schedule(workspace, appender);
+        self.make_room(workspace);
     }
 
     fn keep(&self, workspace: &Workspace, appender: &mut Appender, batch: Vec<Pending>) {
@@ -217,7 +221,9 @@ impl Writers {
         let sessions = index.len() + begun.len();
         drop(index);
         match workspace.unknown(session) {
-            SessionError::Expired { .. } if creates => return Err(exists()),
+            SessionError::Expired { .. } | SessionError::Leaving { .. } if creates => {
+                return Err(exists());
+            }
             SessionError::NotFound { .. }
                 if creates || (pending.what == What::Entry && self.options.begin) => {}
             other => return Err(other),

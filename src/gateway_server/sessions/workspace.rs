@@ -3,13 +3,15 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use super::index::{Index, Known};
 use super::load::{Tail, load};
 use super::lock::hold;
 use super::queue::Queue;
-use super::{Options, SessionError, archive, files, lock, rewrite};
+use super::rewrite::Rewrite;
+use super::{Options, SessionError, archive, files, lock};
 use crate::log::{Level, Log};
 
 /// The file of a workspace (000 §7.1).
@@ -22,6 +24,10 @@ pub(super) struct Workspace {
     pub(super) queue: Mutex<Queue>,
     pub(super) file: Mutex<Appender>,
     pub(super) index: Mutex<Index>,
+    /// The turn of who writes the file anew. It is taken before the file.
+    pub(super) renewing: Mutex<()>,
+    /// When room was made for more sessions last, in milliseconds since 1970.
+    pub(super) made_room: AtomicU64,
 }
 
 /// The end of a workspace's file.
@@ -72,6 +78,8 @@ impl Workspace {
             queue: Mutex::default(),
             file: Mutex::default(),
             index: Mutex::default(),
+            renewing: Mutex::default(),
+            made_room: AtomicU64::new(0),
         };
         let path = workspace.path();
         let opened = if write && path.exists() {
@@ -121,7 +129,9 @@ impl Workspace {
             return Ok(());
         }
         if write {
-            return rewrite::rewrite(self, &mut appender, &|one| !both(one), None, now);
+            let mut new = Rewrite::begin(self, &mut appender)?;
+            new.copy(appender.end, &|one| !both(one), now)?;
+            return new.finish(&mut appender);
         }
         lock(&self.index).forget(both);
         Ok(())
@@ -196,6 +206,9 @@ impl Workspace {
     /// Why a session that is not in the index cannot be used.
     pub(super) fn unknown(&self, session: &str) -> SessionError {
         let (agent, session) = (self.agent.clone(), session.to_owned());
+        if lock(&self.index).is_leaving(&session) {
+            return SessionError::Leaving { agent, session };
+        }
         if archive::path(&self.folder, &session).exists() {
             return SessionError::Expired {
                 agent,

@@ -1,84 +1,17 @@
 #![allow(clippy::unwrap_used)]
-use std::path::PathBuf;
-
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
-use uuid::Uuid;
 
 use super::*;
+use crate::authority::Authority;
 
-/// An authority, and a folder for what it signs.
-struct Authority {
-    folder: PathBuf,
-    issuer: Issuer<'static, KeyPair>,
-    root: CertificateDer<'static>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
-        fs::create_dir(&folder).unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "Authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let root = params.self_signed(&key).unwrap();
-        fs::write(folder.join("ca.pem"), root.pem()).unwrap();
-        let root = root.der().clone();
-        Self {
-            folder,
-            issuer: Issuer::new(params, key),
-            root,
-        }
-    }
-
-    fn signed(&self, name: &str) -> (CertificateDer<'static>, KeyPair) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.into()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        fs::write(self.folder.join(format!("{name}.pem")), certificate.pem()).unwrap();
-        fs::write(self.folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
-        (certificate.der().clone(), key)
-    }
-
-    fn files(&self, name: &str, clients: bool) -> TlsConfig {
-        TlsConfig {
-            cert_file: self.folder.join(format!("{name}.pem")),
-            key_file: self.folder.join(format!("{name}.key")),
-            client_ca_file: clients.then(|| self.folder.join("ca.pem")),
-        }
-    }
-
-    /// A client that trusts the authority, and shows a certificate where it has one.
-    fn client(&self, own: Option<(CertificateDer<'static>, KeyPair)>) -> TlsConnector {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.root.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let builder = builder.with_root_certificates(roots);
-        let config = match own {
-            None => builder.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-                builder
-                    .with_client_auth_cert(vec![certificate], key)
-                    .unwrap()
-            }
-        };
-        TlsConnector::from(Arc::new(config))
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+/// The files of a gateway with the certificate of this name.
+fn files(authority: &Authority, name: &str, clients: bool) -> TlsConfig {
+    TlsConfig {
+        cert_file: authority.file(&format!("{name}.pem")),
+        key_file: authority.file(&format!("{name}.key")),
+        client_ca_file: clients.then(|| authority.file("ca.pem")),
     }
 }
 
@@ -111,7 +44,7 @@ async fn shaken(acceptor: TlsAcceptor, connector: TlsConnector) -> Result<Option
 async fn connections_are_tls_with_the_certificate_in_the_files() {
     let authority = Authority::new();
     authority.signed("gateway.example");
-    let acceptor = acceptor(&authority.files("gateway.example", false)).unwrap();
+    let acceptor = acceptor(&files(&authority, "gateway.example", false)).unwrap();
     let heard = shaken(acceptor, authority.client(None)).await;
     assert_eq!(heard, Ok(None));
 }
@@ -120,7 +53,7 @@ async fn connections_are_tls_with_the_certificate_in_the_files() {
 async fn clients_show_a_certificate_of_the_authority() {
     let authority = Authority::new();
     authority.signed("gateway.example");
-    let files = authority.files("gateway.example", true);
+    let files = files(&authority, "gateway.example", true);
     let own = authority.signed("beta");
     let shown = own.0.to_vec();
     let known = shaken(acceptor(&files).unwrap(), authority.client(Some(own))).await;
@@ -131,7 +64,7 @@ async fn clients_show_a_certificate_of_the_authority() {
 async fn who_shows_no_certificate_or_a_strangers_is_not_let_in() {
     let authority = Authority::new();
     authority.signed("gateway.example");
-    let files = authority.files("gateway.example", true);
+    let files = files(&authority, "gateway.example", true);
     let none = shaken(acceptor(&files).unwrap(), authority.client(None)).await;
     let why = none.unwrap_err();
     assert!(why.contains("peer sent no certificates"), "{why}");
@@ -146,7 +79,7 @@ fn files_that_cannot_be_used_are_named_and_not_shown() {
     let authority = Authority::new();
     authority.signed("a");
     authority.signed("b");
-    let good = authority.files("a", true);
+    let good = files(&authority, "a", true);
     acceptor(&good).map(drop).unwrap();
     let with = |change: &dyn Fn(&mut TlsConfig)| {
         let mut files = good.clone();
@@ -155,7 +88,7 @@ fn files_that_cannot_be_used_are_named_and_not_shown() {
         assert!(!error.message.contains("BEGIN"), "{error}");
         (error.path, error.message)
     };
-    let other = authority.files("b", false);
+    let other = files(&authority, "b", false);
     for (change, place, told) in [
         (
             &(|files: &mut TlsConfig| files.cert_file = "/nowhere.pem".into())

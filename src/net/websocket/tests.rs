@@ -1,4 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod opening;
+
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,13 +26,6 @@ fn dial(url: impl AsRef<str>) -> Dial {
 
 async fn open(dial: Dial) -> Result<Opened, WsError> {
     connect(&Http::new().unwrap(), dial).await
-}
-
-/// What a server with this fixed answer gets us.
-async fn answered(answer: &str) -> (WsError, RawServer) {
-    let server = RawServer::start(vec![vec![send(answer), Step::Hold]]).await;
-    let url = format!("ws://{}/", server.address);
-    (open(dial(url)).await.expect_err("no WebSocket"), server)
 }
 
 async fn read_head(socket: &mut TcpStream) -> String {
@@ -133,76 +129,6 @@ async fn texts_go_both_ways_and_the_request_is_a_plain_upgrade() {
         "{head}"
     );
     assert!(!head.contains("sec-websocket-extensions"), "{head}");
-}
-
-#[tokio::test]
-async fn the_accept_value_is_the_one_of_the_rfc() {
-    assert_eq!(
-        handshake::accept("dGhlIHNhbXBsZSBub25jZQ=="),
-        "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
-    );
-}
-
-#[tokio::test]
-async fn an_answer_to_somebody_elses_key_is_no_websocket() {
-    let (error, _server) = answered(
-        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
-    )
-    .await;
-    assert!(
-        matches!(error, WsError::Handshake(why) if why.contains("does not fit our key")),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn an_upgrade_with_what_was_not_asked_for_is_refused() {
-    for more in [
-        "sec-websocket-protocol: chat\r\n",
-        "sec-websocket-protocol: a2a-v1\r\nsec-websocket-protocol: a2a-v1\r\n",
-        "sec-websocket-extensions: permessage-deflate\r\n",
-    ] {
-        let (url, _taken) = server(more, Vec::new()).await;
-        let error = open(dial(url)).await.expect_err(more);
-        assert!(matches!(error, WsError::Handshake(_)), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn an_ordinary_answer_is_told_with_its_status_and_media_type() {
-    for (answer, wanted) in [
-        (
-            "HTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\ncontent-length: 6\r\n\r\n<html>",
-            (200, Some("text/html")),
-        ),
-        (
-            "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n",
-            (400, None),
-        ),
-        ("HTTP/1.1 404 Not Found\r\n\r\n", (404, None)),
-    ] {
-        let (error, _server) = answered(answer).await;
-        let WsError::NoUpgrade {
-            status,
-            content_type,
-        } = error
-        else {
-            panic!("{error}");
-        };
-        assert_eq!((status.as_u16(), content_type.as_deref()), wanted);
-    }
-}
-
-#[tokio::test]
-async fn a_redirect_is_an_answer_and_is_not_followed() {
-    let other = RawServer::start(vec![vec![Step::Hold]]).await;
-    let location = format!(
-        "HTTP/1.1 302 Found\r\nlocation: ws://{}/\r\ncontent-length: 0\r\n\r\n",
-        other.address
-    );
-    let (error, server) = answered(&location).await;
-    assert!(matches!(error, WsError::NoUpgrade { status, .. } if status.as_u16() == 302));
-    assert_eq!((server.connections(), other.connections()), (1, 0));
 }
 
 #[tokio::test]
@@ -331,132 +257,4 @@ async fn clones_of_a_sender_send_side_by_side_without_mixing() {
     let mut sorted = texts;
     sorted.sort();
     assert_eq!(came, sorted);
-}
-
-#[tokio::test]
-async fn a_handshake_that_drips_ends_with_the_callers_patience_and_the_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("ws://{}/", listener.local_addr().unwrap());
-    let (gone, left) = oneshot::channel();
-    tokio::spawn(async move {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        let head = read_head(&mut socket).await;
-        let long = format!("x-long: {}\r\n", "a".repeat(2000));
-        for byte in switching(&head, &long).into_bytes() {
-            if socket.write_all(&[byte]).await.is_err() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        gone.send(()).unwrap();
-    });
-    let patience = Duration::from_millis(100);
-    assert!(timeout(patience, open(dial(url))).await.is_err());
-    timeout(Duration::from_secs(5), left)
-        .await
-        .expect("the connection is closed")
-        .unwrap();
-}
-
-#[tokio::test]
-async fn only_this_machine_is_connected_where_that_is_the_rule() {
-    for url in [
-        "ws://192.0.2.1:9/",
-        "ws://8.8.8.8/",
-        "wss://10.0.0.1/",
-        "ws://0.0.0.0:9/",
-    ] {
-        let error = open(dial(url)).await.expect_err(url);
-        let WsError::Net(error) = error else {
-            panic!("{error}")
-        };
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::AddressRefused, Sent::No),
-            "{error}"
-        );
-        let origin = url.trim_end_matches('/');
-        assert!(error.to_string().contains(origin), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn a_name_of_this_machine_is_connected() {
-    let (url, _taken) = server("", frame(0x81, b"here")).await;
-    let mut opened = open(dial(url.replace("127.0.0.1", "localhost")))
-        .await
-        .unwrap();
-    assert!(matches!(opened.receiver.next().await, Frame::Text(text) if text == "here"));
-}
-
-#[tokio::test]
-async fn nothing_of_a_dial_that_may_be_secret_is_shown() {
-    let (error, server) = answered("HTTP/1.1 401 Unauthorized\r\n\r\n").await;
-    drop(server);
-    let mut secret = dial("ws://me:s3cret@127.0.0.1:1/s3cret?token=s3cret");
-    secret
-        .headers
-        .insert("authorization", "s3cret".parse().unwrap());
-    let shown = format!(
-        "{secret:?} {error} {:?}",
-        open(secret.clone()).await.unwrap_err()
-    );
-    assert!(!shown.contains("s3cret"), "{shown}");
-}
-
-/// A server that speaks TLS with a certificate of its own, offers HTTP/2 first, and says `hello` once it is a WebSocket.
-async fn secured() -> (u16, String) {
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key)
-        .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            let Ok(mut socket) = acceptor.accept(socket).await else {
-                continue;
-            };
-            assert_eq!(socket.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(socket.read_u8().await.unwrap());
-            }
-            let mut answer = switching(&String::from_utf8(head).unwrap(), "").into_bytes();
-            answer.extend(frame(0x81, b"hello"));
-            socket.write_all(&answer).await.unwrap();
-            tokio::spawn(async move { while socket.read_u8().await.is_ok() {} });
-        }
-    });
-    (port, certified.cert.pem())
-}
-
-#[tokio::test]
-async fn wss_is_http_1_1_over_tls_with_whom_the_operator_trusts() {
-    let (port, ca) = secured().await;
-    let trust = Trust::read(Some(ca.as_bytes()), None).unwrap();
-    let trusting = Dial {
-        trust: Some(Arc::new(trust)),
-        ..dial(format!("wss://localhost:{port}/"))
-    };
-    let mut opened = open(trusting).await.unwrap();
-    assert!(matches!(opened.receiver.next().await, Frame::Text(text) if text == "hello"));
-}
-
-#[tokio::test]
-async fn wss_with_a_certificate_of_nobody_is_a_tls_fault() {
-    let (port, _) = secured().await;
-    let error = open(dial(format!("wss://localhost:{port}/")))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, WsError::Net(error) if error.fault() == NetFault::Tls && error.sent() == Sent::No)
-    );
 }

@@ -7,29 +7,13 @@ use serde_json::{Value, json};
 use super::super::Catalog;
 use super::*;
 use crate::config::Config;
+use crate::folder::Folder;
 
-/// Files of this test, in a folder of its own.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("remote-agent-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let file = self.0.join(name);
-        fs::write(&file, text).unwrap();
-        file
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Writes a file of this test.
+fn write(folder: &Folder, name: &str, text: &str) -> PathBuf {
+    let file = folder.file(name);
+    fs::write(&file, text).unwrap();
+    file
 }
 
 fn made() -> (String, String) {
@@ -56,11 +40,14 @@ fn mtls(cert: &Path, key: &Path) -> Value {
 
 #[test]
 fn a_file_that_cannot_be_used_is_named_with_its_setting_and_without_what_is_in_it() {
-    let folder = Folder::new("unusable");
+    let folder = Folder::new();
     let (cert, key) = made();
-    let other = folder.file("other.key", &made().1);
-    let (cert, key) = (folder.file("a.pem", &cert), folder.file("a.key", &key));
-    let none = folder.0.join("none.pem");
+    let other = write(&folder, "other.key", &made().1);
+    let (cert, key) = (
+        write(&folder, "a.pem", &cert),
+        write(&folder, "a.key", &key),
+    );
+    let none = folder.file("none.pem");
     let lines = [&key, &other].map(|file| {
         let text = fs::read_to_string(file).unwrap();
         text.lines().nth(1).unwrap().to_owned()
@@ -114,9 +101,12 @@ fn a_file_that_cannot_be_used_is_named_with_its_setting_and_without_what_is_in_i
 
 #[test]
 fn targets_that_name_the_same_files_share_what_was_read() {
-    let folder = Folder::new("shared");
+    let folder = Folder::new();
     let (cert, key) = made();
-    let (cert, key) = (folder.file("a.pem", &cert), folder.file("a.key", &key));
+    let (cert, key) = (
+        write(&folder, "a.pem", &cert),
+        write(&folder, "a.key", &key),
+    );
     let settings = json!({"tls": {"caFile": cert}, "auth": mtls(&cert, &key)});
     let only_ca = json!({"tls": {"caFile": cert}});
     let catalog = catalog(&json!([
@@ -132,9 +122,12 @@ fn targets_that_name_the_same_files_share_what_was_read() {
 
 #[test]
 fn a_certificate_is_kept_from_other_origins_and_an_authority_is_not() {
-    let folder = Folder::new("elsewhere");
+    let folder = Folder::new();
     let (cert, key) = made();
-    let (cert, key) = (folder.file("a.pem", &cert), folder.file("a.key", &key));
+    let (cert, key) = (
+        write(&folder, "a.pem", &cert),
+        write(&folder, "a.key", &key),
+    );
     let certified = json!({"auth": mtls(&cert, &key)});
     let both = json!({"auth": mtls(&cert, &key), "tls": {"caFile": cert}});
     let catalog = catalog(&json!([target("a", &certified), target("b", &both)])).unwrap();
@@ -146,8 +139,8 @@ fn a_certificate_is_kept_from_other_origins_and_an_authority_is_not() {
 
 #[test]
 fn whatever_proves_who_calls_tells_targets_apart() {
-    let folder = Folder::new("keys");
-    let ca = folder.file("a.pem", &made().0);
+    let folder = Folder::new();
+    let ca = write(&folder, "a.pem", &made().0);
     let basic = |name: &str, word: &str| json!({"auth": {"type": "basic", "username": name, "password": word}});
     let key = |place: &str, name: &str, value: &str| json!({"auth": {"type": "apiKey", "in": place, "name": name, "value": value}});
     let client = |id: &str, scopes: &Value| {
@@ -186,9 +179,9 @@ fn gateway_trust(tls: Value) -> Result<Option<Arc<Trust>>, ConfigError> {
 
 #[test]
 fn the_gateways_files_make_its_trust() {
-    let folder = Folder::new("gateway");
+    let folder = Folder::new();
     let (cert, key) = made();
-    let (cert, key) = (folder.file("cert", &cert), folder.file("key", &key));
+    let (cert, key) = (write(&folder, "cert", &cert), write(&folder, "key", &key));
     let all = json!({"caFile": cert, "certFile": cert, "keyFile": key});
     let trust = gateway_trust(all).unwrap().unwrap();
     assert!(trust.roots().is_some() && trust.certificate().is_some());
@@ -199,11 +192,11 @@ fn the_gateways_files_make_its_trust() {
 
 #[test]
 fn a_file_of_the_gateway_that_will_not_do_is_named_by_its_setting() {
-    let folder = Folder::new("gateway-wrong");
+    let folder = Folder::new();
     let (cert, key) = made();
-    let (cert, key) = (folder.file("cert", &cert), folder.file("key", &key));
+    let (cert, key) = (write(&folder, "cert", &cert), write(&folder, "key", &key));
     for (tls, place) in [
-        (json!({"caFile": folder.0.join("none")}), "caFile"),
+        (json!({"caFile": folder.file("none")}), "caFile"),
         (json!({ "caFile": key }), "caFile"),
         (json!({"certFile": key, "keyFile": key}), "certFile"),
         (json!({"certFile": cert, "keyFile": cert}), "keyFile"),

@@ -54,7 +54,7 @@ doors! {
     h_01_the_control_page_of_a_gateway: "/html", {} => "protocol_error";
     h_01_a_path_without_a_gateway: "/not-found", {} => "protocol_error";
     h_03_a_redirect: "/redirect", {} => "redirect_refused";
-    an_upgrade_that_wants_a_credential: "/unauthorized", {} => "auth_failed";
+    an_upgrade_that_wants_a_credential: "/unauthorized", {} => "auth_required";
     an_accept_of_another_key: "/wrong-accept", {} => "protocol_error";
     no_accept: "/no-accept", {} => "protocol_error";
     h_02_a_subprotocol_that_was_not_offered: "/other-protocol", {} => "protocol_error";

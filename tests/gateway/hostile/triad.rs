@@ -4,14 +4,19 @@ use serde_json::{Value, json};
 
 use crate::{
     rig::{Rig, reason},
-    support::{and, artifacts, at, decision, named, next, propose, state},
+    support::{and, artifacts, at, decision, named, next, propose},
 };
 
 /// Puts a proposal to the hostile triad; gives the result, its updates and the instance.
 async fn put(words: &str) -> (Value, Vec<Value>, Rig) {
+    put_for(words, 15_000).await
+}
+
+/// The same, for a call that takes no longer than this.
+async fn put_for(words: &str, timeout_ms: u64) -> (Value, Vec<Value>, Rig) {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));
-    let request = and(propose(words), json!({"timeout_ms": 15_000}));
+    let request = and(propose(words), json!({"timeout_ms": timeout_ms}));
     let (envelope, updates) = rig.follow(&request).await;
     (envelope, updates, rig)
 }
@@ -82,14 +87,24 @@ async fn votes_that_cannot_be_are_not_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_of_other_types_is_no_decision() {
+async fn a_decision_of_other_types_is_an_error_at_once() {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));
     for words in ["wrong types", "no result"] {
-        let request = and(propose(words), json!({"timeout_ms": 1000}));
+        let request = and(propose(words), json!({"follow_updates": false}));
         let envelope = rig.call(&request).await;
-        assert_eq!(state(&envelope), "working", "{words}: {envelope}");
+        assert_eq!(reason(&envelope), "protocol_error", "{words}: {envelope}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h_35_a_decision_that_lists_other_votes_than_were_told_is_warned_of() {
+    let (envelope, _, rig) = put("other votes").await;
+    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
+    assert!(warned(&rig, "other votes"), "{:?}", rig.log.lines());
+    let warning = &artifacts(&envelope)[0]["metadata"]["warning"];
+    let warning = warning.as_str().unwrap_or_default();
+    assert!(warning.contains("alpha reject before"), "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,7 +115,7 @@ async fn a_decision_that_is_not_the_gateways_is_no_decision() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_46_a_cut_leaves_open_whether_it_was_decided() {
-    let (envelope, _, _) = put("cut").await;
+    let (envelope, _, _) = put_for("cut", 2000).await;
     let told = envelope.to_string();
     assert!(
         told.contains("unknown") || told.contains("working"),

@@ -5,7 +5,7 @@ mod install;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
@@ -136,17 +136,29 @@ pub(crate) fn server(sdk: Sdk) -> Option<&'static Server> {
     match SERVERS[sdk as usize].get_or_init(|| Ok(start(sdk, &install::installed(sdk)?))) {
         Ok(server) => Some(server),
         Err(why) => {
-            let sentence = format!(
-                "the official server {} {} cannot be installed: {why}. To run this test, {}.",
-                sdk.name(),
-                sdk.pins()[0],
-                sdk.how_to_get()
-            );
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}");
-            eprintln!("skipped: {sentence}");
+            skip(sdk, why);
             None
         }
     }
+}
+
+/// Where the SDK is installed, for programs that use another part of it than its server.
+///
+/// `None` as for [`server`].
+pub(crate) fn home(sdk: Sdk) -> Option<PathBuf> {
+    install::installed(sdk).map_err(|why| skip(sdk, &why)).ok()
+}
+
+/// Says why a test is skipped. With `CI=true` that is a failure.
+fn skip(sdk: Sdk, why: &str) {
+    let sentence = format!(
+        "the official SDK {} {} cannot be installed: {why}. To run this test, {}.",
+        sdk.name(),
+        sdk.pins()[0],
+        sdk.how_to_get()
+    );
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}");
+    eprintln!("skipped: {sentence}");
 }
 
 fn start(sdk: Sdk, home: &Path) -> Server {

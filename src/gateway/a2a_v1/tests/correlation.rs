@@ -275,3 +275,21 @@ async fn h_27_a_busy_agent_is_not_tried_again_when_the_life_of_the_message_is_ov
     let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
     assert!(more.is_err(), "{more:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn h_27_a_busy_agent_that_says_so_before_the_sending_is_over_is_tried_again() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    rig.net.hold_flushes(true);
+    let sending = rig.send("alpha", text("hello"));
+    let asked = connection.hear().await;
+    connection
+        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .await;
+    settle().await;
+    rig.net.hold_flushes(false);
+    let again = connection.hear().await;
+    assert_eq!(again, asked);
+    connection.say(reply(&again, "alpha", "now")).await;
+    assert_eq!(said(sending.await.unwrap()), "now");
+}

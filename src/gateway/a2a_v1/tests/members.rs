@@ -176,8 +176,7 @@ async fn what_a_list_holds_that_is_no_agent_is_left_out() {
 async fn an_agent_that_is_not_there_is_told_with_those_who_are() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let base = Url::parse("http://127.0.0.1:18789").unwrap();
-    let reach = Reach::new(base, CardLocation::Path("/agents/nobody".into()));
+    let reach = reach("nobody");
     let server = async {
         let asked = connection.hear().await;
         connection.say(list(&asked, agents())).await;
@@ -192,4 +191,108 @@ async fn an_agent_that_is_not_there_is_told_with_those_who_are() {
         error.message.contains("alpha, beta, charlie, steward"),
         "{error}"
     );
+}
+
+fn reach(agent: &str) -> Reach {
+    let base = Url::parse("http://127.0.0.1:18789").unwrap();
+    Reach::new(base, CardLocation::Path(format!("/agents/{agent}")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_waits_a_second_for_a_list_that_does_not_come_and_the_next_one_not_at_all() {
+    let mut rig = rig(settings());
+    let began = tokio::time::Instant::now();
+    let alpha = reach("alpha");
+    let (found, mut connection) = tokio::join!(
+        rig.gateway.discover(&alpha, None),
+        greeted(&mut rig.arrivals)
+    );
+    found.unwrap();
+    assert_eq!(connection.hear().await["type"], "discovery");
+    // What a gateway has to speak first comes before.
+    assert!(
+        (Duration::from_millis(1000)..Duration::from_millis(1200)).contains(&began.elapsed()),
+        "{:?}",
+        began.elapsed()
+    );
+    let began = tokio::time::Instant::now();
+    rig.gateway.discover(&reach("beta"), None).await.unwrap();
+    let unknown = rig.gateway.discover(&reach("nobody"), None).await;
+    assert_eq!(
+        unknown.unwrap_err().fault,
+        Fault::Gateway(ErrorCode::AgentNotFound)
+    );
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_names_nobody_is_trusted_to_know_the_name() {
+    let mut rig = rig(Settings {
+        timeout: Duration::from_secs(2),
+        ..settings()
+    });
+    let began = tokio::time::Instant::now();
+    let alpha = reach("alpha");
+    let server = async {
+        let mut connection = rig.arrivals.next().await;
+        connection.hear().await;
+        let mut bare = acknowledge();
+        bare["content"]["availableAgents"] = json!([]);
+        connection.say(bare).await;
+        connection
+    };
+    let (found, mut connection) = tokio::join!(rig.gateway.discover(&alpha, None), server);
+    found.unwrap();
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_millis(450), "{waited:?}");
+    let sending = rig.send("alpha", text("hello"));
+    assert_eq!(connection.hear().await["type"], "subscribe");
+    assert_eq!(connection.hear().await["type"], "discovery");
+    let asked = connection.hear().await;
+    connection.say(reply(&asked, "alpha", "here")).await;
+    assert_eq!(said(sending.await.unwrap()), "here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_names_nothing_is_not_that_of_a_list_nobody_waits_for_any_more() {
+    let mut rig = rig(settings());
+    let alpha = reach("alpha");
+    let (found, mut connection) = tokio::join!(
+        rig.gateway.discover(&alpha, None),
+        greeted(&mut rig.arrivals)
+    );
+    found.unwrap();
+    assert_eq!(connection.hear().await["type"], "discovery");
+    let sending = rig.send("alpha", text("hello"));
+    connection.hear().await;
+    connection
+        .say(json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "it fell over"}}))
+        .await;
+    assert_eq!(
+        sending.await.unwrap().unwrap_err().fault,
+        Fault::Gateway(ErrorCode::AgentError)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_comes_late_is_asked_for_again() {
+    let mut rig = rig(settings());
+    let alpha = reach("alpha");
+    let (found, mut connection) = tokio::join!(
+        rig.gateway.discover(&alpha, None),
+        greeted(&mut rig.arrivals)
+    );
+    found.unwrap();
+    let asked = connection.hear().await;
+    connection.say(list(&asked, agents())).await;
+    settle().await;
+    let server = async {
+        let asked = connection.hear().await;
+        connection
+            .say(list(&asked, json!([{"name": "dora", "status": "idle"}])))
+            .await;
+    };
+    let dora = reach("dora");
+    let (found, ()) = tokio::join!(rig.gateway.discover(&dora, None), server);
+    found.unwrap();
 }

@@ -26,7 +26,7 @@ pub(super) fn decision(id: &Value, result: &str, consensus: bool, votes: Value) 
 }
 
 /// A proposal that was sent: the gateway's end, what it heard, and the task.
-async fn proposed(rig: &mut Rig, outgoing: Outgoing) -> (Connection, Value, Task) {
+pub(super) async fn proposed(rig: &mut Rig, outgoing: Outgoing) -> (Connection, Value, Task) {
     let mut connection = rig.connected().await;
     let sending = rig.send("triad", task_of(outgoing));
     let asked = connection.hear().await;
@@ -48,12 +48,12 @@ async fn refused(outgoing: Outgoing) -> PeerError {
     error
 }
 
-fn decided(task: &Task) -> Value {
+pub(super) fn decided(task: &Task) -> Value {
     let artifact = task.artifacts().next().expect("a decision");
     artifact.parts()[1]["data"].clone()
 }
 
-async fn now(rig: &Rig, task: &Task) -> Task {
+pub(super) async fn now(rig: &Rig, task: &Task) -> Task {
     settle().await;
     rig.peer("triad").get_task(task.id(), None).await.unwrap()
 }

@@ -1,4 +1,6 @@
-//! A folder of a test's own.
+//! A folder of a test's own, for tests inside the crate and outside.
+
+#![allow(clippy::unwrap_used)]
 
 use std::{
     env, fs,
@@ -19,6 +21,11 @@ impl Folder {
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// A file of this name in it, which need not be there.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 }
 

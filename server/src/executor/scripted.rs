@@ -1,0 +1,132 @@
+//! An executor that does what a message tells it to: for conformance kits, load and tests.
+//!
+//! A message whose id begins as those of the A2A technology compatibility kit do is answered as the kit expects of that id;
+//! any other message by the first word of its text. Both tables are in `script`.
+
+use std::time::Duration;
+
+use a2a::AgentSkill;
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use super::{Agent, Executor, ExecutorError, Job, Outcome, Report, Reports};
+
+mod kit;
+mod script;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use script::{Script, Step};
+
+/// How long the kit waits for events of a stream, unless it is told otherwise.
+const KITS_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Does what messages tell it to.
+#[derive(Debug, Clone)]
+pub struct Scripted {
+    agents: Vec<Agent>,
+    patience: Duration,
+}
+
+impl Default for Scripted {
+    fn default() -> Self {
+        Self::with_agents(["scripted"])
+    }
+}
+
+impl Scripted {
+    /// One that shows these agents, the default one first. They all do the same.
+    pub fn with_agents<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            agents: names.into_iter().map(agent).collect(),
+            patience: KITS_PATIENCE,
+        }
+    }
+
+    /// The same for a kit that waits for events of a stream as long as this.
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+}
+
+fn agent(name: &str) -> Agent {
+    Agent {
+        name: name.to_owned(),
+        title: None,
+        description: Some("Does what the first word of a message says.".to_owned()),
+        skills: vec![AgentSkill {
+            id: "script".to_owned(),
+            name: "Script".to_owned(),
+            description:
+                "Answers, streams, asks, waits or fails, as the first word of a message says."
+                    .to_owned(),
+            tags: vec!["test".to_owned()],
+            examples: Some(words::EXAMPLES.map(str::to_owned).to_vec()),
+            input_modes: None,
+            output_modes: None,
+            security_requirements: None,
+        }],
+    }
+}
+
+impl Executor for Scripted {
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
+        Box::pin(async { Ok(self.agents.clone()) })
+    }
+
+    fn run(
+        &self,
+        job: Job,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Outcome> {
+        let script = script::of(&job, self.patience);
+        Box::pin(play(script, reports, cancel))
+    }
+
+    fn reattach(
+        &self,
+        _job: Job,
+        run: String,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> Option<BoxFuture<'static, Outcome>> {
+        let script = words::resumed(&run)?;
+        Some(Box::pin(play(script, reports, cancel)))
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+async fn play(script: Script, reports: Reports, cancel: CancellationToken) -> Outcome {
+    let Script { steps, outcome } = script;
+    let all = async {
+        for step in steps {
+            match step {
+                Step::Wait(time) => tokio::time::sleep(time).await,
+                Step::WaitForEver => std::future::pending().await,
+                Step::Tell(report) => tell(&reports, report).await?,
+            }
+        }
+        Some(())
+    };
+    let played = cancel.run_until_cancelled(all).await;
+    match played {
+        Some(Some(())) => outcome,
+        // Nobody looks at what is answered here.
+        Some(None) | None => Outcome::Failed {
+            reason: "stopped",
+            text: "the script was stopped".to_owned(),
+        },
+    }
+}
+
+/// `None` where nobody listens any more.
+async fn tell(reports: &Reports, report: Report) -> Option<()> {
+    reports.send(report).await.ok()
+}

@@ -1,0 +1,84 @@
+//! What the A2A technology compatibility kit expects of a message whose id begins so.
+
+use std::time::Duration;
+
+use a2a::Part;
+use serde_json::json;
+
+use super::super::Outcome;
+use super::script::{Script, Step, artifact, piece, text, working};
+
+const ARTIFACT: &str = "output";
+
+/// What the kit expects, where `message_id` is one of its own. `patience` is how long it waits for events of a stream.
+pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
+    // The first that fits counts, so a longer beginning stands before the shorter one that it has in it.
+    let script = match message_id {
+        id if id.starts_with("tck-complete-task") => {
+            Script::end(Outcome::Completed(Some(text("Hello from TCK"))))
+        }
+        id if id.starts_with("tck-delayed-complete") => Script::of(
+            [working(), Step::Wait(patience)],
+            Outcome::Completed(Some(text("Done after delay"))),
+        ),
+        id if id.starts_with("tck-artifact-text") => gives(text("Generated text content")),
+        id if id.starts_with("tck-artifact-file-url") => gives(vec![link()]),
+        id if id.starts_with("tck-artifact-file") => gives(vec![file()]),
+        id if id.starts_with("tck-artifact-data") => gives(vec![data()]),
+        id if id.starts_with("tck-message-response") => {
+            Script::end(Outcome::Message(text("Direct message response")))
+        }
+        id if id.starts_with("tck-input-required") => {
+            Script::end(Outcome::InputRequired(text("Input required")))
+        }
+        id if id.starts_with("tck-reject-task") => {
+            Script::end(Outcome::Rejected("rejected".to_owned()))
+        }
+        id if id.starts_with("tck-stream-001") => streams(text("Stream hello from TCK")),
+        id if id.starts_with("tck-stream-002") => Script::end(Outcome::Completed(None)),
+        id if id.starts_with("tck-stream-003") => streams(text("Stream task lifecycle")),
+        id if id.starts_with("tck-stream-ordering-001") => streams(text("Ordered output")),
+        id if id.starts_with("tck-stream-artifact-text") => streams(text("Streamed text content")),
+        id if id.starts_with("tck-stream-artifact-file") => streams(vec![file()]),
+        id if id.starts_with("tck-stream-artifact-chunked") => Script::of(
+            [
+                working(),
+                piece(ARTIFACT, text("chunk-1 "), false, false),
+                piece(ARTIFACT, text("chunk-2"), true, true),
+            ],
+            Outcome::Completed(None),
+        ),
+        // The kit goes away and comes back in the meantime.
+        id if id.starts_with("test-resubscribe-message-id") => Script::of(
+            [working(), Step::Wait(2 * patience)],
+            Outcome::Completed(None),
+        ),
+        _ => return None,
+    };
+    Some(script)
+}
+
+fn gives(parts: Vec<Part>) -> Script {
+    Script::of([artifact(ARTIFACT, parts)], Outcome::Completed(None))
+}
+
+fn streams(parts: Vec<Part>) -> Script {
+    gives(parts).after(working())
+}
+
+fn file() -> Part {
+    named(Part::raw(b"TCK file content".to_vec()))
+}
+
+fn link() -> Part {
+    named(Part::url("https://example.com/output.txt"))
+}
+
+fn named(part: Part) -> Part {
+    part.with_filename("output.txt")
+        .with_media_type("text/plain")
+}
+
+fn data() -> Part {
+    Part::data(json!({"key": "value", "count": 42})).with_media_type("application/json")
+}

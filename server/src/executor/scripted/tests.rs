@@ -1,0 +1,305 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use a2a::{Message, Part, PartContent, Role};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::super::{Executor, Job, Outcome, Report};
+use super::Scripted;
+
+fn job(message_id: &str, parts: Vec<Part>) -> Job {
+    Job {
+        task_id: "t1".to_owned(),
+        context_id: "c1".to_owned(),
+        session: "s1".to_owned(),
+        agent: None,
+        peer: "alice".to_owned(),
+        message: Message {
+            message_id: message_id.to_owned(),
+            ..Message::new(Role::User, parts)
+        },
+        delegation: None,
+    }
+}
+
+/// What is reported, and how it ends.
+async fn run(job: Job) -> (Vec<Report>, Outcome) {
+    let (reports, mut heard) = mpsc::channel(1);
+    let run = Scripted::default().run(job, reports, CancellationToken::new());
+    let listen = async {
+        let mut all = Vec::new();
+        while let Some(report) = heard.recv().await {
+            all.push(report);
+        }
+        all
+    };
+    let (outcome, all) = tokio::join!(run, listen);
+    (all, outcome)
+}
+
+async fn kit(message_id: &str) -> (Vec<Report>, Outcome) {
+    run(job(message_id, vec![Part::text("anything")])).await
+}
+
+async fn word(said: &str) -> (Vec<Report>, Outcome) {
+    run(job("m1", vec![Part::text(said)])).await
+}
+
+fn done(parts: Vec<Part>) -> Outcome {
+    Outcome::Completed(Some(parts))
+}
+
+/// The parts of each artifact report, with whether it is added to and whether it is the last.
+fn pieces(reports: &[Report]) -> Vec<(Vec<Part>, bool, bool)> {
+    let artifacts = reports.iter().filter_map(|report| match report {
+        Report::Artifact {
+            artifact,
+            append,
+            last_chunk,
+        } => Some((artifact.parts.clone(), *append, *last_chunk)),
+        _ => None,
+    });
+    artifacts.collect()
+}
+
+fn whole(part: Part) -> Vec<(Vec<Part>, bool, bool)> {
+    vec![(vec![part], false, true)]
+}
+
+fn begins_working(reports: &[Report]) -> bool {
+    reports.first() == Some(&Report::Working(None))
+}
+
+fn file() -> Part {
+    Part::raw(b"TCK file content".to_vec())
+        .with_filename("output.txt")
+        .with_media_type("text/plain")
+}
+
+#[tokio::test]
+async fn the_kits_task_is_completed_with_a_message() {
+    let ended = kit("tck-complete-task-1a2b").await;
+    assert_eq!(ended, (vec![], done(vec![Part::text("Hello from TCK")])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kits_delayed_task_takes_as_long_as_the_kit_waits_for_events() {
+    let began = Instant::now();
+    let (reports, outcome) = kit("tck-delayed-complete-1").await;
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    assert!(begins_working(&reports));
+    assert_eq!(outcome, done(vec![Part::text("Done after delay")]));
+}
+
+#[tokio::test]
+async fn the_kits_artifacts_are_a_text_a_file_a_link_and_data() {
+    let link = Part::url("https://example.com/output.txt")
+        .with_filename("output.txt")
+        .with_media_type("text/plain");
+    let data = Part::data(json!({"key": "value", "count": 42})).with_media_type("application/json");
+    for (id, part) in [
+        ("tck-artifact-text-1", Part::text("Generated text content")),
+        ("tck-artifact-file-1", file()),
+        ("tck-artifact-file-url-1", link),
+        ("tck-artifact-data-1", data),
+    ] {
+        let (reports, outcome) = kit(id).await;
+        assert_eq!(pieces(&reports), whole(part), "{id}");
+        assert_eq!(outcome, Outcome::Completed(None), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn the_kits_message_is_answered_with_a_message() {
+    let said = vec![Part::text("Direct message response")];
+    assert_eq!(
+        kit("tck-message-response-1").await.1,
+        Outcome::Message(said)
+    );
+}
+
+#[tokio::test]
+async fn the_kits_question_is_asked_again_when_it_is_answered() {
+    let (_, first) = kit("tck-input-required-1").await;
+    let (_, second) = kit("tck-input-required-1").await;
+    assert!(matches!(first, Outcome::InputRequired(_)));
+    assert_eq!(first, second);
+}
+
+#[tokio::test]
+async fn the_kits_task_is_rejected() {
+    let rejected = Outcome::Rejected("rejected".to_owned());
+    assert_eq!(kit("tck-reject-task-1").await.1, rejected);
+}
+
+#[tokio::test]
+async fn the_kits_streams_work_then_give_an_artifact() {
+    for (id, part) in [
+        ("tck-stream-001-1", Part::text("Stream hello from TCK")),
+        ("tck-stream-003-1", Part::text("Stream task lifecycle")),
+        ("tck-stream-ordering-001-1", Part::text("Ordered output")),
+        (
+            "tck-stream-artifact-text-1",
+            Part::text("Streamed text content"),
+        ),
+        ("tck-stream-artifact-file-1", file()),
+    ] {
+        let (reports, outcome) = kit(id).await;
+        assert!(begins_working(&reports), "{id}");
+        assert_eq!(pieces(&reports), whole(part), "{id}");
+        assert_eq!(outcome, Outcome::Completed(None), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn the_kits_shortest_stream_only_completes() {
+    let ended = kit("tck-stream-002-1").await;
+    assert_eq!(ended, (vec![], Outcome::Completed(None)));
+}
+
+#[tokio::test]
+async fn the_kits_chunks_are_two_of_one_artifact() {
+    let (reports, _) = kit("tck-stream-artifact-chunked-1").await;
+    let chunks = [
+        (vec![Part::text("chunk-1 ")], false, false),
+        (vec![Part::text("chunk-2")], true, true),
+    ];
+    assert_eq!(pieces(&reports), chunks);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kits_task_to_come_back_to_lasts_twice_its_patience() {
+    let began = Instant::now();
+    let (reports, outcome) = kit("test-resubscribe-message-id-1").await;
+    assert_eq!(began.elapsed(), Duration::from_secs(4));
+    assert!(begins_working(&reports));
+    assert_eq!(outcome, Outcome::Completed(None));
+}
+
+#[tokio::test]
+async fn unknown_words_are_told_back() {
+    let (reports, outcome) = word("blue, please").await;
+    assert_eq!(pieces(&reports), whole(Part::text("you said blue, please")));
+    assert_eq!(outcome, Outcome::Completed(None));
+}
+
+#[tokio::test]
+async fn a_word_may_end_with_a_colon() {
+    assert_eq!(word("ask: which?").await, word("ask which?").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_has_as_many_pieces_as_asked_for_so_far_apart() {
+    let began = Instant::now();
+    let (reports, _) = word("stream 20 5").await;
+    assert_eq!(began.elapsed(), Duration::from_millis(100));
+    let pieces = pieces(&reports);
+    assert_eq!(pieces.len(), 20);
+    assert_eq!(pieces[0], (vec![Part::text("0 ")], false, false));
+    assert_eq!(pieces[19], (vec![Part::text("19 ")], true, true));
+}
+
+#[tokio::test]
+async fn each_way_to_end_has_its_word() {
+    let why = || vec![Part::text("why")];
+    let failed = Outcome::Failed {
+        reason: "scripted",
+        text: "why".to_owned(),
+    };
+    for (said, outcome) in [
+        ("say why", done(why())),
+        ("message why", Outcome::Message(why())),
+        ("ask why", Outcome::InputRequired(why())),
+        ("auth why", Outcome::AuthRequired(why())),
+        ("reject why", Outcome::Rejected("why".to_owned())),
+        ("fail why", failed),
+    ] {
+        assert_eq!(word(said).await, (vec![], outcome), "{said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_slow_takes_its_time() {
+    let began = Instant::now();
+    word("slow 1500").await;
+    assert_eq!(began.elapsed(), Duration::from_millis(1500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_ever_stops_when_it_is_canceled() {
+    let (reports, mut heard) = mpsc::channel(8);
+    let cancel = CancellationToken::new();
+    let slow = job("m1", vec![Part::text("slow")]);
+    let run = tokio::spawn(Scripted::default().run(slow, reports, cancel.clone()));
+    assert_eq!(heard.recv().await, Some(Report::Working(None)));
+    cancel.cancel();
+    assert!(run.await.is_ok());
+}
+
+#[tokio::test]
+async fn a_script_stops_when_nobody_listens_any_more() {
+    let (reports, heard) = mpsc::channel(1);
+    drop(heard);
+    let endless = job("m1", vec![Part::text("chunks 1000000")]);
+    let outcome = Scripted::default()
+        .run(endless, reports, CancellationToken::new())
+        .await;
+    assert!(matches!(
+        outcome,
+        Outcome::Failed {
+            reason: "stopped",
+            ..
+        }
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_named_is_waited_for_again() {
+    let (reports, _) = word("resume 700").await;
+    let Some(Report::Run(name)) = reports.first() else {
+        panic!("the run has no name: {reports:?}");
+    };
+    let (reports, mut heard) = mpsc::channel(8);
+    let began = Instant::now();
+    let again = job("m1", vec![Part::text("resume 700")]);
+    let outcome = Scripted::default()
+        .reattach(again, name.clone(), reports, CancellationToken::new())
+        .expect("the run is one of its own")
+        .await;
+    assert_eq!(began.elapsed(), Duration::from_millis(700));
+    assert_eq!(outcome, Outcome::Completed(None));
+    let told = heard.recv().await.into_iter().collect::<Vec<_>>();
+    assert_eq!(pieces(&told), whole(Part::text("taken up again")));
+}
+
+#[tokio::test]
+async fn a_run_of_somebody_else_is_not_taken_up() {
+    let (reports, _heard) = mpsc::channel(1);
+    let job = job("m1", vec![]);
+    let run = "agent-run-17".to_owned();
+    let taken = Scripted::default().reattach(job, run, reports, CancellationToken::new());
+    assert!(taken.is_none());
+}
+
+#[tokio::test]
+async fn the_parts_of_a_message_are_told_as_they_came() {
+    let link = Part::url("https://files.test/b.png").with_media_type("image/png");
+    let (reports, _) = run(job("m1", vec![Part::text("parts"), link])).await;
+    let seen = json!({"parts": [{"url": "https://files.test/b.png", "mediaType": "image/png"}]});
+    assert_eq!(pieces(&reports), whole(Part::data(seen)));
+}
+
+#[tokio::test]
+async fn who_tells_who_asks() {
+    let (reports, _) = word("who").await;
+    let told = &pieces(&reports)[0].0[0].content;
+    let PartContent::Data(Value::Object(told)) = told else {
+        panic!("no object: {told:?}");
+    };
+    assert_eq!(told["peer"], "alice");
+    assert_eq!(told["session"], "s1");
+}

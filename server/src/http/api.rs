@@ -1,0 +1,181 @@
+//! What the operator's page asks for, and what it can do.
+
+use std::sync::Arc;
+
+use a2a::{Message, PartContent, TaskState};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::door::Operator;
+use super::error::plain;
+use super::etag;
+use crate::record::Record;
+use crate::refusal::{Reason, Refusal};
+use crate::store::{Cursor, Filter};
+
+/// So many tasks are shown, the newest.
+const SHOWN: usize = 200;
+
+/// So many characters of a message are shown.
+const EXCERPT: usize = 240;
+
+/// The header that no page of another origin can send without being asked first, and its value (Fetch Standard §4.8).
+const OWN: (&str, &str) = ("x-requested-with", "remote-agent");
+
+/// Which tasks are asked for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Asked {
+    /// Those after this place: what an answer gave as `next`.
+    after: Option<String>,
+}
+
+/// The newest tasks of all peers, or those that come after.
+pub(super) async fn tasks(
+    State(operator): State<Arc<Operator>>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Response {
+    let after = match asked.after.map(|after| after.parse::<Cursor>()).transpose() {
+        Ok(after) => after,
+        Err(why) => {
+            return plain(&Refusal::new(Reason::InvalidParams, why.to_string()).at("after"));
+        }
+    };
+    let filter = Filter {
+        owner: None,
+        context_id: None,
+        state: None,
+        changed_after: None,
+        page_size: SHOWN,
+        after,
+    };
+    let listed = match operator.service.tasks(&filter).await {
+        Ok(listed) => listed,
+        Err(refusal) => return plain(&refusal),
+    };
+    let ready = match operator.service.ready().await {
+        Ok(()) => Value::Bool(true),
+        Err(why) => Value::String(why),
+    };
+    let body = json!({
+        "server": operator.about,
+        "ready": ready,
+        "total": listed.total,
+        "next": listed.next.map(|next| next.to_string()),
+        "tasks": listed.records.iter().map(shown).collect::<Vec<_>>(),
+    });
+    let body = Bytes::from(body.to_string());
+    let tag = etag::of(&body);
+    let known = headers.get_all(header::IF_NONE_MATCH).iter();
+    if etag::known(known.filter_map(|line| line.to_str().ok()), &tag) {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
+    }
+    let kind = "application/json".to_owned();
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::ETAG, tag),
+        (header::CACHE_CONTROL, "no-store".to_owned()),
+    ];
+    (headers, body).into_response()
+}
+
+/// Cancels a task, whoever's it is.
+pub(super) async fn cancel(
+    State(operator): State<Arc<Operator>>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Response {
+    if let Err(refusal) = own_page(&headers) {
+        return plain(&refusal);
+    }
+    match operator.service.stop(&id).await {
+        Ok(_) => Json(json!({"canceled": true})).into_response(),
+        Err(refusal) => plain(&refusal),
+    }
+}
+
+/// Deletes a task, whoever's it is.
+pub(super) async fn delete(
+    State(operator): State<Arc<Operator>>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Response {
+    if let Err(refusal) = own_page(&headers) {
+        return plain(&refusal);
+    }
+    match operator.service.delete(&id).await {
+        Ok(true) => Json(json!({"deleted": true})).into_response(),
+        Ok(false) => plain(&Refusal::new(
+            Reason::TaskNotFound,
+            "there is no such task; it may be deleted already",
+        )),
+        Err(refusal) => plain(&refusal),
+    }
+}
+
+fn own_page(headers: &HeaderMap) -> Result<(), Refusal> {
+    let (name, value) = OWN;
+    match headers.get(name) {
+        Some(said) if said == value => Ok(()),
+        _ => Err(Refusal::new(
+            Reason::PermissionDenied,
+            "this is for the server's own page; send `X-Requested-With: remote-agent`",
+        )),
+    }
+}
+
+/// A task as the operator sees it: what it is about, and how it stands.
+pub fn shown(record: &Record) -> Value {
+    let task = &record.task;
+    let asked = task
+        .history
+        .iter()
+        .flatten()
+        .find(|message| message.role == a2a::Role::User);
+    json!({
+        "id": task.id,
+        "contextId": task.context_id,
+        "peer": record.owner,
+        "agent": record.agent,
+        "state": word(&task.status.state),
+        "settled": record.is_settled(),
+        "createdMs": record.created_ms,
+        "changedMs": record.changed_ms,
+        "asked": asked.map(excerpt),
+        "says": task.status.message.as_ref().map(excerpt),
+    })
+}
+
+/// The beginning of what a message says.
+fn excerpt(message: &Message) -> String {
+    let texts = message.parts.iter().filter_map(|part| match &part.content {
+        PartContent::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let mut all = texts.flat_map(|text| text.chars().chain(['\n']));
+    let mut short: String = all.by_ref().take(EXCERPT).collect();
+    short.truncate(short.trim_end().len());
+    if all.any(|c| !c.is_whitespace()) {
+        short.push('…');
+    }
+    short
+}
+
+fn word(state: &TaskState) -> &'static str {
+    match state {
+        TaskState::Unspecified => "unknown",
+        TaskState::Submitted => "submitted",
+        TaskState::Working => "working",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Canceled => "canceled",
+        TaskState::InputRequired => "input-required",
+        TaskState::Rejected => "rejected",
+        TaskState::AuthRequired => "auth-required",
+    }
+}

@@ -1,0 +1,88 @@
+//! Reads bodies: JSON alone, and no more than is allowed.
+
+use std::error::Error as _;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{StatusCode, header};
+use http_body_util::LengthLimitError;
+
+use super::error::Failure;
+use super::{App, shape};
+use crate::refusal::{Reason, Refusal};
+
+/// What a body of this server's may be. A web page cannot send these to another origin without asking first.
+const TYPES: [&str; 2] = ["application/json", "application/a2a+json"];
+
+/// The body, whole.
+///
+/// # Errors
+/// It is no JSON by its type, it or what is in it is larger than it may be, or it ended too early.
+pub(crate) async fn read(app: &App, parts: &Parts, body: Body) -> Result<Bytes, Failure> {
+    if !is_json(parts) {
+        return Err(no_json());
+    }
+    let bytes = whole(app, body).await?;
+    shape::check(&bytes)?;
+    Ok(bytes)
+}
+
+/// The body of a request that needs none. Official clients leave the type out with it; a web page cannot pass for one, as
+/// its requests have an origin.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) async fn read_optional(app: &App, parts: &Parts, body: Body) -> Result<Bytes, Failure> {
+    let headers = &parts.headers;
+    if headers.contains_key(header::CONTENT_TYPE) || headers.contains_key(header::ORIGIN) {
+        return read(app, parts, body).await;
+    }
+    let bytes = whole(app, body).await?;
+    if bytes.is_empty() {
+        Ok(bytes)
+    } else {
+        Err(no_json())
+    }
+}
+
+fn is_json(parts: &Parts) -> bool {
+    let said = parts.headers.get(header::CONTENT_TYPE);
+    let said = said
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let essence = said.split(';').next().unwrap_or_default().trim();
+    TYPES
+        .iter()
+        .any(|taken| essence.eq_ignore_ascii_case(taken))
+}
+
+fn no_json() -> Failure {
+    let refusal = Refusal::new(
+        Reason::ContentTypeNotSupported,
+        "the body's Content-Type is neither `application/json` nor `application/a2a+json`; send JSON and say so",
+    );
+    Failure::with(refusal, StatusCode::UNSUPPORTED_MEDIA_TYPE)
+}
+
+async fn whole(app: &App, body: Body) -> Result<Bytes, Failure> {
+    let read = axum::body::to_bytes(body, app.body_limit).await;
+    read.map_err(|error| {
+        let too_large = error.source().is_some_and(|source| source.is::<LengthLimitError>());
+        let refusal = if too_large {
+            Refusal::new(
+                Reason::PayloadTooLarge,
+                format!(
+                    "the body is larger than the {} bytes that are taken; send less, or the addresses of files",
+                    app.body_limit
+                ),
+            )
+        } else {
+            Refusal::new(
+                Reason::InvalidRequest,
+                "the body did not arrive whole; send it again",
+            )
+        };
+        refusal.into()
+    })
+}

@@ -1,0 +1,85 @@
+//! What can be asked for, however it is written, and its answer.
+
+use a2a::{
+    ListTasksRequest, ListTasksResponse, SendMessageResponse, Task, TaskPushNotificationConfig,
+};
+use serde_json::Value;
+
+use super::read::Dialect;
+use super::{App, card};
+use crate::caller::Caller;
+use crate::refusal::Refusal;
+use crate::service::{Send, Updates};
+
+/// A request, of either version over either binding.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Send(Box<Send>),
+    Stream(Box<Send>),
+    Get {
+        task_id: String,
+        history_length: Option<i32>,
+    },
+    List(ListTasksRequest),
+    Cancel(String),
+    Subscribe(String),
+    CreatePush(TaskPushNotificationConfig),
+    GetPush {
+        task_id: String,
+        config_id: Option<String>,
+    },
+    ListPushes(String),
+    DeletePush {
+        task_id: String,
+        config_id: String,
+    },
+    ExtendedCard,
+}
+
+/// What it is answered with.
+pub(crate) enum Answer {
+    Sent(SendMessageResponse),
+    Updates(Updates),
+    Task(Task),
+    Tasks(ListTasksResponse),
+    Push(TaskPushNotificationConfig),
+    Pushes(Vec<TaskPushNotificationConfig>),
+    Deleted,
+    Card(Value),
+}
+
+/// Answers a call. `base` is the address that the server is known by, for the card.
+pub(crate) async fn answer(
+    app: &App,
+    caller: &Caller,
+    dialect: Dialect,
+    base: Result<String, Refusal>,
+    call: Call,
+) -> Result<Answer, Refusal> {
+    let service = &app.service;
+    Ok(match call {
+        Call::Send(send) => Answer::Sent(service.send(caller, *send).await?),
+        Call::Stream(send) => Answer::Updates(service.stream(caller, *send).await?),
+        Call::Get {
+            task_id,
+            history_length,
+        } => Answer::Task(service.get(caller, &task_id, history_length).await?),
+        Call::List(request) => Answer::Tasks(service.list(caller, request).await?),
+        Call::Cancel(task_id) => Answer::Task(service.cancel(caller, &task_id).await?),
+        Call::Subscribe(task_id) => Answer::Updates(service.subscribe(caller, &task_id).await?),
+        Call::CreatePush(config) => Answer::Push(service.create_push(caller, config).await?),
+        Call::GetPush { task_id, config_id } => Answer::Push(
+            service
+                .get_push(caller, &task_id, config_id.as_deref())
+                .await?,
+        ),
+        Call::ListPushes(task_id) => {
+            Answer::Pushes(service.list_pushes(caller, &task_id).await?.configs)
+        }
+        Call::DeletePush { task_id, config_id } => {
+            service.delete_push(caller, &task_id, &config_id).await?;
+            Answer::Deleted
+        }
+        Call::ExtendedCard => Answer::Card(card::extended(app, caller, dialect, &base?).await?),
+    })
+}

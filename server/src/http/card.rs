@@ -1,0 +1,152 @@
+//! Agent cards (1.0 §4.4, §8; 0.3 §5.5): made of the agents that there are, whenever one is asked for.
+
+mod content;
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use serde_json::Value;
+use url::Url;
+
+use super::error::{self, Failure};
+use super::read::Dialect;
+use super::{App, etag, handle};
+use crate::caller::{Caller, Version};
+use crate::executor::OUTPUT_MODES;
+use crate::refusal::{Reason, Refusal};
+use content::{Content, Flavour};
+
+/// What the card says that the agents do not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CardFacts {
+    /// The server's name.
+    pub name: String,
+    /// What it is there for.
+    pub description: String,
+    /// The version of what is served.
+    pub version: String,
+    /// The address that clients reach it at, where that is not the one they ask.
+    pub public_url: Option<Url>,
+    /// Where its documentation is.
+    pub documentation_url: Option<Url>,
+    /// Whether webhooks can be registered.
+    pub push_notifications: bool,
+    /// The media types that agents take.
+    pub input_modes: Vec<String>,
+    /// The media types that they answer in.
+    pub output_modes: Vec<String>,
+    /// How long a client may keep the card without asking again.
+    pub max_age: Duration,
+}
+
+impl CardFacts {
+    /// A card of text in and out, with push notifications, that may be kept for a minute.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        version: impl Into<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            version: version.into(),
+            public_url: None,
+            documentation_url: None,
+            push_notifications: true,
+            input_modes: vec!["text/plain".to_owned()],
+            output_modes: OUTPUT_MODES.map(str::to_owned).to_vec(),
+            max_age: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Answers with the public card, of the server or of one agent.
+pub(crate) async fn serve(app: &App, parts: &Parts, agent: Option<String>) -> Response {
+    match public(app, parts, agent).await {
+        Ok(response) => response,
+        Err(failure) => error::rest(Version::V1, &failure),
+    }
+}
+
+async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Response, Failure> {
+    let agent = handle::agent(app, agent, None).await?;
+    let base = handle::base(app, parts)?;
+    let asked = app.identify.schemes();
+    let card = Content {
+        facts: &app.card,
+        base: &base,
+        agents: &app.service.agents().await?,
+        bearer: asked,
+        // Where everybody may ask for everything, everybody may know everything.
+        detailed: !asked,
+    }
+    .write(agent.as_deref(), Flavour::Both)?;
+    let bytes = serde_json::to_vec(&card).unwrap_or_default();
+    let tag = etag::of(&bytes);
+    let known = parts.headers.get_all(IF_NONE_MATCH).iter();
+    let mut response = if etag::known(known.filter_map(|line| line.to_str().ok()), &tag) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        let mut response = Response::new(Body::from(bytes));
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        response
+    };
+    let headers = response.headers_mut();
+    let max_age = format!("public, max-age={}", app.card.max_age.as_secs());
+    for (name, value) in [(ETAG, tag), (CACHE_CONTROL, max_age)] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    }
+    // The addresses on it are the client's own way here.
+    headers.insert(VARY, HeaderValue::from_static("Host"));
+    Ok(response)
+}
+
+/// The extended card (1.0 §3.1.11, 0.3 §7.10), for who has shown a credential: every agent with its skills.
+///
+/// # Errors
+/// No credential is asked for here, so there is nothing to extend; or this client has shown none.
+pub(crate) async fn extended(
+    app: &App,
+    caller: &Caller,
+    dialect: Dialect,
+    base: &str,
+) -> Result<Value, Refusal> {
+    if !app.identify.schemes() {
+        let reason = match dialect {
+            // 1.0 tells a card that is not declared from one that is not there.
+            Dialect::V1 => Reason::UnsupportedOperation,
+            Dialect::V0_3(_) => Reason::ExtendedAgentCardNotConfigured,
+        };
+        return Err(Refusal::new(
+            reason,
+            "there is no extended card, because no credential is asked for here; the public card says everything",
+        ));
+    }
+    if !caller.authenticated {
+        return Err(Refusal::new(
+            Reason::Unauthenticated,
+            "the extended card is for clients that show a credential; send `Authorization: Bearer`",
+        ));
+    }
+    let flavour = match dialect {
+        Dialect::V1 => Flavour::V1,
+        Dialect::V0_3(_) => Flavour::V0_3,
+    };
+    Content {
+        facts: &app.card,
+        base,
+        agents: &app.service.agents().await?,
+        bearer: true,
+        detailed: true,
+    }
+    .write(caller.agent.as_deref(), flavour)
+}

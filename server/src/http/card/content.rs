@@ -1,0 +1,217 @@
+//! What stands on a card.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+
+use super::CardFacts;
+use crate::executor::Agent;
+use crate::refusal::{Reason, Refusal};
+use crate::service::AGENT;
+
+/// Marks the list of agents among a card's extensions.
+const AGENTS: &str = "urn:openclaw-remote-agent:agents:1";
+
+/// What need not be escaped in a segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Whose fields a card has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flavour {
+    /// 1.0's and beside them 0.3's, for the well-known path. Clients of 1.0 go by `supportedInterfaces` (1.0 §8.3.2).
+    Both,
+    /// 1.0's alone.
+    V1,
+    /// 0.3's alone.
+    V0_3,
+}
+
+/// What a card is made of.
+pub(super) struct Content<'a> {
+    pub(super) facts: &'a CardFacts,
+    /// The server's address, without a slash at the end.
+    pub(super) base: &'a str,
+    pub(super) agents: &'a [Agent],
+    /// A bearer token is asked for.
+    pub(super) bearer: bool,
+    /// The agents' own skills are shown.
+    pub(super) detailed: bool,
+}
+
+impl Content<'_> {
+    /// The card of the server, or of the agent of that name.
+    ///
+    /// # Errors
+    /// There is no such agent any more.
+    pub(super) fn write(&self, agent: Option<&str>, flavour: Flavour) -> Result<Value, Refusal> {
+        let facts = self.facts;
+        let mut card = Map::new();
+        let (name, description, base, skills) = match agent {
+            None => (
+                facts.name.clone(),
+                facts.description.clone(),
+                self.base.to_owned(),
+                self.all_skills(),
+            ),
+            Some(name) => {
+                let agent = self.agents.iter().find(|agent| agent.name == name);
+                let agent = agent.ok_or_else(|| {
+                    Refusal::new(Reason::InvalidParams, "the agent is not there any more")
+                })?;
+                let base = self.agent_base(agent);
+                (title(agent), about(agent), base, self.skills(agent, ""))
+            }
+        };
+        card.insert("name".to_owned(), name.into());
+        card.insert("description".to_owned(), description.into());
+        card.insert("version".to_owned(), facts.version.clone().into());
+        if let Some(url) = &facts.documentation_url {
+            card.insert("documentationUrl".to_owned(), url.as_str().into());
+        }
+        card.insert("defaultInputModes".to_owned(), json!(facts.input_modes));
+        card.insert("defaultOutputModes".to_owned(), json!(facts.output_modes));
+        card.insert("skills".to_owned(), skills);
+        self.connections(&mut card, &base, flavour);
+        self.capabilities(&mut card, agent, flavour);
+        if self.bearer {
+            security(&mut card, flavour);
+        }
+        Ok(Value::Object(card))
+    }
+
+    fn agent_base(&self, agent: &Agent) -> String {
+        let name = utf8_percent_encode(&agent.name, SEGMENT);
+        format!("{}/agents/{name}", self.base)
+    }
+
+    fn connections(&self, card: &mut Map<String, Value>, base: &str, flavour: Flavour) {
+        let rpc = format!("{base}/a2a");
+        let rest = format!("{base}/rest");
+        if flavour != Flavour::V0_3 {
+            let interfaces = json!([
+                {"url": rpc, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+                {"url": rest, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+                {"url": rpc, "protocolBinding": "JSONRPC", "protocolVersion": "0.3"},
+                {"url": rest, "protocolBinding": "HTTP+JSON", "protocolVersion": "0.3"},
+            ]);
+            card.insert("supportedInterfaces".to_owned(), interfaces);
+        }
+        if flavour != Flavour::V1 {
+            card.insert("protocolVersion".to_owned(), "0.3.0".into());
+            card.insert("preferredTransport".to_owned(), "JSONRPC".into());
+            let interfaces = json!([
+                {"url": rpc, "transport": "JSONRPC"},
+                {"url": rest, "transport": "HTTP+JSON"},
+            ]);
+            card.insert("additionalInterfaces".to_owned(), interfaces);
+            card.insert("url".to_owned(), rpc.into());
+        }
+    }
+
+    fn capabilities(&self, card: &mut Map<String, Value>, agent: Option<&str>, flavour: Flavour) {
+        let mut capabilities = json!({
+            "streaming": true,
+            "pushNotifications": self.facts.push_notifications,
+        });
+        if flavour != Flavour::V0_3 {
+            capabilities["extendedAgentCard"] = self.bearer.into();
+        }
+        if flavour != Flavour::V1 {
+            card.insert(
+                "supportsAuthenticatedExtendedCard".to_owned(),
+                self.bearer.into(),
+            );
+        }
+        if agent.is_none() && self.detailed && self.agents.len() > 1 {
+            let agents: Vec<Value> = self
+                .agents
+                .iter()
+                .map(|agent| {
+                    let base = self.agent_base(agent);
+                    json!({"name": agent.name, "card": format!("{base}/.well-known/agent-card.json")})
+                })
+                .collect();
+            capabilities["extensions"] = json!([{
+                "uri": AGENTS,
+                "description": "The agents behind this server. Each has a card of its own, and is asked at the address there, or here by its name in the metadata of a message.",
+                "required": false,
+                "params": {"metadata": AGENT, "agents": agents},
+            }]);
+        }
+        card.insert("capabilities".to_owned(), capabilities);
+    }
+
+    /// Every agent is a skill of the server.
+    fn all_skills(&self) -> Value {
+        let skills = self.agents.iter().flat_map(|agent| {
+            let mut skills = vec![whole(agent)];
+            if self.detailed {
+                skills.extend(own(agent, &format!("{}/", agent.name)));
+            }
+            skills
+        });
+        Value::Array(skills.collect())
+    }
+
+    /// What one agent can do. A card has at least one skill.
+    fn skills(&self, agent: &Agent, prefix: &str) -> Value {
+        if agent.skills.is_empty() || !self.detailed {
+            Value::Array(vec![whole(agent)])
+        } else {
+            Value::Array(own(agent, prefix).collect())
+        }
+    }
+}
+
+/// The agent as one skill.
+fn whole(agent: &Agent) -> Value {
+    json!({
+        "id": agent.name,
+        "name": title(agent),
+        "description": about(agent),
+        "tags": ["openclaw", "agent"],
+    })
+}
+
+/// The skills of the agent itself.
+fn own<'a>(agent: &'a Agent, prefix: &'a str) -> impl Iterator<Item = Value> + use<'a> {
+    agent.skills.iter().filter_map(move |skill| {
+        let mut written = serde_json::to_value(skill).ok()?;
+        if !prefix.is_empty() {
+            written["id"] = format!("{prefix}{}", skill.id).into();
+        }
+        Some(written)
+    })
+}
+
+fn title(agent: &Agent) -> String {
+    agent.title.clone().unwrap_or_else(|| agent.name.clone())
+}
+
+fn about(agent: &Agent) -> String {
+    agent
+        .description
+        .clone()
+        .unwrap_or_else(|| format!("The OpenClaw agent `{}`.", agent.name))
+}
+
+/// One scheme, told in the words of both versions: readers of either find theirs.
+fn security(card: &mut Map<String, Value>, flavour: Flavour) {
+    let mut scheme = Map::new();
+    // 0.3's proto, which some of its clients read cards by, has 1.0's word for it.
+    let http = json!({"scheme": "Bearer"});
+    scheme.insert("httpAuthSecurityScheme".to_owned(), http);
+    if flavour != Flavour::V1 {
+        scheme.insert("type".to_owned(), "http".into());
+        scheme.insert("scheme".to_owned(), "bearer".into());
+        card.insert("security".to_owned(), json!([{"bearer": []}]));
+    }
+    if flavour != Flavour::V0_3 {
+        let requirements = json!([{"schemes": {"bearer": {"list": []}}}]);
+        card.insert("securityRequirements".to_owned(), requirements);
+    }
+    card.insert("securitySchemes".to_owned(), json!({"bearer": scheme}));
+}

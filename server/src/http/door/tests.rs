@@ -1,0 +1,278 @@
+#![allow(clippy::unwrap_used)]
+
+mod strangers;
+
+use std::time::Duration;
+
+use a2a::{Message, Part, Role, SendMessageRequest};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
+use serde_json::Value;
+use url::Url;
+
+use super::*;
+use crate::caller::{ANYBODY, Caller, Version};
+use crate::executor::scripted::Scripted;
+use crate::http::guard::Rules;
+use crate::http::serve::Connections;
+use crate::http::sockets::{Answer, Server, ada_and_the_operator, rules, start};
+use crate::http::{App, BODY_LIMIT, CardFacts, KEEP_ALIVE};
+use crate::push::{Courier, Undelivered};
+use crate::service::{Parts as Made, Send, Sessions};
+use crate::settings::Settings;
+use crate::store::memory::Memory;
+use crate::world::System;
+
+/// Carries nothing.
+struct Nowhere;
+
+impl Courier for Nowhere {
+    fn accepts(&self, _url: &Url) -> Result<(), String> {
+        Err("there are none here".into())
+    }
+
+    fn post(
+        &self,
+        _url: Url,
+        _headers: HeaderMap,
+        _body: bytes::Bytes,
+    ) -> BoxFuture<'_, Result<http::Response<()>, Undelivered>> {
+        let text = "there are none here".into();
+        async { Err(Undelivered { text, again: false }) }.boxed()
+    }
+}
+
+struct Plain;
+
+impl Sessions for Plain {
+    fn session_id(&self, _peer: Option<&str>, context_id: &str) -> String {
+        context_id.to_owned()
+    }
+
+    fn context_id(&self, _session_id: &str) -> Option<String> {
+        None
+    }
+}
+
+struct Whole {
+    server: Server,
+    service: Service,
+}
+
+async fn whole(rules: Rules, peers: Peers) -> Whole {
+    let service = Service::start(Made {
+        settings: Settings::default(),
+        executor: Arc::new(Scripted::default()),
+        store: Arc::new(Memory::new()),
+        courier: Arc::new(Nowhere),
+        sessions: Arc::new(Plain),
+        world: Arc::new(System),
+    })
+    .await
+    .unwrap();
+    let operator = Operator {
+        service: service.clone(),
+        about: "scripted, in memory".into(),
+    };
+    let peers = Arc::new(peers);
+    let wire = crate::http::router(App {
+        service: service.clone(),
+        identify: Arc::new(Guarded(Arc::clone(&peers))),
+        card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
+        body_limit: BODY_LIMIT,
+        keep_alive: KEEP_ALIVE,
+    });
+    let app = router(wire, operator, Guard::new(rules, peers));
+    Whole {
+        server: start(app, Connections::default()).await,
+        service,
+    }
+}
+
+async fn alone() -> Whole {
+    whole(rules(), Peers::anybody()).await
+}
+
+async fn with_peers() -> Whole {
+    whole(rules(), ada_and_the_operator()).await
+}
+
+const ADA: &str = "Authorization: Bearer token-of-ada";
+const OPERATOR: &str = "Authorization: Bearer token-of-op";
+const OWN: &str = "X-Requested-With: remote-agent";
+
+impl Whole {
+    /// A message of `peer` that its task works on until it is stopped.
+    async fn working(&self, peer: &str) -> String {
+        self.send(peer, "begun <b>\"confidential\"</b>").await
+    }
+
+    async fn send(&self, peer: &str, text: &str) -> String {
+        let caller = Caller {
+            peer: peer.into(),
+            authenticated: false,
+            version: Version::V1,
+            agent: None,
+        };
+        let message = Message::new(Role::User, vec![Part::text(text)]);
+        let send = Send {
+            request: SendMessageRequest {
+                message,
+                configuration: None,
+                metadata: None,
+                tenant: None,
+            },
+            return_immediately: Some(true),
+        };
+        self.service.send(&caller, send).await.unwrap();
+        let tasks = self.tasks(&[OPERATOR]).await;
+        tasks["tasks"][0]["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn tasks(&self, lines: &[&str]) -> Value {
+        serde_json::from_str(&self.server.ask("GET /api/tasks", lines, "").await.body).unwrap()
+    }
+
+    async fn cancel(&self, id: &str, lines: &[&str]) -> Answer {
+        let what = format!("POST /api/tasks/{id}/cancel");
+        self.server.ask(&what, lines, "").await
+    }
+}
+
+#[tokio::test]
+async fn the_page_runs_nothing_but_its_own_script_and_loads_nothing() {
+    let whole = alone().await;
+    let page = whole.server.ask("GET /", &[], "").await;
+    assert_eq!(page.status, 200);
+    let head = &page.head;
+    for part in [
+        "default-src 'none'",
+        "script-src 'sha256-",
+        "frame-ancestors 'none'",
+        "x-frame-options: DENY",
+    ] {
+        assert!(head.contains(part), "{part} is not in {head}");
+    }
+    assert!(!head.contains("unsafe"));
+    for address in ["src=", "url(", "@import", "http://", "https://"] {
+        assert!(!page.body.contains(address), "{address}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_is_for_the_machine_itself() {
+    let whole = with_peers().await;
+    assert_eq!(whole.server.get("/", &[]).await, 200);
+    assert_eq!(
+        whole.server.get("/", &["X-Forwarded-For: 127.0.0.1"]).await,
+        403
+    );
+}
+
+#[tokio::test]
+async fn the_operator_sees_the_tasks_of_all_and_what_they_say_is_data() {
+    let whole = alone().await;
+    let id = whole.working(ANYBODY).await;
+    let tasks = whole.tasks(&[]).await;
+    assert_eq!(tasks["total"], 1);
+    assert_eq!(tasks["ready"], true);
+    let task = &tasks["tasks"][0];
+    assert_eq!(task["id"], id.as_str());
+    assert_eq!(task["asked"], "begun <b>\"confidential\"</b>");
+    assert_eq!(task["settled"], false);
+}
+
+#[tokio::test]
+async fn an_operator_cancels_and_deletes_a_task_of_anybody() {
+    let whole = with_peers().await;
+    let id = whole.working("ada").await;
+    assert_eq!(whole.cancel(&id, &[OPERATOR, OWN]).await.status, 200);
+    let tasks = whole.tasks(&[OPERATOR]).await;
+    assert_eq!(tasks["tasks"][0]["state"], "canceled");
+    let what = format!("DELETE /api/tasks/{id}");
+    let deleted = whole.server.ask(&what, &[OPERATOR, OWN], "").await;
+    assert_eq!(deleted.status, 200);
+    assert_eq!(whole.tasks(&[OPERATOR]).await["total"], 0);
+    let again = whole.server.ask(&what, &[OPERATOR, OWN], "").await;
+    assert_eq!(again.status, 404);
+}
+
+#[tokio::test]
+async fn where_there_are_peers_the_tasks_are_shown_to_the_operator_alone() {
+    let whole = with_peers().await;
+    let get = async |lines: &[&str]| whole.server.get("/api/tasks", lines).await;
+    assert_eq!(get(&[]).await, 401);
+    assert_eq!(get(&[ADA]).await, 403);
+    assert_eq!(get(&[OPERATOR]).await, 200);
+}
+
+#[tokio::test]
+async fn no_form_and_no_page_of_others_can_end_a_task() {
+    let whole = alone().await;
+    let id = whole.working(ANYBODY).await;
+    assert_eq!(whole.cancel(&id, &[]).await.status, 403);
+    let foreign = [OWN, "Origin: https://evil.example"];
+    assert_eq!(whole.cancel(&id, &foreign).await.status, 403);
+    let what = format!("DELETE /api/tasks/{id}");
+    assert_eq!(whole.server.ask(&what, &[], "").await.status, 403);
+    assert_eq!(whole.tasks(&[]).await["tasks"][0]["settled"], false);
+}
+
+#[tokio::test]
+async fn who_has_the_newest_list_is_not_sent_it_again() {
+    let whole = alone().await;
+    let answer = whole.server.ask("GET /api/tasks", &[], "").await;
+    let tag = answer
+        .head
+        .lines()
+        .find_map(|line| line.strip_prefix("etag: "));
+    let known = format!("If-None-Match: {}", tag.unwrap());
+    assert_eq!(whole.server.get("/api/tasks", &[&known]).await, 304);
+    whole.working(ANYBODY).await;
+    assert_eq!(whole.server.get("/api/tasks", &[&known]).await, 200);
+}
+
+#[tokio::test]
+async fn a_canceled_task_that_is_canceled_again_says_so() {
+    let whole = alone().await;
+    let id = whole.send(ANYBODY, "echo done").await;
+    let settled = async || whole.tasks(&[]).await["tasks"][0]["settled"] == true;
+    tokio::time::timeout(Duration::from_secs(10), async {
+        while !settled().await {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(whole.cancel(&id, &[OWN]).await.status, 400);
+}
+
+#[tokio::test]
+async fn health_is_told_to_the_machine_itself_and_to_peers() {
+    let whole = with_peers().await;
+    let far = "X-Forwarded-For: 192.0.2.9";
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(whole.server.get(path, &[]).await, 200, "{path}");
+        assert_eq!(whole.server.get(path, &[far]).await, 401, "{path}");
+        assert_eq!(whole.server.get(path, &[far, ADA]).await, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_count_tasks_and_tell_nothing_of_them() {
+    let whole = alone().await;
+    let id = whole.working(ANYBODY).await;
+    let answer = whole.server.ask("GET /metrics", &[], "").await;
+    assert!(
+        answer
+            .head
+            .contains("content-type: application/openmetrics-text")
+    );
+    assert!(
+        answer
+            .body
+            .contains("remote_agent_tasks_total{state=\"submitted\"} 1")
+    );
+    assert!(!answer.body.contains(&id) && !answer.body.contains("confidential"));
+}

@@ -1,0 +1,221 @@
+//! Who has no token, or another's, through the whole server.
+
+use serde_json::json;
+
+use super::*;
+
+/// Ways to write paths that tell of tasks, or of the server.
+const PATHS: [&str; 24] = [
+    "/rest/tasks",
+    "/rest/tasks/",
+    "/rest/tasks?A2A-Version=1.0",
+    "/rest/v1/tasks",
+    "/rest//tasks",
+    "//rest/tasks",
+    "/./rest/tasks",
+    "/rest/../rest/tasks",
+    "/rest/%2e%2e/rest/tasks",
+    "/%72est/tasks",
+    "/REST/tasks",
+    "/rest%2Ftasks",
+    "/main/rest/tasks",
+    "/agents/main/rest/tasks",
+    "/agents/../rest/tasks",
+    "/rest/extendedAgentCard",
+    "/rest/v1/card",
+    "/api/tasks",
+    "/api/tasks/",
+    "//api/tasks",
+    "/api/%2e%2e/api/tasks",
+    "/%61pi/tasks",
+    "/.well-known/../api/tasks",
+    "/.well-known/%2e%2e/%2e%2e/etc/passwd",
+];
+
+#[tokio::test]
+async fn no_way_to_write_a_path_leads_past_the_door() {
+    let whole = with_peers().await;
+    let id = whole.working("ada").await;
+    for path in PATHS {
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PROPFIND"] {
+            let what = format!("{method} {path}");
+            let answer = whole
+                .server
+                .ask(&what, &["A2A-Version: 1.0", OWN], "")
+                .await;
+            assert!(
+                matches!(answer.status, 401 | 404 | 405),
+                "{what}: {}",
+                answer.status
+            );
+            assert!(!answer.body.contains(&id), "{what}: {}", answer.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_counts_in_its_header_alone() {
+    let whole = with_peers().await;
+    for (path, line) in [
+        ("/rest/tasks?access_token=token-of-ada", "X-Nothing: 1"),
+        ("/rest/tasks?token=token-of-ada", "X-Nothing: 1"),
+        ("/rest/tasks", "Cookie: token=token-of-ada"),
+        ("/rest/tasks", "X-Api-Key: token-of-ada"),
+        ("/rest/tasks", "Authorization: Basic dG9rZW4tb2YtYWRh"),
+        ("/rest/tasks", "Authorization: token-of-ada"),
+        ("/rest/tasks", "Authorization: Bearer token-of-ad"),
+        ("/rest/tasks", "Authorization: Bearer token-of-adaa"),
+        ("/rest/tasks", "Proxy-Authorization: Bearer token-of-ada"),
+    ] {
+        let status = whole.server.get(path, &["A2A-Version: 1.0", line]).await;
+        assert_eq!(status, 401, "{path} {line}");
+    }
+    let known = whole.server.get("/rest/tasks", &["A2A-Version: 1.0", ADA]);
+    assert_eq!(known.await, 200);
+}
+
+/// The other peer, which is the operator too: over A2A that makes no difference.
+const OTHER: &str = OPERATOR;
+
+#[tokio::test]
+async fn a_peer_learns_nothing_of_anothers_task_over_http_json() {
+    let whole = with_peers().await;
+    let id = whole.working("ada").await;
+    let push = r#"{"url": "https://hooks.example/"}"#;
+    for (what, body) in [
+        (format!("GET /rest/tasks/{id}"), ""),
+        (format!("POST /rest/tasks/{id}:cancel"), "{}"),
+        (format!("POST /rest/tasks/{id}:subscribe"), "{}"),
+        (format!("GET /rest/tasks/{id}:subscribe"), ""),
+        (format!("GET /rest/tasks/{id}/pushNotificationConfigs"), ""),
+        (
+            format!("POST /rest/tasks/{id}/pushNotificationConfigs"),
+            push,
+        ),
+        (
+            format!("GET /rest/tasks/{id}/pushNotificationConfigs/one"),
+            "",
+        ),
+        (
+            format!("DELETE /rest/tasks/{id}/pushNotificationConfigs/one"),
+            "",
+        ),
+    ] {
+        for (what, version) in [
+            (what.clone(), "A2A-Version: 1.0"),
+            (what.replace("/rest/", "/rest/v1/"), "A2A-Version: 0.3"),
+        ] {
+            let lines = [OTHER, version, "Content-Type: application/json"];
+            let answer = whole.server.ask(&what, &lines, body).await;
+            assert_eq!(answer.status, 404, "{what}: {}", answer.body);
+            assert!(
+                answer.body.contains("TASK_NOT_FOUND"),
+                "{what}: {}",
+                answer.body
+            );
+        }
+    }
+    let tasks = whole.tasks(&[OPERATOR]).await;
+    assert_eq!(tasks["tasks"][0]["state"], "working");
+}
+
+#[tokio::test]
+async fn a_peer_learns_nothing_of_anothers_task_over_json_rpc() {
+    let whole = with_peers().await;
+    let id = whole.working("ada").await;
+    let url = "https://hooks.example/";
+    for (version, method, params) in [
+        ("1.0", "GetTask", json!({"id": id})),
+        ("1.0", "CancelTask", json!({"id": id})),
+        ("1.0", "SubscribeToTask", json!({"id": id})),
+        (
+            "1.0",
+            "CreateTaskPushNotificationConfig",
+            json!({"taskId": id, "url": url}),
+        ),
+        (
+            "1.0",
+            "ListTaskPushNotificationConfigs",
+            json!({"taskId": id}),
+        ),
+        ("0.3", "tasks/get", json!({"id": id})),
+        ("0.3", "tasks/cancel", json!({"id": id})),
+        ("0.3", "tasks/resubscribe", json!({"id": id})),
+        (
+            "0.3",
+            "tasks/pushNotificationConfig/set",
+            json!({"taskId": id, "pushNotificationConfig": {"url": url}}),
+        ),
+        (
+            "0.3",
+            "tasks/pushNotificationConfig/list",
+            json!({"id": id}),
+        ),
+    ] {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let version = format!("A2A-Version: {version}");
+        let lines = [OTHER, &version, "Content-Type: application/json"];
+        let answer = whole
+            .server
+            .ask("POST /a2a", &lines, &body.to_string())
+            .await;
+        let answer: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(answer["error"]["code"], -32001, "{method}: {answer}");
+    }
+    let tasks = whole.tasks(&[OPERATOR]).await;
+    assert_eq!(tasks["tasks"][0]["state"], "working");
+}
+
+#[tokio::test]
+async fn a_peer_lists_its_own_tasks_alone() {
+    let whole = with_peers().await;
+    let id = whole.working("ada").await;
+    for (who, seen) in [(ADA, true), (OTHER, false)] {
+        let lines = [who, "A2A-Version: 1.0"];
+        let answer = whole.server.ask("GET /rest/tasks", &lines, "").await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.body.contains(&id), seen, "{who}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn what_a_form_of_another_page_can_post_does_nothing() {
+    let whole = alone().await;
+    let sent =
+        json!({"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "x"}]}});
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=application/json",
+        "text/plain; application/json",
+    ] {
+        let kind = format!("Content-Type: {kind}");
+        let lines = ["A2A-Version: 1.0", &kind];
+        let what = "POST /rest/message:send?A2A-Version=1.0";
+        let answer = whole.server.ask(what, &lines, &sent.to_string()).await;
+        assert_eq!(answer.status, 415, "{kind}");
+    }
+    assert_eq!(whole.tasks(&[]).await["total"], 0);
+}
+
+#[tokio::test]
+async fn a_preflight_of_another_page_is_granted_nothing() {
+    let whole = alone().await;
+    let lines = [
+        "Origin: https://evil.example",
+        "Access-Control-Request-Method: POST",
+        "Access-Control-Request-Headers: content-type,a2a-version",
+    ];
+    for path in ["/a2a", "/", "/api/tasks", "/.well-known/agent-card.json"] {
+        let answer = whole
+            .server
+            .ask(&format!("OPTIONS {path}"), &lines, "")
+            .await;
+        assert_eq!(answer.status, 403, "{path}");
+        assert!(
+            !answer.head.contains("access-control-allow"),
+            "{}",
+            answer.head
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! Writes refusals, in the four shapes that clients know.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, Method, StatusCode};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::paths::{Path, Place};
+use super::rpc::Id;
+use crate::caller::Version;
+use crate::refusal::{Reason, Refusal};
+
+/// Whom `ErrorInfo` says its reasons are defined by (1.0 §9.5).
+const DOMAIN: &str = "a2a-protocol.org";
+
+/// A refusal, and the HTTP status where the refusal's own does not say it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) refusal: Refusal,
+    pub(crate) status: Option<StatusCode>,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            status: None,
+        }
+    }
+}
+
+impl Failure {
+    /// `refusal`, with another HTTP status over both bindings.
+    pub(crate) fn with(refusal: Refusal, status: StatusCode) -> Self {
+        Self {
+            refusal,
+            status: Some(status),
+        }
+    }
+}
+
+/// A refusal for whoever asked outside of both bindings: as HTTP+JSON of 1.0 writes it.
+pub fn plain(refusal: &Refusal) -> Response {
+    rest(Version::V1, &Failure::from(refusal.clone()))
+}
+
+/// A refusal of a request that has not been read: as the binding at its path writes it, with the HTTP status that says it.
+pub fn at(method: &Method, path: &str, refusal: &Refusal) -> Response {
+    let failure = Failure::with(refusal.clone(), refusal.reason.status().0);
+    match Path::read(path).place {
+        Place::Rpc if *method == Method::POST => rpc(&Id::none(), &failure),
+        Place::Rest { version, .. } | Place::Nothing(version) => rest(version, &failure),
+        Place::Rpc | Place::Card => rest(Version::V1, &failure),
+    }
+}
+
+/// Over HTTP+JSON: `google.rpc.Status` in 1.0 (§11.6); code and message in 0.3.
+pub(crate) fn rest(version: Version, failure: &Failure) -> Response {
+    let status = failure.status.unwrap_or_else(|| match version {
+        Version::V1 => failure.refusal.reason.status().0,
+        Version::V0_3 => status_0_3(failure.refusal.reason),
+    });
+    let body = rest_body(version, &failure.refusal, status);
+    answer(status, &failure.refusal, body)
+}
+
+/// What stands in the `data` of a stream's last event where something failed on the way.
+pub(crate) fn rest_event(version: Version, refusal: &Refusal) -> Value {
+    rest_body(version, refusal, refusal.reason.status().0)
+}
+
+fn rest_body(version: Version, refusal: &Refusal, status: StatusCode) -> Value {
+    match version {
+        Version::V1 => {
+            let name = match status {
+                StatusCode::METHOD_NOT_ALLOWED => "UNIMPLEMENTED",
+                _ => refusal.reason.status().1,
+            };
+            json!({"error": {
+                "code": status.as_u16(),
+                "status": name,
+                "message": refusal.text,
+                "details": details(refusal),
+            }})
+        }
+        Version::V0_3 => {
+            let mut body = rpc_error(refusal);
+            // What the compatible side of the official Python client goes by; others go by the code.
+            body["type"] = type_0_3(refusal.reason).into();
+            body
+        }
+    }
+}
+
+/// Over JSON-RPC. The HTTP status is 200 unless the request was refused for what HTTP itself has a word for.
+pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
+    let reason = failure.refusal.reason;
+    let status = failure.status.unwrap_or(match reason {
+        Reason::Unauthenticated
+        | Reason::PermissionDenied
+        | Reason::ResourceExhausted
+        | Reason::PayloadTooLarge
+        | Reason::Unavailable => reason.status().0,
+        _ => StatusCode::OK,
+    });
+    answer(status, &failure.refusal, rpc_body(id, &failure.refusal))
+}
+
+/// The whole body over JSON-RPC. 0.3 lets `data` be anything, so both versions say the same.
+pub(crate) fn rpc_body<'a>(id: &'a Id, refusal: &Refusal) -> impl Serialize + use<'a> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        jsonrpc: &'static str,
+        id: &'a Id,
+        error: Value,
+    }
+    Body {
+        jsonrpc: "2.0",
+        id,
+        error: rpc_error(refusal),
+    }
+}
+
+fn rpc_error(refusal: &Refusal) -> Value {
+    json!({
+        "code": refusal.reason.code(),
+        "message": refusal.text,
+        "data": details(refusal),
+    })
+}
+
+fn details(refusal: &Refusal) -> Vec<Value> {
+    let mut details = vec![json!({
+        "@type": a2a::errordetails::ERROR_INFO_TYPE,
+        "reason": refusal.reason.word(),
+        "domain": DOMAIN,
+        "metadata": {},
+    })];
+    if let Some(field) = &refusal.field {
+        details.push(json!({
+            "@type": a2a::errordetails::BAD_REQUEST_TYPE,
+            "fieldViolations": [{"field": field, "description": refusal.text}],
+        }));
+    }
+    if let Some(seconds) = refusal.retry_after_s {
+        details.push(json!({
+            "@type": "type.googleapis.com/google.rpc.RetryInfo",
+            "retryDelay": format!("{seconds}s"),
+        }));
+    }
+    details
+}
+
+/// The HTTP statuses that 0.3's reference server has over HTTP+JSON; the specification is silent.
+fn status_0_3(reason: Reason) -> StatusCode {
+    match reason {
+        Reason::TaskNotCancelable => StatusCode::CONFLICT,
+        Reason::InvalidParams => StatusCode::UNPROCESSABLE_ENTITY,
+        Reason::PushNotificationNotSupported | Reason::UnsupportedOperation => {
+            StatusCode::NOT_IMPLEMENTED
+        }
+        Reason::ContentTypeNotSupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Reason::InvalidAgentResponse => StatusCode::BAD_GATEWAY,
+        Reason::ExtendedAgentCardNotConfigured => StatusCode::NOT_FOUND,
+        reason => reason.status().0,
+    }
+}
+
+/// What the official Python client calls them.
+fn type_0_3(reason: Reason) -> &'static str {
+    match reason {
+        Reason::ParseError => "JSONParseError",
+        Reason::InvalidRequest | Reason::PayloadTooLarge => "InvalidRequestError",
+        Reason::MethodNotFound => "MethodNotFoundError",
+        Reason::InvalidParams => "InvalidParamsError",
+        Reason::TaskNotFound => "TaskNotFoundError",
+        Reason::TaskNotCancelable => "TaskNotCancelableError",
+        Reason::PushNotificationNotSupported => "PushNotificationNotSupportedError",
+        Reason::UnsupportedOperation => "UnsupportedOperationError",
+        Reason::ContentTypeNotSupported => "ContentTypeNotSupportedError",
+        Reason::InvalidAgentResponse => "InvalidAgentResponseError",
+        Reason::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
+        Reason::ExtensionSupportRequired => "ExtensionSupportRequiredError",
+        Reason::VersionNotSupported => "VersionNotSupportedError",
+        Reason::InternalError
+        | Reason::Unauthenticated
+        | Reason::PermissionDenied
+        | Reason::ResourceExhausted
+        | Reason::Unavailable => "InternalError",
+    }
+}
+
+fn answer(status: StatusCode, refusal: &Refusal, body: impl Serialize) -> Response {
+    let body = serde_json::to_vec(&body).unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if refusal.reason == Reason::Unauthenticated {
+        headers.insert(
+            WWW_AUTHENTICATE,
+            HeaderValue::from_static("Bearer realm=\"a2a\""),
+        );
+    }
+    if let Some(seconds) = refusal.retry_after_s {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

@@ -1,0 +1,242 @@
+//! Reads JSON objects as ProtoJSON is to be read (1.0 §5.5 to §5.7): names in camelCase or snake_case, `null` is nothing,
+//! what is not known does not matter. What is wrong is named by its path.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+
+use crate::refusal::{Reason, Refusal};
+
+/// An object, and where it stands in the request.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    fields: Map<String, Value>,
+    path: String,
+}
+
+impl Fields {
+    /// The object at `path`.
+    pub(crate) fn new(value: Value, path: impl Into<String>) -> Result<Self, Refusal> {
+        let path = path.into();
+        match value {
+            Value::Object(fields) => Ok(Self { fields, path }),
+            other => Err(wrong(&path, "an object", &other)),
+        }
+    }
+
+    /// The parameters of a query.
+    pub(crate) fn query(query: &str) -> Self {
+        let fields = url::form_urlencoded::parse(query.as_bytes())
+            .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
+            .collect();
+        Self {
+            fields,
+            path: String::new(),
+        }
+    }
+
+    /// What has not been taken of another, which is empty then.
+    pub(crate) fn rest_of(other: &mut Self) -> Self {
+        Self {
+            fields: std::mem::take(&mut other.fields),
+            path: other.path.clone(),
+        }
+    }
+
+    /// Where it stands.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The path of a field of it.
+    pub(crate) fn at(&self, name: &str) -> String {
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
+    }
+
+    /// The names that have not been taken, at most ten of them and none that is long.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<String> = self
+            .fields
+            .keys()
+            .take(10)
+            .map(|name| format!("`{}`", name.chars().take(40).collect::<String>()))
+            .collect();
+        if names.is_empty() {
+            "nothing".to_owned()
+        } else {
+            names.join(", ")
+        }
+    }
+
+    /// The field, even if it is `null`.
+    pub(crate) fn take_null(&mut self, name: &str) -> Option<Value> {
+        self.fields.remove(name).or_else(|| {
+            let snake = snake(name);
+            (snake != name)
+                .then(|| self.fields.remove(&snake))
+                .flatten()
+        })
+    }
+
+    /// The field.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        self.take_null(name).filter(|value| !value.is_null())
+    }
+
+    /// A text, which may be empty.
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(wrong(&self.at(name), "a string", &other)),
+        }
+    }
+
+    /// A text that means nothing if it is empty.
+    pub(crate) fn name(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+        Ok(self.text(name)?.filter(|text| !text.is_empty()))
+    }
+
+    /// A text that has to be there.
+    pub(crate) fn required(&mut self, name: &str) -> Result<String, Refusal> {
+        self.name(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Yes or no. A query says it in a text.
+    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(Value::String(text)) if text == "true" => Ok(Some(true)),
+            Some(Value::String(text)) if text == "false" => Ok(Some(false)),
+            Some(other) => Err(wrong(&self.at(name), "true or false", &other)),
+        }
+    }
+
+    /// A number that is whole and not negative. ProtoJSON and queries may say it in a text.
+    pub(crate) fn count(&mut self, name: &str) -> Result<Option<i32>, Refusal> {
+        let Some(value) = self.take(name) else {
+            return Ok(None);
+        };
+        let number = match &value {
+            Value::Number(number) => number.as_i64().or_else(|| {
+                let float = number.as_f64()?;
+                (float.fract() == 0.0 && float.abs() < 1e9).then_some(float as i64)
+            }),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        match number.and_then(|number| i32::try_from(number).ok()) {
+            Some(number) if number >= 0 => Ok(Some(number)),
+            _ => Err(refused(
+                &self.at(name),
+                "is to be a whole number from 0 to 2147483647",
+            )),
+        }
+    }
+
+    /// A time of day (RFC 3339).
+    pub(crate) fn time(&mut self, name: &str) -> Result<Option<DateTime<Utc>>, Refusal> {
+        let Some(text) = self.name(name)? else {
+            return Ok(None);
+        };
+        // A plus that a query did not escape has become a space.
+        match DateTime::parse_from_rfc3339(&text.replace(' ', "+")) {
+            Ok(time) => Ok(Some(time.to_utc())),
+            Err(error) => Err(refused(
+                &self.at(name),
+                format!("is no time like `2026-01-31T12:00:00Z`: {error}"),
+            )),
+        }
+    }
+
+    /// An object.
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, Refusal> {
+        let path = self.at(name);
+        self.take(name)
+            .map(|value| Self::new(value, path))
+            .transpose()
+    }
+
+    /// An object whose names are the peer's own.
+    pub(crate) fn map(&mut self, name: &str) -> Result<Option<HashMap<String, Value>>, Refusal> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Object(map)) if map.is_empty() => Ok(None),
+            Some(Value::Object(map)) => Ok(Some(map.into_iter().collect())),
+            Some(other) => Err(wrong(&self.at(name), "an object", &other)),
+        }
+    }
+
+    /// A list; one that is missing is empty.
+    pub(crate) fn list(&mut self, name: &str) -> Result<Vec<Value>, Refusal> {
+        match self.take(name) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(list)) => Ok(list),
+            Some(other) => Err(wrong(&self.at(name), "a list", &other)),
+        }
+    }
+
+    /// A list of texts; `None` where it is empty or missing.
+    pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, Refusal> {
+        let path = self.at(name);
+        let texts: Vec<String> = self
+            .list(name)?
+            .into_iter()
+            .enumerate()
+            .map(|(index, value)| match value {
+                Value::String(text) => Ok(text),
+                other => Err(wrong(&format!("{path}[{index}]"), "a string", &other)),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok((!texts.is_empty()).then_some(texts))
+    }
+
+    /// The field has to be there.
+    pub(crate) fn missing(&self, name: &str) -> Refusal {
+        let path = self.at(name);
+        Refusal::new(
+            Reason::InvalidParams,
+            format!("`{path}` is required, and missing or empty"),
+        )
+        .at(path)
+    }
+}
+
+/// What stands at `path` is of another type.
+pub(crate) fn wrong(path: &str, expected: &str, found: &Value) -> Refusal {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    refused(path, format!("is to be {expected}, and is {found}"))
+}
+
+/// What stands at `path` is not as it should be.
+pub(crate) fn refused(path: &str, why: impl std::fmt::Display) -> Refusal {
+    let name = if path.is_empty() { "params" } else { path };
+    let refusal = Refusal::new(Reason::InvalidParams, format!("`{name}` {why}"));
+    refusal.at(name)
+}
+
+fn snake(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+            snake.push(letter.to_ascii_lowercase());
+        } else {
+            snake.push(letter);
+        }
+    }
+    snake
+}

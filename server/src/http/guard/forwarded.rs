@@ -1,0 +1,188 @@
+//! What a proxy says of the client behind it.
+
+use std::net::IpAddr;
+
+use axum::http::HeaderMap;
+use axum::http::header::FORWARDED;
+use ipnet::IpNet;
+
+/// Headers that only a proxy sets.
+const MARKS: [&str; 6] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "via",
+];
+
+/// Whether a proxy has passed the request on.
+pub(super) fn is_passed_on(headers: &HeaderMap) -> bool {
+    MARKS.iter().any(|name| headers.contains_key(*name))
+}
+
+/// A network in words, or an address, which is one by itself.
+pub fn network(text: &str) -> Option<IpNet> {
+    let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    text.parse().ok().or_else(address)
+}
+
+/// The proxies whose word counts: this machine's own, and those at these addresses.
+#[derive(Debug, Clone, Default)]
+pub struct Proxies {
+    /// Addresses beside loopback.
+    pub at: Vec<IpNet>,
+}
+
+/// What a proxy says of the client behind it.
+#[derive(Debug, PartialEq, Eq, Default)]
+pub(super) struct Said {
+    /// The client's address.
+    pub(super) client: Option<IpAddr>,
+    /// What the client called the server, with its port if it said one.
+    pub(super) host: Option<String>,
+    /// Whether the client's connection was TLS.
+    pub(super) secure: bool,
+}
+
+impl Proxies {
+    /// Whether the word of whoever connects from `ip` counts.
+    pub fn trust(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        ip.is_loopback() || self.at.iter().any(|net| net.contains(&ip))
+    }
+
+    /// What the nearest proxies that are trusted say. `X-Forwarded-*` where there is any of it, else `Forwarded` (RFC 7239).
+    pub(super) fn read(&self, headers: &HeaderMap) -> Said {
+        if MARKS[1..4].iter().any(|name| headers.contains_key(*name)) {
+            let hops = list(headers, "x-forwarded-for");
+            return Said {
+                client: self.client(hops.iter().map(|hop| node(hop))),
+                host: list(headers, "x-forwarded-host").pop(),
+                secure: is_https(list(headers, "x-forwarded-proto").pop().as_deref()),
+            };
+        }
+        let hops = list(headers, FORWARDED.as_str());
+        let last = hops.last().map(String::as_str).unwrap_or_default();
+        Said {
+            client: self.client(hops.iter().map(|hop| parameter(hop, "for").and_then(node))),
+            host: parameter(last, "host").map(str::to_owned),
+            secure: is_https(parameter(last, "proto")),
+        }
+    }
+
+    /// The first from the end that is no proxy of ours. What is before it, anybody may have written.
+    fn client(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
+        let mut nearest = None;
+        for hop in hops.rev() {
+            let ip = hop?;
+            nearest = Some(ip);
+            if !self.trust(ip) {
+                break;
+            }
+        }
+        nearest
+    }
+}
+
+/// The elements of a list, however many headers it is spread over.
+fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
+    let values = headers.get_all(name).iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    texts
+        .flat_map(|text| text.split(','))
+        .map(|element| element.trim().to_owned())
+        .filter(|element| !element.is_empty())
+        .collect()
+}
+
+fn is_https(proto: Option<&str>) -> bool {
+    proto.is_some_and(|proto| proto.eq_ignore_ascii_case("https"))
+}
+
+/// A parameter of an element of `Forwarded`.
+fn parameter<'a>(element: &'a str, name: &str) -> Option<&'a str> {
+    element.split(';').find_map(|pair| {
+        let (key, value) = pair.trim().split_once('=')?;
+        key.eq_ignore_ascii_case(name)
+            .then(|| value.trim_matches('"'))
+    })
+}
+
+/// The address of a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+fn node(text: &str) -> Option<IpAddr> {
+    let ip = text.parse::<IpAddr>().ok().or_else(|| {
+        let host = match text.strip_prefix('[') {
+            Some(rest) => rest.split_once(']')?.0,
+            None => text.split_once(':')?.0,
+        };
+        host.parse().ok()
+    })?;
+    Some(ip.to_canonical())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    fn client(pairs: &[(&'static str, &'static str)]) -> Option<String> {
+        let proxies = Proxies {
+            at: vec!["10.0.0.0/8".parse().unwrap()],
+        };
+        Some(proxies.read(&headers(pairs)).client?.to_string())
+    }
+
+    #[test]
+    fn the_client_is_the_nearest_that_is_no_proxy_whatever_it_wrote_itself() {
+        let spoofed = [("x-forwarded-for", "127.0.0.1, 192.0.2.9, 10.1.2.3")];
+        assert_eq!(client(&spoofed).as_deref(), Some("192.0.2.9"));
+        let spread = [
+            ("x-forwarded-for", "198.51.100.1"),
+            ("x-forwarded-for", "192.0.2.9"),
+        ];
+        assert_eq!(client(&spread).as_deref(), Some("192.0.2.9"));
+    }
+
+    #[test]
+    fn addresses_are_read_with_their_ports_and_what_is_none_is_nobody() {
+        for (text, ip) in [
+            ("192.0.2.9:4711", Some("192.0.2.9")),
+            ("[2001:db8::1]:4711", Some("2001:db8::1")),
+            ("2001:db8::1", Some("2001:db8::1")),
+            ("unknown", None),
+            ("192.0.2.9, _hidden", None),
+        ] {
+            let got = client(&[("x-forwarded-for", text)]);
+            assert_eq!(got.as_deref(), ip, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_standard_header_counts_where_there_is_no_other() {
+        let proxies = Proxies::default();
+        let standard = (
+            "forwarded",
+            "for=127.0.0.1, for=\"[2001:db8::1]:80\";host=agents.example;proto=https",
+        );
+        let said = proxies.read(&headers(&[standard]));
+        let expected = Said {
+            client: Some("2001:db8::1".parse().unwrap()),
+            host: Some("agents.example".into()),
+            secure: true,
+        };
+        assert_eq!(said, expected);
+        let other = ("x-forwarded-for", "192.0.2.9");
+        let said = proxies.read(&headers(&[standard, other]));
+        assert_eq!(said.client, Some("192.0.2.9".parse().unwrap()));
+        assert_eq!(said.host, None);
+    }
+}

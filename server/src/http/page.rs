@@ -1,0 +1,72 @@
+//! The operator's page: one document, without anything from elsewhere.
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use ring::digest::{SHA256, digest};
+
+const HTML: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// The page, and the policy under which browsers show it. It holds no task: its script asks for them.
+#[derive(Debug, Clone)]
+pub(super) struct Page {
+    html: Bytes,
+    policy: HeaderValue,
+}
+
+impl Page {
+    /// Puts the page together. Its policy allows its own script and style by their hashes, and nothing else.
+    pub(super) fn new() -> Self {
+        let html = HTML
+            .replace("{{style}}", STYLE)
+            .replace("{{script}}", SCRIPT);
+        let policy = format!(
+            "default-src 'none'; script-src '{}'; style-src '{}'; connect-src 'self'; img-src data:; base-uri 'none'; \
+             form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+            hash(SCRIPT),
+            hash(STYLE)
+        );
+        Self {
+            html: html.into(),
+            // Base64 and the words above are visible ASCII.
+            policy: HeaderValue::try_from(policy)
+                .unwrap_or(HeaderValue::from_static("default-src 'none'")),
+        }
+    }
+
+    /// The answer to who asks for it.
+    pub(super) fn answer(&self) -> Response {
+        let mut response = self.html.clone().into_response();
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+            (header::CACHE_CONTROL, "no-store"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (header::X_FRAME_OPTIONS, "DENY"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        headers.insert(
+            "cross-origin-opener-policy",
+            HeaderValue::from_static("same-origin"),
+        );
+        headers.insert(
+            "cross-origin-resource-policy",
+            HeaderValue::from_static("same-origin"),
+        );
+        headers.insert(header::CONTENT_SECURITY_POLICY, self.policy.clone());
+        response
+    }
+}
+
+/// A source of a policy: the hash of a script or style in the page.
+fn hash(text: &str) -> String {
+    format!(
+        "sha256-{}",
+        STANDARD.encode(digest(&SHA256, text.as_bytes()))
+    )
+}

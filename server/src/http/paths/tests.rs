@@ -1,0 +1,72 @@
+#![allow(clippy::panic)]
+
+use super::*;
+
+fn rest(path: &str) -> (Version, Option<String>, Resource) {
+    match Path::read(path).place {
+        Place::Rest {
+            version,
+            tenant,
+            resource,
+        } => (version, tenant, resource),
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+#[test]
+fn v1_after_the_base_is_the_version_0_3() {
+    let id = || "t".to_owned();
+    assert_eq!(
+        rest("/rest/v1/tasks/t"),
+        (Version::V0_3, None, Resource::Task(id()))
+    );
+    assert_eq!(
+        rest("/rest/tasks/t"),
+        (Version::V1, None, Resource::Task(id()))
+    );
+    assert_eq!(rest("/rest/v1/card").2, Resource::ExtendedCard);
+    assert_eq!(Path::read("/rest/card").place, Place::Nothing(Version::V1));
+}
+
+#[test]
+fn a_segment_before_a_resource_is_the_tenant() {
+    let (version, tenant, resource) = rest("/rest/acme/tasks/t/pushNotificationConfigs/c");
+    assert_eq!((version, tenant.as_deref()), (Version::V1, Some("acme")));
+    assert_eq!(resource, Resource::Push("t".to_owned(), "c".to_owned()));
+}
+
+#[test]
+fn an_id_may_hold_colons_and_escaped_slashes() {
+    assert_eq!(rest("/rest/tasks/a:b").2, Resource::Task("a:b".to_owned()));
+    assert_eq!(
+        rest("/rest/tasks/a:b:cancel").2,
+        Resource::Cancel("a:b".to_owned())
+    );
+    assert_eq!(
+        rest("/rest/tasks/a%2Fb:subscribe").2,
+        Resource::Subscribe("a/b".to_owned())
+    );
+}
+
+#[test]
+fn an_agent_has_the_whole_tree() {
+    let path = Path::read("/agents/a%20b/rest/v1/message:stream/");
+    assert_eq!(path.agent.as_deref(), Some("a b"));
+    assert_eq!(
+        path.place,
+        Place::Rest {
+            version: Version::V0_3,
+            tenant: None,
+            resource: Resource::Stream
+        }
+    );
+    assert_eq!(Path::read("/agents/a").place, Place::Rpc);
+    assert_eq!(
+        Path::read("/agents/a/.well-known/agent-card.json").place,
+        Place::Card
+    );
+    assert_eq!(
+        Path::read("/agents//a2a").place,
+        Place::Nothing(Version::V1)
+    );
+}

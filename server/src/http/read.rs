@@ -1,0 +1,273 @@
+//! Reads what clients send, of both versions, into the types of 1.0. Liberal in how it is written, and never losing a part.
+
+mod part;
+
+use a2a::{
+    AuthenticationInfo, ListTasksRequest, Message, Role, SendMessageConfiguration,
+    SendMessageRequest, TaskPushNotificationConfig, TaskState,
+};
+use serde_json::Value;
+
+use super::fields::{Fields, refused};
+use crate::refusal::Refusal;
+use crate::service::Send;
+use crate::v0_3::Dialect as V0_3;
+
+/// How a request is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// As 1.0 writes everything.
+    V1,
+    /// As one of 0.3's two.
+    V0_3(V0_3),
+}
+
+/// The parameters of a message that is sent (1.0 §3.1.1, 0.3 §7.1).
+pub(crate) fn send(dialect: Dialect, params: &mut Fields) -> Result<Send, Refusal> {
+    let message = match params.object("message")? {
+        Some(message) => message,
+        // What 0.3's proto calls it, beside its JSON name.
+        None => params
+            .object("request")?
+            .ok_or_else(|| params.missing("message"))?,
+    };
+    let message = self::message(dialect, message)?;
+    let (configuration, return_immediately) = match params.object("configuration")? {
+        Some(configuration) => self::configuration(dialect, configuration)?,
+        None => (None, None),
+    };
+    Ok(Send {
+        request: SendMessageRequest {
+            message,
+            configuration,
+            metadata: params.map("metadata")?,
+            tenant: None,
+        },
+        return_immediately,
+    })
+}
+
+/// A message.
+fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, Refusal> {
+    let message_id = fields.required("messageId")?;
+    let role = role(&mut fields)?;
+    // 0.3's proto calls them content; both are read, lest parts be lost because of a name.
+    let mut parts = Vec::new();
+    let mut found = false;
+    for name in ["parts", "content"] {
+        let path = fields.at(name);
+        let list = fields.list(name)?;
+        if list.is_empty() {
+            continue;
+        }
+        if found {
+            return Err(refused(&path, "stands beside `parts`; send one of them"));
+        }
+        found = true;
+        parts.reserve_exact(list.len());
+        for (index, value) in list.into_iter().enumerate() {
+            parts.push(part::part(
+                dialect,
+                Fields::new(value, format!("{path}[{index}]"))?,
+            )?);
+        }
+    }
+    if !found {
+        let name = match dialect {
+            Dialect::V0_3(V0_3::Rest) => "content",
+            _ => "parts",
+        };
+        return Err(fields.missing(name));
+    }
+    Ok(Message {
+        message_id,
+        context_id: fields.name("contextId")?,
+        task_id: fields.name("taskId")?,
+        role,
+        parts,
+        metadata: fields.map("metadata")?,
+        extensions: fields.texts("extensions")?,
+        reference_task_ids: fields.texts("referenceTaskIds")?,
+    })
+}
+
+fn role(fields: &mut Fields) -> Result<Role, Refusal> {
+    let path = fields.at("role");
+    match fields.take("role") {
+        None => Err(fields.missing("role")),
+        Some(Value::String(role)) => match role.as_str() {
+            "ROLE_USER" | "user" => Ok(Role::User),
+            "ROLE_AGENT" | "agent" => Ok(Role::Agent),
+            "" | "ROLE_UNSPECIFIED" => Err(fields.missing("role")),
+            _ => Err(refused(
+                &path,
+                "is neither `ROLE_USER` (0.3: `user`) nor `ROLE_AGENT` (`agent`)",
+            )),
+        },
+        // ProtoJSON lets enums be numbers.
+        Some(Value::Number(number)) => match number.as_i64() {
+            Some(1) => Ok(Role::User),
+            Some(2) => Ok(Role::Agent),
+            _ => Err(refused(&path, "is neither 1 (user) nor 2 (agent)")),
+        },
+        Some(other) => Err(super::fields::wrong(&path, "a string", &other)),
+    }
+}
+
+/// What a message asks for beside an answer, and whether it asks for the task at once.
+fn configuration(
+    dialect: Dialect,
+    mut fields: Fields,
+) -> Result<(Option<SendMessageConfiguration>, Option<bool>), Refusal> {
+    let return_immediately = match dialect {
+        Dialect::V1 => fields.flag("returnImmediately")?,
+        Dialect::V0_3(_) => fields.flag("blocking")?.map(|blocking| !blocking),
+    };
+    let mut push = None;
+    for name in [
+        "taskPushNotificationConfig",
+        "pushNotificationConfig",
+        "pushNotification",
+    ] {
+        if let Some(config) = fields.object(name)? {
+            push = Some(push_config(config)?);
+            break;
+        }
+    }
+    let configuration = SendMessageConfiguration {
+        accepted_output_modes: fields.texts("acceptedOutputModes")?,
+        task_push_notification_config: push,
+        history_length: history_length(dialect, &mut fields)?,
+        return_immediately,
+    };
+    Ok((Some(configuration), return_immediately))
+}
+
+/// `historyLength`. In 0.3's proto 0 says what silence says.
+pub(crate) fn history_length(
+    dialect: Dialect,
+    fields: &mut Fields,
+) -> Result<Option<i32>, Refusal> {
+    let length = fields.count("historyLength")?;
+    Ok(match dialect {
+        Dialect::V0_3(V0_3::Rest) => length.filter(|length| *length > 0),
+        _ => length,
+    })
+}
+
+/// A webhook: 1.0's own object, or the inner one of 0.3.
+fn push_config(mut fields: Fields) -> Result<TaskPushNotificationConfig, Refusal> {
+    let url = fields.required("url")?;
+    let authentication = match fields.object("authentication")? {
+        Some(mut authentication) => {
+            // 0.3 has several; the first is what the client would rather have.
+            let scheme = match authentication.name("scheme")? {
+                Some(scheme) => Some(scheme),
+                None => authentication
+                    .texts("schemes")?
+                    .and_then(|schemes| schemes.into_iter().next()),
+            };
+            let credentials = authentication.name("credentials")?;
+            match (scheme, credentials) {
+                (None, None) => None,
+                (None, Some(_)) => return Err(authentication.missing("scheme")),
+                (Some(scheme), credentials) => Some(AuthenticationInfo {
+                    scheme,
+                    credentials,
+                }),
+            }
+        }
+        None => None,
+    };
+    Ok(TaskPushNotificationConfig {
+        url,
+        id: fields.name("id")?,
+        task_id: fields.name("taskId")?.unwrap_or_default(),
+        token: fields.name("token")?,
+        authentication,
+        tenant: None,
+    })
+}
+
+/// The parameters of a webhook's registration, for `task_id` where the path names it. The configuration stands in them, or
+/// in `pushNotificationConfig`, or in `config`.
+pub(crate) fn create_push(
+    params: &mut Fields,
+    task_id: Option<&str>,
+) -> Result<TaskPushNotificationConfig, Refusal> {
+    let mut said = params.name("taskId")?;
+    // 0.3's proto names the task and the configuration as resources.
+    if let Some(parent) = params.name("parent")? {
+        let id = parent.strip_prefix("tasks/").unwrap_or(&parent);
+        said.get_or_insert_with(|| id.to_owned());
+    }
+    let config_id = params.name("configId")?;
+    let mut config = match params.object("config")? {
+        Some(mut outer) => match outer.object("pushNotificationConfig")? {
+            Some(inner) => push_config(inner)?,
+            None => push_config(outer)?,
+        },
+        None => match params.object("pushNotificationConfig")? {
+            Some(inner) => push_config(inner)?,
+            None => {
+                let id = params.name("id")?;
+                let mut config = push_config(Fields::rest_of(params))?;
+                config.id = id;
+                config
+            }
+        },
+    };
+    if config.id.is_none() {
+        config.id = config_id;
+    }
+    match (task_id, said) {
+        (Some(path), Some(said)) if path != said => {
+            return Err(refused("taskId", "is not the task that the path names"));
+        }
+        (Some(path), _) => config.task_id = path.to_owned(),
+        (None, Some(said)) => config.task_id = said,
+        (None, None) => return Err(params.missing("taskId")),
+    }
+    Ok(config)
+}
+
+/// What tasks are listed (1.0 §3.1.4).
+pub(crate) fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, Refusal> {
+    let status = match params.name("status")? {
+        None => None,
+        Some(name) => match state(&name) {
+            Some(TaskState::Unspecified) => None,
+            Some(state) => Some(state),
+            None => {
+                return Err(refused(
+                    "status",
+                    "is no state of a task such as `TASK_STATE_WORKING`",
+                ));
+            }
+        },
+    };
+    Ok(ListTasksRequest {
+        context_id: params.name("contextId")?,
+        status,
+        page_size: params.count("pageSize")?,
+        page_token: params.name("pageToken")?,
+        history_length: history_length(dialect, params)?,
+        status_timestamp_after: params.time("statusTimestampAfter")?,
+        include_artifacts: params.flag("includeArtifacts")?,
+        tenant: None,
+    })
+}
+
+fn state(name: &str) -> Option<TaskState> {
+    let name = match name {
+        // As the proto of 0.3 has it.
+        "TASK_STATE_CANCELLED" => "TASK_STATE_CANCELED",
+        // What the official JavaScript client writes where its user says nothing.
+        "UNRECOGNIZED" => "TASK_STATE_UNSPECIFIED",
+        name => name,
+    };
+    serde_json::from_value(Value::String(name.to_owned())).ok()
+}
+
+#[cfg(test)]
+mod tests;

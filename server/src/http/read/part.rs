@@ -1,0 +1,170 @@
+//! Reads parts, of all three ways to write one.
+
+use a2a::{Part, PartContent};
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::Value;
+
+use super::{Dialect, V0_3};
+use crate::http::fields::{Fields, refused, wrong};
+use crate::refusal::{Reason, Refusal};
+use crate::v0_3::WRAPPED;
+
+/// With padding or without it, whatever the last bits are.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// A part. One that holds nothing that is known here is refused, never left out.
+pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, Refusal> {
+    // 0.3 says `kind`, what came before it `type`; 1.0 says neither.
+    let kind = match fields.name("kind")? {
+        Some(kind) => Some(kind),
+        None => fields.name("type")?,
+    };
+    if let Some(kind) = kind.filter(|kind| !matches!(kind.as_str(), "text" | "file" | "data")) {
+        return Err(unknown(
+            &fields,
+            &format!("is of the kind `{}`", short(&kind)),
+        ));
+    }
+    let mut filename = fields.name("filename")?;
+    let mut media_type = fields.name("mediaType")?;
+    let mut metadata = fields.map("metadata")?;
+    let mut found: Vec<PartContent> = Vec::with_capacity(1);
+    if let Some(text) = fields.text("text")? {
+        found.push(PartContent::Text(text));
+    }
+    if let Some(raw) = fields.text("raw")? {
+        found.push(PartContent::Raw(decode(&raw, &fields.at("raw"))?));
+    }
+    if let Some(url) = fields.text("url")? {
+        found.push(PartContent::Url(url));
+    }
+    if let Some(mut file) = fields.object("file")? {
+        filename = filename.or(file.name("name")?);
+        media_type = media_type.or(file.name("mimeType")?);
+        found.push(self::file(&mut file)?);
+    }
+    if let Some(data) = fields.take_null("data") {
+        // 1.0's data may be `null`; elsewhere that is nothing.
+        if !data.is_null() || (dialect == Dialect::V1 && found.is_empty()) {
+            let path = fields.at("data");
+            found.push(PartContent::Data(self::data(dialect, data, path)?));
+        }
+    }
+    let content = match (found.pop(), found.pop()) {
+        (Some(content), None) => content,
+        (None, _) => return Err(unknown(&fields, &format!("has {}", fields.names()))),
+        (Some(_), Some(_)) => {
+            return Err(refused(
+                fields.path(),
+                "holds more than one content; send a part for each",
+            ));
+        }
+    };
+    let content = match content {
+        PartContent::Data(data) if matches!(dialect, Dialect::V0_3(_)) => {
+            PartContent::Data(unwrap(data, &mut metadata))
+        }
+        content => content,
+    };
+    Ok(Part {
+        content,
+        filename,
+        media_type,
+        metadata,
+    })
+}
+
+/// A file of 0.3, of either dialect.
+fn file(file: &mut Fields) -> Result<PartContent, Refusal> {
+    let mut bytes = None;
+    for name in ["bytes", "fileWithBytes"] {
+        if let Some(text) = file.text(name)? {
+            bytes = Some((text, file.at(name)));
+        }
+    }
+    let uri = match file.name("uri")? {
+        Some(uri) => Some(uri),
+        None => file.name("fileWithUri")?,
+    };
+    match (bytes, uri) {
+        (Some((text, path)), None) => Ok(PartContent::Raw(decode(&text, &path)?)),
+        (None, Some(uri)) => Ok(PartContent::Url(uri)),
+        (Some(_), Some(_)) => Err(refused(file.path(), "has both bytes and an address")),
+        (None, None) => Err(refused(file.path(), "has neither bytes nor an address")),
+    }
+}
+
+fn data(dialect: Dialect, data: Value, path: String) -> Result<Value, Refusal> {
+    match dialect {
+        Dialect::V1 => Ok(data),
+        Dialect::V0_3(V0_3::Rpc) => match data {
+            data @ Value::Object(_) => Ok(data),
+            other => Err(wrong(&path, "an object", &other)),
+        },
+        // The proto's data stands in a message of its own; a bare object is read too.
+        Dialect::V0_3(V0_3::Rest) => match data {
+            Value::Object(mut outer) => match outer.remove("data") {
+                Some(inner @ Value::Object(_)) if outer.is_empty() => Ok(inner),
+                Some(inner) => {
+                    outer.insert("data".to_owned(), inner);
+                    Ok(Value::Object(outer))
+                }
+                None => Ok(Value::Object(outer)),
+            },
+            other => Err(wrong(&path, "an object", &other)),
+        },
+    }
+}
+
+/// Data that is no object is wrapped where 0.3 carries it, as the official SDKs do; and unwrapped here.
+fn unwrap(data: Value, metadata: &mut Option<std::collections::HashMap<String, Value>>) -> Value {
+    let wrapped = metadata
+        .as_mut()
+        .and_then(|metadata| metadata.remove(WRAPPED))
+        .is_some_and(|mark| mark == Value::Bool(true));
+    if metadata
+        .as_ref()
+        .is_some_and(|metadata| metadata.is_empty())
+    {
+        *metadata = None;
+    }
+    match data {
+        Value::Object(mut outer) if wrapped => match outer.remove("value") {
+            Some(value) => value,
+            None => Value::Object(outer),
+        },
+        data => data,
+    }
+}
+
+/// Base64 of either alphabet, with or without padding.
+fn decode(text: &str, path: &str) -> Result<Vec<u8>, Refusal> {
+    let decoded = if text.contains(['-', '_']) {
+        BASE64.decode(text.replace('-', "+").replace('_', "/"))
+    } else {
+        BASE64.decode(text)
+    };
+    decoded.map_err(|error| refused(path, format!("is no base64: {error}")))
+}
+
+fn unknown(fields: &Fields, what: &str) -> Refusal {
+    Refusal::new(
+        Reason::ContentTypeNotSupported,
+        format!(
+            "`{}` {what}; parts of text, data, and files with bytes or an address are taken",
+            fields.path()
+        ),
+    )
+    .at(fields.path())
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(40).collect()
+}

@@ -1,0 +1,118 @@
+//! What 1.0 says, written as 0.3 and read again, loses nothing that 0.3 can say.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+
+use a2a::{Message, Part, PartContent, Role};
+use proptest::collection::{hash_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Dialect, V0_3, send};
+use crate::http::fields::Fields;
+use crate::v0_3::{WRAPPED, written};
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            hash_map(any::<String>(), inner, 0..4).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+fn metadata() -> impl Strategy<Value = Option<HashMap<String, Value>>> {
+    let key = any::<String>().prop_filter("the mark is the SDKs' own", |key| key != WRAPPED);
+    option::of(hash_map(key, value(), 1..3))
+}
+
+fn name() -> impl Strategy<Value = Option<String>> {
+    option::of(".{1,12}")
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let text = any::<String>().prop_map(|text| (PartContent::Text(text), None, None));
+    let raw = (vec(any::<u8>(), 0..40), name(), name())
+        .prop_map(|(bytes, file, media)| (PartContent::Raw(bytes), file, media));
+    let url = (".{1,20}", name(), name())
+        .prop_map(|(url, file, media)| (PartContent::Url(url), file, media));
+    let data = value().prop_map(|data| (PartContent::Data(data), None, None));
+    (prop_oneof![text, raw, url, data], metadata()).prop_map(
+        |((content, filename, media_type), metadata)| Part {
+            content,
+            filename,
+            media_type,
+            metadata,
+        },
+    )
+}
+
+prop_compose! {
+    fn message()(
+        message_id in ".{1,12}",
+        context_id in name(),
+        task_id in name(),
+        user in any::<bool>(),
+        parts in vec(part(), 1..5),
+        metadata in metadata(),
+        extensions in option::of(vec(any::<String>(), 1..3)),
+        reference_task_ids in option::of(vec(any::<String>(), 1..3)),
+    ) -> Message {
+        Message {
+            message_id,
+            context_id,
+            task_id,
+            role: if user { Role::User } else { Role::Agent },
+            parts,
+            metadata,
+            extensions,
+            reference_task_ids,
+        }
+    }
+}
+
+fn read(dialect: Dialect, message: Value) -> Message {
+    let mut params = Fields::new(json!({"message": message}), "").unwrap();
+    send(dialect, &mut params).unwrap().request.message
+}
+
+proptest! {
+    #[test]
+    fn json_rpc_of_0_3_loses_nothing(message in message()) {
+        let text = serde_json::to_vec(&written(&message, V0_3::Rpc)).unwrap();
+        let back = read(Dialect::V0_3(V0_3::Rpc), serde_json::from_slice(&text).unwrap());
+        prop_assert_eq!(back, message);
+    }
+
+    #[test]
+    fn http_json_of_0_3_loses_nothing_but_the_tasks_referred_to(message in message()) {
+        let text = serde_json::to_vec(&written(&message, V0_3::Rest)).unwrap();
+        let back = read(Dialect::V0_3(V0_3::Rest), serde_json::from_slice(&text).unwrap());
+        prop_assert_eq!(back, Message { reference_task_ids: None, ..message });
+    }
+
+    #[test]
+    fn what_the_official_types_write_is_read_whole(message in message()) {
+        let back = read(Dialect::V1, serde_json::to_value(&message).unwrap());
+        prop_assert_eq!(back, message);
+    }
+
+    /// Whatever is sent, it is read or refused.
+    #[test]
+    fn nothing_that_is_sent_breaks_the_reader(message in value(), configuration in value(), dialect in 0..3) {
+        let dialect = [Dialect::V1, Dialect::V0_3(V0_3::Rpc), Dialect::V0_3(V0_3::Rest)][dialect as usize];
+        let params = json!({"message": message, "configuration": configuration});
+        let mut params = Fields::new(params, "").unwrap();
+        if let Err(refusal) = send(dialect, &mut params) {
+            prop_assert!(refusal.field.is_some());
+        }
+    }
+}

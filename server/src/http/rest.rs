@@ -1,0 +1,168 @@
+//! HTTP+JSON, of both versions (1.0 §11, 0.3 §3.5.3).
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderValue, Method};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::call::{self, Answer, Call};
+use super::error::Failure;
+use super::fields::Fields;
+use super::paths::Resource;
+use super::read::{self, Dialect};
+use super::sse::{self, Binding};
+use super::write::Written;
+use super::{App, body, handle, version};
+use crate::caller::{Caller, Version};
+use crate::refusal::{Reason, Refusal};
+
+/// Answers a request.
+pub(crate) async fn serve(
+    app: &App,
+    parts: Parts,
+    body: Body,
+    needed: Version,
+    path_agent: Option<String>,
+    path_tenant: Option<String>,
+    resource: Resource,
+) -> Result<Response, Failure> {
+    let (peer, authenticated) = app.identify.identify(&parts, handle::remote(&parts))?;
+    agrees(&parts, needed)?;
+    let mut params = if parts.method == Method::POST {
+        let bytes = match resource {
+            Resource::Cancel(_) | Resource::Subscribe(_) => {
+                body::read_optional(app, &parts, body).await?
+            }
+            _ => body::read(app, &parts, body).await?,
+        };
+        object(&bytes)?
+    } else {
+        Fields::query(parts.uri.query().unwrap_or_default())
+    };
+    let tenant = match needed {
+        Version::V1 => same(path_tenant, params.name("tenant")?)?,
+        Version::V0_3 => None,
+    };
+    let agent = handle::agent(app, path_agent, tenant).await?;
+    let dialect = match needed {
+        Version::V1 => Dialect::V1,
+        Version::V0_3 => Dialect::V0_3(crate::v0_3::Dialect::Rest),
+    };
+    let call = call(dialect, resource, &parts.method, params)?;
+    let caller = Caller {
+        peer,
+        authenticated,
+        version: needed,
+        agent,
+    };
+    let base = handle::base(app, &parts);
+    Ok(
+        match call::answer(app, &caller, dialect, base, call).await? {
+            Answer::Updates(updates) => {
+                sse::response(updates, dialect, Binding::Rest, app.keep_alive)
+            }
+            // `google.protobuf.Empty`; clients that expect JSON find some.
+            Answer::Deleted => json(media_type(&parts, needed), &Map::new()),
+            answer => json(media_type(&parts, needed), &Written(&answer, dialect)),
+        },
+    )
+}
+
+/// The header and the path have to mean the same version. A path of 0.3 needs no header.
+fn agrees(parts: &Parts, needed: Version) -> Result<(), Refusal> {
+    if version::asked(parts)? == needed {
+        return Ok(());
+    }
+    Err(match needed {
+        Version::V1 => version::mismatch("this path", needed),
+        Version::V0_3 => version::mismatch("a path with `/v1/`", needed),
+    })
+}
+
+fn call(
+    dialect: Dialect,
+    resource: Resource,
+    method: &Method,
+    mut params: Fields,
+) -> Result<Call, Refusal> {
+    let params = &mut params;
+    Ok(match resource {
+        Resource::Send => Call::Send(Box::new(read::send(dialect, params)?)),
+        Resource::Stream => Call::Stream(Box::new(read::send(dialect, params)?)),
+        Resource::Tasks => Call::List(read::list(dialect, params)?),
+        Resource::Task(task_id) => Call::Get {
+            task_id,
+            history_length: read::history_length(dialect, params)?,
+        },
+        Resource::Cancel(task_id) => Call::Cancel(task_id),
+        Resource::Subscribe(task_id) => Call::Subscribe(task_id),
+        Resource::Pushes(task_id) if *method == Method::POST => {
+            Call::CreatePush(read::create_push(params, Some(&task_id))?)
+        }
+        Resource::Pushes(task_id) => Call::ListPushes(task_id),
+        Resource::Push(task_id, config_id) if *method == Method::DELETE => {
+            Call::DeletePush { task_id, config_id }
+        }
+        Resource::Push(task_id, config_id) => Call::GetPush {
+            task_id,
+            config_id: Some(config_id),
+        },
+        Resource::ExtendedCard => Call::ExtendedCard,
+    })
+}
+
+/// A body; none is an empty object.
+fn object(bytes: &[u8]) -> Result<Fields, Refusal> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Fields::new(Value::Object(Map::new()), "");
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Null) => Fields::new(Value::Object(Map::new()), ""),
+        Ok(value) => Fields::new(value, ""),
+        Err(error) => Err(Refusal::new(
+            Reason::ParseError,
+            format!("the body is no JSON: {error}"),
+        )),
+    }
+}
+
+/// The tenant of the path and that of the body, which have to be the same where both are there.
+fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, Refusal> {
+    match (path, body) {
+        (Some(path), Some(body)) if path != body => Err(super::fields::refused(
+            "tenant",
+            "is not the tenant that the path names",
+        )),
+        (path, body) => Ok(path.or(body)),
+    }
+}
+
+/// 1.0 has a media type of its own (§11.1), unless the client asks for plain JSON alone.
+fn media_type(parts: &Parts, version: Version) -> &'static str {
+    let accept = parts
+        .headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    let plain = accept.is_some_and(|accept| {
+        accept.contains("application/json")
+            && !accept.contains("application/a2a+json")
+            && !accept.contains("*/*")
+    });
+    match version {
+        Version::V1 if !plain => "application/a2a+json",
+        _ => "application/json",
+    }
+}
+
+/// An answer of JSON.
+pub(crate) fn json(media_type: &'static str, value: &impl Serialize) -> Response {
+    // What is written here are maps with strings for keys, which JSON has.
+    let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}

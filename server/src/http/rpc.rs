@@ -1,0 +1,98 @@
+//! JSON-RPC 2.0, of both versions (1.0 §9, 0.3 §7).
+
+mod envelope;
+mod method;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::request::Parts;
+use serde_json::{Map, Value};
+
+pub(crate) use envelope::{Id, Success};
+
+use super::call::{self, Answer};
+use super::error::{self, Failure};
+use super::fields::Fields;
+use super::read::Dialect;
+use super::sse::{self, Binding};
+use super::write::Written;
+use super::{App, body, handle, rest, version};
+use crate::caller::{Caller, Version};
+use crate::refusal::{Reason, Refusal};
+use envelope::Request;
+use method::Method;
+
+/// Answers a request.
+pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<String>) -> Response {
+    let read = async {
+        let identity = app.identify.identify(&parts, handle::remote(&parts))?;
+        let bytes = body::read(app, &parts, body).await?;
+        Ok::<_, Failure>((identity, bytes))
+    };
+    let (identity, bytes) = match read.await {
+        Ok(read) => read,
+        Err(failure) => return error::rpc(&Id::none(), &failure),
+    };
+    let request = match Request::read(&bytes) {
+        Ok(request) => request,
+        Err((id, refusal)) => return error::rpc(&id, &refusal.into()),
+    };
+    let Request { id, method, params } = request;
+    match answer(app, &parts, identity, agent, &method, params).await {
+        Ok((Answer::Updates(updates), dialect)) => {
+            sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
+        }
+        Ok((answer, dialect)) => rest::json(
+            "application/json",
+            &Success::new(&id, &Written(&answer, dialect)),
+        ),
+        Err(failure) => error::rpc(&id, &failure),
+    }
+}
+
+async fn answer(
+    app: &App,
+    parts: &Parts,
+    (peer, authenticated): (String, bool),
+    agent: Option<String>,
+    method: &str,
+    params: Value,
+) -> Result<(Answer, Dialect), Failure> {
+    let asked = version::asked(parts)?;
+    let Some((needed, method)) = Method::named(method) else {
+        return Err(method::unknown(method).into());
+    };
+    if needed != asked {
+        return Err(
+            version::mismatch(&format!("the method `{}`", method.name(needed)), needed).into(),
+        );
+    }
+    let mut params = match params {
+        Value::Null => Fields::new(Value::Object(Map::new()), ""),
+        params => Fields::new(params, ""),
+    }?;
+    let tenant = match needed {
+        Version::V1 => params.name("tenant")?,
+        Version::V0_3 => None,
+    };
+    let agent = handle::agent(app, agent, tenant).await?;
+    let dialect = match needed {
+        Version::V1 => Dialect::V1,
+        Version::V0_3 => Dialect::V0_3(crate::v0_3::Dialect::Rpc),
+    };
+    let call = method.call(dialect, params)?;
+    let caller = Caller {
+        peer,
+        authenticated,
+        version: needed,
+        agent,
+    };
+    let base = handle::base(app, parts);
+    let answer = call::answer(app, &caller, dialect, base, call).await?;
+    Ok((answer, dialect))
+}
+
+/// A request that is none.
+fn invalid(text: &'static str) -> Refusal {
+    Refusal::new(Reason::InvalidRequest, text)
+}

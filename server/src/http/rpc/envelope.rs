@@ -1,0 +1,124 @@
+//! Requests and answers of JSON-RPC, without what is in them.
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::invalid;
+use crate::refusal::{Reason, Refusal};
+
+/// The longest id, in bytes as it is written. It is kept for as long as a stream lasts, and stands in each of its events.
+const ID: usize = 1024;
+
+/// A request's id, exactly as it was written; `null` where it is missing.
+#[derive(Debug, Clone)]
+pub(crate) struct Id(Option<Box<RawValue>>);
+
+impl Id {
+    /// Of an answer to what could not be read.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// An answer.
+#[derive(Serialize)]
+pub(crate) struct Success<'a, T> {
+    jsonrpc: &'static str,
+    id: &'a Id,
+    result: &'a T,
+}
+
+impl<'a, T> Success<'a, T> {
+    /// The answer `result` to the request of that id.
+    pub(crate) fn new(id: &'a Id, result: &'a T) -> Self {
+        Self {
+            jsonrpc: "2.0",
+            id,
+            result,
+        }
+    }
+}
+
+/// A request.
+pub(crate) struct Request {
+    pub(crate) id: Id,
+    pub(crate) method: String,
+    /// `null` where there are none.
+    pub(crate) params: Value,
+}
+
+#[derive(Deserialize)]
+struct Written {
+    jsonrpc: Option<Value>,
+    id: Option<Box<RawValue>>,
+    method: Option<Value>,
+    #[serde(default)]
+    params: Value,
+}
+
+impl Request {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// It is no JSON, or no request; with the id where there is one.
+    pub(crate) fn read(body: &[u8]) -> Result<Self, (Id, Refusal)> {
+        let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+        if first != Some(&b'{') {
+            return Err((Id::none(), no_object(body, first)));
+        }
+        let written: Written = serde_json::from_slice(body).map_err(|error| {
+            let refusal = if error.is_data() {
+                invalid("the body is no request of JSON-RPC: a name stands in it twice")
+            } else {
+                no_json(&error)
+            };
+            (Id::none(), refusal)
+        })?;
+        let id = match written.id {
+            Some(id) if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) => {
+                let refusal = invalid("`id` is to be a string, a number or null");
+                return Err((Id::none(), refusal.at("id")));
+            }
+            Some(id) if id.get().len() > ID => {
+                let refusal = invalid("`id` is longer than 1024 bytes; choose a shorter one");
+                return Err((Id::none(), refusal.at("id")));
+            }
+            id => Id(id),
+        };
+        if written.jsonrpc != Some(Value::String("2.0".to_owned())) {
+            let refusal = invalid("`jsonrpc` is to be \"2.0\"").at("jsonrpc");
+            return Err((id, refusal));
+        }
+        match written.method {
+            Some(Value::String(method)) => Ok(Self {
+                id,
+                method,
+                params: written.params,
+            }),
+            _ => Err((id, invalid("`method` is to be a string").at("method"))),
+        }
+    }
+}
+
+fn no_object(body: &[u8], first: Option<&u8>) -> Refusal {
+    match serde_json::from_slice::<IgnoredAny>(body) {
+        Err(error) => no_json(&error),
+        Ok(_) if first == Some(&b'[') => {
+            invalid("requests are not taken in batches; send one at a time")
+        }
+        Ok(_) => invalid("the body is no request of JSON-RPC: it is to be an object"),
+    }
+}
+
+fn no_json(error: &serde_json::Error) -> Refusal {
+    let text = format!("the body is no JSON: {error}");
+    Refusal::new(Reason::ParseError, text)
+}

@@ -1,0 +1,200 @@
+#![allow(clippy::unwrap_used)]
+
+use axum::response::sse::{Event, Sse};
+use axum::routing::get;
+use futures_util::StreamExt as _;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::http::sockets::{read, start};
+
+const HELLO: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+fn hello() -> Router {
+    Router::new().route("/", get(|| async { "hello" }))
+}
+
+fn quick() -> Connections {
+    Connections {
+        head: Duration::from_millis(100),
+        handshake: Duration::from_millis(100),
+        drain: Duration::from_millis(200),
+        ..Connections::default()
+    }
+}
+
+#[tokio::test]
+async fn who_sends_a_head_by_drops_is_cut_and_others_are_served() {
+    let server = start(hello(), quick()).await;
+    let mut slow = server.write("GET / HTTP/1.1\r\nHost: loc").await;
+    let answer = server.ask("GET /", &[], "").await;
+    assert_eq!(answer.status, 200);
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).await.unwrap();
+    assert!(!String::from_utf8_lossy(&rest).contains("200"));
+}
+
+#[tokio::test]
+async fn a_connection_that_is_silent_is_closed() {
+    let server = start(hello(), quick()).await;
+    let mut silent = server.write(HELLO).await;
+    let mut all = String::new();
+    silent.read_to_string(&mut all).await.unwrap();
+    assert!(all.ends_with("hello"), "{all}");
+}
+
+#[tokio::test]
+async fn who_comes_when_there_is_no_room_waits_for_it() {
+    let connections = Connections {
+        most: 1,
+        head: Duration::from_secs(3600),
+        ..quick()
+    };
+    let server = start(hello(), connections).await;
+    let mut first = server.write(HELLO).await;
+    let mut seen = [0; 15];
+    first.read_exact(&mut seen).await.unwrap();
+    let second = server.write("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut second = second.await;
+    let early = tokio::time::timeout(Duration::from_millis(50), second.read_u8()).await;
+    assert!(early.is_err(), "answered before there was room");
+    drop(first);
+    assert_eq!(read(second).await.body, "hello");
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_long_is_refused() {
+    let server = start(hello(), quick()).await;
+    let long = format!("X-Long: {}", "x".repeat(4 * HEAD));
+    // Or the connection is reset before the refusal is read.
+    assert!(matches!(server.get("/", &[&long]).await, 431 | 0));
+}
+
+/// Streams `one`, and whatever is sent through the channel until it is dropped.
+fn streaming() -> (Router, mpsc::Sender<&'static str>) {
+    let (send, receive) = mpsc::channel::<&'static str>(4);
+    let receive = Arc::new(std::sync::Mutex::new(Some(receive)));
+    let stream = move || {
+        let receive = receive.lock().unwrap().take().unwrap();
+        let rest = futures_util::stream::unfold(receive, |mut receive| async move {
+            Some((receive.recv().await?, receive))
+        });
+        let all = futures_util::stream::once(async { "one" }).chain(rest);
+        async { Sse::new(all.map(|text| Ok::<_, Infallible>(Event::default().data(text)))) }
+    };
+    (Router::new().route("/", get(stream)), send)
+}
+
+async fn until(stream: &mut TcpStream, text: &str) -> String {
+    let mut all = Vec::new();
+    while !String::from_utf8_lossy(&all).contains(text) {
+        all.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(all).unwrap()
+}
+
+#[tokio::test]
+async fn at_the_end_a_stream_may_end_in_order_and_nobody_else_is_let_in() {
+    let (app, send) = streaming();
+    let server = start(app, Connections::default()).await;
+    let mut stream = server.write(HELLO).await;
+    until(&mut stream, "one").await;
+    server.stop.cancel();
+    while TcpStream::connect(server.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    send.send("last").await.unwrap();
+    drop(send);
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).await.unwrap();
+    assert!(
+        rest.contains("data: last") && rest.ends_with("0\r\n\r\n"),
+        "{rest}"
+    );
+    server.ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_does_not_end_is_cut() {
+    let (app, send) = streaming();
+    let server = start(app, quick()).await;
+    let mut stream = server.write(HELLO).await;
+    until(&mut stream, "one").await;
+    server.stop.cancel();
+    server.ended.await.unwrap();
+    assert!(send.send("late").await.is_err());
+    let mut rest = String::new();
+    let _ = stream.read_to_string(&mut rest).await;
+    assert!(!rest.contains("late"));
+}
+
+#[tokio::test]
+async fn a_silent_connection_does_not_hold_up_the_end() {
+    let connections = Connections {
+        head: Duration::from_secs(3600),
+        drain: Duration::from_secs(3600),
+        ..Connections::default()
+    };
+    let server = start(hello(), connections).await;
+    let mut idle = server.write(HELLO).await;
+    until(&mut idle, "hello").await;
+    server.stop.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(10), server.ended);
+    ended.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_does_not_read_its_answer_is_cut_and_the_answer_dropped() {
+    let (told, dropped) = tokio::sync::oneshot::channel::<()>();
+    let told = Arc::new(std::sync::Mutex::new(Some(told)));
+    let endless = move || {
+        let told = told.lock().unwrap().take();
+        let all = futures_util::stream::repeat_with(move || {
+            let _ends_with_the_answer = &told;
+            Ok::<_, Infallible>(vec![0; HEAD])
+        });
+        async { Body::from_stream(all) }
+    };
+    let connections = Connections {
+        write: Duration::from_millis(100),
+        ..Connections::default()
+    };
+    let app = Router::new().route("/", get(endless));
+    let server = start(app, connections).await;
+    let _idle = server.write(HELLO).await;
+    let ended = tokio::time::timeout(Duration::from_secs(20), dropped);
+    assert!(ended.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn a_body_whose_length_is_in_doubt_is_refused() {
+    let server = start(hello(), Connections::default()).await;
+    for lines in [
+        "Content-Length: 1\r\nContent-Length: 2",
+        "Content-Length: -1",
+        "Content-Length: +1",
+        "Content-Length: 1, 2",
+        "Transfer-Encoding: chunked, gzip",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        "Transfer-Encoding : chunked",
+    ] {
+        let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n");
+        let stream = server.write(&head).await;
+        assert_eq!(read(stream).await.status, 400, "{lines}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_plain_request_ends_without_another_protocol() {
+    let server = start(hello(), Connections::default()).await;
+    let upgrade = [
+        "Connection: upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    ];
+    assert_eq!(server.get("/", &upgrade).await, 200);
+    assert_eq!(server.ask("CONNECT localhost:1", &[], "").await.status, 404);
+    assert_eq!(server.ask("OPTIONS *", &[], "").await.status, 404);
+}

@@ -1,0 +1,72 @@
+//! Requests that are small and would become large.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::harness::{Server, V1};
+use crate::http::shape::DEPTH;
+
+const REST: &str = "/rest/message:send";
+
+/// A message whose data is so many lists deep.
+fn deep(levels: usize) -> Value {
+    let mut data = Value::Array(Vec::new());
+    for _ in 1..levels {
+        data = Value::Array(vec![data]);
+    }
+    json!({"message": {"messageId": "tck-complete-task-deep", "role": "ROLE_USER", "parts": [{"data": data}]}})
+}
+
+/// How deep a part stands in a request of HTTP+JSON.
+const AROUND: usize = 4;
+
+#[tokio::test]
+async fn what_is_as_deep_as_may_be_can_be_read_wherever_it_is_told() {
+    let server = Server::start().await;
+    let sent = server.post(REST, &[V1], deep(DEPTH - AROUND)).await;
+    assert_eq!(sent.status, StatusCode::OK, "{}", sent.text);
+    let id = sent.json()["task"]["id"].as_str().unwrap().to_owned();
+    let told = server.rpc("GetTask", json!({"id": id})).await.result();
+    let data = &told["history"][0]["parts"][0]["data"];
+    assert_eq!(data, &deep(DEPTH - AROUND)["message"]["parts"][0]["data"]);
+}
+
+#[tokio::test]
+async fn what_is_deeper_is_refused_over_both_bindings() {
+    let server = Server::start().await;
+    let rest = server.post(REST, &[V1], deep(DEPTH - AROUND + 1)).await;
+    assert_eq!(rest.status, StatusCode::BAD_REQUEST);
+    let rpc = server.rpc("SendMessage", deep(DEPTH - AROUND)).await;
+    assert_eq!(rpc.code(), -32600);
+}
+
+#[tokio::test]
+async fn an_id_that_every_event_would_repeat_is_short() {
+    let server = Server::start().await;
+    let ask = |length: usize| {
+        let id = "x".repeat(length);
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "ListTasks", "params": {}});
+        let body = body.to_string();
+        let server = &server;
+        async move {
+            server
+                .ask(Method::POST, "/a2a", &[V1], Some(body))
+                .await
+                .json()
+        }
+    };
+    assert!(ask(1022).await["result"].is_object());
+    let refused = ask(1023).await;
+    assert_eq!(refused["error"]["code"], -32600);
+    assert_eq!(refused["id"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_refusal_repeats_no_more_of_an_id_than_tells_it() {
+    let server = Server::start().await;
+    let reply = server
+        .rpc("GetTask", json!({"id": "x".repeat(100_000)}))
+        .await;
+    assert_eq!(reply.code(), -32001);
+    assert!(reply.text.len() < 1000, "{}", reply.text.len());
+}

@@ -1,0 +1,326 @@
+//! Agent cards.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::harness::{Options, Server, TOKEN, V1};
+use crate::http::{CardFacts, Scheme};
+
+const CARD: &str = "/.well-known/agent-card.json";
+
+async fn card(server: &Server, path: &str) -> Value {
+    let reply = server.get(path, &[]).await;
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+    assert_eq!(reply.header("content-type"), "application/json");
+    reply.json()
+}
+
+#[tokio::test]
+async fn the_card_lists_both_bindings_of_both_versions_1_0_first() {
+    let server = Server::start().await;
+    let base = format!("http://{}", server.address);
+    let card = card(&server, CARD).await;
+    let interfaces: Vec<_> = card["supportedInterfaces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            [
+                &one["protocolBinding"],
+                &one["protocolVersion"],
+                &one["url"],
+            ]
+            .map(|field| field.as_str().unwrap().to_owned())
+        })
+        .collect();
+    let (rpc, rest) = (format!("{base}/a2a"), format!("{base}/rest"));
+    let expected = [
+        ["JSONRPC", "1.0", &rpc],
+        ["HTTP+JSON", "1.0", &rest],
+        ["JSONRPC", "0.3", &rpc],
+        ["HTTP+JSON", "0.3", &rest],
+    ];
+    assert_eq!(interfaces, expected);
+}
+
+#[tokio::test]
+async fn the_card_has_beside_that_what_clients_of_0_3_look_for() {
+    let server = Server::start().await;
+    let base = format!("http://{}", server.address);
+    let card = card(&server, CARD).await;
+    assert_eq!(card["protocolVersion"], "0.3.0");
+    assert_eq!(card["url"], format!("{base}/a2a"));
+    assert_eq!(card["preferredTransport"], "JSONRPC");
+    let interfaces = json!([
+        {"url": format!("{base}/a2a"), "transport": "JSONRPC"},
+        {"url": format!("{base}/rest"), "transport": "HTTP+JSON"},
+    ]);
+    assert_eq!(card["additionalInterfaces"], interfaces);
+    assert_eq!(card["supportsAuthenticatedExtendedCard"], false);
+}
+
+#[tokio::test]
+async fn every_interface_of_the_card_answers() {
+    let server = Server::start().await;
+    let card = card(&server, CARD).await;
+    for one in card["supportedInterfaces"].as_array().unwrap() {
+        let path = Url::parse(one["url"].as_str().unwrap())
+            .unwrap()
+            .path()
+            .to_owned();
+        let version = one["protocolVersion"].as_str().unwrap();
+        let headers = [("a2a-version", version)];
+        let reply = match (one["protocolBinding"].as_str().unwrap(), version) {
+            ("JSONRPC", version) => {
+                let method = if version == "1.0" {
+                    "GetTask"
+                } else {
+                    "tasks/get"
+                };
+                let body =
+                    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": "no"}});
+                server.post(&path, &headers, body).await
+            }
+            (_, "1.0") => server.get(&format!("{path}/tasks/no"), &headers).await,
+            _ => server.get(&format!("{path}/v1/tasks/no"), &headers).await,
+        };
+        let not_found = reply.text.contains("-32001") || reply.text.contains("TASK_NOT_FOUND");
+        assert!(not_found, "{one}: {}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn the_card_is_one_of_the_official_type() {
+    let server = Server::with(Options::bearer()).await;
+    let card: a2a::AgentCard = serde_json::from_value(card(&server, CARD).await).unwrap();
+    assert_eq!(card.name, "Local OpenClaw");
+    assert_eq!(card.version, "7.8.9");
+    assert_eq!(card.capabilities.streaming, Some(true));
+    assert_eq!(card.capabilities.push_notifications, Some(true));
+    assert_eq!(card.skills.len(), 1);
+    let schemes = card.security_schemes.unwrap();
+    assert!(
+        matches!(&schemes["bearer"], a2a::SecurityScheme::HttpAuth(http) if http.scheme == "Bearer")
+    );
+}
+
+#[tokio::test]
+async fn every_agent_is_a_skill() {
+    let server = Server::with(Options {
+        agents: &["main", "coder"],
+        ..Options::default()
+    })
+    .await;
+    let card = card(&server, CARD).await;
+    let ids: Vec<_> = card["skills"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|skill| &skill["id"])
+        .collect();
+    assert_eq!(ids, ["main", "main/script", "coder", "coder/script"]);
+    for skill in card["skills"].as_array().unwrap() {
+        assert!(
+            skill["name"].is_string()
+                && skill["description"].is_string()
+                && skill["tags"].is_array()
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_agent_has_a_card_of_its_own() {
+    let server = Server::with(Options {
+        agents: &["main", "two words"],
+        ..Options::default()
+    })
+    .await;
+    let card = card(&server, "/agents/two%20words/.well-known/agent-card.json").await;
+    assert_eq!(card["name"], "two words");
+    let url = format!("http://{}/agents/two%20words/a2a", server.address);
+    assert_eq!(card["url"], url.as_str());
+    assert_eq!(card["supportedInterfaces"][0]["url"], url.as_str());
+    assert_eq!(card["skills"][0]["id"], "script");
+}
+
+#[tokio::test]
+async fn the_card_of_an_agent_that_is_not_there_is_not_found() {
+    let server = Server::start().await;
+    let reply = server
+        .get("/agents/nobody/.well-known/agent-card.json", &[])
+        .await;
+    assert_eq!(reply.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn where_clients_before_0_3_look_is_the_same_card() {
+    let server = Server::start().await;
+    assert_eq!(
+        card(&server, CARD).await,
+        card(&server, "/.well-known/agent.json").await
+    );
+}
+
+#[tokio::test]
+async fn the_card_has_a_strong_tag_that_is_the_same_for_the_same_bytes() {
+    let server = Server::start().await;
+    let first = server.get(CARD, &[]).await;
+    let tag = first.header("etag");
+    assert!(tag.starts_with('"') && tag.ends_with('"'));
+    assert_eq!(server.get(CARD, &[]).await.header("etag"), tag);
+    let other = server.get(CARD, &[("host", "other.test")]).await;
+    assert_ne!(other.text, first.text);
+    assert_ne!(other.header("etag"), tag);
+}
+
+#[tokio::test]
+async fn a_client_that_has_the_card_is_told_so() {
+    let server = Server::start().await;
+    let tag = server.get(CARD, &[]).await.header("etag").to_owned();
+    for known in [
+        tag.clone(),
+        format!("W/{tag}"),
+        format!("\"a\", {tag}"),
+        "*".to_owned(),
+    ] {
+        let reply = server.get(CARD, &[("if-none-match", &known)]).await;
+        assert_eq!(
+            (reply.status, reply.text.as_str()),
+            (StatusCode::NOT_MODIFIED, ""),
+            "{known}"
+        );
+        assert_eq!(reply.header("etag"), tag);
+    }
+    let reply = server.get(CARD, &[("if-none-match", "\"other\"")]).await;
+    assert_eq!(reply.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_card_says_how_long_it_may_be_kept_and_what_it_goes_by() {
+    let server = Server::start().await;
+    let reply = server.get(CARD, &[]).await;
+    assert_eq!(reply.header("cache-control"), "public, max-age=60");
+    assert_eq!(reply.header("vary"), "Host");
+}
+
+#[tokio::test]
+async fn addresses_are_the_public_one_where_that_is_set() {
+    let mut facts = CardFacts::new("n", "d", "1");
+    facts.public_url = Some(Url::parse("https://agents.test/claw/").unwrap());
+    let server = Server::with(Options {
+        card: facts,
+        ..Options::default()
+    })
+    .await;
+    let card = card(&server, CARD).await;
+    assert_eq!(card["url"], "https://agents.test/claw/a2a");
+}
+
+#[tokio::test]
+async fn addresses_are_https_where_the_client_came_by_it() {
+    let server = Server::with(Options {
+        scheme: Some(Scheme("https")),
+        ..Options::default()
+    })
+    .await;
+    let card = card(&server, CARD).await;
+    assert_eq!(card["url"], format!("https://{}/a2a", server.address));
+}
+
+#[tokio::test]
+async fn a_host_that_is_none_is_not_written_on_a_card() {
+    let server = Server::start().await;
+    let reply = server.get(CARD, &[("host", "user@evil.test")]).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn security_is_told_where_a_token_is_asked_for_and_nowhere_else() {
+    let open = card(&Server::start().await, CARD).await;
+    assert_eq!(open.get("securitySchemes"), None);
+    assert_eq!(open.get("security"), None);
+    assert_eq!(open["capabilities"]["extendedAgentCard"], false);
+    let closed = card(&Server::with(Options::bearer()).await, CARD).await;
+    assert_eq!(
+        closed["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"],
+        "Bearer"
+    );
+    assert_eq!(closed["securitySchemes"]["bearer"]["type"], "http");
+    assert_eq!(closed["security"], json!([{"bearer": []}]));
+    assert_eq!(
+        closed["securityRequirements"],
+        json!([{"schemes": {"bearer": {"list": []}}}])
+    );
+    assert_eq!(closed["capabilities"]["extendedAgentCard"], true);
+    assert_eq!(closed["supportsAuthenticatedExtendedCard"], true);
+}
+
+#[tokio::test]
+async fn skills_of_agents_are_for_the_authenticated_where_a_token_is_asked_for() {
+    let server = Server::with(Options::bearer()).await;
+    let public = card(&server, CARD).await;
+    assert_eq!(public["skills"].as_array().unwrap().len(), 1);
+    let headers = [V1, ("authorization", TOKEN)];
+    let extended = server.get("/rest/extendedAgentCard", &headers).await;
+    assert_eq!(extended.status, StatusCode::OK);
+    assert_eq!(extended.json()["skills"].as_array().unwrap().len(), 2);
+    assert_eq!(extended.json().get("url"), None);
+    let over_rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard"});
+    let reply = server.post("/a2a", &headers, over_rpc).await;
+    assert_eq!(reply.result(), extended.json());
+}
+
+#[tokio::test]
+async fn the_extended_card_of_0_3_has_the_fields_of_0_3() {
+    let server = Server::with(Options::bearer()).await;
+    let headers = [("authorization", TOKEN)];
+    let extended = server.get("/rest/v1/card", &headers).await.json();
+    assert_eq!(extended["protocolVersion"], "0.3.0");
+    assert_eq!(extended.get("supportedInterfaces"), None);
+    assert_eq!(extended["skills"].as_array().unwrap().len(), 2);
+    let method = "agent/getAuthenticatedExtendedCard";
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}});
+    assert_eq!(server.post("/a2a", &headers, body).await.result(), extended);
+}
+
+#[tokio::test]
+async fn the_extended_card_is_not_for_strangers() {
+    let server = Server::with(Options::bearer()).await;
+    let reply = server.get("/rest/extendedAgentCard", &[V1]).await;
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn an_extended_card_that_is_not_declared_is_unsupported() {
+    let server = Server::start().await;
+    assert_eq!(
+        server.rpc("GetExtendedAgentCard", json!({})).await.code(),
+        -32004
+    );
+    let method = "agent/getAuthenticatedExtendedCard";
+    assert_eq!(server.rpc_0_3(method, json!({})).await.code(), -32007);
+}
+
+#[tokio::test]
+async fn push_notifications_are_told_as_they_are() {
+    let mut facts = CardFacts::new("n", "d", "1");
+    facts.push_notifications = false;
+    let server = Server::with(Options {
+        card: facts,
+        ..Options::default()
+    })
+    .await;
+    let card = card(&server, CARD).await;
+    assert_eq!(card["capabilities"]["pushNotifications"], false);
+}
+
+#[tokio::test]
+async fn a_card_can_be_asked_for_by_its_head() {
+    let server = Server::start().await;
+    let whole = server.get(CARD, &[]).await;
+    let head = server.ask(Method::HEAD, CARD, &[], None).await;
+    assert_eq!((head.status, head.text.as_str()), (StatusCode::OK, ""));
+    assert_eq!(head.header("etag"), whole.header("etag"));
+    assert_eq!(head.header("content-length"), whole.text.len().to_string());
+}

@@ -1,0 +1,396 @@
+//! Every shape of an error.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::harness::{Nobody, Options, Server, V1, message};
+use crate::http::read::Dialect;
+use crate::http::rpc::Id;
+use crate::http::sse::{self, Binding};
+use crate::refusal::{Reason, Refusal};
+use crate::v0_3;
+
+const RPC: &str = "/a2a";
+
+async fn raw(server: &Server, headers: &[(&str, &str)], body: &str) -> Value {
+    let reply = server
+        .ask(Method::POST, RPC, headers, Some(body.to_owned()))
+        .await;
+    assert_eq!(reply.status, StatusCode::OK);
+    reply.json()
+}
+
+#[tokio::test]
+async fn an_error_of_json_rpc_has_error_info_in_its_data() {
+    let server = Server::start().await;
+    let reply = server.rpc("GetTask", json!({"id": "nope"})).await;
+    assert_eq!(reply.status, StatusCode::OK);
+    let body = reply.json();
+    assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), &json!(1)));
+    assert_eq!(body["error"]["code"], -32001);
+    assert!(body["error"]["message"].as_str().unwrap().contains("nope"));
+    let info = json!({
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "TASK_NOT_FOUND",
+        "domain": "a2a-protocol.org",
+        "metadata": {},
+    });
+    assert_eq!(body["error"]["data"], json!([info]));
+    assert_eq!(body.get("result"), None);
+}
+
+#[tokio::test]
+async fn an_error_of_json_rpc_0_3_has_code_and_message() {
+    let server = Server::start().await;
+    let body = server
+        .rpc_0_3("tasks/get", json!({"id": "nope"}))
+        .await
+        .json();
+    assert_eq!(body["error"]["code"], -32001);
+    assert!(body["error"]["message"].is_string());
+}
+
+#[tokio::test]
+async fn an_error_of_http_json_is_a_google_rpc_status() {
+    let server = Server::start().await;
+    let reply = server.get("/rest/tasks/nope", &[V1]).await;
+    assert_eq!(reply.status, StatusCode::NOT_FOUND);
+    assert_eq!(reply.header("content-type"), "application/json");
+    let error = &reply.json()["error"];
+    assert_eq!(
+        (&error["code"], &error["status"]),
+        (&json!(404), &json!("NOT_FOUND"))
+    );
+    assert!(error["message"].as_str().unwrap().contains("nope"));
+    assert_eq!(error["details"][0]["reason"], "TASK_NOT_FOUND");
+    assert_eq!(error["details"][0]["domain"], "a2a-protocol.org");
+}
+
+#[tokio::test]
+async fn an_error_of_http_json_0_3_has_code_type_and_message() {
+    let server = Server::start().await;
+    let reply = server.get("/rest/v1/tasks/nope", &[]).await;
+    assert_eq!(reply.status, StatusCode::NOT_FOUND);
+    let body = reply.json();
+    assert_eq!(body["code"], -32001);
+    assert_eq!(body["type"], "TaskNotFoundError");
+    assert!(body["message"].as_str().unwrap().contains("nope"));
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_a_request_is_named() {
+    let server = Server::start().await;
+    let mut message = message("x");
+    message["parts"] = json!([{"text": "a"}, {"text": 5}]);
+    let body = server
+        .rpc("SendMessage", json!({"message": message}))
+        .await
+        .json();
+    assert_eq!(body["error"]["code"], -32602);
+    let violations = &body["error"]["data"][1];
+    assert_eq!(
+        violations["@type"],
+        "type.googleapis.com/google.rpc.BadRequest"
+    );
+    assert_eq!(
+        violations["fieldViolations"][0]["field"],
+        "message.parts[1].text"
+    );
+}
+
+#[tokio::test]
+async fn a_field_that_is_missing_is_named_over_http_json() {
+    let server = Server::start().await;
+    for (body, field) in [
+        (json!({}), "message"),
+        (
+            json!({"message": {"role": "ROLE_USER", "parts": [{"text": "a"}]}}),
+            "message.messageId",
+        ),
+        (
+            json!({"message": {"messageId": "m", "parts": [{"text": "a"}]}}),
+            "message.role",
+        ),
+        (
+            json!({"message": {"messageId": "m", "role": "ROLE_USER"}}),
+            "message.parts",
+        ),
+        (
+            json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": []}}),
+            "message.parts",
+        ),
+    ] {
+        let reply = server.post("/rest/message:send", &[V1], body).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+        let error = &reply.json()["error"];
+        assert_eq!(error["status"], "INVALID_ARGUMENT");
+        assert_eq!(error["details"][1]["fieldViolations"][0]["field"], field);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_json_is_a_parse_error_with_the_id_null() {
+    let server = Server::start().await;
+    for body in ["{", "", "nonsense", "{\"jsonrpc\": \"2.0\", \"id\": 1,}"] {
+        let answer = raw(&server, &[V1], body).await;
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&Value::Null, &json!(-32700)),
+            "{body}"
+        );
+    }
+    let reply = server
+        .ask(
+            Method::POST,
+            "/rest/message:send",
+            &[V1],
+            Some("{".to_owned()),
+        )
+        .await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(reply.json()["error"]["details"][0]["reason"], "PARSE_ERROR");
+}
+
+#[tokio::test]
+async fn batches_are_refused() {
+    let server = Server::start().await;
+    let answer = raw(
+        &server,
+        &[V1],
+        "[{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ListTasks\"}]",
+    )
+    .await;
+    assert_eq!(
+        (&answer["id"], &answer["error"]["code"]),
+        (&Value::Null, &json!(-32600))
+    );
+    assert!(
+        answer["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("batch")
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_an_invalid_request() {
+    let server = Server::start().await;
+    for body in [
+        "3",
+        "null",
+        "{}",
+        "{\"id\": 1, \"method\": \"ListTasks\"}",
+        "{\"jsonrpc\": \"1.0\", \"id\": 1, \"method\": \"ListTasks\"}",
+        "{\"jsonrpc\": \"2.0\", \"id\": 1}",
+        "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": 7}",
+        "{\"jsonrpc\": \"2.0\", \"id\": {}, \"method\": \"ListTasks\"}",
+        "{\"jsonrpc\": \"2.0\", \"id\": true, \"method\": \"ListTasks\"}",
+        "{\"jsonrpc\": \"2.0\", \"id\": 1, \"id\": 2, \"method\": \"ListTasks\"}",
+    ] {
+        let answer = raw(&server, &[V1], body).await;
+        assert_eq!(answer["error"]["code"], -32600, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn ids_come_back_as_they_were_written() {
+    let server = Server::start().await;
+    for id in [
+        "\"a\\u0062\"",
+        "0",
+        "-7",
+        "12345678901234567890123",
+        "1.50",
+        "null",
+    ] {
+        let body = format!(
+            "{{\"jsonrpc\": \"2.0\", \"id\": {id}, \"method\": \"ListTasks\", \"params\": {{}}}}"
+        );
+        let reply = server.ask(Method::POST, RPC, &[V1], Some(body)).await;
+        assert!(
+            reply.text.contains(&format!("\"id\":{id},")),
+            "{}",
+            reply.text
+        );
+        assert!(reply.text.contains("\"result\":"), "{}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn params_may_be_missing() {
+    let server = Server::start().await;
+    let answer = raw(
+        &server,
+        &[V1],
+        "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ListTasks\"}",
+    )
+    .await;
+    assert_eq!(answer["result"]["tasks"], json!([]));
+    let answer = raw(
+        &server,
+        &[V1],
+        "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ListTasks\", \"params\": []}",
+    )
+    .await;
+    assert_eq!(answer["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_method_that_is_not_there_is_not_found() {
+    let server = Server::start().await;
+    assert_eq!(server.rpc("SendMassage", json!({})).await.code(), -32601);
+    assert_eq!(server.rpc_0_3("tasks/list", json!({})).await.code(), -32601);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let server = Server::with(Options {
+        body_limit: 1000,
+        ..Options::default()
+    })
+    .await;
+    let body = json!({"message": message(&"x".repeat(1000))});
+    let reply = server.post("/rest/message:send", &[V1], body.clone()).await;
+    assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(
+        reply.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("1000")
+    );
+    let reply = server.post(RPC, &[V1], body).await;
+    assert_eq!(
+        (reply.status, reply.code()),
+        (StatusCode::PAYLOAD_TOO_LARGE, -32600)
+    );
+}
+
+async fn refusing(reason: Reason, retry_after_s: Option<u64>) -> Server {
+    let mut refusal = Refusal::new(reason, "not you");
+    refusal.retry_after_s = retry_after_s;
+    Server::with(Options {
+        identify: Arc::new(Nobody(refusal)),
+        ..Options::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_told_by_http_over_both_bindings() {
+    for (reason, status) in [
+        (Reason::Unauthenticated, StatusCode::UNAUTHORIZED),
+        (Reason::PermissionDenied, StatusCode::FORBIDDEN),
+        (Reason::ResourceExhausted, StatusCode::TOO_MANY_REQUESTS),
+        (Reason::Unavailable, StatusCode::SERVICE_UNAVAILABLE),
+    ] {
+        let server = refusing(reason, None).await;
+        let rpc = server.rpc("ListTasks", json!({})).await;
+        assert_eq!((rpc.status, &rpc.json()["id"]), (status, &Value::Null));
+        assert_eq!(rpc.json()["error"]["data"][0]["reason"], reason.word());
+        let rest = server.get("/rest/tasks", &[V1]).await;
+        assert_eq!(rest.status, status);
+        assert_eq!(rest.json()["error"]["code"], status.as_u16());
+        let rest = server.get("/rest/v1/tasks", &[]).await;
+        assert_eq!(rest.status, status);
+    }
+}
+
+#[tokio::test]
+async fn a_missing_credential_is_asked_for_by_its_scheme() {
+    let server = refusing(Reason::Unauthenticated, None).await;
+    let reply = server.rpc("ListTasks", json!({})).await;
+    assert!(reply.header("www-authenticate").starts_with("Bearer"));
+}
+
+#[tokio::test]
+async fn too_many_requests_are_told_when_to_come_again() {
+    let server = refusing(Reason::ResourceExhausted, Some(7)).await;
+    let reply = server.get("/rest/tasks", &[V1]).await;
+    assert_eq!(reply.header("retry-after"), "7");
+    let details = reply.json()["error"]["details"].clone();
+    assert_eq!(
+        details[1],
+        json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"})
+    );
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_refused_before_anything_is_read() {
+    let server = refusing(Reason::Unauthenticated, None).await;
+    let headers = [("content-type", "text/plain")];
+    let reply = server
+        .ask(Method::POST, RPC, &headers, Some("{".to_owned()))
+        .await;
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn the_card_is_for_everybody() {
+    let server = refusing(Reason::Unauthenticated, None).await;
+    let reply = server.get("/.well-known/agent-card.json", &[]).await;
+    assert_eq!(reply.status, StatusCode::OK);
+}
+
+/// What a stream that fails writes as its last event.
+async fn failing(dialect: Dialect, binding: Binding) -> String {
+    let failed = Err(Refusal::new(Reason::InternalError, "the store failed"));
+    let updates = stream::iter([failed]).boxed();
+    let response = sse::response(updates, dialect, binding, crate::http::KEEP_ALIVE);
+    let bytes = axum::body::to_bytes(response.into_body(), 10_000)
+        .await
+        .unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_stream_of_json_rpc_that_fails_ends_with_an_error_response() {
+    for dialect in [Dialect::V1, Dialect::V0_3(v0_3::Dialect::Rpc)] {
+        let text = failing(dialect, Binding::Rpc(Id::none())).await;
+        let data: Value = serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(data["error"]["code"], -32603);
+        assert_eq!(data["error"]["message"], "the store failed");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_http_json_that_fails_ends_with_an_event_named_error() {
+    let text = failing(Dialect::V1, Binding::Rest).await;
+    let data = text.strip_prefix("event: error\ndata: ").unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(
+        (&data["error"]["code"], &data["error"]["status"]),
+        (&json!(500), &json!("INTERNAL"))
+    );
+    let text = failing(Dialect::V0_3(v0_3::Dialect::Rest), Binding::Rest).await;
+    let data = text.strip_prefix("event: error\ndata: ").unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(
+        (&data["code"], &data["message"]),
+        (&json!(-32603), &json!("the store failed"))
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_at_the_door_is_written_as_its_binding_does() {
+    let refusal = Refusal::new(Reason::ResourceExhausted, "slower");
+    for (method, path, code) in [
+        (Method::POST, "/", "-32603"),
+        (Method::POST, "/agents/a/a2a/", "-32603"),
+        (Method::GET, "/", "429"),
+        (Method::POST, "/rest/message:send", "429"),
+        (Method::POST, "/rest/v1/message:send", "-32603"),
+        (Method::GET, "/api/tasks", "429"),
+    ] {
+        let response = crate::http::error::at(&method, path, &refusal);
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "{path}");
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await;
+        let text = String::from_utf8(body.unwrap().to_vec()).unwrap();
+        assert!(
+            text.contains(&format!("\"code\":{code},")),
+            "{path}: {text}"
+        );
+    }
+}

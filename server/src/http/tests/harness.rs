@@ -1,0 +1,356 @@
+//! A running server, and a client of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use futures_util::future::BoxFuture;
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use url::Url;
+
+use crate::executor::scripted::Scripted;
+use crate::http::{App, BODY_LIMIT, CardFacts, Identify, KEEP_ALIVE, Scheme, router};
+use crate::push::{Courier, Undelivered};
+use crate::refusal::{Reason, Refusal};
+use crate::service::{self, Service, Sessions, Settings};
+use crate::store::memory::Memory;
+use crate::world::System;
+
+/// The token that the server knows, where it asks for one.
+pub(super) const TOKEN: &str = "Bearer good";
+
+pub(super) const V1: (&str, &str) = ("a2a-version", "1.0");
+
+pub(super) struct Options {
+    pub(super) settings: Settings,
+    pub(super) identify: Arc<dyn Identify>,
+    pub(super) card: CardFacts,
+    pub(super) agents: &'static [&'static str],
+    pub(super) body_limit: usize,
+    pub(super) keep_alive: Duration,
+    pub(super) scheme: Option<Scheme>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            identify: Arc::new(Everybody),
+            card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
+            agents: &["main"],
+            body_limit: BODY_LIMIT,
+            keep_alive: KEEP_ALIVE,
+            scheme: None,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn bearer() -> Self {
+        Self {
+            identify: Arc::new(Bearer),
+            ..Self::default()
+        }
+    }
+}
+
+/// A server on a port of its own. It ends with the test.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    client: reqwest::Client,
+    serving: JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Server {
+    pub(super) async fn start() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    pub(super) async fn with(options: Options) -> Self {
+        let service = Service::start(service::Parts {
+            settings: options.settings,
+            executor: Arc::new(Scripted::with_agents(options.agents.iter().copied())),
+            store: Arc::new(Memory::new()),
+            courier: Arc::new(Nowhere),
+            sessions: Arc::new(Plain),
+            world: Arc::new(System),
+        })
+        .await
+        .unwrap();
+        let mut router = router(App {
+            service,
+            identify: options.identify,
+            card: options.card,
+            body_limit: options.body_limit,
+            keep_alive: options.keep_alive,
+        });
+        if let Some(scheme) = options.scheme {
+            router = router.layer(axum::Extension(scheme));
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let make = router.into_make_service_with_connect_info::<SocketAddr>();
+        let serving = tokio::spawn(async move { axum::serve(listener, make).await.unwrap() });
+        Self {
+            address,
+            client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            serving,
+        }
+    }
+
+    /// Begins a request, with a body of JSON where there is one.
+    pub(super) async fn begin(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> reqwest::Response {
+        let url = format!("http://{}{path}", self.address);
+        let mut request = self.client.request(method, url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            if !headers.iter().any(|(name, _)| *name == "content-type") {
+                request = request.header("content-type", "application/json");
+            }
+            request = request.body(body);
+        }
+        request.send().await.unwrap()
+    }
+
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> Reply {
+        let response = self.begin(method, path, headers, body).await;
+        Reply {
+            status: response.status(),
+            headers: response.headers().clone(),
+            text: response.text().await.unwrap(),
+        }
+    }
+
+    pub(super) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        self.ask(Method::GET, path, headers, None).await
+    }
+
+    pub(super) async fn post(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
+        self.ask(Method::POST, path, headers, Some(body.to_string()))
+            .await
+    }
+
+    /// Calls a method of 1.0 over JSON-RPC.
+    pub(super) async fn rpc(&self, method: &str, params: Value) -> Reply {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.post("/a2a", &[V1], body).await
+    }
+
+    /// Calls a method of 0.3 over JSON-RPC.
+    pub(super) async fn rpc_0_3(&self, method: &str, params: Value) -> Reply {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.post("/a2a", &[], body).await
+    }
+
+    /// A task that works until it is canceled: its id.
+    pub(super) async fn slow_task(&self) -> String {
+        let params = json!({
+            "message": message("slow"),
+            "configuration": {"returnImmediately": true},
+        });
+        let reply = self.rpc("SendMessage", params).await;
+        reply.json()["result"]["task"]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    /// A task that is done: its id.
+    pub(super) async fn done_task(&self) -> String {
+        let reply = self
+            .rpc("SendMessage", json!({"message": message("echo done")}))
+            .await;
+        reply.json()["result"]["task"]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+}
+
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Reply {
+    #[track_caller]
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    #[track_caller]
+    pub(super) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value
+            .unwrap_or_else(|| panic!("no {name}"))
+            .to_str()
+            .unwrap()
+    }
+
+    /// What stands under `result`.
+    #[track_caller]
+    pub(super) fn result(&self) -> Value {
+        let body = self.json();
+        assert_eq!(body.get("error"), None, "{}", self.text);
+        body["result"].clone()
+    }
+
+    /// The code of a JSON-RPC error.
+    #[track_caller]
+    pub(super) fn code(&self) -> i64 {
+        self.json()["error"]["code"]
+            .as_i64()
+            .unwrap_or_else(|| panic!("{}", self.text))
+    }
+
+    /// The events of a stream that has ended.
+    #[track_caller]
+    pub(super) fn events(&self) -> Vec<(Option<String>, Value)> {
+        assert_eq!(self.header("content-type"), "text/event-stream");
+        let mut events = Vec::new();
+        for event in self.text.split("\n\n").filter(|event| !event.is_empty()) {
+            let mut name = None;
+            let mut data = None;
+            for line in event.lines() {
+                match line.split_once(": ") {
+                    Some(("event", value)) => name = Some(value.to_owned()),
+                    Some(("data", value)) => {
+                        assert!(data.is_none(), "data on two lines: {event}");
+                        data = Some(serde_json::from_str(value).unwrap());
+                    }
+                    Some(("", _)) => {}
+                    _ => panic!("not known: {line}"),
+                }
+            }
+            if let Some(data) = data {
+                events.push((name, data));
+            }
+        }
+        events
+    }
+}
+
+/// A message of 1.0.
+pub(super) fn message(text: &str) -> Value {
+    json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": text}]})
+}
+
+/// A message of 0.3's JSON-RPC.
+pub(super) fn message_0_3(text: &str) -> Value {
+    json!({
+        "kind": "message",
+        "messageId": uuid::Uuid::new_v4().to_string(),
+        "role": "user",
+        "parts": [{"kind": "text", "text": text}],
+    })
+}
+
+/// A message of 0.3's HTTP+JSON.
+pub(super) fn proto_0_3(text: &str) -> Value {
+    json!({
+        "messageId": uuid::Uuid::new_v4().to_string(),
+        "role": "ROLE_USER",
+        "content": [{"text": text}],
+    })
+}
+
+/// Lets everybody in.
+struct Everybody;
+
+impl Identify for Everybody {
+    fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), Refusal> {
+        Ok((crate::caller::ANYBODY.to_owned(), false))
+    }
+
+    fn schemes(&self) -> bool {
+        false
+    }
+}
+
+/// Lets in who has the token.
+struct Bearer;
+
+impl Identify for Bearer {
+    fn identify(&self, parts: &Parts, _: SocketAddr) -> Result<(String, bool), Refusal> {
+        match parts.headers.get("authorization") {
+            Some(token) if token == TOKEN => Ok(("peer".to_owned(), true)),
+            _ => Err(Refusal::new(Reason::Unauthenticated, "send a bearer token")),
+        }
+    }
+
+    fn schemes(&self) -> bool {
+        true
+    }
+}
+
+/// Refuses everybody, for one reason.
+pub(super) struct Nobody(pub(super) Refusal);
+
+impl Identify for Nobody {
+    fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), Refusal> {
+        Err(self.0.clone())
+    }
+
+    fn schemes(&self) -> bool {
+        true
+    }
+}
+
+struct Nowhere;
+
+impl Courier for Nowhere {
+    fn accepts(&self, url: &Url) -> Result<(), String> {
+        if url.scheme() == "https" {
+            Ok(())
+        } else {
+            Err("only https is allowed".to_owned())
+        }
+    }
+
+    fn post(
+        &self,
+        _: Url,
+        _: HeaderMap,
+        _: Bytes,
+    ) -> BoxFuture<'_, Result<http::Response<()>, Undelivered>> {
+        Box::pin(async { Ok(http::Response::new(())) })
+    }
+}
+
+struct Plain;
+
+impl Sessions for Plain {
+    fn session_id(&self, peer: Option<&str>, context_id: &str) -> String {
+        format!("{}-{context_id}", peer.unwrap_or_default())
+    }
+
+    fn context_id(&self, session_id: &str) -> Option<String> {
+        Some(session_id.to_owned())
+    }
+}

@@ -1,0 +1,204 @@
+//! Versions, media types and extensions.
+
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use super::harness::{Server, V1, message};
+
+const RPC: &str = "/a2a";
+
+#[tokio::test]
+async fn a_method_of_the_other_version_is_refused_by_version() {
+    let server = Server::start().await;
+    let reply = server
+        .rpc_0_3("SendMessage", json!({"message": message("echo a")}))
+        .await;
+    assert_eq!(reply.code(), -32009);
+    assert!(
+        reply.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("A2A-Version: 1.0")
+    );
+    assert_eq!(
+        reply.json()["error"]["data"][0]["reason"],
+        "VERSION_NOT_SUPPORTED"
+    );
+    let reply = server
+        .rpc("message/send", json!({"message": message("echo a")}))
+        .await;
+    assert_eq!(reply.code(), -32009);
+}
+
+#[tokio::test]
+async fn a_path_of_the_other_version_is_refused_by_version() {
+    let server = Server::start().await;
+    let reply = server.get("/rest/tasks", &[]).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        reply.json()["error"]["details"][0]["reason"],
+        "VERSION_NOT_SUPPORTED"
+    );
+    let reply = server.get("/rest/v1/tasks", &[V1]).await;
+    assert_eq!(
+        (reply.status, reply.json()["code"].clone()),
+        (StatusCode::BAD_REQUEST, json!(-32009))
+    );
+}
+
+#[tokio::test]
+async fn a_version_is_its_first_two_numbers() {
+    let server = Server::start().await;
+    let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}});
+    for said in ["1.0", "1.0.0", "1.0.7", " 1.0 "] {
+        let reply = server
+            .post(RPC, &[("a2a-version", said)], listing.clone())
+            .await;
+        assert!(
+            reply.json().get("result").is_some(),
+            "{said}: {}",
+            reply.text
+        );
+    }
+    for said in ["2.0", "1.1", "0.2", "1", "0.30", "one"] {
+        let reply = server
+            .post(RPC, &[("a2a-version", said)], listing.clone())
+            .await;
+        assert_eq!(reply.code(), -32009, "{said}");
+    }
+    for said in ["", "0.3", "0.3.0"] {
+        let body =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "no"}});
+        let reply = server.post(RPC, &[("a2a-version", said)], body).await;
+        assert_eq!(reply.code(), -32001, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn the_version_may_stand_in_the_query() {
+    let server = Server::start().await;
+    let reply = server.get("/rest/tasks?A2A-Version=1.0", &[]).await;
+    assert_eq!(reply.status, StatusCode::OK);
+    let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}});
+    let reply = server.post("/a2a?A2A-Version=1.0", &[], listing).await;
+    assert!(reply.json().get("result").is_some());
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_refused_before_it_is_read() {
+    let server = Server::start().await;
+    let types = [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "",
+        "application/jsonp",
+    ];
+    for path in [
+        RPC,
+        "/",
+        "/rest/message:send",
+        "/rest/v1/message:send",
+        "/rest/tasks/x:cancel",
+    ] {
+        for media_type in types {
+            let headers = [("content-type", media_type)];
+            let reply = server
+                .ask(
+                    Method::POST,
+                    path,
+                    &headers_of(path, &headers),
+                    Some("{}".to_owned()),
+                )
+                .await;
+            assert_eq!(
+                reply.status,
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "{path} {media_type}"
+            );
+            assert!(
+                reply.text.contains("-32005") || reply.text.contains("CONTENT_TYPE_NOT_SUPPORTED")
+            );
+        }
+    }
+}
+
+fn headers_of<'a>(path: &str, headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let mut all = headers.to_vec();
+    if path.starts_with("/rest/") && !path.starts_with("/rest/v1") {
+        all.push(V1);
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_web_page_cannot_leave_the_type_out() {
+    let server = Server::start().await;
+    let id = server.slow_task().await;
+    let headers = [V1, ("origin", "https://evil.test")];
+    let reply = server
+        .ask(
+            Method::POST,
+            &format!("/rest/tasks/{id}:cancel"),
+            &headers,
+            None,
+        )
+        .await;
+    assert_eq!(reply.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let task = server.rpc("GetTask", json!({"id": id})).await.result();
+    assert_ne!(task["status"]["state"], "TASK_STATE_CANCELED");
+}
+
+#[tokio::test]
+async fn both_media_types_of_json_are_taken_with_parameters() {
+    let server = Server::start().await;
+    for media_type in [
+        "application/a2a+json",
+        "application/json; charset=utf-8",
+        "Application/JSON",
+    ] {
+        let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks"}).to_string();
+        let headers = [V1, ("content-type", media_type)];
+        let reply = server.ask(Method::POST, RPC, &headers, Some(listing)).await;
+        assert!(reply.json().get("result").is_some(), "{media_type}");
+    }
+}
+
+#[tokio::test]
+async fn answers_have_the_media_type_of_their_binding() {
+    let server = Server::start().await;
+    let reply = server.rpc("ListTasks", json!({})).await;
+    assert_eq!(reply.header("content-type"), "application/json");
+    for (accept, media_type) in [
+        ("*/*", "application/a2a+json"),
+        (
+            "application/a2a+json, application/json",
+            "application/a2a+json",
+        ),
+        ("application/json", "application/json"),
+    ] {
+        let reply = server.get("/rest/tasks", &[V1, ("accept", accept)]).await;
+        assert_eq!(reply.header("content-type"), media_type, "{accept}");
+    }
+    let reply = server.get("/rest/v1/tasks", &[]).await;
+    assert_eq!(reply.header("content-type"), "application/json");
+}
+
+#[tokio::test]
+async fn requested_extensions_that_are_not_known_are_ignored() {
+    let server = Server::start().await;
+    let headers = [
+        V1,
+        ("a2a-extensions", "https://x.test/ext/v1, urn:y"),
+        ("x-a2a-extensions", "urn:z"),
+    ];
+    let reply = server
+        .post(
+            "/rest/message:send",
+            &headers,
+            json!({"message": message("echo a")}),
+        )
+        .await;
+    assert_eq!(reply.status, StatusCode::OK);
+    assert_eq!(reply.headers.get("a2a-extensions"), None);
+}

@@ -1,0 +1,239 @@
+//! What is read though it is written in other ways, and what is refused rather than lost.
+
+use serde_json::{Value, json};
+
+use super::harness::{Server, V1};
+
+/// Sends `message` over JSON-RPC; the parts that arrived, as 1.0 writes them.
+async fn parts(server: &Server, version: &str, mut message: Value) -> Value {
+    let name = if version == "1.0" {
+        "SendMessage"
+    } else {
+        "message/send"
+    };
+    let first = json!({"text": "parts"});
+    let list = if message.get("content").is_some() {
+        "content"
+    } else {
+        "parts"
+    };
+    message[list].as_array_mut().unwrap().insert(0, first);
+    let params = json!({"message": message, "configuration": {"blocking": true}});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": name, "params": params});
+    let reply = server.post("/a2a", &[("a2a-version", version)], body).await;
+    let result = reply.result();
+    let task = if version == "1.0" {
+        &result["task"]
+    } else {
+        &result
+    };
+    task["artifacts"][0]["parts"][0]["data"]["parts"].clone()
+}
+
+fn v1(parts: Value) -> Value {
+    json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": parts})
+}
+
+fn v0_3(parts: Value) -> Value {
+    json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "user", "parts": parts})
+}
+
+#[tokio::test]
+async fn files_of_0_3_arrive_as_files() {
+    let server = Server::start().await;
+    let sent = v0_3(json!([
+        {"kind": "file", "file": {"bytes": "AP9o", "name": "a.bin", "mimeType": "application/x"}},
+        {"type": "file", "file": {"uri": "https://f.test/b", "mimeType": "image/png"}},
+    ]));
+    let same = v1(json!([
+        {"raw": "AP9o", "filename": "a.bin", "mediaType": "application/x"},
+        {"url": "https://f.test/b", "mediaType": "image/png"},
+    ]));
+    let told = parts(&server, "0.3", sent).await;
+    assert_eq!(told.as_array().unwrap().len(), 2);
+    assert_eq!(told, parts(&server, "1.0", same).await);
+}
+
+#[tokio::test]
+async fn base64_may_be_of_either_alphabet_with_or_without_padding() {
+    let server = Server::start().await;
+    let expected = parts(&server, "1.0", v1(json!([{"raw": "+/8="}]))).await;
+    for raw in ["+/8", "-_8=", "-_8"] {
+        assert_eq!(
+            parts(&server, "1.0", v1(json!([{"raw": raw}]))).await,
+            expected,
+            "{raw}"
+        );
+    }
+}
+
+async fn refused(server: &Server, version: &str, message: Value) -> (i64, String, Value) {
+    let name = if version == "1.0" {
+        "SendMessage"
+    } else {
+        "message/send"
+    };
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": name, "params": {"message": message}});
+    let error = server
+        .post("/a2a", &[("a2a-version", version)], body)
+        .await
+        .json()["error"]
+        .clone();
+    let field = error["data"][1]["fieldViolations"][0]["field"].clone();
+    (
+        error["code"].as_i64().unwrap(),
+        error["message"].as_str().unwrap().to_owned(),
+        field,
+    )
+}
+
+#[tokio::test]
+async fn a_part_of_a_kind_that_is_not_known_is_refused_by_its_name() {
+    let server = Server::start().await;
+    let message = v0_3(json!([{"kind": "text", "text": "a"}, {"kind": "video", "video": {}}]));
+    let (code, text, field) = refused(&server, "0.3", message).await;
+    assert_eq!((code, field), (-32005, json!("message.parts[1]")));
+    assert!(text.contains("`video`"), "{text}");
+}
+
+#[tokio::test]
+async fn a_part_that_holds_nothing_that_is_known_is_refused_by_what_it_holds() {
+    let server = Server::start().await;
+    let (code, text, field) =
+        refused(&server, "1.0", v1(json!([{"audio": {}, "metadata": {}}]))).await;
+    assert_eq!((code, field), (-32005, json!("message.parts[0]")));
+    assert!(text.contains("`audio`"), "{text}");
+}
+
+#[tokio::test]
+async fn a_part_that_holds_two_things_is_refused() {
+    let server = Server::start().await;
+    let (code, _, field) = refused(
+        &server,
+        "1.0",
+        v1(json!([{"text": "a", "url": "https://f.test"}])),
+    )
+    .await;
+    assert_eq!((code, field), (-32602, json!("message.parts[0]")));
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_base64_are_refused() {
+    let server = Server::start().await;
+    let (code, _, field) = refused(&server, "1.0", v1(json!([{"raw": "a*b"}]))).await;
+    assert_eq!((code, field), (-32602, json!("message.parts[0].raw")));
+}
+
+#[tokio::test]
+async fn data_of_0_3_has_to_be_an_object() {
+    let server = Server::start().await;
+    let message = v0_3(json!([{"kind": "data", "data": [1]}]));
+    let (code, _, field) = refused(&server, "0.3", message).await;
+    assert_eq!((code, field), (-32602, json!("message.parts[0].data")));
+}
+
+#[tokio::test]
+async fn data_of_1_0_may_be_any_json() {
+    let server = Server::start().await;
+    for data in [
+        json!(null),
+        json!(5),
+        json!("x"),
+        json!([1, null]),
+        json!({"data": {}}),
+    ] {
+        let told = parts(&server, "1.0", v1(json!([{"data": data}]))).await;
+        assert_eq!(told[0]["data"], data);
+    }
+}
+
+#[tokio::test]
+async fn names_may_be_written_in_snake_case() {
+    let server = Server::start().await;
+    let body = json!({
+        "message": {"message_id": "m", "context_id": "c-snake", "role": "ROLE_USER", "parts": [{"text": "echo a", "media_type": "text/plain"}]},
+        "configuration": {"return_immediately": true, "history_length": 0},
+    });
+    let task = server.post("/rest/message:send", &[V1], body).await.json()["task"].clone();
+    assert_eq!(task["contextId"], "c-snake");
+    assert_eq!(task.get("history"), None);
+}
+
+#[tokio::test]
+async fn null_is_nothing_and_what_is_not_known_does_not_matter() {
+    let server = Server::start().await;
+    let body = json!({
+        "message": {
+            "messageId": "m", "contextId": null, "taskId": "", "role": "ROLE_USER", "future": {"x": 1},
+            "parts": [{"text": "echo a", "raw": null, "metadata": null, "future": true}],
+            "metadata": null, "extensions": null, "referenceTaskIds": [],
+        },
+        "configuration": null, "metadata": null, "future": [1],
+    });
+    let task = server.post("/rest/message:send", &[V1], body).await.json()["task"].clone();
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[tokio::test]
+async fn numbers_may_be_written_as_texts() {
+    let server = Server::start().await;
+    let id = server.done_task().await;
+    let task = server
+        .rpc("GetTask", json!({"id": id, "historyLength": "0"}))
+        .await
+        .result();
+    assert_eq!(task.get("history"), None);
+    let reply = server
+        .rpc("GetTask", json!({"id": id, "historyLength": -1}))
+        .await;
+    assert_eq!(reply.code(), -32602);
+    let reply = server
+        .rpc("GetTask", json!({"id": id, "historyLength": "many"}))
+        .await;
+    assert_eq!(
+        reply.json()["error"]["data"][1]["fieldViolations"][0]["field"],
+        "historyLength"
+    );
+}
+
+#[tokio::test]
+async fn parts_of_the_proto_of_0_3_are_read_under_either_name() {
+    let server = Server::start().await;
+    for name in ["content", "parts"] {
+        let mut message =
+            json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER"});
+        message[name] = json!([
+            {"text": "parts"},
+            {"file": {"fileWithBytes": "AP9o", "mimeType": "a/b", "name": "n"}},
+            {"file": {"fileWithUri": "https://f.test/b"}},
+            {"data": {"data": {"x": 1}}},
+        ]);
+        let body = json!({"message": message, "configuration": {"blocking": true}});
+        let reply = server.post("/rest/v1/message:send", &[], body).await.json();
+        let told = &reply["task"]["artifacts"][0]["parts"][0]["data"]["data"]["parts"];
+        assert_eq!(told.as_array().map(Vec::len), Some(3), "{name}: {reply}");
+        assert_eq!(told[2]["data"], json!({"x": 1}));
+    }
+}
+
+#[tokio::test]
+async fn two_lists_of_parts_are_refused() {
+    let server = Server::start().await;
+    let mut message = v1(json!([{"text": "a"}]));
+    message["content"] = json!([{"text": "b"}]);
+    let (code, _, field) = refused(&server, "1.0", message).await;
+    assert_eq!((code, field), (-32602, json!("message.content")));
+}
+
+#[tokio::test]
+async fn a_state_that_is_not_known_is_refused_and_what_means_nothing_filters_nothing() {
+    let server = Server::start().await;
+    let reply = server
+        .rpc("ListTasks", json!({"status": "TASK_STATE_DONE"}))
+        .await;
+    assert_eq!(reply.code(), -32602);
+    for nothing in ["TASK_STATE_UNSPECIFIED", "UNRECOGNIZED", ""] {
+        let reply = server.rpc("ListTasks", json!({"status": nothing})).await;
+        assert_eq!(reply.result()["tasks"], json!([]), "{nothing}");
+    }
+}

@@ -1,0 +1,345 @@
+//! Streams, of each version over each binding.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::harness::{Options, Server, V1, message, message_0_3, proto_0_3};
+
+/// The names of events of 1.0, or of 0.3 over HTTP+JSON.
+fn names(events: &[(Option<String>, Value)]) -> Vec<String> {
+    events
+        .iter()
+        .map(|(_, data)| data.as_object().unwrap().keys().next().unwrap().clone())
+        .collect()
+}
+
+async fn rpc(server: &Server, method: &str, params: Value) -> Vec<(Option<String>, Value)> {
+    let mut events = server.rpc(method, params).await.events();
+    for (_, data) in &mut events {
+        assert_eq!((&data["jsonrpc"], &data["id"]), (&json!("2.0"), &json!(1)));
+        *data = data["result"].take();
+    }
+    events
+}
+
+async fn rpc_0_3(server: &Server, method: &str, params: Value) -> Vec<Value> {
+    let events = server.rpc_0_3(method, params).await.events();
+    events
+        .into_iter()
+        .map(|(_, mut data)| data["result"].take())
+        .collect()
+}
+
+const WHOLE: [&str; 6] = [
+    "task",
+    "statusUpdate",
+    "artifactUpdate",
+    "artifactUpdate",
+    "artifactUpdate",
+    "statusUpdate",
+];
+
+#[tokio::test]
+async fn a_stream_of_1_0_begins_with_the_task_and_ends_with_its_last_state() {
+    let server = Server::start().await;
+    let params = json!({"message": message("slow 50")});
+    let events = rpc(&server, "SendStreamingMessage", params).await;
+    assert_eq!(names(&events), ["task", "statusUpdate", "statusUpdate"]);
+    let (first, last) = (&events[0].1["task"], &events[2].1["statusUpdate"]);
+    assert_eq!(first["id"], last["taskId"]);
+    assert_eq!(last["status"]["state"], "TASK_STATE_COMPLETED");
+    assert_eq!(last.get("final"), None);
+}
+
+#[tokio::test]
+async fn pieces_of_an_artifact_come_in_order_and_say_which_is_the_last() {
+    let server = Server::start().await;
+    let params = json!({"message": message("stream 3 20")});
+    let events = rpc(&server, "SendStreamingMessage", params).await;
+    assert_eq!(names(&events), WHOLE);
+    let pieces: Vec<_> = events[2..5]
+        .iter()
+        .map(|(_, data)| &data["artifactUpdate"])
+        .collect();
+    let said: Vec<_> = pieces
+        .iter()
+        .map(|piece| &piece["artifact"]["parts"][0]["text"])
+        .collect();
+    assert_eq!(said, ["0 ", "1 ", "2 "]);
+    let append: Vec<_> = pieces.iter().map(|piece| &piece["append"]).collect();
+    assert_eq!(append, [false, true, true]);
+    let last: Vec<_> = pieces.iter().map(|piece| &piece["lastChunk"]).collect();
+    assert_eq!(last, [false, false, true]);
+}
+
+#[tokio::test]
+async fn a_stream_of_1_0_over_http_json_has_no_envelope() {
+    let server = Server::start().await;
+    let body = json!({"message": message("stream 3 20")});
+    let reply = server.post("/rest/message:stream", &[V1], body).await;
+    assert_eq!(names(&reply.events()), WHOLE);
+}
+
+#[tokio::test]
+async fn a_stream_of_0_3_has_kinds_and_ends_with_final() {
+    let server = Server::start().await;
+    let params = json!({"message": message_0_3("stream 3 20")});
+    let events = rpc_0_3(&server, "message/stream", params).await;
+    let kinds: Vec<_> = events.iter().map(|event| &event["kind"]).collect();
+    assert_eq!(
+        kinds,
+        [
+            "task",
+            "status-update",
+            "artifact-update",
+            "artifact-update",
+            "artifact-update",
+            "status-update"
+        ]
+    );
+    assert_eq!(events[1]["final"], false);
+    assert_eq!(events[5]["final"], true);
+    assert_eq!(events[5]["status"]["state"], "completed");
+}
+
+#[tokio::test]
+async fn a_stream_of_0_3_over_http_json_is_as_its_proto_has_it() {
+    let server = Server::start().await;
+    let body = json!({"message": proto_0_3("stream 3 20")});
+    let events = server
+        .post("/rest/v1/message:stream", &[], body)
+        .await
+        .events();
+    assert_eq!(names(&events), WHOLE);
+    let last = &events[5].1["statusUpdate"];
+    assert_eq!(last["final"], true);
+    assert_eq!(last["status"]["state"], "TASK_STATE_COMPLETED");
+    assert_eq!(last.get("kind"), None);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_a_message_is_a_stream_of_one_event() {
+    let server = Server::start().await;
+    let events = rpc(
+        &server,
+        "SendStreamingMessage",
+        json!({"message": message("message hi")}),
+    )
+    .await;
+    assert_eq!(names(&events), ["message"]);
+    let events = rpc_0_3(
+        &server,
+        "message/stream",
+        json!({"message": message_0_3("message hi")}),
+    )
+    .await;
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["kind"], "message");
+}
+
+#[tokio::test]
+async fn a_stream_ends_where_the_task_waits_for_its_peer() {
+    let server = Server::start().await;
+    for (word, state, state_0_3) in [
+        ("ask colour", "TASK_STATE_INPUT_REQUIRED", "input-required"),
+        ("auth token", "TASK_STATE_AUTH_REQUIRED", "auth-required"),
+    ] {
+        let events = rpc(
+            &server,
+            "SendStreamingMessage",
+            json!({"message": message(word)}),
+        )
+        .await;
+        let last = &events.last().unwrap().1["statusUpdate"]["status"];
+        assert_eq!(last["state"], state);
+        let events = rpc_0_3(
+            &server,
+            "message/stream",
+            json!({"message": message_0_3(word)}),
+        )
+        .await;
+        let last = events.last().unwrap();
+        assert_eq!(
+            (&last["status"]["state"], &last["final"]),
+            (&json!(state_0_3), &json!(true))
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_stream_of_an_answer_to_a_question_goes_on_to_the_end() {
+    let server = Server::start().await;
+    let asked = server
+        .rpc("SendMessage", json!({"message": message("ask colour")}))
+        .await
+        .result();
+    let mut answer = message("blue");
+    answer["taskId"] = asked["task"]["id"].clone();
+    let events = rpc(&server, "SendStreamingMessage", json!({"message": answer})).await;
+    let last = &events.last().unwrap().1["statusUpdate"]["status"];
+    assert_eq!(last["state"], "TASK_STATE_COMPLETED");
+}
+
+#[tokio::test]
+async fn streams_are_not_cached_and_not_held_back_by_proxies() {
+    let server = Server::start().await;
+    let body = json!({"message": message("echo a")});
+    let reply = server.post("/rest/message:stream", &[V1], body).await;
+    assert_eq!(reply.header("content-type"), "text/event-stream");
+    assert_eq!(reply.header("cache-control"), "no-cache");
+    assert_eq!(reply.header("x-accel-buffering"), "no");
+    assert!(!reply.text.contains("id:"));
+}
+
+/// Subscribes to a slow task and cancels it; the events.
+async fn subscribed(
+    server: &Server,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Vec<(Option<String>, Value)> {
+    let id = server.slow_task().await;
+    let path = path.replace("ID", &id);
+    let response = server.begin(method, &path, headers, None).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    server.rpc("CancelTask", json!({"id": id})).await.result();
+    let text = response.text().await.unwrap();
+    let events = text
+        .split("\n\n")
+        .filter_map(|event| event.strip_prefix("data: "));
+    events
+        .map(|data| (None, serde_json::from_str(data).unwrap()))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_task_can_be_followed_by_get_and_by_post() {
+    let server = Server::start().await;
+    for method in [Method::GET, Method::POST] {
+        let events = subscribed(&server, method.clone(), "/rest/tasks/ID:subscribe", &[V1]).await;
+        let names = names(&events);
+        assert_eq!(names.first().unwrap(), "task", "{method}");
+        let last = &events.last().unwrap().1["statusUpdate"]["status"];
+        assert_eq!(last["state"], "TASK_STATE_CANCELED", "{method}");
+        let events = subscribed(&server, method.clone(), "/rest/v1/tasks/ID:subscribe", &[]).await;
+        let last = &events.last().unwrap().1["statusUpdate"];
+        assert_eq!(last["status"]["state"], "TASK_STATE_CANCELLED", "{method}");
+        assert_eq!(last["final"], true, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_can_be_followed_over_json_rpc() {
+    let server = Server::start().await;
+    for (method, headers) in [
+        ("SubscribeToTask", &[V1][..]),
+        ("tasks/resubscribe", &[][..]),
+    ] {
+        let id = server.slow_task().await;
+        let body = json!({"jsonrpc": "2.0", "id": "s", "method": method, "params": {"id": id}});
+        let response = server
+            .begin(Method::POST, "/a2a", headers, Some(body.to_string()))
+            .await;
+        server.rpc("CancelTask", json!({"id": id})).await.result();
+        let text = response.text().await.unwrap();
+        let events: Vec<Value> = text
+            .split("\n\n")
+            .filter_map(|event| event.strip_prefix("data: "))
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect();
+        assert_eq!(events[0]["id"], "s");
+        let task = match method {
+            "SubscribeToTask" => &events[0]["result"]["task"],
+            _ => &events[0]["result"],
+        };
+        assert_eq!(task["id"], id.as_str());
+    }
+}
+
+#[tokio::test]
+async fn following_a_settled_task_is_refused_in_1_0() {
+    let server = Server::start().await;
+    let id = server.done_task().await;
+    let reply = server.rpc("SubscribeToTask", json!({"id": id})).await;
+    assert_eq!((reply.status, reply.code()), (StatusCode::OK, -32004));
+    let reply = server
+        .get(&format!("/rest/tasks/{id}:subscribe"), &[V1])
+        .await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        reply.json()["error"]["details"][0]["reason"],
+        "UNSUPPORTED_OPERATION"
+    );
+}
+
+#[tokio::test]
+async fn following_a_settled_task_tells_its_last_word_in_0_3() {
+    let server = Server::start().await;
+    let id = server.done_task().await;
+    let events = rpc_0_3(&server, "tasks/resubscribe", json!({"id": id})).await;
+    assert_eq!(events[0]["kind"], "task");
+    assert_eq!(events[1]["kind"], "status-update");
+    assert_eq!(
+        (&events[1]["final"], &events[1]["status"]["state"]),
+        (&json!(true), &json!("completed"))
+    );
+    assert_eq!(events.len(), 2);
+}
+
+#[tokio::test]
+async fn an_error_before_the_first_event_is_no_stream() {
+    let server = Server::start().await;
+    let reply = server
+        .rpc("SendStreamingMessage", json!({"message": {}}))
+        .await;
+    assert_eq!(reply.header("content-type"), "application/json");
+    assert_eq!(reply.code(), -32602);
+    let reply = server.post("/rest/message:stream", &[V1], json!({})).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_silent_stream_says_that_it_is_alive() {
+    let server = Server::with(Options {
+        keep_alive: Duration::from_millis(20),
+        ..Options::default()
+    })
+    .await;
+    let id = server.slow_task().await;
+    let path = format!("/rest/tasks/{id}:subscribe");
+    let response = server.begin(Method::GET, &path, &[V1], None).await;
+    let mut bytes = response.bytes_stream();
+    let mut text = String::new();
+    while !text.contains("\n: keep-alive\n\n") {
+        text.push_str(std::str::from_utf8(&bytes.next().await.unwrap().unwrap()).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_does_not_stop_its_task() {
+    let server = Server::start().await;
+    let body = json!({"message": message("slow 300")}).to_string();
+    let response = server
+        .begin(Method::POST, "/rest/message:stream", &[V1], Some(body))
+        .await;
+    let mut bytes = response.bytes_stream();
+    let first = bytes.next().await.unwrap().unwrap();
+    let text = std::str::from_utf8(&first).unwrap();
+    let event: Value = serde_json::from_str(
+        text.split("\n\n")
+            .next()
+            .unwrap()
+            .strip_prefix("data: ")
+            .unwrap(),
+    )
+    .unwrap();
+    let id = event["task"]["id"].as_str().unwrap().to_owned();
+    drop(bytes);
+    let path = format!("/rest/tasks/{id}:subscribe");
+    let reply = server.get(&path, &[V1]).await;
+    let last = &reply.events().pop().unwrap().1["statusUpdate"]["status"];
+    assert_eq!(last["state"], "TASK_STATE_COMPLETED");
+}

@@ -1,0 +1,368 @@
+//! Every operation of each version over each binding, but streams.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::harness::{Options, Reply, Server, V1, message, message_0_3, proto_0_3};
+use crate::service::Settings;
+
+/// The three ways to write a request, as a test needs them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    Rpc1,
+    Rest1,
+    Rpc0,
+    Rest0,
+}
+
+pub(super) const ALL: [Way; 4] = [Way::Rpc1, Way::Rest1, Way::Rpc0, Way::Rest0];
+
+pub(super) async fn rest(
+    server: &Server,
+    way: Way,
+    method: Method,
+    path: &str,
+    body: Option<Value>,
+) -> Reply {
+    let (base, headers): (&str, &[(&str, &str)]) = match way {
+        Way::Rest0 => ("/rest/v1", &[]),
+        _ => ("/rest", &[V1]),
+    };
+    let body = body.map(|body| body.to_string());
+    server
+        .ask(method, &format!("{base}{path}"), headers, body)
+        .await
+}
+
+/// Sends `text`, and answers with what came back, as this way writes it.
+pub(super) async fn send(server: &Server, way: Way, text: &str, configuration: Value) -> Value {
+    match way {
+        Way::Rpc1 => {
+            let params = json!({"message": message(text), "configuration": configuration});
+            server.rpc("SendMessage", params).await.result()
+        }
+        Way::Rpc0 => {
+            let params = json!({"message": message_0_3(text), "configuration": configuration});
+            server.rpc_0_3("message/send", params).await.result()
+        }
+        Way::Rest1 | Way::Rest0 => {
+            let message = match way {
+                Way::Rest0 => proto_0_3(text),
+                _ => message(text),
+            };
+            let body = json!({"message": message, "configuration": configuration});
+            let reply = rest(server, way, Method::POST, "/message:send", Some(body)).await;
+            assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+            reply.json()
+        }
+    }
+}
+
+fn waiting(way: Way) -> Value {
+    match way {
+        Way::Rpc1 | Way::Rest1 => json!({"returnImmediately": false}),
+        Way::Rpc0 | Way::Rest0 => json!({"blocking": true}),
+    }
+}
+
+pub(super) fn at_once(way: Way) -> Value {
+    match way {
+        Way::Rpc1 | Way::Rest1 => json!({"returnImmediately": true}),
+        Way::Rpc0 | Way::Rest0 => json!({"blocking": false}),
+    }
+}
+
+/// The task in an answer to a message.
+pub(super) fn task(way: Way, answer: &Value) -> &Value {
+    match way {
+        Way::Rpc0 => answer,
+        _ => &answer["task"],
+    }
+}
+
+fn state(way: Way, name: &str) -> String {
+    match (way, name) {
+        (Way::Rpc0, name) => name.to_owned(),
+        (Way::Rest0, "canceled") => "TASK_STATE_CANCELLED".to_owned(),
+        (_, name) => format!("TASK_STATE_{}", name.to_uppercase()),
+    }
+}
+
+#[tokio::test]
+async fn a_sent_message_is_answered_with_its_task_once_it_is_done() {
+    let server = Server::start().await;
+    for way in ALL {
+        let answer = send(&server, way, "echo over there", waiting(way)).await;
+        let task = task(way, &answer);
+        assert_eq!(task["status"]["state"], state(way, "completed"), "{way:?}");
+        assert_eq!(
+            task["artifacts"][0]["parts"][0]["text"], "over there",
+            "{way:?}"
+        );
+        assert!(task["contextId"].is_string(), "{way:?}");
+        let said = match way {
+            Way::Rest0 => &task["history"][0]["content"],
+            _ => &task["history"][0]["parts"],
+        };
+        assert_eq!(said[0]["text"], "echo over there", "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_of_0_3_over_json_rpc_has_its_kind_and_no_wrapper() {
+    let server = Server::start().await;
+    let answer = send(&server, Way::Rpc0, "echo a", waiting(Way::Rpc0)).await;
+    assert_eq!(answer["kind"], "task");
+    assert_eq!(answer["history"][0]["kind"], "message");
+    assert_eq!(answer["history"][0]["role"], "user");
+    assert_eq!(answer["artifacts"][0]["parts"][0]["kind"], "text");
+}
+
+#[tokio::test]
+async fn a_sent_message_can_be_answered_with_a_message() {
+    let server = Server::start().await;
+    for way in ALL {
+        let answer = send(&server, way, "message hello", waiting(way)).await;
+        let (message, parts, role) = match way {
+            Way::Rpc0 => (&answer, "parts", "agent"),
+            Way::Rest0 => (&answer["message"], "content", "ROLE_AGENT"),
+            _ => (&answer["message"], "parts", "ROLE_AGENT"),
+        };
+        assert_eq!(message[parts][0]["text"], "hello", "{way:?}");
+        assert_eq!(message["role"], role, "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_want_to_wait_is_answered_with_the_unsettled_task() {
+    let server = Server::start().await;
+    for way in ALL {
+        let answer = send(&server, way, "slow", at_once(way)).await;
+        let found = &task(way, &answer)["status"]["state"];
+        let open = [state(way, "submitted"), state(way, "working")];
+        assert!(
+            open.iter().any(|state| found == state.as_str()),
+            "{way:?}: {found}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn silence_waits_in_1_0_and_not_in_0_3() {
+    let server = Server::start().await;
+    for way in ALL {
+        let answer = send(&server, way, "slow 200", json!({})).await;
+        let found = task(way, &answer)["status"]["state"].clone();
+        let done = found == state(way, "completed");
+        assert_eq!(
+            done,
+            matches!(way, Way::Rpc1 | Way::Rest1),
+            "{way:?}: {found}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn silence_in_0_3_is_answered_with_a_message_where_the_server_is_set_to_wait() {
+    let server = Server::with(Options {
+        settings: Settings {
+            async_mode: false,
+            ..Settings::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let answer = send(&server, Way::Rpc0, "say done", json!({})).await;
+    assert_eq!(answer["kind"], "message");
+    assert_eq!(answer["parts"][0]["text"], "done");
+    let answer = send(&server, Way::Rest0, "say done", json!({})).await;
+    assert_eq!(answer["message"]["content"][0]["text"], "done");
+}
+
+async fn get(server: &Server, way: Way, id: &str, length: Option<u32>) -> Reply {
+    let mut params = json!({"id": id});
+    if let Some(length) = length {
+        params["historyLength"] = length.into();
+    }
+    let query = length.map_or_else(String::new, |length| format!("?historyLength={length}"));
+    match way {
+        Way::Rpc1 => server.rpc("GetTask", params).await,
+        Way::Rpc0 => server.rpc_0_3("tasks/get", params).await,
+        _ => {
+            rest(
+                server,
+                way,
+                Method::GET,
+                &format!("/tasks/{id}{query}"),
+                None,
+            )
+            .await
+        }
+    }
+}
+
+fn bare(way: Way, reply: &Reply) -> Value {
+    match way {
+        Way::Rpc1 | Way::Rpc0 => reply.result(),
+        _ => reply.json(),
+    }
+}
+
+#[tokio::test]
+async fn a_task_can_be_got_without_a_wrapper() {
+    let server = Server::start().await;
+    let id = server.done_task().await;
+    for way in ALL {
+        let task = bare(way, &get(&server, way, &id, None).await);
+        assert_eq!(task["id"], id.as_str(), "{way:?}");
+        assert_eq!(task["status"]["state"], state(way, "completed"), "{way:?}");
+        assert_eq!(task["history"].as_array().unwrap().len(), 1, "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_history_length_of_nought_leaves_history_out_and_in_the_proto_of_0_3_means_all() {
+    let server = Server::start().await;
+    let id = server.done_task().await;
+    for way in ALL {
+        let task = bare(way, &get(&server, way, &id, Some(0)).await);
+        let left_out = task.get("history").is_none();
+        assert_eq!(left_out, !matches!(way, Way::Rest0), "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_timestamp_is_in_utc() {
+    let server = Server::start().await;
+    let id = server.done_task().await;
+    for way in ALL {
+        let task = bare(way, &get(&server, way, &id, None).await);
+        let time = task["status"]["timestamp"].as_str().unwrap();
+        assert!(time.ends_with('Z') && time.contains('T'), "{way:?}: {time}");
+    }
+}
+
+async fn cancel(server: &Server, way: Way, id: &str) -> Reply {
+    match way {
+        Way::Rpc1 => server.rpc("CancelTask", json!({"id": id})).await,
+        Way::Rpc0 => server.rpc_0_3("tasks/cancel", json!({"id": id})).await,
+        _ => {
+            let path = format!("/tasks/{id}:cancel");
+            rest(server, way, Method::POST, &path, Some(json!({}))).await
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_can_be_canceled() {
+    let server = Server::start().await;
+    for way in ALL {
+        let id = server.slow_task().await;
+        let task = bare(way, &cancel(&server, way, &id).await);
+        assert_eq!(task["status"]["state"], state(way, "canceled"), "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_settled_task_cannot_be_canceled() {
+    let server = Server::start().await;
+    let id = server.done_task().await;
+    assert_eq!(cancel(&server, Way::Rpc1, &id).await.code(), -32002);
+    assert_eq!(cancel(&server, Way::Rpc0, &id).await.code(), -32002);
+    let reply = cancel(&server, Way::Rest1, &id).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(reply.json()["error"]["status"], "FAILED_PRECONDITION");
+    let reply = cancel(&server, Way::Rest0, &id).await;
+    assert_eq!(reply.status, StatusCode::CONFLICT);
+    assert_eq!(reply.json()["code"], -32002);
+}
+
+#[tokio::test]
+async fn canceling_needs_no_body_over_http_json() {
+    let server = Server::start().await;
+    for path in ["/rest/tasks", "/rest/v1/tasks"] {
+        let id = server.slow_task().await;
+        let headers: &[_] = if path == "/rest/tasks" { &[V1] } else { &[] };
+        let path = format!("{path}/{id}:cancel");
+        let reply = server.ask(Method::POST, &path, headers, None).await;
+        assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn the_literal_null_is_a_body_of_nothing() {
+    let server = Server::start().await;
+    let id = server.slow_task().await;
+    let path = format!("/rest/tasks/{id}:cancel");
+    let reply = server.post(&path, &[V1], Value::Null).await;
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+}
+
+#[tokio::test]
+async fn tasks_are_listed_page_by_page() {
+    let server = Server::start().await;
+    for _ in 0..3 {
+        server.done_task().await;
+    }
+    let first = server
+        .rpc("ListTasks", json!({"pageSize": 2}))
+        .await
+        .result();
+    assert_eq!(first["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&first["pageSize"], &first["totalSize"]),
+        (&json!(2), &json!(3))
+    );
+    assert_eq!(first["tasks"][0].get("artifacts"), None);
+    let token = first["nextPageToken"].as_str().unwrap();
+    let path =
+        format!("/rest/tasks?pageSize=2&includeArtifacts=true&historyLength=0&pageToken={token}");
+    let second = server.get(&path, &[V1]).await.json();
+    assert_eq!(second["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(second["nextPageToken"], "");
+    assert_eq!(second["tasks"][0].get("history"), None);
+    assert!(second["tasks"][0]["artifacts"].is_array());
+}
+
+#[tokio::test]
+async fn tasks_are_listed_by_context_state_and_time() {
+    let server = Server::start().await;
+    server.done_task().await;
+    let slow = server.slow_task().await;
+    let task = server.rpc("GetTask", json!({"id": slow})).await.result();
+    let context = task["contextId"].as_str().unwrap();
+    let listed = server
+        .rpc("ListTasks", json!({"contextId": context}))
+        .await
+        .result();
+    assert_eq!(listed["totalSize"], 1);
+    assert_eq!(listed["tasks"][0]["id"], slow.as_str());
+    let path =
+        "/rest/tasks?status=TASK_STATE_COMPLETED&statusTimestampAfter=2020-01-01T00:00:00+00:00";
+    let listed = server.get(path, &[V1]).await.json();
+    assert_eq!(listed["totalSize"], 1);
+    let path = "/rest/tasks?statusTimestampAfter=2999-01-01T00:00:00Z";
+    assert_eq!(server.get(path, &[V1]).await.json()["tasks"], json!([]));
+}
+
+#[tokio::test]
+async fn a_page_has_1_to_100_tasks() {
+    let server = Server::start().await;
+    for size in [0, 101] {
+        let reply = server.rpc("ListTasks", json!({"pageSize": size})).await;
+        assert_eq!(reply.code(), -32602, "{size}");
+    }
+}
+
+#[tokio::test]
+async fn the_path_that_0_3_names_for_it_lists_tasks() {
+    let server = Server::start().await;
+    let id = server.done_task().await;
+    let listed = rest(&server, Way::Rest0, Method::GET, "/tasks", None)
+        .await
+        .json();
+    assert_eq!(listed["tasks"][0]["id"], id.as_str());
+    assert_eq!(listed["nextPageToken"], "");
+    // The proto of 0.3 has no more, and its clients take no more.
+    assert_eq!(listed.as_object().unwrap().len(), 2);
+}

@@ -1,0 +1,167 @@
+//! Webhooks, of each version over each binding.
+
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use super::harness::Server;
+use super::unary::{ALL, Way, at_once, rest, send, task};
+
+#[tokio::test]
+async fn webhooks_are_registered_and_forgotten_in_1_0() {
+    let server = Server::start().await;
+    let id = server.slow_task().await;
+    let config = json!({
+        "taskId": id, "id": "one", "url": "https://hook.test/a", "token": "t",
+        "authentication": {"scheme": "Bearer", "credentials": "c"},
+    });
+    let made = server
+        .rpc("CreateTaskPushNotificationConfig", config.clone())
+        .await
+        .result();
+    assert_eq!(made, config);
+    let which = json!({"taskId": id, "id": "one"});
+    let got = server
+        .rpc("GetTaskPushNotificationConfig", which.clone())
+        .await
+        .result();
+    assert_eq!(got, config);
+    let listed = server
+        .rpc("ListTaskPushNotificationConfigs", json!({"taskId": id}))
+        .await;
+    assert_eq!(
+        listed.result(),
+        json!({"configs": [config], "nextPageToken": ""})
+    );
+    let deleted = server.rpc("DeleteTaskPushNotificationConfig", which).await;
+    assert_eq!(
+        deleted.json(),
+        json!({"jsonrpc": "2.0", "id": 1, "result": null})
+    );
+    let listed = server
+        .rpc("ListTaskPushNotificationConfigs", json!({"taskId": id}))
+        .await;
+    assert_eq!(listed.result(), json!({"configs": [], "nextPageToken": ""}));
+}
+
+#[tokio::test]
+async fn webhooks_are_registered_and_forgotten_over_http_json_in_1_0() {
+    let server = Server::start().await;
+    let id = server.slow_task().await;
+    let path = format!("/tasks/{id}/pushNotificationConfigs");
+    let one = format!("{path}/one");
+    let config = json!({"id": "one", "url": "https://hook.test/a"});
+    let full = json!({"id": "one", "url": "https://hook.test/a", "taskId": id});
+    let way = Way::Rest1;
+    let made = rest(&server, way, Method::POST, &path, Some(config)).await;
+    assert_eq!((made.status, made.json()), (StatusCode::OK, full.clone()));
+    assert_eq!(
+        rest(&server, way, Method::GET, &one, None).await.json(),
+        full
+    );
+    let listed = rest(&server, way, Method::GET, &path, None).await.json();
+    assert_eq!(listed, json!({"configs": [full], "nextPageToken": ""}));
+    let deleted = rest(&server, way, Method::DELETE, &one, None).await;
+    assert_eq!(
+        (deleted.status, deleted.json()),
+        (StatusCode::OK, json!({}))
+    );
+    assert_ne!(
+        rest(&server, way, Method::GET, &one, None).await.status,
+        StatusCode::OK
+    );
+}
+
+#[tokio::test]
+async fn webhooks_are_registered_and_forgotten_in_0_3() {
+    let server = Server::start().await;
+    let id = server.slow_task().await;
+    let config = json!({"taskId": id, "pushNotificationConfig": {
+        "id": "one", "url": "https://hook.test/a", "token": "t",
+        "authentication": {"schemes": ["Bearer"], "credentials": "c"},
+    }});
+    let name = "tasks/pushNotificationConfig";
+    let made = server
+        .rpc_0_3(&format!("{name}/set"), config.clone())
+        .await
+        .result();
+    assert_eq!(made, config);
+    let which = json!({"id": id, "pushNotificationConfigId": "one"});
+    let got = server
+        .rpc_0_3(&format!("{name}/get"), which.clone())
+        .await
+        .result();
+    assert_eq!(got, config);
+    let first = server
+        .rpc_0_3(&format!("{name}/get"), json!({"id": id}))
+        .await
+        .result();
+    assert_eq!(first, config);
+    let listed = server
+        .rpc_0_3(&format!("{name}/list"), json!({"id": id}))
+        .await
+        .result();
+    assert_eq!(listed, json!([config]));
+    let deleted = server.rpc_0_3(&format!("{name}/delete"), which).await;
+    assert_eq!(
+        deleted.json(),
+        json!({"jsonrpc": "2.0", "id": 1, "result": null})
+    );
+}
+
+#[tokio::test]
+async fn webhooks_are_registered_and_forgotten_over_http_json_in_0_3() {
+    let server = Server::start().await;
+    let id = server.slow_task().await;
+    let path = format!("/tasks/{id}/pushNotificationConfigs");
+    let one = format!("{path}/one");
+    let name = format!("tasks/{id}/pushNotificationConfigs/one");
+    let full = json!({"name": name, "pushNotificationConfig": {"id": "one", "url": "https://hook.test/a"}});
+    let body = json!({"parent": format!("tasks/{id}"), "configId": "one", "config": full});
+    let way = Way::Rest0;
+    assert_eq!(
+        rest(&server, way, Method::POST, &path, Some(body))
+            .await
+            .json(),
+        full
+    );
+    assert_eq!(
+        rest(&server, way, Method::GET, &one, None).await.json(),
+        full
+    );
+    let listed = rest(&server, way, Method::GET, &path, None).await.json();
+    assert_eq!(listed, json!({"configs": [full], "nextPageToken": ""}));
+    let deleted = rest(&server, way, Method::DELETE, &one, None).await;
+    assert_eq!(deleted.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_webhook_can_come_with_the_message() {
+    let server = Server::start().await;
+    for way in ALL {
+        let (name, auth) = match way {
+            Way::Rpc1 | Way::Rest1 => ("taskPushNotificationConfig", json!({"scheme": "Bearer"})),
+            Way::Rpc0 => ("pushNotificationConfig", json!({"schemes": ["Bearer"]})),
+            Way::Rest0 => ("pushNotification", json!({"schemes": ["Bearer"]})),
+        };
+        let mut configuration = at_once(way);
+        configuration[name] = json!({"url": "https://hook.test/b", "authentication": auth});
+        let answer = send(&server, way, "slow", configuration).await;
+        let id = task(way, &answer)["id"].clone();
+        let listed = server
+            .rpc("ListTaskPushNotificationConfigs", json!({"taskId": id}))
+            .await
+            .result();
+        let config = &listed["configs"][0];
+        assert_eq!(config["url"], "https://hook.test/b", "{way:?}");
+        assert_eq!(config["authentication"]["scheme"], "Bearer", "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_may_not_be_reached_is_refused() {
+    let server = Server::start().await;
+    let id = server.slow_task().await;
+    let config = json!({"taskId": id, "url": "http://hook.test/a"});
+    let reply = server.rpc("CreateTaskPushNotificationConfig", config).await;
+    assert_eq!(reply.code(), -32602);
+}

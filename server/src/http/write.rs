@@ -1,0 +1,53 @@
+//! Writes answers as each version does.
+
+use a2a::TaskPushNotificationConfig;
+use serde::{Serialize, Serializer};
+
+use super::call::Answer;
+use super::read::Dialect;
+use crate::v0_3::written;
+
+/// An answer that is no stream, as a dialect writes it. That something is deleted is `null`.
+pub(crate) struct Written<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let dialect = match self.1 {
+            Dialect::V1 => return v1(self.0, serializer),
+            Dialect::V0_3(dialect) => dialect,
+        };
+        match self.0 {
+            Answer::Sent(sent) => written(sent, dialect).serialize(serializer),
+            Answer::Task(task) => written(task, dialect).serialize(serializer),
+            Answer::Tasks(tasks) => written(tasks, dialect).serialize(serializer),
+            Answer::Push(config) => written(config, dialect).serialize(serializer),
+            Answer::Pushes(configs) => written(configs.as_slice(), dialect).serialize(serializer),
+            Answer::Card(card) => card.serialize(serializer),
+            Answer::Deleted | Answer::Updates(_) => serializer.serialize_unit(),
+        }
+    }
+}
+
+fn v1<S: Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> {
+    match answer {
+        Answer::Sent(sent) => sent.serialize(serializer),
+        Answer::Task(task) => task.serialize(serializer),
+        Answer::Tasks(tasks) => tasks.serialize(serializer),
+        Answer::Push(config) => config.serialize(serializer),
+        Answer::Pushes(configs) => Configs {
+            configs,
+            next_page_token: "",
+        }
+        .serialize(serializer),
+        Answer::Card(card) => card.serialize(serializer),
+        Answer::Deleted | Answer::Updates(_) => serializer.serialize_unit(),
+    }
+}
+
+/// All configurations of a task, on one page. The official type leaves an empty list out, which some clients trip over.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Configs<'a> {
+    configs: &'a [TaskPushNotificationConfig],
+    next_page_token: &'static str,
+}

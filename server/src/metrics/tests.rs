@@ -1,0 +1,73 @@
+use std::time::Duration;
+
+use a2a::TaskState;
+
+use super::{Metrics, Pushed};
+
+fn line(metrics: &Metrics, begins: &str) -> Option<String> {
+    let text = metrics.text();
+    let found = text.lines().find(|line| line.starts_with(begins));
+    found.map(str::to_owned)
+}
+
+#[test]
+fn tasks_are_counted_by_state() {
+    let metrics = Metrics::new();
+    metrics.entered(&TaskState::Submitted);
+    metrics.entered(&TaskState::Submitted);
+    assert_eq!(
+        line(&metrics, "remote_agent_tasks_total"),
+        Some("remote_agent_tasks_total{state=\"submitted\"} 2".to_owned())
+    );
+}
+
+#[test]
+fn runs_are_timed() {
+    let metrics = Metrics::new();
+    metrics.run_began();
+    assert_eq!(
+        line(&metrics, "remote_agent_runs_active"),
+        Some("remote_agent_runs_active 1".to_owned())
+    );
+    metrics.run_ended(Duration::from_secs(2));
+    assert_eq!(
+        line(&metrics, "remote_agent_runs_active"),
+        Some("remote_agent_runs_active 0".to_owned())
+    );
+    assert_eq!(
+        line(&metrics, "remote_agent_run_duration_seconds_sum"),
+        Some("remote_agent_run_duration_seconds_sum 2.0".to_owned())
+    );
+}
+
+#[test]
+fn a_listener_counts_as_long_as_it_listens() {
+    let metrics = Metrics::new();
+    let listening = metrics.listening();
+    assert_eq!(
+        line(&metrics, "remote_agent_listeners"),
+        Some("remote_agent_listeners 1".to_owned())
+    );
+    drop(listening);
+    assert_eq!(
+        line(&metrics, "remote_agent_listeners"),
+        Some("remote_agent_listeners 0".to_owned())
+    );
+}
+
+#[test]
+fn notifications_are_counted_by_what_became_of_them() {
+    let metrics = Metrics::new();
+    metrics.pushed(Pushed::Delivered);
+    metrics.pushed(Pushed::Failed);
+    metrics.pushed(Pushed::Dropped);
+    for result in ["delivered", "failed", "dropped"] {
+        let begins = format!("remote_agent_pushes_total{{result=\"{result}\"}}");
+        assert_eq!(line(&metrics, &begins), Some(format!("{begins} 1")));
+    }
+}
+
+#[test]
+fn the_text_ends_as_the_format_says() {
+    assert!(Metrics::new().text().ends_with("# EOF\n"));
+}

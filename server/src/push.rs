@@ -1,0 +1,196 @@
+//! Tells webhooks what becomes of a task (1.0 §4.3.3; 0.3 §9.5).
+//!
+//! Nothing here can change a task or hold it up: what happened is put down and the caller goes on. A notification waits in
+//! the lane of its configuration, where order is kept, and is posted until it arrives or is given up. An origin that is slow
+//! or dead delays its own notifications alone, and holds at most half of the room there is for all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::TaskPushNotificationConfig;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Response};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use url::Url;
+
+use crate::metrics::{Metrics, Pushed};
+use crate::record::{Change, Record};
+use crate::refusal::{Reason, Refusal};
+use crate::settings::Limits;
+use crate::store::Store;
+use crate::world::World;
+
+mod lane;
+mod letter;
+mod notice;
+mod office;
+mod pace;
+
+#[cfg(test)]
+mod tests;
+
+use lane::Room;
+use notice::Notice;
+use office::{Incoming, Office};
+use pace::Pace;
+
+/// Carries notifications. Which addresses may be reached is its business: every one is checked again when it is connected to.
+pub trait Courier: Send + Sync + 'static {
+    /// Whether notifications may go to `url` at all, as far as that can be said without asking for its address.
+    ///
+    /// # Errors
+    /// Why not, as the end of a sentence.
+    fn accepts(&self, url: &Url) -> Result<(), String>;
+
+    /// Posts `body`, follows no redirect, and answers with the status and the headers.
+    ///
+    /// # Errors
+    /// What kept it from arriving.
+    fn post(
+        &self,
+        url: Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> BoxFuture<'_, Result<Response<()>, Undelivered>>;
+}
+
+/// What kept a notification from arriving.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Undelivered {
+    /// What failed and why, without a secret.
+    pub text: String,
+    /// Another try may help.
+    pub again: bool,
+}
+
+/// Tells webhooks what happens. Cheap to clone.
+#[derive(Clone)]
+pub struct Notifier {
+    intake: mpsc::Sender<Incoming>,
+    office: Arc<Office>,
+}
+
+/// What became of notifications since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Waiting now, the ones under way among them.
+    pub waiting: u64,
+    /// Taken by their webhook.
+    pub delivered: u64,
+    /// Given up, after as many tries as there are or because another would not help.
+    pub failed: u64,
+    /// Thrown away unsent, because too many waited.
+    pub dropped: u64,
+}
+
+impl Notifier {
+    /// A notifier that finds configurations in `store`, sends with `courier` and counts in `metrics`. Has to be made inside a
+    /// tokio runtime.
+    pub fn new(
+        store: Arc<dyn Store>,
+        courier: Arc<dyn Courier>,
+        limits: &Limits,
+        world: Arc<dyn World>,
+        metrics: Metrics,
+    ) -> Self {
+        Self::paced(store, courier, limits, world, metrics, Pace::default())
+    }
+
+    fn paced(
+        store: Arc<dyn Store>,
+        courier: Arc<dyn Courier>,
+        limits: &Limits,
+        world: Arc<dyn World>,
+        metrics: Metrics,
+        pace: Pace,
+    ) -> Self {
+        let (intake, notices) = mpsc::channel(limits.waiting_pushes.max(1));
+        let office = Arc::new(Office {
+            store,
+            courier,
+            world,
+            pace,
+            lanes: lane::Lanes::new(Room::of(limits.waiting_pushes)),
+            metrics,
+            closing: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            workers: TaskTracker::new(),
+        });
+        office.workers.spawn(Arc::clone(&office).take_in(notices));
+        Self { intake, office }
+    }
+
+    /// Whether notifications can be sent to this configuration, as far as that can be said now.
+    ///
+    /// # Errors
+    /// [`Reason::InvalidParams`] at the field that is wrong.
+    pub fn accepts(&self, config: &TaskPushNotificationConfig) -> Result<(), Refusal> {
+        let (url, _) = letter::read(config)?;
+        self.office.courier.accepts(&url).map_err(|why| {
+            let text = format!("notifications may not be sent to `url`: it {why}");
+            Refusal::new(Reason::InvalidParams, text).at("url")
+        })
+    }
+
+    /// Tells the webhooks of a task that `change` made it what `record` is. Whoever calls this has kept the change before.
+    pub fn changed(&self, record: &Record, change: &Change) {
+        let Some(notice) = Notice::of(record, change) else {
+            return;
+        };
+        let task = &record.task.id;
+        match self.intake.try_send(Incoming::Notice(Box::new(notice))) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                self.office.metrics.pushed(Pushed::Dropped);
+                tracing::warn!(%task, "a notification was dropped: too many changes wait to be looked at");
+            }
+            Err(TrySendError::Closed(_)) => {
+                self.office.metrics.pushed(Pushed::Dropped);
+                tracing::warn!(%task, "a notification was dropped: the server is being stopped");
+            }
+        }
+    }
+
+    /// Returns once it is known who is to be told of everything that happened before. From then on a task may be deleted,
+    /// and its webhooks are told all the same.
+    pub async fn addressed(&self) {
+        let (done, all) = oneshot::channel();
+        if self.intake.send(Incoming::Mark(done)).await.is_ok() {
+            // Where it is not answered the server is being stopped.
+            let _ = all.await;
+        }
+    }
+
+    /// What became of notifications so far.
+    pub fn figures(&self) -> Figures {
+        let metrics = &self.office.metrics;
+        Figures {
+            waiting: self.office.lanes.waiting() as u64,
+            delivered: metrics.pushes(Pushed::Delivered),
+            failed: metrics.pushes(Pushed::Failed),
+            dropped: metrics.pushes(Pushed::Dropped),
+        }
+    }
+
+    /// Takes no more, and delivers what waits: each at once, and once more at most where that fails. What is not delivered
+    /// within `patience` is given up and logged. Answers how many were.
+    pub async fn close(&self, patience: Duration) -> usize {
+        let office = &self.office;
+        office.closing.cancel();
+        office.workers.close();
+        if tokio::time::timeout(patience, office.workers.wait())
+            .await
+            .is_ok()
+        {
+            return 0;
+        }
+        office.ended.cancel();
+        office.workers.wait().await;
+        office.give_up()
+    }
+}

@@ -1,0 +1,75 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::*;
+
+fn config(
+    token: Option<&str>,
+    scheme: &str,
+    credentials: Option<&str>,
+) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        url: "https://hook.test/a?key=s3cret".to_owned(),
+        id: None,
+        task_id: "t1".to_owned(),
+        token: token.map(str::to_owned),
+        authentication: Some(AuthenticationInfo {
+            scheme: scheme.to_owned(),
+            credentials: credentials.map(str::to_owned),
+        }),
+        tenant: None,
+    }
+}
+
+fn authorization_of(config: &TaskPushNotificationConfig) -> Option<String> {
+    let (_, headers) = read(config).unwrap();
+    let value = headers.get(AUTHORIZATION)?;
+    Some(value.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn credentials_come_before_the_token() {
+    let both = config(Some("tok"), "Custom", Some("cred"));
+    assert_eq!(authorization_of(&both).as_deref(), Some("Custom cred"));
+}
+
+#[test]
+fn a_scheme_without_credentials_leaves_the_token() {
+    for credentials in [None, Some("")] {
+        let token = config(Some("tok"), "Basic", credentials);
+        assert_eq!(authorization_of(&token).as_deref(), Some("Bearer tok"));
+    }
+}
+
+#[test]
+fn credentials_without_a_scheme_are_a_bearer_token() {
+    let bare = config(None, "", Some("cred"));
+    assert_eq!(authorization_of(&bare).as_deref(), Some("Bearer cred"));
+}
+
+#[test]
+fn without_either_nothing_is_shown() {
+    let nothing = config(Some(""), "Bearer", None);
+    assert!(read(&nothing).unwrap().1.is_empty());
+}
+
+#[test]
+fn what_cannot_stand_in_a_header_is_refused_without_being_quoted() {
+    for (field, config) in [
+        ("token", config(Some("s3cret\r\nx: y"), "Bearer", Some("c"))),
+        ("authentication", config(None, "Bearer", Some("s3cret\n"))),
+        (
+            "token",
+            config(Some(&"s3cret".repeat(1000)), "Bearer", None),
+        ),
+    ] {
+        let refused = read(&config).unwrap_err();
+        assert_eq!(refused.field.as_deref(), Some(field));
+        assert!(!refused.text.contains("s3cret"), "{}", refused.text);
+    }
+}
+
+#[test]
+fn printed_headers_show_no_secret() {
+    let (_, headers) = read(&config(Some("s3cret"), "Bearer", Some("s3cret"))).unwrap();
+    assert!(!format!("{headers:?}").contains("s3cret"));
+}

@@ -1,0 +1,262 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::{
+    Artifact, AuthenticationInfo, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus,
+};
+use serde_json::json;
+
+use super::pace::Pace;
+use super::{Figures, Notifier};
+use crate::caller::Version;
+use crate::metrics::Metrics;
+use crate::record::{Change, Record};
+use crate::settings::Limits;
+use crate::store::Store;
+use crate::store::memory::Memory;
+use crate::world::System;
+
+mod close;
+mod faults;
+mod heard;
+mod hook;
+mod room;
+
+use hook::{Answer, Hook, tcp};
+
+const TASK: &str = "t1";
+
+/// So fast that a test need not stop the clock, which would run ahead of the sockets.
+const FAST: Pace = Pace {
+    tries: 3,
+    answer: Duration::from_millis(250),
+    first: Duration::from_millis(4),
+    longest: Duration::from_millis(20),
+};
+
+/// A task in a store, and who tells of it.
+struct Rig {
+    store: Memory,
+    notifier: Notifier,
+    record: Record,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        Self::with(Limits::default(), FAST).await
+    }
+
+    async fn with(limits: Limits, pace: Pace) -> Self {
+        let store = Memory::new();
+        let record = record(TASK);
+        store.create(&record).await.unwrap();
+        let (kept, world) = (Arc::new(store.clone()), Arc::new(System));
+        let notifier = Notifier::paced(kept, tcp(), &limits, world, Metrics::new(), pace);
+        Self {
+            store,
+            notifier,
+            record,
+        }
+    }
+
+    async fn register(&self, id: &str, url: &str, version: Version) {
+        let config = config(id, url);
+        self.store.put_push(&config, version).await.unwrap();
+    }
+
+    /// Keeps a change and tells of it.
+    async fn happens(&mut self, change: Change) {
+        let revision = self.record.revision;
+        let kept = self.store.append(TASK, revision, 5, &change).await;
+        kept.unwrap();
+        self.record.apply(change.clone(), 5);
+        self.notifier.changed(&self.record, &change);
+    }
+
+    async fn becomes(&mut self, state: TaskState) {
+        self.happens(status(state)).await;
+    }
+
+    /// Once nothing waits any more.
+    async fn done(&self) -> Figures {
+        assert_eq!(self.notifier.close(Duration::from_secs(20)).await, 0);
+        self.notifier.figures()
+    }
+}
+
+fn record(task_id: &str) -> Record {
+    Record {
+        task: Task {
+            id: task_id.to_owned(),
+            context_id: "c1".to_owned(),
+            status: TaskStatus {
+                state: TaskState::Submitted,
+                message: None,
+                timestamp: None,
+            },
+            artifacts: None,
+            history: None,
+            metadata: None,
+        },
+        owner: "alice".to_owned(),
+        agent: None,
+        session: "s1".to_owned(),
+        version: Version::V1,
+        run: None,
+        created_ms: 1,
+        changed_ms: 1,
+        revision: 0,
+    }
+}
+
+fn config(id: &str, url: &str) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        url: url.to_owned(),
+        id: Some(id.to_owned()),
+        task_id: TASK.to_owned(),
+        token: Some("the-token".to_owned()),
+        authentication: None,
+        tenant: None,
+    }
+}
+
+fn status(state: TaskState) -> Change {
+    Change::Status(TaskStatus {
+        state,
+        message: None,
+        timestamp: None,
+    })
+}
+
+fn artifact(text: &str, append: bool, last_chunk: bool) -> Change {
+    Change::Artifact {
+        artifact: Artifact {
+            artifact_id: "a1".to_owned(),
+            name: None,
+            description: None,
+            parts: vec![Part::text(text)],
+            metadata: None,
+            extensions: None,
+        },
+        append,
+        last_chunk,
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_of_1_0_is_told_of_each_state_in_order() {
+    let hook = Hook::that_answers([Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V1).await;
+    rig.becomes(TaskState::Working).await;
+    rig.becomes(TaskState::Completed).await;
+    let first = hook.next().await;
+    let update = json!({
+        "taskId": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"},
+    });
+    assert_eq!(first.body, json!({"statusUpdate": update}));
+    assert_eq!(first.header("content-type"), Some("application/a2a+json"));
+    assert_eq!(hook.next().await.state(), Some("TASK_STATE_COMPLETED"));
+}
+
+#[tokio::test]
+async fn a_webhook_of_0_3_is_sent_the_task_in_the_state_it_had_then() {
+    let hook = Hook::that_answers([Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V0_3).await;
+    rig.becomes(TaskState::Working).await;
+    rig.happens(artifact("all of it", false, true)).await;
+    rig.becomes(TaskState::Completed).await;
+    let (working, completed) = (hook.next().await, hook.next().await);
+    assert_eq!(working.body["status"]["state"], "working");
+    assert_eq!(working.header("content-type"), Some("application/json"));
+    let artifact = json!({"artifactId": "a1", "parts": [{"kind": "text", "text": "all of it"}]});
+    let task = json!({
+        "kind": "task", "id": "t1", "contextId": "c1",
+        "status": {"state": "completed"}, "artifacts": [artifact],
+    });
+    assert_eq!(completed.body, task);
+}
+
+#[tokio::test]
+async fn a_webhook_of_1_0_is_told_of_an_artifact_once_it_is_whole() {
+    let hook = Hook::that_answers([Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V1).await;
+    rig.happens(artifact("one ", false, false)).await;
+    rig.happens(artifact("two", true, true)).await;
+    let told = hook.next().await;
+    let whole = json!({
+        "taskId": "t1", "contextId": "c1",
+        "artifact": {"artifactId": "a1", "parts": [{"text": "one "}, {"text": "two"}]},
+        "append": false, "lastChunk": true,
+    });
+    assert_eq!(told.body, json!({"artifactUpdate": whole}));
+    rig.done().await;
+    assert_eq!(hook.rest().await, 0);
+}
+
+#[tokio::test]
+async fn a_token_alone_is_the_bearer_credential_too() {
+    let hook = Hook::that_answers([Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V1).await;
+    rig.becomes(TaskState::Working).await;
+    let told = hook.next().await;
+    assert_eq!(told.header("authorization"), Some("Bearer the-token"));
+    assert_eq!(told.header("x-a2a-notification-token"), Some("the-token"));
+}
+
+#[tokio::test]
+async fn registered_credentials_are_shown_beside_the_token() {
+    let hook = Hook::that_answers([Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    let mut config = config("w1", &hook.url);
+    config.authentication = Some(AuthenticationInfo {
+        scheme: "Basic".to_owned(),
+        credentials: Some("dTpw".to_owned()),
+    });
+    rig.store.put_push(&config, Version::V1).await.unwrap();
+    rig.becomes(TaskState::Working).await;
+    let told = hook.next().await;
+    assert_eq!(told.header("authorization"), Some("Basic dTpw"));
+    assert_eq!(told.header("x-a2a-notification-token"), Some("the-token"));
+}
+
+#[tokio::test]
+async fn every_webhook_of_a_task_is_told_in_its_own_version() {
+    let new = Hook::that_answers([Answer::Status(200)]).await;
+    let old = Hook::that_answers([Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &new.url, Version::V1).await;
+    rig.register("w2", &old.url, Version::V0_3).await;
+    rig.becomes(TaskState::Working).await;
+    assert_eq!(new.next().await.state(), Some("TASK_STATE_WORKING"));
+    assert_eq!(old.next().await.body["kind"], "task");
+}
+
+#[tokio::test]
+async fn a_webhook_that_was_forgotten_is_told_no_more() {
+    let hook = Hook::that_answers([Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V1).await;
+    rig.becomes(TaskState::Working).await;
+    hook.next().await;
+    rig.store.delete_push(TASK, "w1").await.unwrap();
+    rig.becomes(TaskState::Completed).await;
+    rig.done().await;
+    assert_eq!(hook.rest().await, 0);
+}
+
+#[tokio::test]
+async fn messages_and_metadata_are_not_told() {
+    let hook = Hook::that_answers([Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V1).await;
+    rig.happens(Change::Metadata([("usage".to_owned(), json!(1))].into()))
+        .await;
+    rig.happens(Change::Run("r1".to_owned())).await;
+    assert_eq!(rig.done().await, Figures::default());
+}

@@ -1,0 +1,132 @@
+use super::heard::Heard;
+use super::*;
+
+/// A webhook that answers so is told once; what is logged, and the figures.
+async fn told_once(answers: impl Into<Vec<Answer>>) -> (Hook, Figures) {
+    let hook = Hook::that_answers(answers).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V1).await;
+    rig.becomes(TaskState::Completed).await;
+    // Not closed before it has settled: a close cuts the tries short.
+    let settled = async {
+        loop {
+            let figures = rig.notifier.figures();
+            if figures.delivered + figures.failed > 0 && figures.waiting == 0 {
+                return figures;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let figures = tokio::time::timeout(Duration::from_secs(20), settled).await;
+    let kept = rig.store.load(TASK).await.unwrap().unwrap();
+    assert_eq!(kept, rig.record, "the task has changed");
+    (hook, figures.expect("it is delivered or given up"))
+}
+
+const DELIVERED: Figures = Figures {
+    waiting: 0,
+    delivered: 1,
+    failed: 0,
+    dropped: 0,
+};
+
+const FAILED: Figures = Figures {
+    delivered: 0,
+    failed: 1,
+    ..DELIVERED
+};
+
+#[tokio::test]
+async fn what_fails_in_the_webhook_is_told_again() {
+    let answers = [
+        Answer::Status(500),
+        Answer::Status(503),
+        Answer::Status(200),
+    ];
+    let (hook, figures) = told_once(answers).await;
+    assert_eq!((hook.rest().await, figures), (3, DELIVERED));
+}
+
+#[tokio::test]
+async fn a_webhook_that_closes_the_connection_is_told_again() {
+    let (hook, figures) = told_once([Answer::Close, Answer::Status(204)]).await;
+    assert_eq!((hook.rest().await, figures), (2, DELIVERED));
+}
+
+#[tokio::test]
+async fn a_webhook_that_never_answers_is_told_again() {
+    let (hook, figures) = told_once([Answer::Never, Answer::Status(200)]).await;
+    assert_eq!((hook.rest().await, figures), (2, DELIVERED));
+}
+
+#[tokio::test]
+async fn a_webhook_that_is_gone_is_given_up_after_all_tries() {
+    let (hook, figures) = told_once([Answer::Close]).await;
+    assert_eq!((hook.rest().await, figures), (3, FAILED));
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let other = Hook::that_answers([Answer::Status(200)]).await;
+    let elsewhere = Answer::With(307, "location", other.url.clone());
+    let (hook, figures) = told_once([elsewhere]).await;
+    assert_eq!((hook.rest().await, other.rest().await), (1, 0));
+    assert_eq!(figures, FAILED);
+}
+
+#[tokio::test]
+async fn a_webhook_that_refuses_is_not_told_again() {
+    let (hook, figures) = told_once([Answer::Status(404)]).await;
+    assert_eq!((hook.rest().await, figures), (1, FAILED));
+}
+
+#[tokio::test]
+async fn a_webhook_that_is_busy_is_told_again() {
+    let busy = Answer::With(429, "retry-after", "0".to_owned());
+    let (hook, figures) = told_once([busy, Answer::Status(200)]).await;
+    assert_eq!((hook.rest().await, figures), (2, DELIVERED));
+}
+
+#[tokio::test]
+async fn what_comes_later_waits_until_what_failed_has_arrived() {
+    let hook = Hook::that_answers([Answer::Status(500), Answer::Status(200)]).await;
+    let mut rig = Rig::new().await;
+    rig.register("w1", &hook.url, Version::V1).await;
+    rig.becomes(TaskState::Working).await;
+    rig.becomes(TaskState::Completed).await;
+    let mut states = Vec::new();
+    for _ in 0..3 {
+        states.push(hook.next().await.state().unwrap().to_owned());
+    }
+    let working = "TASK_STATE_WORKING";
+    assert_eq!(states, [working, working, "TASK_STATE_COMPLETED"]);
+}
+
+#[tokio::test]
+async fn a_webhook_that_does_not_answer_holds_no_other() {
+    let dead = Hook::that_answers([Answer::Never]).await;
+    let live = Hook::that_answers([Answer::Status(200)]).await;
+    let patient = Pace {
+        answer: Duration::from_secs(600),
+        ..FAST
+    };
+    let mut rig = Rig::with(Limits::default(), patient).await;
+    for id in ["d1", "d2", "d3", "d4", "d5", "d6"] {
+        rig.register(id, &dead.url, Version::V1).await;
+    }
+    rig.register("w1", &live.url, Version::V1).await;
+    rig.becomes(TaskState::Completed).await;
+    assert_eq!(live.next().await.state(), Some("TASK_STATE_COMPLETED"));
+}
+
+#[tokio::test]
+async fn no_secret_is_logged() {
+    let heard = Heard::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    told_once([Answer::Status(500), Answer::Status(404)]).await;
+    let text = heard.text();
+    assert!(text.contains("the webhook answers 404"), "{text}");
+    assert!(text.contains("http://127.0.0.1:"), "{text}");
+    assert!(!text.contains("the-token"), "{text}");
+    assert!(!text.contains("in-the-query"), "{text}");
+}

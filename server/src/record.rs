@@ -1,0 +1,130 @@
+//! A task as it is kept, and what can happen to it.
+//!
+//! A record is what its changes made of it: whoever has the changes in order has the record. A change is kept before
+//! anybody is told of it.
+
+use std::collections::HashMap;
+
+use a2a::{Artifact, Message, Task, TaskState, TaskStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::caller::Version;
+
+/// A task with what the server knows of it and shows nobody.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The task.
+    pub task: Task,
+    /// The peer it belongs to. Nobody else sees it.
+    pub owner: String,
+    /// The agent that works on it; the executor's default where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The session of OpenClaw it is worked on in.
+    pub session: String,
+    /// The version that it was asked for in.
+    pub version: Version,
+    /// What the executor calls the run, so that it can be found again after a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// When the message came, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When it last changed, in milliseconds since 1970.
+    pub changed_ms: i64,
+    /// How many changes there have been.
+    pub revision: u64,
+}
+
+/// What happens to a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Change {
+    /// It stands elsewhere now.
+    Status(TaskStatus),
+    /// An artifact, or more of one.
+    Artifact {
+        /// The artifact, or what is added to it.
+        artifact: Artifact,
+        /// It is added to the artifact of that id.
+        append: bool,
+        /// Nothing more will be added to it.
+        last_chunk: bool,
+    },
+    /// A message, of the peer or the agent.
+    Message(Message),
+    /// More metadata; a key that was there is written over.
+    Metadata(HashMap<String, Value>),
+    /// The executor began a run of this name.
+    Run(String),
+}
+
+impl Record {
+    /// Applies a change that happened at `at_ms`. Its work does not grow with the task.
+    pub fn apply(&mut self, change: Change, at_ms: i64) {
+        self.revision += 1;
+        self.changed_ms = at_ms;
+        match change {
+            Change::Status(status) => self.stand(status),
+            Change::Artifact {
+                artifact, append, ..
+            } => self.take(artifact, append),
+            Change::Message(message) => {
+                self.task.history.get_or_insert_default().push(message);
+            }
+            Change::Metadata(more) => {
+                self.task.metadata.get_or_insert_default().extend(more);
+            }
+            Change::Run(run) => self.run = Some(run),
+        }
+    }
+
+    fn stand(&mut self, status: TaskStatus) {
+        let before = std::mem::replace(&mut self.task.status, status);
+        // A question stays readable beside its answer. What is only said on the way does not, or a task that talks much
+        // would grow without end.
+        if is_interrupted(&before.state)
+            && let Some(question) = before.message
+        {
+            self.task.history.get_or_insert_default().push(question);
+        }
+    }
+
+    fn take(&mut self, artifact: Artifact, append: bool) {
+        let all = self.task.artifacts.get_or_insert_default();
+        // What is being added to is nearly always the newest.
+        let known = all
+            .iter_mut()
+            .rev()
+            .find(|known| known.artifact_id == artifact.artifact_id);
+        match known {
+            Some(known) if append => {
+                known.parts.extend(artifact.parts);
+                if let Some(more) = artifact.metadata {
+                    known.metadata.get_or_insert_default().extend(more);
+                }
+            }
+            Some(known) => *known = artifact,
+            None => all.push(artifact),
+        }
+    }
+
+    /// Whether nothing more will come of it.
+    pub fn is_settled(&self) -> bool {
+        self.task.status.state.is_terminal()
+    }
+
+    /// Whether it waits for the peer, and nobody works on it until then.
+    pub fn is_interrupted(&self) -> bool {
+        is_interrupted(&self.task.status.state)
+    }
+}
+
+/// Whether a task in this state waits for its peer (1.0 §4.1.3).
+pub fn is_interrupted(state: &TaskState) -> bool {
+    matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,255 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
+use proptest::collection::{hash_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use super::{Change, Record};
+use crate::caller::Version;
+use crate::store::memory::Memory;
+use crate::store::{Store, StoreError};
+
+/// A task of alice that nobody works on yet.
+pub(crate) fn record(id: &str) -> Record {
+    Record {
+        task: Task {
+            id: id.to_owned(),
+            context_id: format!("context-of-{id}"),
+            status: TaskStatus {
+                state: TaskState::Submitted,
+                message: None,
+                timestamp: None,
+            },
+            artifacts: None,
+            history: Some(vec![Message::new(Role::User, vec![Part::text("hello")])]),
+            metadata: None,
+        },
+        owner: "alice".to_owned(),
+        agent: None,
+        session: format!("session-of-{id}"),
+        version: Version::V1,
+        run: None,
+        created_ms: 0,
+        changed_ms: 0,
+        revision: 0,
+    }
+}
+
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    let part = prop_oneof![
+        ".{0,8}".prop_map(Part::text),
+        vec(any::<u8>(), 0..8).prop_map(Part::raw),
+        "https://[a-z]{1,8}".prop_map(Part::url),
+        any::<i32>().prop_map(|number| Part::data(serde_json::json!({ "number": number }))),
+    ];
+    vec(part, 1..3)
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    (".{1,8}", parts(), any::<bool>()).prop_map(|(id, parts, agent)| Message {
+        message_id: id,
+        context_id: None,
+        task_id: None,
+        role: if agent { Role::Agent } else { Role::User },
+        parts,
+        metadata: None,
+        extensions: None,
+        reference_task_ids: None,
+    })
+}
+
+fn status(states: &'static [TaskState]) -> impl Strategy<Value = Change> {
+    let state = prop::sample::select(states);
+    let at = option::of(0i64..4_000_000_000_000);
+    (state, option::of(message()), at).prop_map(|(state, message, at)| {
+        Change::Status(TaskStatus {
+            state,
+            message,
+            timestamp: at.and_then(chrono::DateTime::from_timestamp_millis),
+        })
+    })
+}
+
+fn artifact() -> impl Strategy<Value = Change> {
+    // Few ids, so that they meet.
+    let metadata = option::of(hash_map("[ab]", any::<bool>().prop_map(Into::into), 1..3));
+    ("[abc]", parts(), metadata, any::<bool>(), any::<bool>()).prop_map(
+        |(id, parts, metadata, append, last_chunk)| Change::Artifact {
+            artifact: Artifact {
+                artifact_id: id,
+                name: None,
+                description: None,
+                parts,
+                metadata,
+                extensions: None,
+            },
+            append,
+            last_chunk,
+        },
+    )
+}
+
+fn change(states: &'static [TaskState]) -> impl Strategy<Value = Change> {
+    let metadata = hash_map("[ab]", any::<i32>().prop_map(Into::into), 1..3);
+    prop_oneof![
+        status(states),
+        artifact(),
+        message().prop_map(Change::Message),
+        metadata.prop_map(Change::Metadata),
+        "[a-z]{1,8}".prop_map(Change::Run),
+    ]
+}
+
+const OPEN: &[TaskState] = &[
+    TaskState::Submitted,
+    TaskState::Working,
+    TaskState::InputRequired,
+    TaskState::AuthRequired,
+];
+
+const ALL: &[TaskState] = &[
+    TaskState::Submitted,
+    TaskState::Working,
+    TaskState::InputRequired,
+    TaskState::AuthRequired,
+    TaskState::Completed,
+    TaskState::Failed,
+    TaskState::Canceled,
+    TaskState::Rejected,
+];
+
+fn fold(mut record: Record, changes: &[Change], from_ms: i64) -> Record {
+    for (change, at_ms) in changes.iter().zip(from_ms..) {
+        record.apply(change.clone(), at_ms);
+    }
+    record
+}
+
+fn again<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
+    serde_json::from_slice(&serde_json::to_vec(value).unwrap()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+
+    #[test]
+    fn changes_that_were_written_and_read_make_the_same_record(
+        changes in vec(change(ALL), 0..24),
+    ) {
+        let begun = record("t");
+        let whole = fold(begun.clone(), &changes, 1);
+        let read: Vec<Change> = changes.iter().map(again).collect();
+        prop_assert_eq!(&fold(again(&begun), &read, 1), &whole);
+        prop_assert_eq!(again(&whole), whole);
+    }
+
+    #[test]
+    fn a_record_that_was_written_halfway_and_the_changes_since_make_the_same_record(
+        changes in vec(change(ALL), 0..24),
+        half in 0usize..24,
+    ) {
+        let begun = record("t");
+        let (before, since) = changes.split_at(half.min(changes.len()));
+        let at_half = fold(begun.clone(), before, 1);
+        let from_ms = 1 + i64::try_from(before.len()).unwrap();
+        let read = fold(again(&at_half), since, from_ms);
+        prop_assert_eq!(read, fold(begun, &changes, 1));
+    }
+
+    #[test]
+    fn what_a_store_gives_back_is_the_fold_of_what_it_took(
+        changes in vec(change(OPEN), 0..24),
+    ) {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let begun = record("t");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let kept = runtime.block_on(async {
+            store.create(&begun).await?;
+            for ((revision, change), at_ms) in (0..).zip(&changes).zip(1..) {
+                store.append("t", revision, at_ms, change).await?;
+            }
+            store.load("t").await
+        });
+        prop_assert_eq!(kept, Ok::<_, StoreError>(Some(fold(begun, &changes, 1))));
+    }
+
+    #[test]
+    fn every_change_counts_once(changes in vec(change(ALL), 0..24)) {
+        let whole = fold(record("t"), &changes, 1);
+        prop_assert_eq!(whole.revision, u64::try_from(changes.len()).unwrap());
+    }
+}
+
+fn chunk(text: &str, append: bool) -> Change {
+    Change::Artifact {
+        artifact: Artifact {
+            artifact_id: "a".to_owned(),
+            name: None,
+            description: None,
+            parts: vec![Part::text(text)],
+            metadata: None,
+            extensions: None,
+        },
+        append,
+        last_chunk: false,
+    }
+}
+
+fn texts(record: &Record) -> Vec<&str> {
+    let artifacts = record.task.artifacts.iter().flatten();
+    artifacts
+        .flat_map(|artifact| &artifact.parts)
+        .filter_map(Part::as_text)
+        .collect()
+}
+
+#[test]
+fn a_chunk_is_added_to_its_artifact() {
+    let whole = fold(record("t"), &[chunk("one", false), chunk("two", true)], 1);
+    assert_eq!(texts(&whole), ["one", "two"]);
+}
+
+#[test]
+fn an_artifact_that_comes_again_replaces_itself() {
+    let whole = fold(record("t"), &[chunk("one", false), chunk("two", false)], 1);
+    assert_eq!(texts(&whole), ["two"]);
+}
+
+#[test]
+fn a_chunk_of_an_artifact_that_was_not_there_begins_it() {
+    let whole = fold(record("t"), &[chunk("one", true)], 1);
+    assert_eq!(texts(&whole), ["one"]);
+}
+
+fn said(state: TaskState, text: &str) -> Change {
+    let mut message = Message::new(Role::Agent, vec![Part::text(text)]);
+    message.message_id = text.to_owned();
+    Change::Status(TaskStatus {
+        state,
+        message: Some(message),
+        timestamp: None,
+    })
+}
+
+fn history(record: &Record) -> Vec<&str> {
+    let messages = record.task.history.iter().flatten();
+    messages
+        .map(|message| message.parts[0].as_text().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_question_stays_in_the_history_when_the_task_goes_on() {
+    let changes = [
+        said(TaskState::InputRequired, "which?"),
+        said(TaskState::Working, "reading"),
+        said(TaskState::Completed, "done"),
+    ];
+    assert_eq!(
+        history(&fold(record("t"), &changes, 1)),
+        ["hello", "which?"]
+    );
+}

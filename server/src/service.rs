@@ -1,0 +1,376 @@
+//! What a client may ask for, and the life of a task from the message to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::{
+    ListTaskPushNotificationConfigsResponse, ListTasksRequest, ListTasksResponse,
+    SendMessageRequest, SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig,
+    TaskState,
+};
+use futures_util::stream::BoxStream;
+use tokio::time::{Instant, timeout_at};
+
+use crate::caller::{Caller, Version};
+use crate::executor::{Agent, Executor};
+use crate::metrics::Metrics;
+use crate::push::Courier;
+use crate::refusal::{Reason, Refusal};
+use crate::store::{Cursor, Filter, Store};
+use crate::world::World;
+
+mod accept;
+mod agents;
+mod background;
+mod cancel;
+mod core;
+mod life;
+mod live;
+mod modes;
+mod open;
+mod operator;
+mod pushes;
+mod recent;
+mod running;
+mod send;
+mod size;
+mod take;
+mod updates;
+mod view;
+mod words;
+
+pub use self::agents::AGENT;
+pub use self::take::DELEGATION;
+pub use self::words::{INTERRUPTED, REASON, STORE, TIMEOUT, TOO_LARGE};
+pub use crate::settings::{Limits, Settings};
+
+use self::cancel::canceled;
+use self::core::{Core, refused};
+use self::updates::updates;
+use self::view::View;
+
+/// Tasks on a page where the request does not say (1.0 §3.1.4).
+const PAGE: i32 = 50;
+
+/// The most tasks that a page may have.
+const LARGEST_PAGE: i32 = 100;
+
+/// A message as a client sends it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Send {
+    /// The request. A 0.3 one has been read into it.
+    pub request: SendMessageRequest,
+    /// Whether to answer with the task at once (`returnImmediately`, the opposite of 0.3's `blocking`), where the request says.
+    pub return_immediately: Option<bool>,
+}
+
+/// The events of a stream, the first of them the task as it stands.
+pub type Updates = BoxStream<'static, Result<StreamResponse, Refusal>>;
+
+/// The server behind the wire. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    core: Arc<Core>,
+}
+
+/// Says which session of OpenClaw a conversation is. The same conversation is always the same session.
+pub trait Sessions: std::marker::Send + Sync + 'static {
+    /// The session id; `peer` is named where there may be several, and then no two peers share one.
+    fn session_id(&self, peer: Option<&str>, context_id: &str) -> String;
+
+    /// A context id that leads to this session where `peer` is none, so that a conversation in the operator's own session
+    /// can be gone on with. `None` where no context id does.
+    fn context_id(&self, session_id: &str) -> Option<String>;
+}
+
+/// What a service is made of.
+pub struct Parts {
+    /// What to keep to.
+    pub settings: Settings,
+    /// Who does the work.
+    pub executor: Arc<dyn Executor>,
+    /// Where tasks are kept.
+    pub store: Arc<dyn Store>,
+    /// Who carries notifications.
+    pub courier: Arc<dyn Courier>,
+    /// Which session a conversation is.
+    pub sessions: Arc<dyn Sessions>,
+    /// Time and randomness.
+    pub world: Arc<dyn World>,
+}
+
+impl Service {
+    /// Starts: takes up or marks what an earlier process left, and begins to forget what retention does not keep.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn start(parts: Parts) -> Result<Self, Refusal> {
+        let core = Arc::new(Core::new(parts));
+        core.recover().await?;
+        core.go_on();
+        Ok(Self { core })
+    }
+
+    /// Takes a message (1.0 §3.1.1). Waits for the answer unless the request or the settings say otherwise, at most as long
+    /// as a run may take; then the answer is the task as it stands.
+    ///
+    /// # Errors
+    /// The message is refused; no task was made of it.
+    pub async fn send(&self, caller: &Caller, send: Send) -> Result<SendMessageResponse, Refusal> {
+        self.core.send(caller, send).await
+    }
+
+    /// Takes a message and follows what becomes of it (1.0 §3.1.2).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn stream(&self, caller: &Caller, send: Send) -> Result<Updates, Refusal> {
+        self.core.stream(caller, send).await
+    }
+
+    /// A task (1.0 §3.1.3), with at most `history_length` of its newest messages where that is said; 0 leaves history out.
+    ///
+    /// # Errors
+    /// There is no such task of this caller.
+    pub async fn get(
+        &self,
+        caller: &Caller,
+        task_id: &str,
+        history_length: Option<i32>,
+    ) -> Result<Task, Refusal> {
+        let view = self.view(history_length)?;
+        self.show(task_id)?;
+        let record = self.core.owned(caller, task_id).await?;
+        Ok(view.of(record.task))
+    }
+
+    /// The caller's tasks (1.0 §3.1.4).
+    ///
+    /// # Errors
+    /// The request is out of its bounds.
+    pub async fn list(
+        &self,
+        caller: &Caller,
+        request: ListTasksRequest,
+    ) -> Result<ListTasksResponse, Refusal> {
+        let view = self
+            .view(request.history_length)?
+            .with_artifacts(request.include_artifacts == Some(true));
+        let page_size = request.page_size.unwrap_or(PAGE);
+        let filter = Filter {
+            owner: Some(caller.peer.clone()),
+            context_id: request.context_id.filter(|id| !id.is_empty()),
+            state: request
+                .status
+                .filter(|state| *state != TaskState::Unspecified),
+            changed_after: request.status_timestamp_after,
+            page_size: page(page_size)?,
+            after: cursor(request.page_token.as_deref())?,
+        };
+        let listed = self.tasks(&filter).await?;
+        // A task that is being answered by a message is none.
+        let shown = listed
+            .records
+            .into_iter()
+            .filter(|record| self.show(&record.task.id).is_ok());
+        Ok(ListTasksResponse {
+            tasks: shown.map(|record| view.of(record.task)).collect(),
+            next_page_token: listed.next.map(|next| next.to_string()).unwrap_or_default(),
+            page_size,
+            total_size: i32::try_from(listed.total).unwrap_or(i32::MAX),
+        })
+    }
+
+    /// Cancels a task (1.0 §3.1.5) and answers once it is canceled.
+    ///
+    /// # Errors
+    /// There is no such task of this caller, or it is settled otherwise.
+    pub async fn cancel(&self, caller: &Caller, task_id: &str) -> Result<Task, Refusal> {
+        self.show(task_id)?;
+        let record = self.core.owned(caller, task_id).await?;
+        let task = canceled(self.core.settle(record).await?)?;
+        Ok(self.view(None)?.of(task))
+    }
+
+    /// Follows a task (1.0 §3.1.6). The first event is the task as it stands.
+    ///
+    /// # Errors
+    /// There is no such task of this caller, or, for a caller of 1.0, it is settled.
+    pub async fn subscribe(&self, caller: &Caller, task_id: &str) -> Result<Updates, Refusal> {
+        let view = self.view(None)?;
+        self.show(task_id)?;
+        self.core.owned(caller, task_id).await?;
+        let feed = self.core.feed(task_id).await?;
+        if feed.record.is_settled() && caller.version == Version::V1 {
+            return Err(Refusal::new(
+                Reason::UnsupportedOperation,
+                format!(
+                    "the task `{task_id}` is settled, nothing more comes of it; get it instead"
+                ),
+            ));
+        }
+        Ok(updates(feed, view, self.core.metrics.listening()))
+    }
+
+    /// Registers a webhook (1.0 §3.1.7). Without an id it gets a fresh one.
+    ///
+    /// # Errors
+    /// There is no such task, or notifications may not go there.
+    pub async fn create_push(
+        &self,
+        caller: &Caller,
+        config: TaskPushNotificationConfig,
+    ) -> Result<TaskPushNotificationConfig, Refusal> {
+        self.core.owned(caller, &config.task_id).await?;
+        let config = self.core.checked(config, "")?;
+        self.core.keep_push(&config, caller.version).await?;
+        Ok(config)
+    }
+
+    /// A registered webhook (1.0 §3.1.8); in 0.3 the id may be missing, which means the first.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn get_push(
+        &self,
+        caller: &Caller,
+        task_id: &str,
+        config_id: Option<&str>,
+    ) -> Result<TaskPushNotificationConfig, Refusal> {
+        self.core.owned(caller, task_id).await?;
+        let known = self.core.pushes_of(task_id).await?;
+        known
+            .into_iter()
+            .find(|config| config_id.is_none_or(|id| config.id.as_deref() == Some(id)))
+            .ok_or_else(|| pushes::unknown(task_id))
+    }
+
+    /// The webhooks of a task (1.0 §3.1.9).
+    ///
+    /// # Errors
+    /// There is no such task of this caller.
+    pub async fn list_pushes(
+        &self,
+        caller: &Caller,
+        task_id: &str,
+    ) -> Result<ListTaskPushNotificationConfigsResponse, Refusal> {
+        self.core.owned(caller, task_id).await?;
+        Ok(ListTaskPushNotificationConfigsResponse {
+            configs: self.core.pushes_of(task_id).await?,
+            next_page_token: None,
+        })
+    }
+
+    /// Forgets a webhook (1.0 §3.1.10). There being none is no error.
+    ///
+    /// # Errors
+    /// There is no such task of this caller.
+    pub async fn delete_push(
+        &self,
+        caller: &Caller,
+        task_id: &str,
+        config_id: &str,
+    ) -> Result<(), Refusal> {
+        self.core.owned(caller, task_id).await?;
+        self.core
+            .store
+            .delete_push(task_id, config_id)
+            .await
+            .map_err(|error| refused(error, task_id))?;
+        Ok(())
+    }
+
+    /// The agents behind the server; kept for a while.
+    ///
+    /// # Errors
+    /// The executor cannot say.
+    pub async fn agents(&self) -> Result<Arc<[Agent]>, Refusal> {
+        self.core.agents.get(&*self.core.executor).await
+    }
+
+    /// What the server counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.core.metrics
+    }
+
+    /// How many tasks are being worked on here, or wait for their turn.
+    pub fn under_way(&self) -> usize {
+        self.core.lives.len()
+    }
+
+    /// Whether the executor and the store can work.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn ready(&self) -> Result<(), String> {
+        if self.core.closing.is_cancelled() {
+            return Err("the server is being stopped".to_owned());
+        }
+        let store = self.core.store.ready().await;
+        store.map_err(|error| format!("the task store: {error}"))?;
+        let executor = self.core.executor.ready().await;
+        executor.map_err(|error| format!("the executor: {error}"))
+    }
+
+    /// Ends: takes no more messages, stops what runs and marks it, finishes or marks notifications, closes the store. Takes
+    /// at most `patience`.
+    pub async fn close(&self, patience: Duration) {
+        let core = &self.core;
+        let until = Instant::now() + patience;
+        core.closing.cancel();
+        core.tasks.close();
+        // The last fifth is for what did not stop, for notifications that still go out, and for the store.
+        if timeout_at(until - patience / 5, core.tasks.wait())
+            .await
+            .is_err()
+        {
+            core.dropping.cancel();
+            if timeout_at(until, core.tasks.wait()).await.is_err() {
+                tracing::error!(tasks = core.tasks.len(), "not everything has stopped");
+            }
+        }
+        core.notifier
+            .close(until.saturating_duration_since(Instant::now()))
+            .await;
+        core.executor.close().await;
+        if let Err(error) = core.store.close().await {
+            tracing::error!(%error, "the task store did not close");
+        }
+    }
+
+    fn view(&self, history_length: Option<i32>) -> Result<View, Refusal> {
+        View::new(history_length, self.core.settings.limits.history)
+    }
+
+    /// A task is about to be shown, so that no message can stand in its place any more.
+    fn show(&self, task_id: &str) -> Result<(), Refusal> {
+        match self.core.lives.get(task_id) {
+            Some(live) if !live.give() => Err(Refusal::task_not_found(task_id)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn page(size: i32) -> Result<usize, Refusal> {
+    match usize::try_from(size) {
+        Ok(found) if (1..=LARGEST_PAGE).contains(&size) => Ok(found),
+        _ => Err(Refusal::new(
+            Reason::InvalidParams,
+            format!("`pageSize` is {size}; it has to be 1 to {LARGEST_PAGE}"),
+        )
+        .at("pageSize")),
+    }
+}
+
+fn cursor(token: Option<&str>) -> Result<Option<Cursor>, Refusal> {
+    let Some(token) = token.filter(|token| !token.is_empty()) else {
+        return Ok(None);
+    };
+    token.parse().map(Some).map_err(|_| {
+        let text = "`pageToken` is none that this server gave; leave it out for the first page";
+        Refusal::new(Reason::InvalidParams, text).at("pageToken")
+    })
+}
+
+#[cfg(test)]
+mod tests;

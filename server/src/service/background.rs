@@ -1,0 +1,156 @@
+//! What goes on without being asked for: tasks of dead servers, cancellations from other servers, retention.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::Role;
+use futures_util::StreamExt;
+
+use super::core::{Core, refused};
+use super::life::{Life, Lost, job};
+use super::live::Live;
+use super::take::DELEGATION;
+use super::words;
+use crate::executor::{Job, Outcome};
+use crate::record::{Change, Record};
+use crate::refusal::Refusal;
+
+/// How often what retention does not keep is forgotten, at least.
+const RETIRE_EVERY: Duration = Duration::from_secs(60);
+
+impl Core {
+    /// Takes up or marks what is nobody's any more.
+    pub(super) async fn recover(self: &Arc<Self>) -> Result<(), Refusal> {
+        let mut left = self
+            .store
+            .recover()
+            .await
+            .map_err(|error| refused(error, ""))?;
+        // Runs of one session go on in the order they began in.
+        left.sort_by(|one, other| {
+            (one.created_ms, &one.task.id).cmp(&(other.created_ms, &other.task.id))
+        });
+        for record in left {
+            if record.is_settled() || self.lives.get(&record.task.id).is_some() {
+                continue;
+            }
+            // A task that was left by a server is no more than its peer may have.
+            let _ = self.open.add(&record.owner, &record.task.id, usize::MAX);
+            if record.is_interrupted() {
+                continue;
+            }
+            self.take_up(record).await;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the run of a task, or marks the task as interrupted.
+    async fn take_up(self: &Arc<Self>, record: Record) {
+        let mut life = Life::new(self.clone(), Arc::new(Live::new()), record);
+        life.reported = true;
+        // Its peer has been given the task, or may have been.
+        life.live.give();
+        if let Some((run, job)) = started(&life.record) {
+            let executor = self.executor.clone();
+            let id = &life.record.task.id;
+            let waiting = match self.store.enter(&life.record.session, id).await {
+                Ok(waiting) => waiting,
+                // The task is this server's by now: it ends here, and is not left to nobody.
+                Err(error) => Box::pin(std::future::ready(Err(error))),
+            };
+            self.lives.put(id, life.live.clone());
+            self.tasks.spawn(life.run(
+                waiting,
+                Box::new(move |reports, cancel| {
+                    let again = executor.reattach(job, run, reports, cancel);
+                    Box::pin(async move {
+                        match again {
+                            Some(outcome) => outcome.await,
+                            None => Outcome::Failed {
+                                reason: words::INTERRUPTED,
+                                text: words::CUT.to_owned(),
+                            },
+                        }
+                    })
+                }),
+            ));
+            return;
+        }
+        let status = words::interrupted(&*self.world, &life.record);
+        if let Err(Lost::Store(_)) = life.write(Change::Status(status)).await {
+            self.tasks.spawn(life.keep_at_last());
+        }
+    }
+
+    /// Everything that goes on until the server is closed.
+    pub(super) fn go_on(self: &Arc<Self>) {
+        self.until_closed(|core| async move { core.hear_cancellations().await });
+        self.until_closed(|core| async move { core.forget().await });
+        if let Some(every) = self.store.recover_every() {
+            self.until_closed(move |core| async move {
+                loop {
+                    tokio::time::sleep(every).await;
+                    if let Err(error) = core.recover().await {
+                        tracing::warn!(%error, "tasks of dead servers cannot be looked for");
+                    }
+                }
+            });
+        }
+    }
+
+    fn until_closed<F>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let closing = self.closing.clone();
+        let work = work(self.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = work => {}
+            }
+        });
+    }
+
+    async fn hear_cancellations(&self) {
+        let mut asked = self.store.cancellations();
+        while let Some(task_id) = asked.next().await {
+            if let Some(live) = self.lives.get(&task_id) {
+                live.cancel.cancel();
+            }
+        }
+    }
+
+    async fn forget(&self) {
+        loop {
+            let retention = &self.settings.retention;
+            match self.store.retire(retention, self.world.wall()).await {
+                Ok(0) => {}
+                Ok(tasks) => tracing::debug!(tasks, "old tasks are forgotten"),
+                Err(error) => tracing::warn!(%error, "old tasks cannot be forgotten"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RETIRE_EVERY) => {}
+                () = self.retire.notified() => {}
+            }
+        }
+    }
+}
+
+/// The run of a task, if one began, and what it was asked.
+fn started(record: &Record) -> Option<(String, Job)> {
+    let run = record.run.clone()?;
+    let asked = record
+        .task
+        .history
+        .iter()
+        .flatten()
+        .rev()
+        .find(|message| message.role == Role::User)?
+        .clone();
+    let delegation = asked
+        .metadata
+        .as_ref()
+        .and_then(|metadata| metadata.get(DELEGATION).cloned());
+    Some((run, job(record, asked, delegation)))
+}

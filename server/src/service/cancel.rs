@@ -1,0 +1,108 @@
+//! Ending a task before it is done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::Task;
+use futures_util::StreamExt;
+
+use super::core::{Core, refused};
+use super::live::End;
+use super::words;
+use crate::record::{Change, Record};
+use crate::refusal::{Reason, Refusal};
+use crate::store::StoreError;
+
+/// At most so long for something that another server does.
+const ELSEWHERE: Duration = Duration::from_secs(5);
+
+/// How often a task that changes again and again is looked at before it is given up.
+const TRIES: usize = 8;
+
+impl Core {
+    /// Cancels the task unless it is settled, and gives back how it stands then.
+    pub(super) async fn settle(&self, mut record: Record) -> Result<Record, Refusal> {
+        let id = record.task.id.clone();
+        for _ in 0..TRIES {
+            if record.is_settled() {
+                return Ok(record);
+            }
+            if let Some(live) = self.lives.get(&id) {
+                live.cancel.cancel();
+                match live.ended().await {
+                    End::Stands(ended) if ended.is_settled() => {
+                        return Ok(Arc::unwrap_or_clone(ended));
+                    }
+                    End::Stands(_) => {}
+                    End::Answer(_) => return Err(Refusal::task_not_found(&id)),
+                    End::Lost(refusal) => return Err(refusal),
+                }
+            } else {
+                // Another server may run it, and knows best how to stop it.
+                if !record.is_interrupted() && self.store.recover_every().is_some() {
+                    self.ask(&id).await?;
+                }
+                if let Some(canceled) = self.settle_here(&id).await? {
+                    return Ok(canceled);
+                }
+            }
+            record = self.again(&id).await?;
+        }
+        Err(refused(StoreError::Conflict, &id))
+    }
+
+    /// Asks the server that runs the task to cancel it, and waits a while for that.
+    async fn ask(&self, task_id: &str) -> Result<(), Refusal> {
+        let feed = self.feed(task_id).await?;
+        self.store
+            .ask_to_cancel(task_id)
+            .await
+            .map_err(|error| refused(error, task_id))?;
+        let settled = feed.news.for_each(|_| std::future::ready(()));
+        // Where nobody answers nobody runs it, and it is settled here.
+        let _ = tokio::time::timeout(ELSEWHERE, settled).await;
+        Ok(())
+    }
+
+    /// Marks a task that nobody runs as canceled. `None` where it changed under our hands.
+    async fn settle_here(&self, task_id: &str) -> Result<Option<Record>, Refusal> {
+        let mut record = self.again(task_id).await?;
+        if record.is_settled() {
+            return Ok(Some(record));
+        }
+        let change = Change::Status(words::canceled(&*self.world, &record));
+        let at_ms = self.now_ms(&record);
+        let revision = record.revision;
+        match self.store.append(task_id, revision, at_ms, &change).await {
+            Ok(()) => {
+                record.apply(change.clone(), at_ms);
+                self.changed(&record, &change);
+                Ok(Some(record))
+            }
+            Err(StoreError::Conflict | StoreError::Settled) => Ok(None),
+            Err(error) => Err(refused(error, task_id)),
+        }
+    }
+
+    async fn again(&self, task_id: &str) -> Result<Record, Refusal> {
+        self.store
+            .load(task_id)
+            .await
+            .map_err(|error| refused(error, task_id))?
+            .ok_or_else(|| Refusal::task_not_found(task_id))
+    }
+}
+
+/// The answer to a cancel: the task, if it is canceled; being so already is no error.
+pub(super) fn canceled(record: Record) -> Result<Task, Refusal> {
+    if record.task.status.state == a2a::TaskState::Canceled {
+        return Ok(record.task);
+    }
+    Err(Refusal::new(
+        Reason::TaskNotCancelable,
+        format!(
+            "the task `{}` is settled already, there is nothing to cancel; get it to see how it ended",
+            record.task.id
+        ),
+    ))
+}

@@ -1,0 +1,159 @@
+//! What all requests share.
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::agents::Agents;
+use super::live::Lives;
+use super::open::Open;
+use super::recent::Recent;
+use super::{Parts, Sessions};
+use crate::caller::Caller;
+use crate::executor::Executor;
+use crate::metrics::Metrics;
+use crate::push::Notifier;
+use crate::record::{Change, Record};
+use crate::refusal::{Reason, Refusal};
+use crate::settings::Settings;
+use crate::store::{Store, StoreError};
+use crate::world::World;
+
+/// How many tasks of a peer who has too many are looked at, before he is told so.
+const LOOKED_AT: usize = 16;
+
+pub(super) struct Core {
+    pub(super) settings: Settings,
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) sessions: Arc<dyn Sessions>,
+    pub(super) world: Arc<dyn World>,
+    pub(super) notifier: Notifier,
+    pub(super) metrics: Metrics,
+    pub(super) agents: Agents,
+    pub(super) lives: Lives,
+    pub(super) recent: Recent,
+    /// One permit a run.
+    pub(super) slots: Arc<Semaphore>,
+    /// No more is taken, and what runs is to stop.
+    pub(super) closing: CancellationToken,
+    /// What has not stopped by now is dropped.
+    pub(super) dropping: CancellationToken,
+    /// Everything that goes on in the background.
+    pub(super) tasks: TaskTracker,
+    /// Asks for what retention does not keep to be forgotten.
+    pub(super) retire: Notify,
+    pub(super) open: Open,
+}
+
+impl Core {
+    pub(super) fn new(parts: Parts) -> Self {
+        let limits = parts.settings.limits;
+        let metrics = Metrics::new();
+        Self {
+            notifier: Notifier::new(
+                parts.store.clone(),
+                parts.courier,
+                &limits,
+                parts.world.clone(),
+                metrics.clone(),
+            ),
+            metrics,
+            settings: parts.settings,
+            executor: parts.executor,
+            store: parts.store,
+            sessions: parts.sessions,
+            world: parts.world,
+            agents: Agents::default(),
+            lives: Lives::default(),
+            recent: Recent::default(),
+            slots: Arc::new(Semaphore::new(limits.runs.max(1))),
+            closing: CancellationToken::new(),
+            dropping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            retire: Notify::new(),
+            open: Open::default(),
+        }
+    }
+
+    /// The time of day in milliseconds since 1970, and never before the task's last change.
+    pub(super) fn now_ms(&self, record: &Record) -> i64 {
+        self.world.wall().timestamp_millis().max(record.changed_ms)
+    }
+
+    /// A task of this caller.
+    pub(super) async fn owned(&self, caller: &Caller, task_id: &str) -> Result<Record, Refusal> {
+        let record = self
+            .store
+            .load(task_id)
+            .await
+            .map_err(|error| refused(error, task_id))?;
+        record
+            .filter(|record| record.owner == caller.peer)
+            .ok_or_else(|| Refusal::task_not_found(task_id))
+    }
+
+    /// What follows a change that has been kept and applied.
+    pub(super) fn changed(&self, record: &Record, change: &Change) {
+        if let Change::Status(status) = change {
+            self.metrics.entered(&status.state);
+            if record.is_settled() {
+                self.settled(&record.owner, &record.task.id);
+            }
+        }
+        self.notifier.changed(record, change);
+    }
+
+    /// Counts one more task of a peer that is not settled, if he may have one more.
+    pub(super) async fn opened(&self, peer: &str, task_id: &str) -> Result<(), Refusal> {
+        let limit = self.settings.limits.tasks_per_peer;
+        let Err(refusal) = self.open.add(peer, task_id, limit) else {
+            return Ok(());
+        };
+        // Another server may have settled what asked a question here. The id is random, so every time others are looked at.
+        for known in self.open.some(peer, task_id, LOOKED_AT) {
+            if self.lives.get(&known).is_none()
+                && let Ok(found) = self.store.load(&known).await
+                && found.is_none_or(|record| record.is_settled())
+            {
+                self.settled(peer, &known);
+            }
+        }
+        self.open.add(peer, task_id, limit).map_err(|_| refusal)
+    }
+
+    /// A task of a peer is settled, or gone.
+    pub(super) fn settled(&self, peer: &str, task_id: &str) {
+        if self.open.remove(peer, task_id) {
+            self.retire.notify_one();
+        }
+    }
+}
+
+/// What a client is told when the store does not do it. Why is for the log alone.
+pub(super) fn refused(error: StoreError, task_id: &str) -> Refusal {
+    match error {
+        StoreError::Gone => Refusal::task_not_found(task_id),
+        StoreError::Settled => Refusal::new(
+            Reason::UnsupportedOperation,
+            format!(
+                "the task `{task_id}` is settled, nothing can be added to it; send a message without `taskId`"
+            ),
+        ),
+        StoreError::Conflict => Refusal::new(
+            Reason::UnsupportedOperation,
+            format!("the task `{task_id}` changed in the meantime; get it and ask again"),
+        ),
+        StoreError::Failed(why) => {
+            tracing::warn!(task_id, why, "the task store failed");
+            let mut refusal = Refusal::new(
+                Reason::Unavailable,
+                "the task store does not answer; ask again in a moment",
+            );
+            refusal.retry_after_s = Some(1);
+            refusal
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The life of a task while it is worked on: from the message to its end, or to a question for the peer.
+//!
+//! One background task owns the record and the run. What the executor reports is kept by the store before anybody hears of
+//! it, and what is kept first holds: a canceled task stays canceled whatever the run says later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::{Message, Part, TaskState};
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::core::{Core, refused};
+use super::live::{End, Live};
+use super::running::Running;
+use super::size::bytes;
+use super::words;
+use crate::executor::{Job, Outcome, Report, Reports};
+use crate::record::{Change, Record};
+use crate::store::{StoreError, Turn, Waiting};
+
+mod bound;
+mod keep;
+
+pub(super) use keep::Lost;
+
+/// How long nothing may happen before a client is shown the task and told that it is being worked on. Within this time an
+/// agent can still answer with a message in place of a task.
+pub(super) const QUIET: Duration = Duration::from_millis(200);
+
+/// Reports that wait to be kept.
+const REPORTS: usize = 16;
+
+/// Starts a run, or takes up one that goes on already.
+pub(super) type Start =
+    Box<dyn FnOnce(Reports, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
+
+/// A task that is worked on.
+pub(super) struct Life {
+    pub(super) core: Arc<Core>,
+    pub(super) live: Arc<Live>,
+    pub(super) record: Record,
+    /// The executor has reported something that a client is shown.
+    pub(super) reported: bool,
+    /// How many bytes its artifacts take.
+    size: usize,
+    /// What the store did not take in the end, though it was asked again and again.
+    unkept: Option<Change>,
+}
+
+/// How a run ends.
+enum Ending {
+    Outcome(Outcome),
+    Canceled,
+    TimedOut,
+    /// It said more than a task may hold.
+    TooLarge,
+    /// The server is being stopped.
+    Cut,
+    /// Not by this server's doing.
+    Lost(Lost),
+}
+
+impl From<Lost> for Ending {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+/// The right to run: the head of the context's queue, and one of the runs there may be.
+struct Leave {
+    _turn: Turn,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Life {
+    /// The work on a task, as far as it has come.
+    pub(super) fn new(core: Arc<Core>, live: Arc<Live>, record: Record) -> Self {
+        let artifacts = record.task.artifacts.iter().flatten();
+        let size = artifacts.map(bytes).sum();
+        Self {
+            core,
+            live,
+            record,
+            reported: false,
+            size,
+            unkept: None,
+        }
+    }
+
+    /// Waits for the task's turn, works on it, and writes how that ended.
+    pub(super) async fn run(mut self, waiting: Waiting, start: Start) {
+        let mut held = None;
+        let ending = match self.leave(waiting).await {
+            Ok(leave) => {
+                let (reports, reported) = mpsc::channel(REPORTS);
+                let running = Running::start(self.core.metrics.clone(), reports, start);
+                let (ending, running) = self.work(running, reported).await;
+                held = Some((leave, running));
+                ending
+            }
+            Err(ending) => ending,
+        };
+        let end = self.end(ending).await;
+        // Before it is over for those who wait for that, so that they never find it here again.
+        self.core.lives.remove(&self.record.task.id, &self.live);
+        self.live.done(end);
+        // The next message of the context waits until this run has really stopped.
+        if let Some((leave, running)) = held {
+            if let Some(running) = running {
+                running
+                    .stop(&self.core.dropping, &self.record.task.id)
+                    .await;
+            }
+            drop(leave);
+        }
+        if self.unkept.is_some() {
+            self.keep_at_last().await;
+        }
+    }
+
+    async fn leave(&mut self, waiting: Waiting) -> Result<Leave, Ending> {
+        let slots = self.core.slots.clone();
+        let leave = async move {
+            let turn = waiting.await?;
+            let slot = slots
+                .acquire_owned()
+                .await
+                .map_err(|_| StoreError::Failed("there are no runs any more".to_owned()))?;
+            Ok(Leave {
+                _turn: turn,
+                _slot: slot,
+            })
+        };
+        tokio::pin!(leave);
+        let quiet = sleep(QUIET);
+        tokio::pin!(quiet);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.live.cancel.cancelled() => return Err(Ending::Canceled),
+                () = self.core.closing.cancelled() => return Err(Ending::Cut),
+                leave = &mut leave => return leave.map_err(|error: StoreError| {
+                    Ending::Lost(Lost::Store(refused(error, &self.record.task.id)))
+                }),
+                () = &mut quiet, if !quiet.is_elapsed() => self.live.open(),
+            }
+        }
+    }
+
+    /// Follows the run to its end. Gives it back where it may still go on.
+    async fn work(
+        &mut self,
+        mut running: Running,
+        mut reports: Receiver<Report>,
+    ) -> (Ending, Option<Running>) {
+        let deadline = sleep_until(Instant::now() + self.core.settings.timeout);
+        tokio::pin!(deadline);
+        let quiet = sleep(QUIET);
+        tokio::pin!(quiet);
+        loop {
+            let report = tokio::select! {
+                biased;
+                () = self.live.cancel.cancelled() => return (Ending::Canceled, Some(running)),
+                () = self.core.closing.cancelled() => return (Ending::Cut, Some(running)),
+                () = &mut deadline => return (Ending::TimedOut, Some(running)),
+                Some(report) = reports.recv() => report,
+                outcome = running.outcome() => {
+                    let ending = self.rest(&mut reports).await;
+                    return (ending.unwrap_or(Ending::Outcome(outcome)), None);
+                }
+                () = &mut quiet, if !quiet.is_elapsed() => match self.working().await {
+                    Ok(()) => continue,
+                    Err(lost) => return (Ending::Lost(lost), Some(running)),
+                },
+            };
+            if let Err(ending) = self.take(report).await {
+                return (ending, Some(running));
+            }
+        }
+    }
+
+    /// What was reported before the run ended.
+    async fn rest(&mut self, reports: &mut Receiver<Report>) -> Option<Ending> {
+        while let Ok(report) = reports.try_recv() {
+            if let Err(ending) = self.take(report).await {
+                return Some(ending);
+            }
+        }
+        None
+    }
+
+    async fn take(&mut self, report: Report) -> Result<(), Ending> {
+        match report {
+            Report::Run(run) => Ok(self.write(Change::Run(run)).await?),
+            Report::Metadata(more) => Ok(self.write(Change::Metadata(more)).await?),
+            Report::Working(None) => {
+                self.reported = true;
+                Ok(self.working().await?)
+            }
+            Report::Working(Some(parts)) => {
+                self.holds(bytes(&parts))?;
+                self.reported = true;
+                self.stand(TaskState::Working, Some(parts)).await?;
+                self.live.open();
+                Ok(())
+            }
+            Report::Artifact {
+                artifact,
+                append,
+                last_chunk,
+            } => {
+                let size = self.size_with(&artifact, append);
+                self.holds(size)?;
+                self.reported = true;
+                self.working().await?;
+                let change = Change::Artifact {
+                    artifact,
+                    append,
+                    last_chunk,
+                };
+                self.write(change).await?;
+                self.size = size;
+                Ok(())
+            }
+        }
+    }
+
+    /// Says that the task is being worked on, unless that is known.
+    async fn working(&mut self) -> Result<(), Lost> {
+        if self.record.task.status.state != TaskState::Working {
+            self.stand(TaskState::Working, None).await?;
+        }
+        self.live.open();
+        Ok(())
+    }
+
+    async fn end(&mut self, ending: Ending) -> End {
+        let ending = match ending {
+            Ending::Outcome(outcome) => match self.holds(bound::said(&outcome)) {
+                Ok(()) => Ending::Outcome(outcome),
+                Err(too_large) => too_large,
+            },
+            ending => ending,
+        };
+        let ended = match ending {
+            Ending::Outcome(outcome) => match self.finish(outcome).await {
+                Ok(Some(answer)) => return End::Answer(Box::new(answer)),
+                Ok(None) => Ok(()),
+                Err(lost) => Err(lost),
+            },
+            Ending::Canceled => {
+                self.write(Change::Status(words::canceled(self.world(), &self.record)))
+                    .await
+            }
+            Ending::TimedOut => {
+                let timeout = self.core.settings.timeout;
+                let status = words::timed_out(self.world(), &self.record, timeout);
+                self.write(Change::Status(status)).await
+            }
+            Ending::TooLarge => {
+                let most = self.core.settings.limits.artifact_bytes;
+                let status = words::too_large(self.world(), &self.record, most);
+                self.write(Change::Status(status)).await
+            }
+            Ending::Cut => {
+                let status = words::interrupted(self.world(), &self.record);
+                self.write(Change::Status(status)).await
+            }
+            Ending::Lost(lost) => Err(lost),
+        };
+        match ended {
+            Ok(()) => End::Stands(Arc::new(self.record.clone())),
+            Err(lost) => self.lost(lost).await,
+        }
+    }
+
+    /// Writes what the executor said last. Gives back a message where that is all there is.
+    async fn finish(&mut self, outcome: Outcome) -> Result<Option<Message>, Lost> {
+        match outcome {
+            Outcome::Completed(parts) => self.stand(TaskState::Completed, parts).await?,
+            Outcome::InputRequired(parts) => {
+                self.stand(TaskState::InputRequired, Some(parts)).await?;
+            }
+            Outcome::AuthRequired(parts) => {
+                self.stand(TaskState::AuthRequired, Some(parts)).await?;
+            }
+            Outcome::Rejected(text) => {
+                self.stand(TaskState::Rejected, Some(vec![Part::text(text)]))
+                    .await?;
+            }
+            Outcome::Failed { reason, text } => {
+                let state = TaskState::Failed;
+                let status = words::why(self.world(), &self.record, state, Some(reason), text);
+                self.write(Change::Status(status)).await?;
+            }
+            Outcome::Message(parts) => return self.answer(parts).await,
+        }
+        Ok(None)
+    }
+
+    /// Answers by a message alone where no client knows of the task; else the message completes it.
+    async fn answer(&mut self, parts: Vec<Part>) -> Result<Option<Message>, Lost> {
+        if !self.reported && !self.is_continued() && self.live.withhold() {
+            let deleted = self.core.store.delete(&self.record.task.id).await;
+            match deleted {
+                Ok(_) => {
+                    self.core.settled(&self.record.owner, &self.record.task.id);
+                    let mut message = words::message(self.world(), &self.record, parts);
+                    // There is no such task.
+                    message.task_id = None;
+                    return Ok(Some(message));
+                }
+                Err(error) => tracing::warn!(
+                    task_id = self.record.task.id,
+                    %error,
+                    "a task that was answered by a message stays, because the store failed"
+                ),
+            }
+        }
+        self.stand(TaskState::Completed, Some(parts)).await?;
+        Ok(None)
+    }
+
+    /// Whether the task has been with the peer before.
+    fn is_continued(&self) -> bool {
+        self.record.task.history.as_ref().map_or(0, Vec::len) > 1
+    }
+
+    async fn stand(&mut self, state: TaskState, parts: Option<Vec<Part>>) -> Result<(), Lost> {
+        let status = words::status(self.world(), &self.record, state, parts);
+        self.write(Change::Status(status)).await
+    }
+
+    fn world(&self) -> &dyn crate::world::World {
+        &*self.core.world
+    }
+}
+
+/// What the executor is asked.
+pub(super) fn job(record: &Record, message: Message, delegation: Option<serde_json::Value>) -> Job {
+    Job {
+        task_id: record.task.id.clone(),
+        context_id: record.task.context_id.clone(),
+        session: record.session.clone(),
+        agent: record.agent.clone(),
+        peer: record.owner.clone(),
+        message,
+        delegation,
+    }
+}

@@ -1,0 +1,65 @@
+//! Which media types a client can do with, and whether an agent can give one of them (1.0 §3.2.2).
+
+use super::Send;
+use super::core::Core;
+use crate::executor::{Agent, OUTPUT_MODES};
+use crate::refusal::{Reason, Refusal};
+
+impl Core {
+    /// Whether the agent that is asked can answer in anything that the client takes. What it says beside is sent all the
+    /// same: a client that takes one of its types is better served with the whole than with nothing.
+    pub(super) async fn fits(&self, send: &Send, agent: Option<&str>) -> Result<(), Refusal> {
+        let asked = send.request.configuration.as_ref();
+        let wanted = asked.and_then(|asked| asked.accepted_output_modes.as_deref());
+        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
+            return Ok(());
+        };
+        if OUTPUT_MODES.iter().any(|given| takes(wanted, given)) {
+            return Ok(());
+        }
+        let agents = self.agents.get(&*self.executor).await?;
+        let agent = agent.or(self.settings.agent_id.as_deref());
+        let asked = match agent {
+            Some(name) => agents.iter().find(|agent| agent.name == name),
+            None => agents.first(),
+        };
+        let own = asked.map(own).unwrap_or_default();
+        if own.iter().any(|given| takes(wanted, given)) {
+            return Ok(());
+        }
+        let given: Vec<&str> = OUTPUT_MODES.into_iter().chain(own).collect();
+        Err(Refusal::new(
+            Reason::ContentTypeNotSupported,
+            format!(
+                "the agent answers in none of the types in `acceptedOutputModes`; it gives {}",
+                given.join(", ")
+            ),
+        )
+        .at("configuration.acceptedOutputModes"))
+    }
+}
+
+/// What the skills of an agent give.
+fn own(agent: &Agent) -> Vec<&str> {
+    let skills = agent.skills.iter();
+    let modes = skills.flat_map(|skill| skill.output_modes.iter().flatten());
+    modes.map(String::as_str).collect()
+}
+
+/// Whether one of the types that are wanted is `given`. Older clients say `text` alone, and all text is taken for the same:
+/// what an agent writes may be read as Markdown as well.
+fn takes(wanted: &[String], given: &str) -> bool {
+    let (family, _) = split(given);
+    wanted.iter().any(|wanted| {
+        let wanted = wanted.split(';').next().unwrap_or_default().trim();
+        let (kind, subtype) = split(wanted);
+        let any = matches!(kind, "*" | "");
+        let same = kind.eq_ignore_ascii_case(family)
+            && (matches!(subtype, "*" | "") || kind.eq_ignore_ascii_case("text"));
+        any || same || wanted.eq_ignore_ascii_case(given)
+    })
+}
+
+fn split(media_type: &str) -> (&str, &str) {
+    media_type.split_once('/').unwrap_or((media_type, ""))
+}

@@ -1,0 +1,76 @@
+//! The tasks that are not settled, as far as this server has to do with them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::refusal::{Reason, Refusal};
+
+/// After so many settled tasks the store is asked to forget what retention does not keep, if that does not come sooner.
+const RETIRE_AFTER: usize = 256;
+
+/// The ids of tasks that are not settled, by peer.
+#[derive(Debug, Default)]
+pub(super) struct Open(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    by_peer: HashMap<String, BTreeSet<String>>,
+    settled: usize,
+}
+
+impl Open {
+    /// Counts one more task of a peer, within `limit`.
+    pub(super) fn add(&self, peer: &str, task_id: &str, limit: usize) -> Result<(), Refusal> {
+        let mut state = self.locked();
+        let tasks = state.by_peer.entry(peer.to_owned()).or_default();
+        let count = tasks.len();
+        if count >= limit {
+            if count == 0 {
+                state.by_peer.remove(peer);
+            }
+            let mut refusal = Refusal::new(
+                Reason::ResourceExhausted,
+                format!(
+                    "you have {count} tasks that are not settled, as many as you may have; wait for one, or cancel one"
+                ),
+            );
+            refusal.retry_after_s = Some(10);
+            return Err(refusal);
+        }
+        tasks.insert(task_id.to_owned());
+        Ok(())
+    }
+
+    /// A task is settled, or gone. Says whether it is time to forget old ones.
+    pub(super) fn remove(&self, peer: &str, task_id: &str) -> bool {
+        let mut state = self.locked();
+        if let Some(tasks) = state.by_peer.get_mut(peer) {
+            tasks.remove(task_id);
+            if tasks.is_empty() {
+                state.by_peer.remove(peer);
+            }
+        }
+        state.settled += 1;
+        let many = state.settled >= RETIRE_AFTER;
+        if many {
+            state.settled = 0;
+        }
+        many
+    }
+
+    /// At most `most` tasks of a peer, those that follow `from` and then those before it: with another `from` others.
+    pub(super) fn some(&self, peer: &str, from: &str, most: usize) -> Vec<String> {
+        let state = self.locked();
+        let Some(tasks) = state.by_peer.get(peer) else {
+            return Vec::new();
+        };
+        let after = tasks.range::<str, _>((Included(from), Unbounded));
+        let before = tasks.range::<str, _>((Unbounded, Excluded(from)));
+        after.chain(before).take(most).cloned().collect()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,51 @@
+//! What the operator may ask for, whoever's task it is.
+
+use a2a::Task;
+
+use super::Service;
+use super::cancel::canceled;
+use super::core::refused;
+use crate::record::Record;
+use crate::refusal::Refusal;
+use crate::store::{Filter, Listed};
+
+impl Service {
+    /// Tasks of every peer, for the operator.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn tasks(&self, filter: &Filter) -> Result<Listed, Refusal> {
+        let listed = self.core.store.list(filter).await;
+        listed.map_err(|error| refused(error, ""))
+    }
+
+    /// The operator cancels a task, whoever it belongs to, and is given it as it stands then.
+    ///
+    /// # Errors
+    /// There is no such task, or it is settled otherwise.
+    pub async fn stop(&self, task_id: &str) -> Result<Task, Refusal> {
+        let record = self.any(task_id).await?;
+        let record = record.ok_or_else(|| Refusal::task_not_found(task_id))?;
+        canceled(self.core.settle(record).await?)
+    }
+
+    /// The operator deletes a task, whoever it belongs to; one that runs is canceled first. Says whether there was one.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn delete(&self, task_id: &str) -> Result<bool, Refusal> {
+        match self.any(task_id).await? {
+            Some(record) => self.core.settle(record).await?,
+            None => return Ok(false),
+        };
+        // Its webhooks go with it, and are to be told of its end before.
+        self.core.notifier.addressed().await;
+        let deleted = self.core.store.delete(task_id).await;
+        deleted.map_err(|error| refused(error, task_id))
+    }
+
+    async fn any(&self, task_id: &str) -> Result<Option<Record>, Refusal> {
+        let loaded = self.core.store.load(task_id).await;
+        loaded.map_err(|error| refused(error, task_id))
+    }
+}

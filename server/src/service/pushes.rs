@@ -1,0 +1,98 @@
+//! Webhooks that clients register.
+
+use a2a::TaskPushNotificationConfig;
+
+use super::Send;
+use super::core::{Core, refused};
+use crate::caller::{Caller, Version};
+use crate::refusal::{Reason, Refusal};
+
+/// How long the id of a webhook may be, in bytes.
+const LONGEST: usize = 4096;
+
+impl Core {
+    /// The webhook that comes with a message, if one does.
+    pub(super) fn wanted_push(
+        &self,
+        _caller: &Caller,
+        send: &Send,
+    ) -> Result<Option<TaskPushNotificationConfig>, Refusal> {
+        let wanted = send
+            .request
+            .configuration
+            .as_ref()
+            .and_then(|asked| asked.task_push_notification_config.as_ref());
+        match wanted {
+            Some(config) => {
+                let place = "configuration.taskPushNotificationConfig";
+                self.checked(config.clone(), place).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A configuration with an id, if notifications may go there.
+    pub(super) fn checked(
+        &self,
+        mut config: TaskPushNotificationConfig,
+        place: &str,
+    ) -> Result<TaskPushNotificationConfig, Refusal> {
+        let field = |name: &str| match place {
+            "" => name.to_owned(),
+            place => format!("{place}.{name}"),
+        };
+        self.notifier.accepts(&config).map_err(|refusal| {
+            let wrong = refusal.field.clone().unwrap_or_default();
+            refusal.at(field(&wrong))
+        })?;
+        if config.id.as_ref().is_some_and(|id| id.len() > LONGEST) {
+            let text = format!("`id` is longer than {LONGEST} bytes");
+            return Err(Refusal::new(Reason::InvalidParams, text).at(field("id")));
+        }
+        if config.id.as_ref().is_none_or(String::is_empty) {
+            config.id = Some(self.world.uuid().to_string());
+        }
+        Ok(config)
+    }
+
+    /// Keeps a configuration that was checked, unless the task has as many as it may have.
+    pub(super) async fn keep_push(
+        &self,
+        config: &TaskPushNotificationConfig,
+        version: Version,
+    ) -> Result<(), Refusal> {
+        let id = &config.task_id;
+        let most = self.settings.limits.pushes_per_task;
+        let known = self.pushes_of(id).await?;
+        if known.len() >= most && known.iter().all(|had| had.id != config.id) {
+            return Err(Refusal::new(
+                Reason::ResourceExhausted,
+                format!("the task `{id}` has {most} webhooks, as many as one may have; delete one"),
+            ));
+        }
+        self.store
+            .put_push(config, version)
+            .await
+            .map_err(|error| refused(error, id))
+    }
+
+    pub(super) async fn pushes_of(
+        &self,
+        task_id: &str,
+    ) -> Result<Vec<TaskPushNotificationConfig>, Refusal> {
+        let known = self
+            .store
+            .pushes(task_id)
+            .await
+            .map_err(|error| refused(error, task_id))?;
+        Ok(known.into_iter().map(|(config, _)| config).collect())
+    }
+}
+
+/// There is no such webhook.
+pub(super) fn unknown(task_id: &str) -> Refusal {
+    Refusal::new(
+        Reason::TaskNotFound,
+        format!("the task `{task_id}` has no such push notification configuration; list them"),
+    )
+}

@@ -1,0 +1,142 @@
+//! Messages that came a short while ago and whose answer has not been given, so that one that is sent again because its
+//! client was cut off is not worked on twice (1.0 §3.3.1).
+//!
+//! Once the answer was given the id is free: there are clients that number their messages carelessly, and what they send
+//! next is no repetition.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use a2a::{Message, PartContent};
+use tokio::time::Instant;
+
+use super::live::Live;
+
+/// For how long a message is known again.
+const WINDOW: Duration = Duration::from_secs(300);
+
+/// How many messages are remembered, of all peers.
+const MOST: usize = 10_000;
+
+/// The messages of the last minutes.
+#[derive(Debug, Default)]
+pub(super) struct Recent(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    tasks: HashMap<Arc<str>, Came>,
+    /// In the order they came in.
+    order: VecDeque<(Instant, Arc<str>)>,
+}
+
+#[derive(Debug)]
+struct Came {
+    at: Instant,
+    digest: u64,
+    task_id: String,
+    live: Weak<Live>,
+}
+
+/// A message that came before.
+#[derive(Debug)]
+pub(super) struct Before {
+    /// The task it begins or answers. It may not be kept yet.
+    pub(super) task_id: String,
+    /// The work on it, unless that is over.
+    pub(super) live: Option<Arc<Live>>,
+}
+
+impl Recent {
+    /// What is made of the message, if the peer sent the same a short while ago; else `live` is made of it from now on, for
+    /// the task `task_id`.
+    pub(super) fn claim(
+        &self,
+        peer: &str,
+        message: &Message,
+        agent: Option<&str>,
+        task_id: &str,
+        live: &Arc<Live>,
+    ) -> Option<Before> {
+        let now = Instant::now();
+        let digest = digest(message, agent);
+        let key: Arc<str> = key(peer, &message.message_id).into();
+        let mut known = self.locked();
+        known.forget_old(now);
+        if let Some(came) = known.tasks.get(&key)
+            && came.digest == digest
+        {
+            return Some(Before {
+                task_id: came.task_id.clone(),
+                live: came.live.upgrade(),
+            });
+        }
+        known.order.push_back((now, key.clone()));
+        known.tasks.insert(
+            key,
+            Came {
+                at: now,
+                digest,
+                task_id: task_id.to_owned(),
+                live: Arc::downgrade(live),
+            },
+        );
+        None
+    }
+
+    /// The message of the task `task_id` was answered, or nothing came of it: what comes under its id next is another one.
+    pub(super) fn forget(&self, peer: &str, message_id: &str, task_id: &str) {
+        let key = key(peer, message_id);
+        let mut known = self.locked();
+        // The id may be another message's by now.
+        if known
+            .tasks
+            .get(key.as_str())
+            .is_some_and(|came| came.task_id == task_id)
+        {
+            known.tasks.remove(key.as_str());
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn forget_old(&mut self, now: Instant) {
+        while let Some((at, key)) = self.order.front() {
+            if self.order.len() < MOST && now.duration_since(*at) < WINDOW {
+                break;
+            }
+            // The key may stand for a later message by now.
+            if self.tasks.get(key).is_some_and(|came| came.at == *at) {
+                self.tasks.remove(key);
+            }
+            self.order.pop_front();
+        }
+    }
+}
+
+fn key(peer: &str, message_id: &str) -> String {
+    format!("{peer}\n{message_id}")
+}
+
+/// What tells a message that is sent again from another one that was given the same id by a careless client.
+fn digest(message: &Message, agent: Option<&str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (agent, &message.context_id, &message.task_id).hash(&mut hasher);
+    for part in &message.parts {
+        match &part.content {
+            PartContent::Text(text) => (0u8, text.as_str()).hash(&mut hasher),
+            PartContent::Raw(bytes) => (1u8, bytes.as_slice()).hash(&mut hasher),
+            PartContent::Url(url) => (2u8, url.as_str()).hash(&mut hasher),
+            PartContent::Data(data) => (3u8, data.to_string()).hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Answering whoever sent a message: what with, and when.
+
+use std::sync::Arc;
+
+use a2a::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState};
+use futures_util::{StreamExt, stream};
+
+use super::core::{Core, refused};
+use super::live::{End, Live};
+use super::take::Taken;
+use super::updates::updates;
+use super::view::View;
+use super::{Send, Updates};
+use crate::caller::{Caller, Version};
+use crate::record::Record;
+use crate::refusal::Refusal;
+use crate::store::{Feed, News};
+
+impl Core {
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        caller: &Caller,
+        send: Send,
+    ) -> Result<SendMessageResponse, Refusal> {
+        let said = immediately(&send);
+        let view = self.view(&send)?;
+        let message_id = send.request.message.message_id.clone();
+        let at_once = said.unwrap_or(match caller.version {
+            Version::V1 => false,
+            Version::V0_3 => self.settings.async_mode,
+        });
+        // Whoever says nothing in 0.3, to a server that answers when it is done, is answered with what was said.
+        let bare = said.is_none() && caller.version == Version::V0_3 && !self.settings.async_mode;
+        let (task_id, end) = match self.take(caller, send, false).await? {
+            Taken::Live(live, task_id, _) => {
+                let end = match at_once {
+                    true => None,
+                    false => tokio::time::timeout(self.settings.timeout, live.ended())
+                        .await
+                        .ok(),
+                };
+                match end {
+                    Some(end) => (task_id, end),
+                    None => {
+                        let end = self.as_it_stands(&live, &task_id).await;
+                        (task_id, end)
+                    }
+                }
+            }
+            Taken::Known(record) => {
+                let task_id = record.task.id.clone();
+                let end = match at_once {
+                    true => End::Stands(Arc::from(record)),
+                    false => self.awaited(record).await?,
+                };
+                (task_id, end)
+            }
+        };
+        // Answered, so the next message of this id is another one.
+        self.recent.forget(&caller.peer, &message_id, &task_id);
+        match end {
+            End::Answer(message) => Ok(SendMessageResponse::Message(*message)),
+            End::Lost(refusal) => Err(refusal),
+            End::Stands(record) => {
+                let task = Arc::unwrap_or_clone(record).task;
+                if bare && task.status.state == TaskState::Completed {
+                    let message = self.bare(task);
+                    return Ok(SendMessageResponse::Message(message));
+                }
+                Ok(SendMessageResponse::Task(view.of(task)))
+            }
+        }
+    }
+
+    pub(super) async fn stream(
+        self: &Arc<Self>,
+        caller: &Caller,
+        send: Send,
+    ) -> Result<Updates, Refusal> {
+        let view = self.view(&send)?;
+        let message_id = send.request.message.message_id.clone();
+        let (live, task_id, feed) = match self.take(caller, send, true).await? {
+            Taken::Live(live, task_id, feed) => (Some(live), task_id, feed),
+            Taken::Known(record) => (None, record.task.id.clone(), None),
+        };
+        if let Some(live) = live {
+            let end = match live.seen().await {
+                None if live.give() => None,
+                None => Some(live.ended().await),
+                Some(end) => Some(end),
+            };
+            if let Some(End::Answer(message)) = end {
+                self.recent.forget(&caller.peer, &message_id, &task_id);
+                return Ok(stream::iter([Ok(StreamResponse::Message(*message))]).boxed());
+            }
+        }
+        let mut feed = match feed {
+            Some(feed) => *feed,
+            None => self.feed(&task_id).await?,
+        };
+        if feed.record.is_interrupted() {
+            // It has come to its question already, which is where the stream ends.
+            feed.news = stream::empty().boxed();
+        }
+        let core = self.clone();
+        let peer = caller.peer.clone();
+        // A stream that was cut may be asked for again; one that was heard to its end is answered.
+        let heard = stream::once(async move {
+            core.recent.forget(&peer, &message_id, &task_id);
+        })
+        .filter_map(|()| std::future::ready(None));
+        let updates = updates(feed, view, self.metrics.listening());
+        Ok(updates.chain(heard).boxed())
+    }
+
+    pub(super) async fn feed(&self, task_id: &str) -> Result<Feed, Refusal> {
+        self.store
+            .follow(task_id)
+            .await
+            .map_err(|error| refused(error, task_id))?
+            .ok_or_else(|| Refusal::task_not_found(task_id))
+    }
+
+    fn view(&self, send: &Send) -> Result<View, Refusal> {
+        let asked = send.request.configuration.as_ref();
+        let length = asked.and_then(|asked| asked.history_length);
+        View::new(length, self.settings.limits.history)
+    }
+
+    /// The task as it stands, for a client that does not wait.
+    async fn as_it_stands(&self, live: &Live, task_id: &str) -> End {
+        if !live.give() {
+            return live.ended().await;
+        }
+        match self.store.load(task_id).await {
+            Ok(Some(record)) => End::Stands(Arc::new(record)),
+            Ok(None) => End::Lost(Refusal::task_not_found(task_id)),
+            Err(error) => End::Lost(refused(error, task_id)),
+        }
+    }
+
+    /// Waits for the end of a task that is not worked on here.
+    async fn awaited(&self, record: Box<Record>) -> Result<End, Refusal> {
+        let Feed {
+            mut record,
+            mut news,
+        } = self.feed(&record.task.id).await?;
+        let follow = async {
+            while !record.is_settled() && !record.is_interrupted() {
+                match news.next().await {
+                    Some(News::Anew(anew)) => record = *anew,
+                    Some(News::Change(_, change)) => {
+                        let at_ms = self.now_ms(&record);
+                        record.apply(Arc::unwrap_or_clone(change), at_ms);
+                    }
+                    None => break,
+                }
+            }
+        };
+        // The task goes on whether or not its end comes in time.
+        let _ = tokio::time::timeout(self.settings.timeout, follow).await;
+        Ok(End::Stands(Arc::new(record)))
+    }
+
+    /// What was said in a task, as a message that stands for it.
+    fn bare(&self, task: Task) -> Message {
+        let mut parts: Vec<Part> = task
+            .artifacts
+            .into_iter()
+            .flatten()
+            .flat_map(|artifact| artifact.parts)
+            .collect();
+        parts.extend(task.status.message.into_iter().flat_map(|said| said.parts));
+        if parts.is_empty() {
+            // A message has a part.
+            parts.push(Part::text(""));
+        }
+        Message {
+            message_id: self.world.uuid().to_string(),
+            context_id: Some(task.context_id),
+            task_id: Some(task.id),
+            role: Role::Agent,
+            parts,
+            metadata: task.metadata,
+            extensions: None,
+            reference_task_ids: None,
+        }
+    }
+}
+
+/// Whether the request says to be answered with the task at once.
+fn immediately(send: &Send) -> Option<bool> {
+    send.return_immediately.or_else(|| {
+        let asked = send.request.configuration.as_ref()?;
+        asked.return_immediately
+    })
+}

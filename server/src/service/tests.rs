@@ -1,0 +1,276 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2a::{
+    Artifact, Message, Part, Role, SendMessageConfiguration, SendMessageRequest,
+    SendMessageResponse, StreamResponse, Task, TaskState, TaskStatus,
+};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::*;
+use crate::executor::{ExecutorError, Job, Outcome, Report, Reports};
+use crate::push::{Courier, Undelivered};
+use crate::record::Record;
+use crate::record::tests::record;
+use crate::store::memory::Memory;
+use crate::world::System;
+
+mod agents;
+mod answers;
+mod bounds;
+mod cancel;
+mod close;
+mod contexts;
+mod continued;
+mod duplicates;
+mod ends;
+mod isolation;
+mod lists;
+mod modes;
+mod order;
+mod pushes;
+mod recovery;
+mod stage;
+mod streams;
+mod trouble;
+mod troubled;
+
+use stage::{Clock, Run, Stage};
+use stage::{Named, Post};
+
+/// A service, and the executor's part for the test to play.
+struct Theatre {
+    service: Service,
+    runs: mpsc::UnboundedReceiver<Run>,
+    store: Memory,
+    clock: Arc<Clock>,
+    stage: Arc<Stage>,
+}
+
+async fn theatre() -> Theatre {
+    Theatre::with(Settings::default()).await
+}
+
+impl Theatre {
+    async fn with(settings: Settings) -> Self {
+        Self::over(settings, Memory::new(), Vec::new()).await
+    }
+
+    async fn over(settings: Settings, store: Memory, alive: Vec<String>) -> Self {
+        let behind = Arc::new(store.clone());
+        Self::behind(settings, store, behind, alive).await
+    }
+
+    /// Over a store that keeps in `store` what it keeps.
+    async fn behind(
+        settings: Settings,
+        store: Memory,
+        behind: Arc<dyn Store>,
+        alive: Vec<String>,
+    ) -> Self {
+        let (sender, runs) = mpsc::unbounded_channel();
+        let agent = |name: &str| Agent {
+            name: name.to_owned(),
+            title: None,
+            description: None,
+            skills: Vec::new(),
+        };
+        let stage = Arc::new(Stage {
+            runs: sender,
+            alive,
+            agents: Mutex::new(Ok(vec![agent("main"), agent("other")])),
+        });
+        let clock = Arc::new(Clock::new());
+        let service = Service::start(Parts {
+            settings,
+            executor: stage.clone(),
+            store: behind,
+            courier: Arc::new(Post),
+            sessions: Arc::new(Named),
+            world: clock.clone(),
+        })
+        .await
+        .unwrap();
+        Self {
+            service,
+            runs,
+            store,
+            clock,
+            stage,
+        }
+    }
+
+    /// The next run that the service starts.
+    async fn run(&mut self) -> Run {
+        self.runs.recv().await.unwrap()
+    }
+
+    /// Sends, and is answered with the task at once.
+    async fn begin(&self, send: Send) -> Task {
+        self.begin_as(&alice(), send).await
+    }
+
+    async fn begin_as(&self, caller: &Caller, mut send: Send) -> Task {
+        send.return_immediately = Some(true);
+        task(self.service.send(caller, send).await.unwrap())
+    }
+
+    /// Sends, and waits for the answer in the background.
+    fn ask(
+        &self,
+        caller: Caller,
+        send: Send,
+    ) -> tokio::task::JoinHandle<Result<SendMessageResponse, Refusal>> {
+        let service = self.service.clone();
+        tokio::spawn(async move { service.send(&caller, send).await })
+    }
+
+    async fn state(&self, task_id: &str) -> TaskState {
+        self.get(task_id).await.status.state
+    }
+
+    async fn get(&self, task_id: &str) -> Task {
+        self.service.get(&alice(), task_id, None).await.unwrap()
+    }
+
+    /// Waits until the task is settled or waits for its peer.
+    async fn ended(&self, task_id: &str) -> Task {
+        if let Some(live) = self.service.core.lives.get(task_id) {
+            live.ended().await;
+        }
+        self.store.load(task_id).await.unwrap().unwrap().task
+    }
+}
+
+fn alice() -> Caller {
+    caller("alice", Version::V1)
+}
+
+fn bob() -> Caller {
+    caller("bob", Version::V1)
+}
+
+fn old_alice() -> Caller {
+    caller("alice", Version::V0_3)
+}
+
+fn caller(peer: &str, version: Version) -> Caller {
+    Caller {
+        peer: peer.to_owned(),
+        authenticated: true,
+        version,
+        agent: None,
+    }
+}
+
+/// A message with an id of its own.
+fn says(text: &str) -> Send {
+    Send {
+        request: SendMessageRequest {
+            message: Message::new(Role::User, vec![Part::text(text)]),
+            configuration: None,
+            metadata: None,
+            tenant: None,
+        },
+        return_immediately: None,
+    }
+}
+
+impl Send {
+    fn in_context(mut self, context_id: &str) -> Self {
+        self.request.message.context_id = Some(context_id.to_owned());
+        self
+    }
+
+    fn answering(mut self, task_id: &str) -> Self {
+        self.request.message.task_id = Some(task_id.to_owned());
+        self
+    }
+
+    fn named(mut self, message_id: &str) -> Self {
+        self.request.message.message_id = message_id.to_owned();
+        self
+    }
+
+    fn at_once(mut self) -> Self {
+        self.return_immediately = Some(true);
+        self
+    }
+
+    fn waiting(mut self) -> Self {
+        self.return_immediately = Some(false);
+        self
+    }
+
+    fn configured(mut self, configuration: SendMessageConfiguration) -> Self {
+        self.request.configuration = Some(configuration);
+        self
+    }
+}
+
+fn task(response: SendMessageResponse) -> Task {
+    match response {
+        SendMessageResponse::Task(task) => task,
+        SendMessageResponse::Message(message) => unreachable!("a message: {message:?}"),
+    }
+}
+
+fn message(response: SendMessageResponse) -> Message {
+    match response {
+        SendMessageResponse::Message(message) => message,
+        SendMessageResponse::Task(task) => unreachable!("a task: {task:?}"),
+    }
+}
+
+/// What the agent says in the task's status.
+fn said(task: &Task) -> &str {
+    text(task.status.message.as_ref().unwrap())
+}
+
+fn text(message: &Message) -> &str {
+    message.parts[0].as_text().unwrap()
+}
+
+fn artifact(id: &str, text: &str) -> Report {
+    Report::Artifact {
+        artifact: Artifact {
+            artifact_id: id.to_owned(),
+            name: None,
+            description: None,
+            parts: vec![Part::text(text)],
+            metadata: None,
+            extensions: None,
+        },
+        append: false,
+        last_chunk: true,
+    }
+}
+
+/// The events of a stream in short.
+fn short(event: &StreamResponse) -> String {
+    match event {
+        StreamResponse::Task(task) => format!("task {:?}", task.status.state),
+        StreamResponse::Message(message) => format!("message {}", text(message)),
+        StreamResponse::StatusUpdate(update) => format!("status {:?}", update.status.state),
+        StreamResponse::ArtifactUpdate(update) => {
+            format!("artifact {}", update.artifact.artifact_id)
+        }
+    }
+}
+
+async fn next(updates: &mut Updates) -> String {
+    short(&updates.next().await.unwrap().unwrap())
+}
+
+fn metadata(key: &str, value: &str) -> Option<HashMap<String, serde_json::Value>> {
+    Some(HashMap::from([(key.to_owned(), value.into())]))
+}
+
+const SECOND: Duration = Duration::from_secs(1);

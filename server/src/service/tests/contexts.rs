@@ -1,0 +1,105 @@
+//! Conversations: whose they are, and which session.
+
+use super::*;
+
+fn settings(session_id: Option<&str>, several_peers: bool) -> Settings {
+    Settings {
+        session_id: session_id.map(str::to_owned),
+        several_peers,
+        ..Settings::default()
+    }
+}
+
+#[tokio::test]
+async fn messages_without_a_context_each_begin_one() {
+    let mut theatre = theatre().await;
+    let one = theatre.begin(says("one")).await;
+    let two = theatre.begin(says("two")).await;
+    assert_ne!(one.context_id, two.context_id);
+    let (first, second) = (theatre.run().await, theatre.run().await);
+    assert_ne!(first.job.session, second.job.session);
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_in_its_session() {
+    let mut theatre = theatre().await;
+    let one = theatre.begin(says("one")).await;
+    let run = theatre.run().await;
+    let session = run.job.session.clone();
+    run.done();
+    theatre.ended(&one.id).await;
+    let two = theatre.begin(says("two").in_context(&one.context_id)).await;
+    assert_eq!(two.context_id, one.context_id);
+    assert_ne!(two.id, one.id);
+    assert_eq!(theatre.run().await.job.session, session);
+}
+
+#[tokio::test]
+async fn a_configured_session_takes_what_names_no_context() {
+    let mut theatre = Theatre::with(settings(Some("my-session"), false)).await;
+    let one = theatre.begin(says("one")).await;
+    let run = theatre.run().await;
+    assert_eq!(run.job.session, "my-session");
+    run.done();
+    theatre.ended(&one.id).await;
+    // And whoever names its context is in it as well.
+    theatre.begin(says("two").in_context(&one.context_id)).await;
+    assert_eq!(theatre.run().await.job.session, "my-session");
+}
+
+#[tokio::test]
+async fn a_configured_session_that_a_context_leads_to_is_that_context() {
+    let mut theatre = Theatre::with(settings(Some("a2a-work"), false)).await;
+    let task = theatre.begin(says("one")).await;
+    assert_eq!(task.context_id, "work");
+    assert_eq!(theatre.run().await.job.session, "a2a-work");
+}
+
+#[tokio::test]
+async fn a_configured_session_is_each_peers_own_where_there_are_several() {
+    let mut theatre = Theatre::with(settings(Some("mine"), true)).await;
+    theatre.begin_as(&alice(), says("one")).await;
+    theatre.begin_as(&bob(), says("two")).await;
+    let (first, second) = (theatre.run().await, theatre.run().await);
+    assert_ne!(first.job.session, second.job.session);
+    assert_ne!(first.job.context_id, second.job.context_id);
+}
+
+#[tokio::test]
+async fn the_usual_conversation_of_a_peer_cannot_be_taken_before_he_opens_it() {
+    let theatre = Theatre::with(settings(Some("mine"), true)).await;
+    let send = says("one").in_context("mine:bob");
+    let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    assert_eq!(
+        theatre.begin_as(&bob(), says("two")).await.context_id,
+        "mine:bob"
+    );
+}
+
+#[tokio::test]
+async fn the_session_has_the_peers_name_where_there_are_several() {
+    let mut theatre = Theatre::with(settings(None, true)).await;
+    theatre.begin(says("one").in_context("c")).await;
+    assert_eq!(theatre.run().await.job.session, "a2a-alice-c");
+}
+
+#[tokio::test]
+async fn another_peers_context_is_not_found() {
+    let mut theatre = Theatre::with(settings(None, true)).await;
+    theatre.begin(says("one").in_context("c")).await;
+    let send = says("two").in_context("c");
+    let refusal = theatre.service.send(&bob(), send).await.unwrap_err();
+    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    assert_eq!(text(&theatre.run().await.job.message), "one");
+    assert!(theatre.runs.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn an_id_that_is_too_long_is_refused() {
+    let theatre = theatre().await;
+    let send = says("one").in_context(&"c".repeat(513));
+    let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+    assert_eq!(refusal.reason, Reason::InvalidParams);
+    assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
+}

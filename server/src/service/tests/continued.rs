@@ -1,0 +1,133 @@
+//! Answers to a task's question.
+
+use super::*;
+
+/// A task that asked "which?", and waits.
+async fn asking(theatre: &mut Theatre) -> Task {
+    let id = theatre.begin(says("hello").in_context("c")).await.id;
+    let run = theatre.run().await;
+    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    theatre.ended(&id).await
+}
+
+#[tokio::test]
+async fn an_answer_goes_on_with_the_task() {
+    let mut theatre = theatre().await;
+    let id = asking(&mut theatre).await.id;
+    let asked = theatre.ask(alice(), says("this one").answering(&id));
+    let run = theatre.run().await;
+    assert_eq!(run.job.task_id, id);
+    assert_eq!(run.job.context_id, "c");
+    assert_eq!(text(&run.job.message), "this one");
+    run.done();
+    let task = task(asked.await.unwrap().unwrap());
+    assert_eq!(task.id, id);
+    assert_eq!(task.status.state, TaskState::Completed);
+}
+
+#[tokio::test]
+async fn the_question_stands_between_the_message_and_its_answer() {
+    let mut theatre = theatre().await;
+    let id = asking(&mut theatre).await.id;
+    let task = theatre.begin(says("this one").answering(&id)).await;
+    let history = task.history.unwrap();
+    let texts: Vec<&str> = history.iter().map(text).collect();
+    assert_eq!(texts, ["hello", "this one", "which?"]);
+}
+
+#[tokio::test]
+async fn a_task_asks_as_often_as_it_likes() {
+    let mut theatre = theatre().await;
+    let id = asking(&mut theatre).await.id;
+    theatre.begin(says("this one").answering(&id)).await;
+    let run = theatre.run().await;
+    run.end(Outcome::AuthRequired(vec![Part::text("log in")]));
+    let task = theatre.ended(&id).await;
+    assert_eq!(task.status.state, TaskState::AuthRequired);
+    theatre.begin(says("logged in").answering(&id)).await;
+    theatre.run().await.done();
+    assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
+}
+
+#[tokio::test]
+async fn the_same_answer_twice_in_a_row_is_two_answers() {
+    let mut theatre = theatre().await;
+    let id = asking(&mut theatre).await.id;
+    for _ in 0..2 {
+        theatre.begin(says("yes").named("m").answering(&id)).await;
+        let run = theatre.run().await;
+        run.end(Outcome::InputRequired(vec![Part::text("sure?")]));
+        theatre.ended(&id).await;
+    }
+    let history = theatre.get(&id).await.history.unwrap();
+    let yes = history.iter().filter(|message| text(message) == "yes");
+    assert_eq!(yes.count(), 2);
+}
+
+async fn refusal(theatre: &Theatre, send: Send) -> Refusal {
+    theatre.service.send(&alice(), send).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_message_to_a_settled_task_is_refused() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    theatre.run().await.done();
+    theatre.ended(&id).await;
+    let refusal = refusal(&theatre, says("more").answering(&id)).await;
+    assert_eq!(refusal.reason, Reason::UnsupportedOperation);
+    assert!(refusal.text.contains("is settled"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_message_to_a_task_under_way_is_refused() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let refusal = refusal(&theatre, says("more").answering(&id)).await;
+    assert_eq!(refusal.reason, Reason::UnsupportedOperation);
+    assert!(refusal.text.contains("is being worked on"), "{refusal}");
+    theatre.run().await.done();
+    let history = theatre.ended(&id).await.history.unwrap();
+    assert_eq!(history.len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_to_no_task_is_refused() {
+    let theatre = theatre().await;
+    let refusal = refusal(&theatre, says("more").answering("none")).await;
+    assert_eq!(refusal.reason, Reason::TaskNotFound);
+}
+
+#[tokio::test]
+async fn a_context_that_is_not_the_tasks_is_refused() {
+    let mut theatre = theatre().await;
+    let id = asking(&mut theatre).await.id;
+    let refusal = refusal(&theatre, says("more").answering(&id).in_context("d")).await;
+    assert_eq!(refusal.reason, Reason::InvalidParams);
+    assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
+}
+
+#[tokio::test]
+async fn of_two_answers_at_the_same_time_one_is_taken() {
+    let mut theatre = theatre().await;
+    let id = asking(&mut theatre).await.id;
+    let first = theatre.ask(alice(), says("this").answering(&id).at_once());
+    let second = theatre.ask(alice(), says("that").answering(&id).at_once());
+    let taken = [first.await.unwrap(), second.await.unwrap()];
+    assert_eq!(taken.iter().filter(|taken| taken.is_ok()).count(), 1);
+    theatre.run().await.done();
+    assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
+    assert!(theatre.runs.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn of_two_answers_at_the_same_time_the_one_that_was_taken_can_be_canceled() {
+    let mut theatre = theatre().await;
+    let id = asking(&mut theatre).await.id;
+    let first = theatre.ask(alice(), says("this").answering(&id).at_once());
+    let second = theatre.ask(alice(), says("that").answering(&id).at_once());
+    let _ = (first.await.unwrap(), second.await.unwrap());
+    let run = theatre.run().await;
+    theatre.service.cancel(&alice(), &id).await.unwrap();
+    run.cancel.cancelled().await;
+}

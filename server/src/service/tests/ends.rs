@@ -1,0 +1,210 @@
+//! Every state a task can come to.
+
+use super::*;
+
+async fn ends_as(outcome: Outcome) -> Task {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    theatre.run().await.end(outcome);
+    theatre.ended(&id).await
+}
+
+fn reason(task: &Task) -> Option<&str> {
+    let message = task.status.message.as_ref()?;
+    message.metadata.as_ref()?.get(REASON)?.as_str()
+}
+
+#[tokio::test]
+async fn a_task_is_submitted_before_anything_happens() {
+    let theatre = theatre().await;
+    let task = theatre.begin(says("hello")).await;
+    assert_eq!(task.status.state, TaskState::Submitted);
+    assert!(task.status.timestamp.is_some());
+}
+
+#[tokio::test]
+async fn the_message_is_the_first_of_the_history_and_belongs_to_the_task() {
+    let theatre = theatre().await;
+    let task = theatre.begin(says("hello")).await;
+    let history = task.history.unwrap();
+    assert_eq!(history.len(), 1);
+    assert_eq!(text(&history[0]), "hello");
+    assert_eq!(history[0].task_id.as_ref(), Some(&task.id));
+    assert_eq!(history[0].context_id.as_ref(), Some(&task.context_id));
+}
+
+#[tokio::test]
+async fn a_task_is_completed_with_what_the_agent_says_last() {
+    let task = ends_as(Outcome::Completed(Some(vec![Part::text("42")]))).await;
+    assert_eq!(task.status.state, TaskState::Completed);
+    assert_eq!(said(&task), "42");
+    assert_eq!(task.status.message.as_ref().unwrap().role, Role::Agent);
+}
+
+#[tokio::test]
+async fn a_task_that_was_answered_in_artifacts_is_completed_without_words() {
+    let task = ends_as(Outcome::Completed(None)).await;
+    assert_eq!(task.status.state, TaskState::Completed);
+    assert_eq!(task.status.message, None);
+}
+
+#[tokio::test]
+async fn a_task_has_failed_with_a_reason_and_a_text() {
+    let task = ends_as(Outcome::Failed {
+        reason: "binary_not_found",
+        text: "there is no `openclaw`".to_owned(),
+    })
+    .await;
+    assert_eq!(task.status.state, TaskState::Failed);
+    assert_eq!(said(&task), "there is no `openclaw`");
+    assert_eq!(reason(&task), Some("binary_not_found"));
+}
+
+#[tokio::test]
+async fn a_task_is_rejected_with_a_text() {
+    let task = ends_as(Outcome::Rejected("not my work".to_owned())).await;
+    assert_eq!(task.status.state, TaskState::Rejected);
+    assert_eq!(said(&task), "not my work");
+}
+
+#[tokio::test]
+async fn a_task_waits_for_input() {
+    let task = ends_as(Outcome::InputRequired(vec![Part::text("which one?")])).await;
+    assert_eq!(task.status.state, TaskState::InputRequired);
+    assert_eq!(said(&task), "which one?");
+}
+
+#[tokio::test]
+async fn a_task_waits_for_credentials() {
+    let task = ends_as(Outcome::AuthRequired(vec![Part::text("log in")])).await;
+    assert_eq!(task.status.state, TaskState::AuthRequired);
+    assert_eq!(said(&task), "log in");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_takes_too_long_is_stopped_and_its_task_has_failed() {
+    let settings = Settings {
+        timeout: 5 * SECOND,
+        ..Settings::default()
+    };
+    let mut theatre = Theatre::with(settings).await;
+    let id = theatre.begin(says("hello")).await.id;
+    let run = theatre.run().await;
+    let task = theatre.ended(&id).await;
+    assert_eq!(task.status.state, TaskState::Failed);
+    assert_eq!(reason(&task), Some(TIMEOUT));
+    assert!(said(&task).contains("after 5 s"), "{}", said(&task));
+    run.cancel.cancelled().await;
+}
+
+#[tokio::test]
+async fn what_a_run_says_after_its_time_changes_nothing() {
+    let settings = Settings {
+        timeout: Duration::from_millis(1),
+        ..Settings::default()
+    };
+    let mut theatre = Theatre::with(settings).await;
+    let id = theatre.begin(says("hello")).await.id;
+    let run = theatre.run().await;
+    theatre.ended(&id).await;
+    run.done();
+    theatre.service.close(SECOND).await;
+    let kept = theatre.store.load(&id).await.unwrap().unwrap();
+    assert_eq!(kept.task.status.state, TaskState::Failed);
+}
+
+#[tokio::test]
+async fn a_run_that_panics_fails_its_task_and_no_other() {
+    struct Panics;
+    impl Executor for Panics {
+        fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+        fn run(&self, _: Job, _: Reports, _: CancellationToken) -> BoxFuture<'static, Outcome> {
+            Box::pin(async { unreachable!("a fault of the executor") })
+        }
+        fn reattach(
+            &self,
+            _: Job,
+            _: String,
+            _: Reports,
+            _: CancellationToken,
+        ) -> Option<BoxFuture<'static, Outcome>> {
+            None
+        }
+        fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+    let service = Service::start(Parts {
+        settings: Settings::default(),
+        executor: Arc::new(Panics),
+        store: Arc::new(Memory::new()),
+        courier: Arc::new(Post),
+        sessions: Arc::new(Named),
+        world: Arc::new(System),
+    })
+    .await
+    .unwrap();
+    for _ in 0..2 {
+        let task = task(service.send(&alice(), says("hello")).await.unwrap());
+        assert_eq!(task.status.state, TaskState::Failed);
+        assert_eq!(reason(&task), Some("internal"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_reports_becomes_the_task() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let run = theatre.run().await;
+    run.report(Report::Run("run-1".to_owned())).await;
+    run.report(artifact("a", "one")).await;
+    run.report(Report::Artifact {
+        artifact: Artifact {
+            artifact_id: "a".to_owned(),
+            name: None,
+            description: None,
+            parts: vec![Part::text("two")],
+            metadata: None,
+            extensions: None,
+        },
+        append: true,
+        last_chunk: true,
+    })
+    .await;
+    run.report(Report::Metadata(metadata("usage", "3").unwrap()))
+        .await;
+    run.end(Outcome::Completed(None));
+    let task = theatre.ended(&id).await;
+    let artifacts = task.artifacts.unwrap();
+    assert_eq!(artifacts.len(), 1);
+    assert_eq!(artifacts[0].parts, [Part::text("one"), Part::text("two")]);
+    assert_eq!(task.metadata, metadata("usage", "3"));
+    let kept = theatre.store.load(&id).await.unwrap().unwrap();
+    assert_eq!(kept.run.as_deref(), Some("run-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_says_nothing_is_working_after_a_moment() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let _run = theatre.run().await;
+    tokio::time::sleep(super::super::life::QUIET * 2).await;
+    assert_eq!(theatre.state(&id).await, TaskState::Working);
+}
+
+#[tokio::test]
+async fn the_executor_is_told_who_asks_what_and_where() {
+    let mut theatre = theatre().await;
+    let mut send = says("hello").in_context("c");
+    send.request.message.metadata = metadata(DELEGATION, "hop");
+    let task = theatre.begin(send).await;
+    let job = theatre.run().await.job;
+    assert_eq!(job.task_id, task.id);
+    assert_eq!(job.context_id, "c");
+    assert_eq!(job.session, "a2a-c");
+    assert_eq!(job.peer, "alice");
+    assert_eq!(text(&job.message), "hello");
+    assert_eq!(job.delegation, Some("hop".into()));
+}

@@ -1,0 +1,108 @@
+//! Nobody sees another peer's task.
+
+use super::*;
+
+fn webhook(task_id: &str) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        url: "https://example.com/hook".to_owned(),
+        id: Some("w".to_owned()),
+        task_id: task_id.to_owned(),
+        token: None,
+        authentication: None,
+        tenant: None,
+    }
+}
+
+fn hidden<T>(answer: Result<T, Refusal>, of_nothing: Result<T, Refusal>, id: &str) {
+    let (Err(refusal), Err(nothing)) = (answer, of_nothing) else {
+        unreachable!("another peer's task was shown");
+    };
+    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    // Word for word what is said of a task that never was.
+    assert_eq!(refusal.text.replace(id, "none"), nothing.text);
+}
+
+#[tokio::test]
+async fn another_peers_task_is_as_one_that_never_was() {
+    let theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let service = &theatre.service;
+    let create = service.create_push(&alice(), webhook(&id)).await;
+    create.unwrap();
+    let caller = bob();
+    hidden(
+        service.get(&caller, &id, None).await,
+        service.get(&caller, "none", None).await,
+        &id,
+    );
+    hidden(
+        service.cancel(&caller, &id).await,
+        service.cancel(&caller, "none").await,
+        &id,
+    );
+    hidden(
+        service.subscribe(&caller, &id).await,
+        service.subscribe(&caller, "none").await,
+        &id,
+    );
+    hidden(
+        service.send(&caller, says("more").answering(&id)).await,
+        service.send(&caller, says("more").answering("none")).await,
+        &id,
+    );
+    hidden(
+        service.create_push(&caller, webhook(&id)).await,
+        service.create_push(&caller, webhook("none")).await,
+        &id,
+    );
+    hidden(
+        service.get_push(&caller, &id, Some("w")).await,
+        service.get_push(&caller, "none", Some("w")).await,
+        &id,
+    );
+    hidden(
+        service.list_pushes(&caller, &id).await,
+        service.list_pushes(&caller, "none").await,
+        &id,
+    );
+    hidden(
+        service.delete_push(&caller, &id, "w").await,
+        service.delete_push(&caller, "none", "w").await,
+        &id,
+    );
+    assert_eq!(theatre.state(&id).await, TaskState::Submitted);
+    assert_eq!(
+        service.list_pushes(&alice(), &id).await.unwrap().configs,
+        [webhook(&id)]
+    );
+}
+
+#[tokio::test]
+async fn each_peer_lists_his_own() {
+    let theatre = theatre().await;
+    let hers = theatre.begin_as(&alice(), says("hers")).await;
+    let his = theatre.begin_as(&bob(), says("his")).await;
+    for (caller, own) in [(alice(), hers), (bob(), his)] {
+        let listed = theatre.service.list(&caller, lists::all()).await.unwrap();
+        let ids: Vec<String> = listed.tasks.into_iter().map(|task| task.id).collect();
+        assert_eq!(ids, [own.id]);
+        assert_eq!(listed.total_size, 1);
+    }
+}
+
+#[tokio::test]
+async fn the_operator_sees_everybodys() {
+    let theatre = theatre().await;
+    theatre.begin_as(&alice(), says("hers")).await;
+    theatre.begin_as(&bob(), says("his")).await;
+    let filter = Filter {
+        owner: None,
+        context_id: None,
+        state: None,
+        changed_after: None,
+        page_size: 10,
+        after: None,
+    };
+    let listed = theatre.service.tasks(&filter).await.unwrap();
+    assert_eq!(listed.total, 2);
+}

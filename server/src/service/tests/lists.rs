@@ -1,0 +1,222 @@
+//! Lists of tasks, page by page.
+
+use super::*;
+
+pub(super) fn all() -> ListTasksRequest {
+    ListTasksRequest {
+        context_id: None,
+        status: None,
+        page_size: None,
+        page_token: None,
+        history_length: None,
+        status_timestamp_after: None,
+        include_artifacts: None,
+        tenant: None,
+    }
+}
+
+fn ids(listed: &ListTasksResponse) -> Vec<&str> {
+    listed.tasks.iter().map(|task| task.id.as_str()).collect()
+}
+
+async fn list(theatre: &Theatre, request: ListTasksRequest) -> ListTasksResponse {
+    theatre.service.list(&alice(), request).await.unwrap()
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_and_have_every_task_once() {
+    let theatre = theatre().await;
+    let mut sent = Vec::new();
+    for place in 0..7 {
+        sent.push(theatre.begin(says(&place.to_string())).await.id);
+    }
+    let mut seen = Vec::new();
+    let mut token = None;
+    let mut sizes = Vec::new();
+    loop {
+        let page = list(
+            &theatre,
+            ListTasksRequest {
+                page_size: Some(3),
+                page_token: token,
+                ..all()
+            },
+        )
+        .await;
+        assert_eq!((page.page_size, page.total_size), (3, 7));
+        sizes.push(page.tasks.len());
+        seen.extend(page.tasks.into_iter().map(|task| task.id));
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        token = Some(page.next_page_token);
+    }
+    assert_eq!(sizes, [3, 3, 1]);
+    seen.sort();
+    sent.sort();
+    assert_eq!(seen, sent);
+}
+
+#[tokio::test]
+async fn what_changed_last_comes_first() {
+    let mut theatre = theatre().await;
+    let first = theatre.begin(says("one")).await;
+    let run = theatre.run().await;
+    theatre.begin(says("two")).await;
+    theatre.clock.go_on(SECOND);
+    run.done();
+    theatre.ended(&first.id).await;
+    assert_eq!(ids(&list(&theatre, all()).await)[0], first.id);
+}
+
+#[tokio::test]
+async fn a_page_has_1_to_100_tasks_and_50_where_nothing_is_said() {
+    let theatre = theatre().await;
+    assert_eq!(list(&theatre, all()).await.page_size, 50);
+    for size in [1, 100] {
+        let request = ListTasksRequest {
+            page_size: Some(size),
+            ..all()
+        };
+        assert_eq!(list(&theatre, request).await.page_size, size);
+    }
+    for size in [i32::MIN, -1, 0, 101, i32::MAX] {
+        let request = ListTasksRequest {
+            page_size: Some(size),
+            ..all()
+        };
+        let refusal = theatre.service.list(&alice(), request).await.unwrap_err();
+        assert_eq!(refusal.reason, Reason::InvalidParams);
+        assert_eq!(refusal.field.as_deref(), Some("pageSize"));
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_was_never_given_is_refused() {
+    let theatre = theatre().await;
+    for token in ["x", "12", "a.b"] {
+        let request = ListTasksRequest {
+            page_token: Some(token.to_owned()),
+            ..all()
+        };
+        let refusal = theatre.service.list(&alice(), request).await.unwrap_err();
+        assert_eq!(refusal.reason, Reason::InvalidParams);
+        assert_eq!(refusal.field.as_deref(), Some("pageToken"));
+    }
+}
+
+#[tokio::test]
+async fn an_empty_token_is_the_first_page() {
+    let theatre = theatre().await;
+    theatre.begin(says("one")).await;
+    let request = ListTasksRequest {
+        page_token: Some(String::new()),
+        ..all()
+    };
+    assert_eq!(list(&theatre, request).await.tasks.len(), 1);
+}
+
+#[tokio::test]
+async fn lists_are_filtered_by_context_and_state() {
+    let mut theatre = theatre().await;
+    let done = theatre.begin(says("one").in_context("c")).await;
+    theatre.run().await.done();
+    theatre.ended(&done.id).await;
+    let waits = theatre.begin(says("two").in_context("c")).await;
+    let other = theatre.begin(says("three").in_context("d")).await;
+    let of_c = ListTasksRequest {
+        context_id: Some("c".to_owned()),
+        ..all()
+    };
+    let listed = list(&theatre, of_c.clone()).await;
+    assert_eq!(listed.total_size, 2);
+    assert!(!ids(&listed).contains(&other.id.as_str()));
+    let completed = ListTasksRequest {
+        status: Some(TaskState::Completed),
+        ..all()
+    };
+    assert_eq!(ids(&list(&theatre, completed).await), [&done.id]);
+    let both = ListTasksRequest {
+        status: Some(TaskState::Submitted),
+        ..of_c
+    };
+    assert_eq!(ids(&list(&theatre, both).await), [&waits.id]);
+}
+
+#[tokio::test]
+async fn lists_are_filtered_by_the_time_of_the_status() {
+    let theatre = theatre().await;
+    let task = theatre.begin(says("one")).await;
+    let at = task.status.timestamp.unwrap();
+    let since = |at| ListTasksRequest {
+        status_timestamp_after: Some(at),
+        ..all()
+    };
+    assert_eq!(list(&theatre, since(at)).await.tasks.len(), 1);
+    let later = at + chrono::Duration::milliseconds(1);
+    assert_eq!(list(&theatre, since(later)).await.tasks.len(), 0);
+}
+
+#[tokio::test]
+async fn artifacts_are_listed_where_they_are_asked_for() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("one")).await.id;
+    let run = theatre.run().await;
+    run.report(artifact("a", "text")).await;
+    run.done();
+    theatre.ended(&id).await;
+    assert_eq!(list(&theatre, all()).await.tasks[0].artifacts, None);
+    let request = ListTasksRequest {
+        include_artifacts: Some(true),
+        ..all()
+    };
+    let listed = list(&theatre, request).await;
+    assert_eq!(listed.tasks[0].artifacts.as_ref().unwrap().len(), 1);
+}
+
+/// A task with three messages: two of the peer, and the question between them.
+async fn talk(theatre: &mut Theatre) -> String {
+    let id = theatre.begin(says("one")).await.id;
+    let question = vec![Part::text("which?")];
+    theatre.run().await.end(Outcome::InputRequired(question));
+    theatre.ended(&id).await;
+    theatre.begin(says("two").answering(&id)).await;
+    id
+}
+
+#[tokio::test]
+async fn a_task_is_shown_with_all_some_or_none_of_its_history() {
+    let mut theatre = theatre().await;
+    let id = talk(&mut theatre).await;
+    let shown = async |length| {
+        let task = theatre.service.get(&alice(), &id, length).await.unwrap();
+        task.history.map(|history| history.len())
+    };
+    assert_eq!(shown(None).await, Some(3));
+    assert_eq!(shown(Some(0)).await, None);
+    assert_eq!(shown(Some(2)).await, Some(2));
+    assert_eq!(shown(Some(1_000_000)).await, Some(3));
+    let refusal = theatre.service.get(&alice(), &id, Some(-1)).await;
+    assert_eq!(refusal.unwrap_err().reason, Reason::InvalidParams);
+}
+
+#[tokio::test]
+async fn the_newest_messages_are_those_that_are_shown() {
+    let mut theatre = theatre().await;
+    let id = talk(&mut theatre).await;
+    let whole = theatre.get(&id).await.history.unwrap();
+    let some = theatre.service.get(&alice(), &id, Some(2)).await.unwrap();
+    assert_eq!(some.history.unwrap(), whole[1..]);
+}
+
+#[tokio::test]
+async fn lists_show_as_much_history_as_is_asked_for() {
+    let mut theatre = theatre().await;
+    talk(&mut theatre).await;
+    let request = ListTasksRequest {
+        history_length: Some(1),
+        ..all()
+    };
+    let listed = list(&theatre, request).await;
+    assert_eq!(listed.tasks[0].history.as_ref().unwrap().len(), 1);
+}

@@ -1,0 +1,64 @@
+//! Clients that say what they can do with.
+
+use a2a::AgentSkill;
+
+use super::*;
+
+fn wants(modes: &[&str]) -> Send {
+    says("hello")
+        .at_once()
+        .configured(SendMessageConfiguration {
+            accepted_output_modes: Some(modes.iter().map(|mode| (*mode).to_owned()).collect()),
+            task_push_notification_config: None,
+            history_length: None,
+            return_immediately: None,
+        })
+}
+
+#[tokio::test]
+async fn whoever_takes_no_text_is_refused_before_there_is_a_task() {
+    let theatre = theatre().await;
+    let send = wants(&["image/png", "application/json"]);
+    let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+    assert_eq!(refusal.reason, Reason::ContentTypeNotSupported);
+    let field = "configuration.acceptedOutputModes";
+    assert_eq!(refusal.field.as_deref(), Some(field));
+    let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
+    assert_eq!(listed.total_size, 0);
+}
+
+#[tokio::test]
+async fn one_type_that_fits_is_enough() {
+    let theatre = theatre().await;
+    for modes in [
+        &["image/png", "text/plain"][..],
+        &["Text/Plain; charset=utf-8"],
+        &["text"],
+        &["text/*"],
+        &["text/markdown"],
+        &["*/*"],
+        &[],
+    ] {
+        let answer = theatre.service.send(&alice(), wants(modes)).await;
+        assert!(answer.is_ok(), "{modes:?}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_skill_of_the_agent_gives_is_taken() {
+    let theatre = theatre().await;
+    if let Ok(agents) = &mut *theatre.stage.agents.lock().unwrap() {
+        agents[0].skills.push(AgentSkill {
+            id: "paint".to_owned(),
+            name: "Paint".to_owned(),
+            description: "Paints.".to_owned(),
+            tags: Vec::new(),
+            examples: None,
+            input_modes: None,
+            output_modes: Some(vec!["image/png".to_owned()]),
+            security_requirements: None,
+        });
+    }
+    let answer = theatre.service.send(&alice(), wants(&["image/png"])).await;
+    assert!(answer.is_ok(), "{answer:?}");
+}

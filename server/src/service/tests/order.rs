@@ -1,0 +1,96 @@
+//! What waits for what.
+
+use super::*;
+
+#[tokio::test]
+async fn messages_of_one_context_are_worked_on_one_after_the_other_in_order() {
+    let mut theatre = theatre().await;
+    let mut sent = Vec::new();
+    for text in ["one", "two", "three"] {
+        sent.push(theatre.begin(says(text).in_context("c")).await.id);
+    }
+    for (place, id) in sent.iter().enumerate() {
+        let run = theatre.run().await;
+        assert_eq!(&run.job.task_id, id);
+        for later in &sent[place + 1..] {
+            assert_eq!(theatre.state(later).await, TaskState::Submitted);
+        }
+        assert!(theatre.runs.try_recv().is_err());
+        run.done();
+        theatre.ended(id).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_order_holds_whatever_thread_works_on_them() {
+    let mut theatre = theatre().await;
+    let mut sent = Vec::new();
+    for place in 0..100 {
+        let send = says(&place.to_string()).in_context("c");
+        sent.push(theatre.begin(send).await.id);
+    }
+    for id in sent {
+        let run = theatre.run().await;
+        assert_eq!(run.job.task_id, id);
+        run.done();
+    }
+}
+
+#[tokio::test]
+async fn contexts_do_not_wait_for_each_other() {
+    let mut theatre = theatre().await;
+    theatre.begin(says("one").in_context("c")).await;
+    theatre.begin(says("two").in_context("d")).await;
+    let first = theatre.run().await;
+    let second = theatre.run().await;
+    assert_ne!(first.job.context_id, second.job.context_id);
+}
+
+#[tokio::test]
+async fn there_are_so_many_runs_at_a_time_and_no_more() {
+    let mut settings = Settings::default();
+    settings.limits.runs = 2;
+    let mut theatre = Theatre::with(settings).await;
+    for context in ["a", "b", "c"] {
+        theatre.begin(says("hello").in_context(context)).await;
+    }
+    let first = theatre.run().await;
+    let _second = theatre.run().await;
+    tokio::task::yield_now().await;
+    assert!(theatre.runs.try_recv().is_err());
+    first.done();
+    theatre.run().await;
+}
+
+#[tokio::test]
+async fn a_failed_run_lets_the_next_message_of_its_context_in() {
+    let mut theatre = theatre().await;
+    theatre.begin(says("one").in_context("c")).await;
+    let second = theatre.begin(says("two").in_context("c")).await;
+    theatre.run().await.end(Outcome::Rejected("no".to_owned()));
+    assert_eq!(theatre.run().await.job.task_id, second.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_message_waits_until_a_canceled_run_has_really_stopped() {
+    let mut theatre = theatre().await;
+    let first = theatre.begin(says("one").in_context("c")).await;
+    theatre.begin(says("two").in_context("c")).await;
+    let run = theatre.run().await;
+    theatre.service.cancel(&alice(), &first.id).await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(theatre.runs.try_recv().is_err());
+    run.done();
+    assert_eq!(text(&theatre.run().await.job.message), "two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_does_not_stop_is_dropped_in_the_end() {
+    let mut theatre = theatre().await;
+    let first = theatre.begin(says("one").in_context("c")).await;
+    theatre.begin(says("two").in_context("c")).await;
+    let mut run = theatre.run().await;
+    theatre.service.cancel(&alice(), &first.id).await.unwrap();
+    run.dropped().await;
+    assert_eq!(text(&theatre.run().await.job.message), "two");
+}

@@ -1,0 +1,165 @@
+//! An executor that the test plays, and the rest of what a service is made of.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::*;
+
+/// A run that the test plays the executor of.
+pub(super) struct Run {
+    pub(super) job: Job,
+    pub(super) reports: Reports,
+    pub(super) cancel: CancellationToken,
+    pub(super) reattached: Option<String>,
+    end: oneshot::Sender<Outcome>,
+}
+
+impl Run {
+    pub(super) async fn report(&self, report: Report) {
+        self.reports.send(report).await.unwrap();
+    }
+
+    pub(super) fn end(self, outcome: Outcome) {
+        // The service may not listen any more.
+        let _ = self.end.send(outcome);
+    }
+
+    pub(super) fn done(self) {
+        self.end(Outcome::Completed(Some(vec![Part::text("done")])));
+    }
+
+    /// Whether the service still waits for its outcome.
+    pub(super) fn is_dropped(&self) -> bool {
+        self.end.is_closed()
+    }
+
+    pub(super) async fn dropped(&mut self) {
+        self.end.closed().await;
+    }
+}
+
+/// An executor that hands every run to the test.
+pub(super) struct Stage {
+    pub(super) runs: mpsc::UnboundedSender<Run>,
+    /// Runs that can be taken up after a restart.
+    pub(super) alive: Vec<String>,
+    pub(super) agents: Mutex<Result<Vec<Agent>, ExecutorError>>,
+}
+
+impl Stage {
+    fn play(
+        &self,
+        job: Job,
+        reports: Reports,
+        cancel: CancellationToken,
+        reattached: Option<String>,
+    ) -> BoxFuture<'static, Outcome> {
+        let (end, ends) = oneshot::channel();
+        let _ = self.runs.send(Run {
+            job,
+            reports,
+            cancel,
+            reattached,
+            end,
+        });
+        Box::pin(async move {
+            ends.await.unwrap_or(Outcome::Failed {
+                reason: "gone",
+                text: "the test let go of the run".to_owned(),
+            })
+        })
+    }
+}
+
+impl Executor for Stage {
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
+        Box::pin(std::future::ready(self.agents.lock().unwrap().clone()))
+    }
+
+    fn run(
+        &self,
+        job: Job,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Outcome> {
+        self.play(job, reports, cancel, None)
+    }
+
+    fn reattach(
+        &self,
+        job: Job,
+        run: String,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> Option<BoxFuture<'static, Outcome>> {
+        let alive = self.alive.contains(&run);
+        alive.then(|| self.play(job, reports, cancel, Some(run)))
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Sends to nowhere but hosts of `example.com`.
+pub(super) struct Post;
+
+impl Courier for Post {
+    fn accepts(&self, url: &Url) -> Result<(), String> {
+        match url.host_str() {
+            Some("example.com") => Ok(()),
+            _ => Err("the address is not allowed".to_owned()),
+        }
+    }
+
+    fn post(
+        &self,
+        _url: Url,
+        _headers: http::HeaderMap,
+        _body: bytes::Bytes,
+    ) -> BoxFuture<'_, Result<http::Response<()>, Undelivered>> {
+        Box::pin(std::future::ready(Ok(http::Response::new(()))))
+    }
+}
+
+/// Sessions whose ids say what they are made of.
+pub(super) struct Named;
+
+impl Sessions for Named {
+    fn session_id(&self, peer: Option<&str>, context_id: &str) -> String {
+        match peer {
+            Some(peer) => format!("a2a-{peer}-{context_id}"),
+            None => format!("a2a-{context_id}"),
+        }
+    }
+
+    fn context_id(&self, session_id: &str) -> Option<String> {
+        session_id.strip_prefix("a2a-").map(str::to_owned)
+    }
+}
+
+/// A time of day that goes on when the test says so.
+pub(super) struct Clock(AtomicI64);
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self(AtomicI64::new(1_800_000_000_000))
+    }
+
+    pub(super) fn go_on(&self, by: Duration) {
+        let by = i64::try_from(by.as_millis()).unwrap();
+        self.0.fetch_add(by, Ordering::SeqCst);
+    }
+}
+
+impl World for Clock {
+    fn wall(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+
+    fn uuid(&self) -> Uuid {
+        System.uuid()
+    }
+}

@@ -1,0 +1,257 @@
+//! Streams: what they tell, when they end, and who falls behind.
+
+use super::*;
+
+/// Streams a message up to the run.
+pub(super) async fn streamed(
+    theatre: &mut Theatre,
+    send: Send,
+) -> (tokio::task::JoinHandle<Updates>, Run) {
+    let service = theatre.service.clone();
+    let updates = tokio::spawn(async move { service.stream(&alice(), send).await.unwrap() });
+    let run = theatre.run().await;
+    (updates, run)
+}
+
+#[tokio::test]
+async fn a_stream_tells_everything_in_order_and_ends_with_the_task() {
+    let mut theatre = theatre().await;
+    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    run.report(Report::Working(None)).await;
+    run.report(artifact("a", "one")).await;
+    run.report(artifact("b", "two")).await;
+    run.done();
+    let events: Vec<String> = updates
+        .await
+        .unwrap()
+        .map(|event| short(&event.unwrap()))
+        .collect()
+        .await;
+    assert_eq!(
+        events,
+        [
+            "task Submitted",
+            "status Working",
+            "artifact a",
+            "artifact b",
+            "status Completed"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_artifact_says_that_the_work_has_begun() {
+    let mut theatre = theatre().await;
+    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    run.report(artifact("a", "one")).await;
+    run.done();
+    let events: Vec<String> = updates
+        .await
+        .unwrap()
+        .map(|event| short(&event.unwrap()))
+        .collect()
+        .await;
+    assert_eq!(
+        events,
+        [
+            "task Submitted",
+            "status Working",
+            "artifact a",
+            "status Completed"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_stream_ends_at_a_question() {
+    let mut theatre = theatre().await;
+    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    let mut updates = updates.await.unwrap();
+    assert_eq!(next(&mut updates).await, "task Submitted");
+    assert_eq!(next(&mut updates).await, "status InputRequired");
+    assert!(updates.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_stream_that_is_answered_at_once_is_one_message() {
+    let mut theatre = theatre().await;
+    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let id = run.job.task_id.clone();
+    run.end(Outcome::Message(vec![Part::text("hi")]));
+    let mut updates = updates.await.unwrap();
+    assert_eq!(next(&mut updates).await, "message hi");
+    assert!(updates.next().await.is_none());
+    assert_eq!(theatre.store.load(&id).await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_a_silent_run_begins_after_a_moment() {
+    let mut theatre = theatre().await;
+    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let mut updates = updates.await.unwrap();
+    assert_eq!(next(&mut updates).await, "task Submitted");
+    assert_eq!(next(&mut updates).await, "status Working");
+    // By now the client knows of the task, so a message completes it.
+    run.end(Outcome::Message(vec![Part::text("hi")]));
+    assert_eq!(next(&mut updates).await, "status Completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_a_message_that_is_queued_begins_after_a_moment() {
+    let mut theatre = theatre().await;
+    theatre.begin(says("one").in_context("c")).await;
+    let _run = theatre.run().await;
+    let send = says("two").in_context("c");
+    let mut updates = theatre.service.stream(&alice(), send).await.unwrap();
+    assert_eq!(next(&mut updates).await, "task Submitted");
+}
+
+#[tokio::test]
+async fn facts_about_the_run_come_with_the_last_event() {
+    let mut theatre = theatre().await;
+    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    run.report(Report::Metadata(metadata("usage", "3").unwrap()))
+        .await;
+    run.done();
+    let events: Vec<_> = updates.await.unwrap().collect().await;
+    let Some(Ok(StreamResponse::StatusUpdate(last))) = events.last() else {
+        unreachable!("{events:?}");
+    };
+    assert_eq!(last.metadata, metadata("usage", "3"));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_does_not_stop_its_task() {
+    let mut theatre = theatre().await;
+    let (updates, run) = streamed(&mut theatre, says("hello")).await;
+    let id = run.job.task_id.clone();
+    run.report(Report::Working(None)).await;
+    drop(updates.await.unwrap());
+    assert!(!run.cancel.is_cancelled());
+    run.done();
+    assert_eq!(theatre.ended(&id).await.status.state, TaskState::Completed);
+}
+
+#[tokio::test]
+async fn a_subscriber_is_given_the_task_as_it_stands_and_what_follows() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let run = theatre.run().await;
+    run.report(artifact("a", "one")).await;
+    while theatre.get(&id).await.artifacts.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    let Some(Ok(StreamResponse::Task(task))) = updates.next().await else {
+        unreachable!("no task");
+    };
+    assert_eq!(task.artifacts.unwrap().len(), 1);
+    run.report(artifact("b", "two")).await;
+    assert_eq!(next(&mut updates).await, "artifact b");
+    run.done();
+    assert_eq!(next(&mut updates).await, "status Completed");
+    assert!(updates.next().await.is_none());
+}
+
+#[tokio::test]
+async fn many_subscribers_are_told_the_same() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let run = theatre.run().await;
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        all.push(theatre.service.subscribe(&alice(), &id).await.unwrap());
+    }
+    run.report(artifact("a", "one")).await;
+    run.done();
+    for updates in all {
+        let events: Vec<String> = updates.map(|event| short(&event.unwrap())).collect().await;
+        assert_eq!(
+            events,
+            [
+                "task Submitted",
+                "status Working",
+                "artifact a",
+                "status Completed"
+            ]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_subscriber_that_falls_behind_is_given_the_task_anew_and_its_end() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let run = theatre.run().await;
+    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    assert_eq!(next(&mut updates).await, "task Submitted");
+    for place in 0..200 {
+        run.report(artifact(&place.to_string(), "x")).await;
+    }
+    run.done();
+    theatre.ended(&id).await;
+    let mut last = None;
+    let mut events = 0;
+    while let Some(event) = updates.next().await {
+        events += 1;
+        last = Some(event.unwrap());
+    }
+    assert!(events < 200, "{events}");
+    let Some(StreamResponse::Task(task)) = last else {
+        unreachable!("{last:?}");
+    };
+    assert_eq!(task.status.state, TaskState::Completed);
+    assert_eq!(task.artifacts.unwrap().len(), 200);
+}
+
+#[tokio::test]
+async fn a_subscriber_waits_with_a_task_that_waits_for_input() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let question = vec![Part::text("which?")];
+    theatre.run().await.end(Outcome::InputRequired(question));
+    theatre.ended(&id).await;
+    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    assert_eq!(next(&mut updates).await, "task InputRequired");
+    theatre.begin(says("this one").answering(&id)).await;
+    assert_eq!(next(&mut updates).await, "status Submitted");
+    theatre.run().await.done();
+    assert_eq!(next(&mut updates).await, "status Completed");
+}
+
+#[tokio::test]
+async fn in_1_0_nobody_subscribes_to_a_settled_task() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    theatre.run().await.done();
+    theatre.ended(&id).await;
+    let refused = theatre.service.subscribe(&alice(), &id).await;
+    let Err(refusal) = refused else {
+        unreachable!("subscribed");
+    };
+    assert_eq!(refusal.reason, Reason::UnsupportedOperation);
+}
+
+#[tokio::test]
+async fn in_0_3_a_settled_task_is_told_once() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    theatre.run().await.done();
+    theatre.ended(&id).await;
+    let mut updates = theatre.service.subscribe(&old_alice(), &id).await.unwrap();
+    assert_eq!(next(&mut updates).await, "task Completed");
+    assert!(updates.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_stream_of_a_task_that_is_deleted_ends() {
+    let mut theatre = theatre().await;
+    let id = theatre.begin(says("hello")).await.id;
+    let _run = theatre.run().await;
+    let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
+    assert_eq!(next(&mut updates).await, "task Submitted");
+    theatre.service.delete(&id).await.unwrap();
+    assert_eq!(next(&mut updates).await, "status Canceled");
+    assert!(updates.next().await.is_none());
+}

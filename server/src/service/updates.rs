@@ -1,0 +1,99 @@
+//! What happens to a task, as a client's stream tells it.
+
+use std::collections::HashMap;
+
+use a2a::{StreamResponse, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, future};
+use serde_json::Value;
+
+use super::Updates;
+use super::view::View;
+use crate::metrics::Listening;
+use crate::record::{Change, is_interrupted};
+use crate::store::{Feed, News};
+
+/// The task as it stands, then what happens to it, until it is settled or waits for its peer (1.0 §3.1.2).
+pub(super) fn updates(feed: Feed, view: View, listening: Listening) -> Updates {
+    let Feed { record, news } = feed;
+    let telling = Telling {
+        task_id: record.task.id.clone(),
+        context_id: record.task.context_id.clone(),
+        metadata: record.task.metadata.clone().unwrap_or_default(),
+        news,
+        view,
+        over: false,
+        _listening: listening,
+    };
+    let first = StreamResponse::Task(view.of(record.task));
+    stream::once(future::ready(Ok(first)))
+        .chain(stream::unfold(telling, |mut telling| async move {
+            let update = telling.next().await?;
+            Some((Ok(update), telling))
+        }))
+        .boxed()
+}
+
+struct Telling {
+    task_id: String,
+    context_id: String,
+    /// What is known about the run, told with the last event: streams have no other place for it.
+    metadata: HashMap<String, Value>,
+    news: BoxStream<'static, News>,
+    view: View,
+    over: bool,
+    _listening: Listening,
+}
+
+impl Telling {
+    async fn next(&mut self) -> Option<StreamResponse> {
+        while !self.over {
+            let update = match self.news.next().await? {
+                News::Anew(record) => {
+                    self.over = record.is_settled() || record.is_interrupted();
+                    self.metadata = record.task.metadata.clone().unwrap_or_default();
+                    Some(StreamResponse::Task(self.view.of(record.task)))
+                }
+                // Whoever else listens may have it too, or not any more.
+                News::Change(_, change) => self.told(std::sync::Arc::unwrap_or_clone(change)),
+            };
+            if update.is_some() {
+                return update;
+            }
+        }
+        None
+    }
+
+    fn told(&mut self, change: Change) -> Option<StreamResponse> {
+        match change {
+            Change::Status(status) => {
+                let settled = status.state.is_terminal();
+                self.over = settled || is_interrupted(&status.state);
+                let metadata = std::mem::take(&mut self.metadata);
+                Some(StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
+                    task_id: self.task_id.clone(),
+                    context_id: self.context_id.clone(),
+                    status,
+                    metadata: (!metadata.is_empty()).then_some(metadata),
+                }))
+            }
+            Change::Artifact {
+                artifact,
+                append,
+                last_chunk,
+            } => Some(StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
+                task_id: self.task_id.clone(),
+                context_id: self.context_id.clone(),
+                artifact,
+                append: Some(append),
+                last_chunk: Some(last_chunk),
+                metadata: None,
+            })),
+            Change::Metadata(more) => {
+                self.metadata.extend(more);
+                None
+            }
+            Change::Message(_) | Change::Run(_) => None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the server says in a task's name.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use a2a::{Message, Part, Role, TaskState, TaskStatus};
+
+use crate::record::Record;
+use crate::world::World;
+
+/// Where a status's message says in one word, for programs, why a task failed.
+pub const REASON: &str = "openclaw-remote-agent/reason";
+
+/// The reason of a task that outlived its server.
+pub const INTERRUPTED: &str = "interrupted";
+
+/// What is said of it.
+pub(super) const CUT: &str = "the server was stopped before the task was done, and what was under way was cut; send the message again";
+
+/// The reason of a task that took too long.
+pub const TIMEOUT: &str = "timeout";
+
+/// The reason of a task of which something was lost, because the store failed.
+pub const STORE: &str = "store";
+
+/// The reason of a task whose run said more than a task may hold.
+pub const TOO_LARGE: &str = "too_large";
+
+/// A message of the agent.
+pub(super) fn message(world: &dyn World, record: &Record, parts: Vec<Part>) -> Message {
+    Message {
+        message_id: world.uuid().to_string(),
+        context_id: Some(record.task.context_id.clone()),
+        task_id: Some(record.task.id.clone()),
+        role: Role::Agent,
+        parts,
+        metadata: None,
+        extensions: None,
+        reference_task_ids: None,
+    }
+}
+
+/// A status as of now, with what the agent says, if it says anything.
+pub(super) fn status(
+    world: &dyn World,
+    record: &Record,
+    state: TaskState,
+    parts: Option<Vec<Part>>,
+) -> TaskStatus {
+    TaskStatus {
+        state,
+        message: parts
+            .filter(|parts| !parts.is_empty())
+            .map(|parts| message(world, record, parts)),
+        timestamp: Some(world.wall()),
+    }
+}
+
+/// A status as of now that says why, in one word for programs where there is one.
+pub(super) fn why(
+    world: &dyn World,
+    record: &Record,
+    state: TaskState,
+    reason: Option<&str>,
+    text: String,
+) -> TaskStatus {
+    let mut status = status(world, record, state, Some(vec![Part::text(text)]));
+    if let (Some(reason), Some(message)) = (reason, &mut status.message) {
+        message.metadata = Some(HashMap::from([(REASON.to_owned(), reason.into())]));
+    }
+    status
+}
+
+pub(super) fn canceled(world: &dyn World, record: &Record) -> TaskStatus {
+    let text = "canceled because it was asked for".to_owned();
+    why(world, record, TaskState::Canceled, None, text)
+}
+
+pub(super) fn interrupted(world: &dyn World, record: &Record) -> TaskStatus {
+    why(
+        world,
+        record,
+        TaskState::Failed,
+        Some(INTERRUPTED),
+        CUT.to_owned(),
+    )
+}
+
+pub(super) fn timed_out(world: &dyn World, record: &Record, timeout: Duration) -> TaskStatus {
+    let text = format!(
+        "the run was stopped after {} s, which is as long as one may take here; ask for less at a time, or have the operator raise `timeout`",
+        timeout.as_secs_f64()
+    );
+    why(world, record, TaskState::Failed, Some(TIMEOUT), text)
+}
+
+/// Something that the run said could not be kept.
+pub(super) fn unkept(world: &dyn World, record: &Record) -> TaskStatus {
+    let text = "the run was stopped because the task store failed, and what it said last is lost; send the message again, and tell the operator";
+    why(
+        world,
+        record,
+        TaskState::Failed,
+        Some(STORE),
+        text.to_owned(),
+    )
+}
+
+pub(super) fn too_large(world: &dyn World, record: &Record, most: usize) -> TaskStatus {
+    let text = format!(
+        "the run was stopped because it said more than the {most} bytes that a task may hold here; ask for less, or have the operator raise `artifactBytes`"
+    );
+    why(world, record, TaskState::Failed, Some(TOO_LARGE), text)
+}

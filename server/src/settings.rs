@@ -1,0 +1,74 @@
+//! What the server keeps to.
+
+use std::time::Duration;
+
+use crate::store::Retention;
+
+/// What the server is asked to keep to.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a run may take. Then it is stopped and its task has failed.
+    pub timeout: Duration,
+    /// Whether a 0.3 request that does not say `blocking` is answered with the task at once, instead of the answer.
+    pub async_mode: bool,
+    /// The session of messages that name no context; each has its own where there is none.
+    pub session_id: Option<String>,
+    /// The agent that is asked where a request names none.
+    pub agent_id: Option<String>,
+    /// Whether there may be several peers, so that the peer's name is part of every session id.
+    pub several_peers: bool,
+    /// How long settled tasks are kept.
+    pub retention: Retention,
+    /// The limits.
+    pub limits: Limits,
+}
+
+/// How much there may be of everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Runs at a time; more wait.
+    pub runs: usize,
+    /// Unsettled tasks of one peer.
+    pub tasks_per_peer: usize,
+    /// Parts of a message.
+    pub parts: usize,
+    /// Messages that a request can ask for with `historyLength`.
+    pub history: usize,
+    /// What one task holds of its agent's: its artifacts, or what is said in one message, in bytes as JSON.
+    pub artifact_bytes: usize,
+    /// Push notification configurations of one task.
+    pub pushes_per_task: usize,
+    /// Notifications that wait to be delivered, all tasks together.
+    pub waiting_pushes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            runs: 16,
+            tasks_per_peer: 1000,
+            parts: 100,
+            history: 1000,
+            artifact_bytes: 32 << 20,
+            pushes_per_task: 10,
+            waiting_pushes: 10_000,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(300),
+            async_mode: true,
+            session_id: None,
+            agent_id: None,
+            several_peers: false,
+            retention: Retention {
+                age: Duration::from_secs(7 * 24 * 3600),
+                count: 10_000,
+            },
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Where tasks are kept.
+//!
+//! Whatever a method has returned `Ok` for is kept as the store promises: in memory until the process ends, in a directory
+//! through every crash, in Redis for all servers that share it. Nobody is told of a change before that.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use a2a::{TaskPushNotificationConfig, TaskState};
+use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+
+use crate::caller::Version;
+use crate::record::{Change, Record};
+
+#[cfg(test)]
+pub(crate) mod conformance;
+pub mod durable;
+pub mod hub;
+pub mod memory;
+pub mod queues;
+pub mod redis;
+
+/// Keeps tasks, contexts and push notification configurations.
+pub trait Store: Send + Sync + 'static {
+    /// Takes a new task. Its `revision` is 0.
+    fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Takes what happened to a task at `at_ms`, after its first `revision` changes. The work does not grow with the task.
+    ///
+    /// # Errors
+    /// [`StoreError::Settled`] where the task is settled already, and [`StoreError::Conflict`] where somebody else changed it.
+    fn append<'a>(
+        &'a self,
+        task_id: &'a str,
+        revision: u64,
+        at_ms: i64,
+        change: &'a Change,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// The task as it stands.
+    fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
+
+    /// Tasks, the last changed first (1.0 §3.1.4), those of the same millisecond by id, downwards.
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>>;
+
+    /// Forgets a task, its configurations and its changes. Says whether there was one.
+    fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// The task as it stands now, and everything that happens to it from then on, whoever does it; ends after the change
+    /// that settles it, or when it is deleted. A listener that falls behind is given the whole anew.
+    fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>>;
+
+    /// Gives a context to `owner` unless it has one, and says whose it is then. `session` is the session of OpenClaw it is
+    /// from then on.
+    fn claim<'a>(
+        &'a self,
+        context_id: &'a str,
+        owner: &'a str,
+        session: &'a str,
+    ) -> BoxFuture<'a, Result<Context, StoreError>>;
+
+    /// Enters the queue of that name (first come, first served). When this returns the place is taken; what it returns
+    /// waits until everybody who came before has left.
+    fn enter<'a>(
+        &'a self,
+        queue: &'a str,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Waiting, StoreError>>;
+
+    /// Asks whoever runs the task to cancel it: it comes out of [`cancellations`](Self::cancellations) there.
+    fn ask_to_cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Tasks that somebody asked to cancel at another server. Called once.
+    fn cancellations(&self) -> BoxStream<'static, String>;
+
+    /// Tasks that are not settled and that no living server runs; they are this server's from now on. Asked at the start,
+    /// and again every [`recover_every`](Self::recover_every).
+    fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
+
+    /// How often to ask for tasks of servers that died; `None` where there is only one server.
+    fn recover_every(&self) -> Option<Duration>;
+
+    /// Keeps a push notification configuration; one of the same task and id is replaced. `version` is the registration's.
+    fn put_push<'a>(
+        &'a self,
+        config: &'a TaskPushNotificationConfig,
+        version: Version,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// The configurations of a task, in the order they were registered in.
+    fn pushes<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>>;
+
+    /// Forgets a configuration. Says whether there was one.
+    fn delete_push<'a>(
+        &'a self,
+        task_id: &'a str,
+        config_id: &'a str,
+    ) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Forgets settled tasks that retention does not keep, and says how many.
+    fn retire<'a>(
+        &'a self,
+        retention: &'a Retention,
+        now: DateTime<Utc>,
+    ) -> BoxFuture<'a, Result<usize, StoreError>>;
+
+    /// Whether it can keep anything now.
+    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Puts everything where it belongs, before the process ends.
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// Which tasks [`Store::list`] is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// Of this peer; of all where the operator asks.
+    pub owner: Option<String>,
+    /// Of this conversation.
+    pub context_id: Option<String>,
+    /// In this state.
+    pub state: Option<TaskState>,
+    /// Whose status is as new as this or newer.
+    pub changed_after: Option<DateTime<Utc>>,
+    /// At most so many.
+    pub page_size: usize,
+    /// Where the last page ended; the first page has none.
+    pub after: Option<Cursor>,
+}
+
+/// A place in the order of [`Store::list`]: the last task of a page. Clients carry it as an opaque token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// When that task last changed, in milliseconds since 1970.
+    pub changed_ms: i64,
+    /// Its id.
+    pub task_id: String,
+}
+
+impl Cursor {
+    /// Where a task stands.
+    pub fn of(record: &Record) -> Self {
+        Self {
+            changed_ms: record.changed_ms,
+            task_id: record.task.id.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.changed_ms, self.task_id)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = NoCursor;
+
+    fn from_str(token: &str) -> Result<Self, NoCursor> {
+        let (changed_ms, task_id) = token.split_once('.').ok_or(NoCursor)?;
+        Ok(Self {
+            changed_ms: changed_ms.parse().map_err(|_| NoCursor)?,
+            task_id: task_id.to_owned(),
+        })
+    }
+}
+
+/// A page token that this server never gave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no such page token")]
+pub struct NoCursor;
+
+/// A page of tasks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Listed {
+    /// The tasks, whole.
+    pub records: Vec<Record>,
+    /// Where this page ended, unless it is the last one.
+    pub next: Option<Cursor>,
+    /// How many there are on all pages.
+    pub total: usize,
+}
+
+impl Filter {
+    /// Whether a task is among those asked for, whatever the page.
+    pub fn takes(&self, record: &Record) -> bool {
+        let task = &record.task;
+        self.owner
+            .as_ref()
+            .is_none_or(|owner| *owner == record.owner)
+            && self
+                .context_id
+                .as_ref()
+                .is_none_or(|context| *context == task.context_id)
+            && self
+                .state
+                .as_ref()
+                .is_none_or(|state| *state == task.status.state)
+            && self
+                .changed_after
+                .is_none_or(|after| task.status.timestamp.is_some_and(|at| at >= after))
+    }
+}
+
+/// Whose a context is, and which session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// The peer that opened it.
+    pub owner: String,
+    /// The session of OpenClaw that it is.
+    pub session: String,
+}
+
+/// A task as it stands, and what follows.
+pub struct Feed {
+    /// As it stands.
+    pub record: Record,
+    /// What follows, in order.
+    pub news: BoxStream<'static, News>,
+}
+
+/// Something that a listener is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum News {
+    /// The change that made the task's revision this one.
+    Change(u64, std::sync::Arc<Change>),
+    /// The listener fell behind: this is the whole as it stands.
+    Anew(Box<Record>),
+}
+
+/// A place in a queue: waits for its head. Dropping it leaves the queue.
+pub type Waiting = BoxFuture<'static, Result<Turn, StoreError>>;
+
+/// A place at the head of a queue; dropping it lets the next one in.
+pub struct Turn {
+    leave: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Turn {
+    /// A turn that calls `leave` when it ends.
+    pub fn new(leave: impl FnOnce() + Send + 'static) -> Self {
+        Self {
+            leave: Some(Box::new(leave)),
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(leave) = self.leave.take() {
+            leave();
+        }
+    }
+}
+
+/// How long settled tasks are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// For so long after they last changed.
+    pub age: Duration,
+    /// At most so many; the longest settled go first.
+    pub count: usize,
+}
+
+/// When a change of the durable store counts as kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fsync {
+    /// On the disk before it is acknowledged: survives the loss of power.
+    Always,
+    /// With the operating system before it is acknowledged, on the disk within a second: survives the death of the process,
+    /// and loses at most that second with the power.
+    #[default]
+    Interval,
+    /// With the operating system before it is acknowledged: survives the death of the process.
+    Never,
+}
+
+/// Why a store did not do it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum StoreError {
+    /// The task is settled; nothing can happen to it any more.
+    #[error("the task is settled")]
+    Settled,
+    /// The task is not where the caller thought it was.
+    #[error("the task has changed in the meantime")]
+    Conflict,
+    /// There is no such task.
+    #[error("there is no such task")]
+    Gone,
+    /// The store failed: what, why, and what to do.
+    #[error("{0}")]
+    Failed(String),
+}

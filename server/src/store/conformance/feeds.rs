@@ -1,0 +1,133 @@
+//! Following a task.
+
+use a2a::TaskState;
+use futures_util::StreamExt;
+
+use super::{Any, append, artifact, create, load, settle};
+use crate::record::{Change, Record};
+use crate::store::{Feed, News};
+
+/// Reads a feed to its end, and says what it came to.
+async fn read(feed: Feed) -> (Record, usize) {
+    let Feed {
+        mut record,
+        mut news,
+    } = feed;
+    let mut heard = 0;
+    while let Some(next) = news.next().await {
+        heard += 1;
+        match next {
+            News::Change(revision, change) => {
+                record.apply(change.as_ref().clone(), record.changed_ms);
+                assert_eq!(record.revision, revision);
+            }
+            News::Anew(whole) => {
+                assert!(whole.revision > record.revision);
+                record = *whole;
+            }
+        }
+    }
+    (record, heard)
+}
+
+async fn follow(store: &Any, id: &str) -> Feed {
+    store.follow(id).await.unwrap().unwrap()
+}
+
+fn chunk(n: usize) -> Change {
+    Change::Artifact {
+        artifact: artifact("a", &n.to_string()),
+        append: n > 0,
+        last_chunk: false,
+    }
+}
+
+pub(crate) async fn a_follower_hears_what_follows(store: Any) {
+    let mut made = create(&store, "t", "ann", "c", 0).await;
+    append(&store, &mut made, Change::Run("before".to_owned()), 1).await;
+    let mut feed = follow(&store, "t").await;
+    assert_eq!(feed.record, made);
+    append(&store, &mut made, chunk(0), 2).await;
+    let heard = feed.news.next().await;
+    assert_eq!(heard, Some(News::Change(2, chunk(0).into())));
+    settle(&store, &mut made, TaskState::Completed, 3).await;
+    let heard = feed.news.next().await;
+    let end = Change::Status(made.task.status.clone());
+    assert_eq!(heard, Some(News::Change(3, end.into())));
+    assert_eq!(feed.news.next().await, None);
+}
+
+pub(crate) async fn a_follower_of_a_settled_task_hears_nothing(store: Any) {
+    let mut made = create(&store, "t", "ann", "c", 0).await;
+    settle(&store, &mut made, TaskState::Completed, 3).await;
+    let (record, heard) = read(follow(&store, "t").await).await;
+    assert_eq!((record, heard), (made, 0));
+}
+
+pub(crate) async fn a_follower_hears_the_end_of_a_deleted_task(store: Any) {
+    create(&store, "t", "ann", "c", 0).await;
+    let feed = follow(&store, "t").await;
+    store.delete("t").await.unwrap();
+    assert_eq!(read(feed).await.1, 0);
+}
+
+pub(crate) async fn nobody_follows_what_is_not_there(store: Any) {
+    assert!(store.follow("t").await.unwrap().is_none());
+}
+
+pub(crate) async fn every_follower_hears_the_same(store: Any) {
+    let mut made = create(&store, "t", "ann", "c", 0).await;
+    let mut feeds = Vec::new();
+    for n in 0..5 {
+        feeds.push(follow(&store, "t").await);
+        append(&store, &mut made, chunk(n), 1).await;
+    }
+    settle(&store, &mut made, TaskState::Failed, 1).await;
+    for (late, feed) in feeds.into_iter().enumerate() {
+        let (record, heard) = read(feed).await;
+        assert_eq!(record.task, made.task);
+        assert_eq!(heard, 6 - late);
+    }
+}
+
+pub(crate) async fn a_follower_that_falls_behind_ends_with_the_whole(store: Any) {
+    let mut made = create(&store, "t", "ann", "c", 0).await;
+    let feed = follow(&store, "t").await;
+    for n in 0..3_000 {
+        append(&store, &mut made, chunk(n), 1).await;
+    }
+    settle(&store, &mut made, TaskState::Completed, 2).await;
+    let (record, heard) = read(feed).await;
+    assert_eq!(record.task, made.task);
+    assert_eq!(record.revision, made.revision);
+    // It was not all kept for the one who does not listen.
+    assert!(heard < 3_000, "{heard}");
+}
+
+pub(crate) async fn nothing_is_missed_between_the_whole_and_the_news(store: Any) {
+    let mut made = create(&store, "t", "ann", "c", 0).await;
+    // One from before, since the writer may be done before the next one comes.
+    let mut feeds = vec![tokio::spawn(read(follow(&store, "t").await))];
+    let writer = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for n in 0..200 {
+                append(&store, &mut made, chunk(n), 1).await;
+            }
+            settle(&store, &mut made, TaskState::Completed, 2).await;
+        })
+    };
+    while !writer.is_finished() {
+        let feed = follow(&store, "t").await;
+        if feed.record.is_settled() || feeds.len() > 500 {
+            break;
+        }
+        feeds.push(tokio::spawn(read(feed)));
+        tokio::task::yield_now().await;
+    }
+    writer.await.unwrap();
+    let end = load(&store, "t").await.unwrap();
+    for feed in feeds {
+        assert_eq!(feed.await.unwrap().0.task, end.task);
+    }
+}

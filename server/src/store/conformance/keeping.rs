@@ -1,0 +1,179 @@
+//! Tasks and what happens to them.
+
+use std::collections::HashMap;
+
+use a2a::{Part, TaskState};
+use serde_json::json;
+
+use super::{Any, append, artifact, create, load, message, ms, record, refused, settle, status};
+use crate::record::Change;
+use crate::store::StoreError;
+
+pub(crate) async fn a_new_task_is_there(store: Any) {
+    let made = create(&store, "t", "ann", "c", 0).await;
+    assert_eq!(load(&store, "t").await, Some(made));
+}
+
+pub(crate) async fn a_task_that_never_was_is_not_there(store: Any) {
+    assert_eq!(load(&store, "t").await, None);
+}
+
+pub(crate) async fn an_id_is_given_once(store: Any) {
+    let first = create(&store, "t", "ann", "c", 0).await;
+    let second = store.create(&record("t", "bob", "d", 1)).await;
+    assert_eq!(second, Err(StoreError::Conflict));
+    assert_eq!(load(&store, "t").await, Some(first));
+}
+
+pub(crate) async fn every_kind_of_change_is_kept(store: Any) {
+    let mut expected = create(&store, "t", "ann", "c", 0).await;
+    let mut failed = status(TaskState::Failed, 60);
+    failed.message = Some(message(
+        "m-last",
+        "it broke: \"quotes\", \n lines, and \u{1F980}",
+    ));
+    let changes = [
+        Change::Status(status(TaskState::Working, 10)),
+        Change::Run("run-1".to_owned()),
+        Change::Artifact {
+            artifact: artifact("a", "text"),
+            append: false,
+            last_chunk: true,
+        },
+        Change::Message(message("m-2", "more")),
+        Change::Metadata(HashMap::from([("usage".to_owned(), json!({"input": 3}))])),
+        Change::Status(failed),
+    ];
+    for (change, at) in changes.into_iter().zip([10, 20, 30, 40, 50, 60]) {
+        append(&store, &mut expected, change, at).await;
+        assert_eq!(load(&store, "t").await.as_ref(), Some(&expected));
+    }
+    assert_eq!(expected.revision, 6);
+}
+
+pub(crate) async fn chunks_of_an_artifact_are_joined(store: Any) {
+    let mut expected = create(&store, "t", "ann", "c", 0).await;
+    for n in 0..300 {
+        let change = Change::Artifact {
+            artifact: artifact("a", &format!("chunk {n}")),
+            append: n > 0,
+            last_chunk: n == 299,
+        };
+        append(&store, &mut expected, change, n).await;
+    }
+    let kept = load(&store, "t").await.unwrap();
+    let artifacts = kept.task.artifacts.unwrap();
+    assert_eq!(artifacts.len(), 1);
+    let texts: Vec<&str> = artifacts[0]
+        .parts
+        .iter()
+        .filter_map(Part::as_text)
+        .collect();
+    let wanted: Vec<String> = (0..300).map(|n| format!("chunk {n}")).collect();
+    assert_eq!(texts, wanted);
+}
+
+pub(crate) async fn a_change_needs_a_task(store: Any) {
+    assert_eq!(refused(&store, "t", 0).await, StoreError::Gone);
+}
+
+pub(crate) async fn a_change_at_another_revision_is_a_conflict(store: Any) {
+    let mut expected = create(&store, "t", "ann", "c", 0).await;
+    append(&store, &mut expected, Change::Run("r".to_owned()), 1).await;
+    assert_eq!(refused(&store, "t", 0).await, StoreError::Conflict);
+    assert_eq!(refused(&store, "t", 2).await, StoreError::Conflict);
+    assert_eq!(load(&store, "t").await, Some(expected));
+}
+
+pub(crate) async fn of_two_changes_at_once_one_is_a_conflict(store: Any) {
+    create(&store, "t", "ann", "c", 0).await;
+    let (one, other) = (
+        Change::Run("one".to_owned()),
+        Change::Run("other".to_owned()),
+    );
+    let (first, second) = tokio::join!(
+        store.append("t", 0, ms(1), &one),
+        store.append("t", 0, ms(1), &other),
+    );
+    let won = match (first, second) {
+        (Ok(()), Err(StoreError::Conflict)) => "one",
+        (Err(StoreError::Conflict), Ok(())) => "other",
+        both => panic!("{both:?}"),
+    };
+    let kept = load(&store, "t").await.unwrap();
+    assert_eq!(kept.run.as_deref(), Some(won));
+    assert_eq!(kept.revision, 1);
+}
+
+pub(crate) async fn a_settled_task_stays_as_it_is(store: Any) {
+    for (id, state) in [
+        ("t1", TaskState::Completed),
+        ("t2", TaskState::Failed),
+        ("t3", TaskState::Canceled),
+        ("t4", TaskState::Rejected),
+    ] {
+        let mut expected = create(&store, id, "ann", "c", 0).await;
+        settle(&store, &mut expected, state, 1).await;
+        assert_eq!(refused(&store, id, 1).await, StoreError::Settled);
+        // Who was not told of the end learns that it ended, not that somebody was faster.
+        assert_eq!(refused(&store, id, 0).await, StoreError::Settled);
+        assert_eq!(load(&store, id).await, Some(expected));
+    }
+}
+
+pub(crate) async fn a_task_that_waits_for_an_answer_goes_on(store: Any) {
+    let mut expected = create(&store, "t", "ann", "c", 0).await;
+    for state in [
+        TaskState::InputRequired,
+        TaskState::AuthRequired,
+        TaskState::Working,
+    ] {
+        append(&store, &mut expected, Change::Status(status(state, 5)), 5).await;
+    }
+    settle(&store, &mut expected, TaskState::Completed, 6).await;
+    assert_eq!(load(&store, "t").await, Some(expected));
+}
+
+pub(crate) async fn a_deleted_task_is_gone(store: Any) {
+    create(&store, "kept", "ann", "c", 0).await;
+    create(&store, "running", "ann", "c", 0).await;
+    let mut ended = create(&store, "ended", "ann", "c", 0).await;
+    settle(&store, &mut ended, TaskState::Completed, 1).await;
+    for id in ["running", "ended"] {
+        assert_eq!(store.delete(id).await, Ok(true));
+        assert_eq!(load(&store, id).await, None);
+        assert_eq!(refused(&store, id, 0).await, StoreError::Gone);
+    }
+    assert_eq!(super::ids(&store, &super::all()).await, ["kept"]);
+}
+
+pub(crate) async fn a_task_that_was_never_there_is_not_deleted(store: Any) {
+    assert_eq!(store.delete("t").await, Ok(false));
+}
+
+pub(crate) async fn many_tasks_at_once_are_all_kept(store: Any) {
+    let work = (0..50).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut expected = create(&store, &format!("t{n}"), "ann", "c", n).await;
+            for step in 0..10 {
+                let change = Change::Artifact {
+                    artifact: artifact("a", &format!("{n}.{step}")),
+                    append: step > 0,
+                    last_chunk: step == 9,
+                };
+                append(&store, &mut expected, change, n + step).await;
+            }
+            settle(&store, &mut expected, TaskState::Completed, n + 10).await;
+            expected
+        })
+    });
+    for done in futures_util::future::join_all(work).await {
+        let expected = done.unwrap();
+        assert_eq!(
+            load(&store, &expected.task.id).await.as_ref(),
+            Some(&expected)
+        );
+    }
+    assert_eq!(store.list(&super::all()).await.unwrap().total, 50);
+}

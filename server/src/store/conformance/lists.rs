@@ -1,0 +1,199 @@
+//! Lists, and what retention leaves of them.
+
+use std::time::Duration;
+
+use a2a::TaskState;
+
+use super::{Any, all, append, artifact, create, ids, load, moment, settle};
+use crate::record::Change;
+use crate::store::{Filter, Listed, Retention};
+
+pub(crate) async fn the_last_changed_comes_first(store: Any) {
+    let mut first = create(&store, "first", "ann", "c", 0).await;
+    create(&store, "second", "ann", "c", 10).await;
+    create(&store, "third", "ann", "c", 20).await;
+    assert_eq!(ids(&store, &all()).await, ["third", "second", "first"]);
+    settle(&store, &mut first, TaskState::Completed, 30).await;
+    assert_eq!(ids(&store, &all()).await, ["first", "third", "second"]);
+    let listed = store.list(&all()).await.unwrap();
+    assert_eq!(listed.records[0], first);
+}
+
+pub(crate) async fn an_owner_sees_its_own(store: Any) {
+    create(&store, "a1", "ann", "c", 0).await;
+    create(&store, "b1", "bob", "d", 1).await;
+    create(&store, "a2", "ann", "e", 2).await;
+    let of = |owner: &str| Filter {
+        owner: Some(owner.to_owned()),
+        ..all()
+    };
+    assert_eq!(ids(&store, &of("ann")).await, ["a2", "a1"]);
+    assert_eq!(ids(&store, &of("bob")).await, ["b1"]);
+    assert_eq!(ids(&store, &of("an")).await, [""; 0]);
+    assert_eq!(store.list(&of("ann")).await.unwrap().total, 2);
+    assert_eq!(store.list(&all()).await.unwrap().total, 3);
+}
+
+pub(crate) async fn a_context_is_picked_out(store: Any) {
+    create(&store, "t1", "ann", "c", 0).await;
+    create(&store, "t2", "ann", "d", 1).await;
+    create(&store, "t3", "ann", "c", 2).await;
+    create(&store, "t4", "bob", "e", 3).await;
+    let of = |owner: Option<&str>, context: &str| Filter {
+        owner: owner.map(str::to_owned),
+        context_id: Some(context.to_owned()),
+        ..all()
+    };
+    assert_eq!(ids(&store, &of(Some("ann"), "c")).await, ["t3", "t1"]);
+    assert_eq!(ids(&store, &of(None, "c")).await, ["t3", "t1"]);
+    assert_eq!(ids(&store, &of(Some("ann"), "e")).await, [""; 0]);
+    assert_eq!(store.list(&of(Some("ann"), "c")).await.unwrap().total, 2);
+}
+
+pub(crate) async fn a_state_is_picked_out(store: Any) {
+    let mut done = create(&store, "done", "ann", "c", 0).await;
+    create(&store, "new", "ann", "c", 1).await;
+    settle(&store, &mut done, TaskState::Completed, 2).await;
+    let of = |state| Filter {
+        state: Some(state),
+        ..all()
+    };
+    assert_eq!(ids(&store, &of(TaskState::Completed)).await, ["done"]);
+    assert_eq!(ids(&store, &of(TaskState::Submitted)).await, ["new"]);
+    assert_eq!(ids(&store, &of(TaskState::Failed)).await, [""; 0]);
+    assert_eq!(
+        store.list(&of(TaskState::Completed)).await.unwrap().total,
+        1
+    );
+}
+
+pub(crate) async fn it_is_the_status_that_has_to_be_newer(store: Any) {
+    let mut old = create(&store, "old", "ann", "c", 0).await;
+    create(&store, "new", "ann", "c", 20).await;
+    let change = Change::Artifact {
+        artifact: artifact("a", "late"),
+        append: false,
+        last_chunk: true,
+    };
+    append(&store, &mut old, change, 30).await;
+    let after = |at| Filter {
+        changed_after: Some(moment(at)),
+        ..all()
+    };
+    assert_eq!(ids(&store, &after(10)).await, ["new"]);
+    assert_eq!(ids(&store, &after(25)).await, [""; 0]);
+    assert_eq!(store.list(&after(10)).await.unwrap().total, 1);
+}
+
+/// Reads all pages, and does something after the first.
+async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<Listed> {
+    let mut between = Some(between);
+    let mut filter = Filter {
+        page_size: size,
+        ..all()
+    };
+    let mut read = Vec::new();
+    loop {
+        let page = store.list(&filter).await.unwrap();
+        assert!(page.records.len() <= size);
+        filter.after.clone_from(&page.next);
+        read.push(page);
+        if filter.after.is_none() {
+            return read;
+        }
+        if let Some(between) = between.take() {
+            between().await;
+        }
+    }
+}
+
+fn read(pages: &[Listed]) -> Vec<String> {
+    let records = pages.iter().flat_map(|page| &page.records);
+    records.map(|record| record.task.id.clone()).collect()
+}
+
+pub(crate) async fn pages_hold_every_task_once(store: Any) {
+    for n in 0..7 {
+        create(&store, &format!("t{n}"), "ann", "c", n).await;
+    }
+    let all = pages(&store, 3, async || {}).await;
+    assert_eq!(read(&all), ["t6", "t5", "t4", "t3", "t2", "t1", "t0"]);
+    assert_eq!(
+        all.iter()
+            .map(|page| page.records.len())
+            .collect::<Vec<_>>(),
+        [3, 3, 1]
+    );
+    assert!(all.iter().all(|page| page.total == 7));
+}
+
+pub(crate) async fn a_task_that_changes_between_pages_does_not_come_twice(store: Any) {
+    let mut made = Vec::new();
+    for n in 0..6 {
+        made.push(create(&store, &format!("t{n}"), "ann", "c", n).await);
+    }
+    let all = pages(&store, 2, async || {
+        // One that was read already, and one that is new.
+        settle(&store, &mut made[5], TaskState::Completed, 50).await;
+        create(&store, "new", "ann", "c", 60).await;
+    })
+    .await;
+    assert_eq!(read(&all), ["t5", "t4", "t3", "t2", "t1", "t0"]);
+}
+
+pub(crate) async fn tasks_of_one_moment_are_all_listed(store: Any) {
+    for n in 0..25 {
+        create(&store, &format!("t{n}"), "ann", "c", 5).await;
+    }
+    let all = read(&pages(&store, 4, async || {}).await);
+    let mut ids: Vec<String> = (0..25).map(|n| format!("t{n}")).collect();
+    ids.sort_unstable_by(|one, other| other.cmp(one));
+    assert_eq!(all, ids);
+}
+
+pub(crate) async fn nothing_is_listed_of_nothing(store: Any) {
+    assert_eq!(store.list(&all()).await, Ok(Listed::default()));
+}
+
+pub(crate) async fn retention_by_age_takes_what_is_too_old(store: Any) {
+    for (id, at) in [("old", 0), ("older", -5_000), ("new", 60_000)] {
+        let mut made = create(&store, id, "ann", "c", at - 10_000).await;
+        settle(&store, &mut made, TaskState::Completed, at).await;
+    }
+    let retention = Retention {
+        age: Duration::from_secs(60),
+        count: 1_000,
+    };
+    assert_eq!(store.retire(&retention, moment(60_001)).await, Ok(2));
+    assert_eq!(ids(&store, &all()).await, ["new"]);
+    assert_eq!(load(&store, "old").await, None);
+    assert_eq!(store.retire(&retention, moment(60_001)).await, Ok(0));
+}
+
+pub(crate) async fn retention_by_count_leaves_the_last_settled(store: Any) {
+    for n in 0..10 {
+        let mut made = create(&store, &format!("t{n}"), "ann", "c", n).await;
+        // The last made is the first settled.
+        settle(&store, &mut made, TaskState::Failed, 100 - n).await;
+    }
+    let retention = Retention {
+        age: Duration::from_secs(60),
+        count: 3,
+    };
+    assert_eq!(store.retire(&retention, moment(200)).await, Ok(7));
+    assert_eq!(ids(&store, &all()).await, ["t0", "t1", "t2"]);
+}
+
+pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
+    let mut waits = create(&store, "waits", "ann", "c", 0).await;
+    let waiting = Change::Status(super::status(TaskState::InputRequired, 1));
+    append(&store, &mut waits, waiting, 1).await;
+    let mut done = create(&store, "done", "ann", "c", 2).await;
+    settle(&store, &mut done, TaskState::Completed, 3).await;
+    let retention = Retention {
+        age: Duration::from_millis(1),
+        count: 0,
+    };
+    assert_eq!(store.retire(&retention, moment(86_400_000)).await, Ok(1));
+    assert_eq!(ids(&store, &all()).await, ["waits"]);
+}

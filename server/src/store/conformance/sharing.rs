@@ -1,0 +1,156 @@
+//! What tasks share: contexts, queues, and configurations of push notifications.
+
+use std::time::Duration;
+
+use a2a::{TaskPushNotificationConfig, TaskState};
+
+use super::{Any, create, settle};
+use crate::caller::Version;
+use crate::store::{Context, StoreError, Waiting};
+
+pub(crate) async fn a_context_belongs_to_who_came_first(store: Any) {
+    let anns = Context {
+        owner: "ann".to_owned(),
+        session: "s1".to_owned(),
+    };
+    assert_eq!(store.claim("c", "ann", "s1").await, Ok(anns.clone()));
+    assert_eq!(store.claim("c", "bob", "s2").await, Ok(anns.clone()));
+    // The session stays as it was, too.
+    assert_eq!(store.claim("c", "ann", "s3").await, Ok(anns));
+    assert_eq!(store.claim("d", "bob", "s2").await.unwrap().owner, "bob");
+}
+
+pub(crate) async fn a_context_outlives_its_tasks_while_one_is_kept(store: Any) {
+    store.claim("c", "ann", "s").await.unwrap();
+    create(&store, "t1", "ann", "c", 0).await;
+    create(&store, "t2", "ann", "c", 0).await;
+    store.delete("t1").await.unwrap();
+    assert_eq!(store.claim("c", "bob", "s").await.unwrap().owner, "ann");
+}
+
+/// Whether something is still waited for, after everybody else has had time to go on.
+async fn waits(future: &mut Waiting) -> bool {
+    tokio::time::timeout(Duration::from_millis(30), future)
+        .await
+        .is_err()
+}
+
+async fn enter(store: &Any, queue: &str, task: &str) -> Waiting {
+    store.enter(queue, task).await.unwrap()
+}
+
+pub(crate) async fn turns_come_in_order(store: Any) {
+    let first = enter(&store, "q", "t1").await.await.unwrap();
+    let mut second = enter(&store, "q", "t2").await;
+    let mut third = enter(&store, "q", "t3").await;
+    assert!(waits(&mut second).await);
+    assert!(waits(&mut third).await);
+    drop(first);
+    let second = second.await.unwrap();
+    assert!(waits(&mut third).await);
+    drop(second);
+    third.await.unwrap();
+}
+
+pub(crate) async fn a_place_is_taken_before_it_is_waited_for(store: Any) {
+    let first = enter(&store, "q", "t1").await;
+    let mut second = enter(&store, "q", "t2").await;
+    assert!(waits(&mut second).await);
+    drop(first.await.unwrap());
+    second.await.unwrap();
+}
+
+pub(crate) async fn queues_do_not_wait_for_one_another(store: Any) {
+    let _one = enter(&store, "q", "t1").await.await.unwrap();
+    let _other = enter(&store, "p", "t2").await.await.unwrap();
+}
+
+pub(crate) async fn who_gives_up_waiting_keeps_nobody(store: Any) {
+    let first = enter(&store, "q", "t1").await.await.unwrap();
+    let mut second = enter(&store, "q", "t2").await;
+    let mut last = enter(&store, "q", "t3").await;
+    assert!(waits(&mut second).await);
+    assert!(waits(&mut last).await);
+    drop(second);
+    assert!(waits(&mut last).await);
+    drop(first);
+    last.await.unwrap();
+}
+
+fn config(task: &str, id: &str, url: &str) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        url: url.to_owned(),
+        id: Some(id.to_owned()),
+        task_id: task.to_owned(),
+        token: Some("token".to_owned()),
+        authentication: None,
+        tenant: None,
+    }
+}
+
+pub(crate) async fn a_configuration_is_kept(store: Any) {
+    create(&store, "t", "ann", "c", 0).await;
+    let made = config("t", "one", "https://example.com/hook");
+    store.put_push(&made, Version::V0_3).await.unwrap();
+    assert_eq!(store.pushes("t").await, Ok(vec![(made, Version::V0_3)]));
+    assert_eq!(store.pushes("other").await, Ok(Vec::new()));
+}
+
+pub(crate) async fn configurations_come_in_order(store: Any) {
+    create(&store, "t", "ann", "c", 0).await;
+    let names = ["z", "a", "m", "b", "y", "c", "x", "d", "w", "e", "v"];
+    for name in names {
+        let made = config("t", name, "https://example.com/hook");
+        store.put_push(&made, Version::V1).await.unwrap();
+    }
+    let kept = store.pushes("t").await.unwrap();
+    let kept: Vec<_> = kept.into_iter().filter_map(|(made, _)| made.id).collect();
+    assert_eq!(kept, names);
+}
+
+pub(crate) async fn a_configuration_of_the_same_id_is_replaced(store: Any) {
+    create(&store, "t", "ann", "c", 0).await;
+    let (old, new) = (
+        config("t", "one", "https://a.example/"),
+        config("t", "one", "https://b.example/"),
+    );
+    store.put_push(&old, Version::V0_3).await.unwrap();
+    store.put_push(&new, Version::V1).await.unwrap();
+    assert_eq!(store.pushes("t").await, Ok(vec![(new, Version::V1)]));
+}
+
+pub(crate) async fn a_deleted_configuration_is_gone(store: Any) {
+    let mut task = create(&store, "t", "ann", "c", 0).await;
+    let (one, two) = (
+        config("t", "one", "https://a.example/"),
+        config("t", "two", "https://a.example/"),
+    );
+    store.put_push(&one, Version::V1).await.unwrap();
+    store.put_push(&two, Version::V1).await.unwrap();
+    // A client may tidy up after the end.
+    settle(&store, &mut task, TaskState::Completed, 1).await;
+    assert_eq!(store.delete_push("t", "one").await, Ok(true));
+    assert_eq!(store.delete_push("t", "one").await, Ok(false));
+    assert_eq!(store.delete_push("other", "two").await, Ok(false));
+    assert_eq!(store.pushes("t").await, Ok(vec![(two, Version::V1)]));
+}
+
+pub(crate) async fn a_deleted_task_takes_its_configurations_along(store: Any) {
+    create(&store, "t", "ann", "c", 0).await;
+    let made = config("t", "one", "https://a.example/");
+    store.put_push(&made, Version::V1).await.unwrap();
+    store.delete("t").await.unwrap();
+    assert_eq!(store.pushes("t").await, Ok(Vec::new()));
+}
+
+pub(crate) async fn a_configuration_needs_a_task(store: Any) {
+    let made = config("t", "one", "https://a.example/");
+    assert_eq!(
+        store.put_push(&made, Version::V1).await,
+        Err(StoreError::Gone)
+    );
+}
+
+pub(crate) async fn a_store_that_works_is_ready(store: Any) {
+    assert_eq!(store.ready().await, Ok(()));
+}

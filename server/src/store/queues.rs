@@ -1,0 +1,94 @@
+//! Queues by name, first come, first served, for the stores that one process has to itself.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use tokio::sync::Semaphore;
+
+use super::{StoreError, Turn, Waiting};
+
+/// The queues that somebody stands in. A name costs nothing once its queue is empty.
+#[derive(Debug, Clone, Default)]
+pub struct Queues {
+    by_name: Arc<Mutex<HashMap<String, Queue>>>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    /// One permit: the turn. It is fair, and a waiter that is dropped passes it on.
+    turn: Arc<Semaphore>,
+    /// Who waits or has the turn.
+    people: usize,
+}
+
+impl Queues {
+    /// Takes a place in the queue `name`. It is taken when this returns.
+    pub fn enter(&self, name: &str) -> Waiting {
+        let (turn, place) = self.place(name);
+        let mut waiting = Box::pin(turn.acquire_owned());
+        // A semaphore counts a waiter from the first time it is asked.
+        let at_once = waiting.as_mut().now_or_never();
+        Box::pin(async move {
+            let permit = match at_once {
+                Some(permit) => permit,
+                None => waiting.await,
+            };
+            let permit =
+                permit.map_err(|_| StoreError::Failed("the queue is closed".to_owned()))?;
+            Ok(Turn::new(move || {
+                drop(permit);
+                drop(place);
+            }))
+        })
+    }
+
+    /// How many names have a queue.
+    pub fn len(&self) -> usize {
+        self.locked().len()
+    }
+
+    /// Whether nobody waits or has a turn.
+    pub fn is_empty(&self) -> bool {
+        self.locked().is_empty()
+    }
+
+    fn place(&self, name: &str) -> (Arc<Semaphore>, Place) {
+        let mut by_name = self.locked();
+        let queue = by_name.entry(name.to_owned()).or_insert_with(|| Queue {
+            turn: Arc::new(Semaphore::new(1)),
+            people: 0,
+        });
+        queue.people += 1;
+        let place = Place {
+            queues: self.clone(),
+            name: name.to_owned(),
+        };
+        (queue.turn.clone(), place)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Queue>> {
+        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody in a queue, waiting or not.
+struct Place {
+    queues: Queues,
+    name: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut by_name = self.queues.locked();
+        if let Some(queue) = by_name.get_mut(&self.name) {
+            queue.people -= 1;
+            if queue.people == 0 {
+                by_name.remove(&self.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! Whose a context is, and where notifications of a task go.
+
+use std::time::Duration;
+
+use a2a::TaskPushNotificationConfig;
+use redis::Cmd;
+use serde::{Deserialize, Serialize};
+
+use super::inner::Inner;
+use crate::caller::Version;
+use crate::store::{Context, StoreError};
+
+/// How long a context without a task is kept.
+const SPARE: Duration = Duration::from_secs(24 * 3600);
+
+/// A push notification configuration as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Push {
+    config: TaskPushNotificationConfig,
+    version: Version,
+}
+
+impl Inner {
+    pub(super) async fn claim(
+        &self,
+        context_id: &str,
+        owner: &str,
+        session: &str,
+    ) -> Result<Context, StoreError> {
+        let call = self
+            .scripts
+            .claim_context
+            .call()
+            .arg(context_id)
+            .arg(owner)
+            .arg(session)
+            .arg(SPARE.as_secs() * 1000);
+        let (owner, session): (String, String) = self.link.call(&call).await?;
+        Ok(Context { owner, session })
+    }
+
+    pub(super) async fn put_push(
+        &self,
+        config: &TaskPushNotificationConfig,
+        version: Version,
+    ) -> Result<(), StoreError> {
+        let entry = serde_json::to_vec(&Push {
+            config: config.clone(),
+            version,
+        })
+        .map_err(|why| {
+            StoreError::Failed(format!("the configuration cannot be written ({why})"))
+        })?;
+        let call = self
+            .scripts
+            .put_push
+            .call()
+            .arg(&config.task_id)
+            .arg(config.id.as_deref().unwrap_or_default())
+            .arg(entry);
+        let said: String = self.link.call(&call).await?;
+        match said.as_str() {
+            "ok" => Ok(()),
+            _ => Err(StoreError::Gone),
+        }
+    }
+
+    pub(super) async fn pushes(
+        &self,
+        task_id: &str,
+    ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
+        let entries: Vec<Vec<u8>> = self
+            .link
+            .ask(Cmd::new().arg("HVALS").arg(self.push_key(task_id)))
+            .await?;
+        let mut found = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            found.push(read(entry).ok_or_else(|| self.unread_push(task_id))?);
+        }
+        found.sort_by_key(|(place, _)| *place);
+        Ok(found
+            .into_iter()
+            .map(|(_, push)| (push.config, push.version))
+            .collect())
+    }
+
+    pub(super) async fn delete_push(
+        &self,
+        task_id: &str,
+        config_id: &str,
+    ) -> Result<bool, StoreError> {
+        let mut cmd = Cmd::new();
+        cmd.arg("HDEL").arg(self.push_key(task_id)).arg(config_id);
+        self.link.ask(&cmd).await
+    }
+
+    fn push_key(&self, task_id: &str) -> String {
+        format!("{}push:{task_id}", self.prefix)
+    }
+
+    /// Says nothing of what is there: it may be a credential.
+    fn unread_push(&self, task_id: &str) -> StoreError {
+        StoreError::Failed(format!(
+            "the push notification configurations of task `{task_id}` in Redis at {} cannot be read; another program, or \
+             another version of this one, has written under the prefix",
+            self.link.shown()
+        ))
+    }
+}
+
+fn read(entry: &[u8]) -> Option<(u64, Push)> {
+    let space = entry.iter().position(|byte| *byte == b' ')?;
+    let (place, push) = entry.split_at(space);
+    let place = std::str::from_utf8(place).ok()?.parse().ok()?;
+    Some((place, serde_json::from_slice(push).ok()?))
+}

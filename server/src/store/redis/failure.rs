@@ -1,0 +1,76 @@
+//! What people are told when Redis does not do it: what failed, why, and what to do. No text holds what was to be kept.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::store::StoreError;
+
+/// Whether Redis cannot be reached just now, or cannot answer yet; later it may.
+pub(super) fn is_away(why: &RedisError) -> bool {
+    matches!(
+        why.kind(),
+        ErrorKind::Io
+            | ErrorKind::Parse
+            | ErrorKind::Server(
+                ServerErrorKind::BusyLoading
+                    | ServerErrorKind::MasterDown
+                    | ServerErrorKind::ReadOnly
+                    | ServerErrorKind::ClusterDown
+                    | ServerErrorKind::TryAgain,
+            )
+    )
+}
+
+/// The error as people are told of it.
+pub(super) fn told(why: &RedisError, shown: &str) -> StoreError {
+    StoreError::Failed(text(why, shown))
+}
+
+fn text(why: &RedisError, shown: &str) -> String {
+    let whole = why.to_string();
+    // The name of a command, a user or a key; never a value.
+    let says = |word: &str| whole.contains(word);
+    match why.kind() {
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => {
+            format!("Redis at {shown} is still loading its data; ask again soon")
+        }
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => format!(
+            "Redis at {shown} is a replica and takes no changes; name the primary in the address"
+        ),
+        ErrorKind::Server(
+            ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot,
+        ) => {
+            format!("Redis at {shown} is a cluster, which is not supported; name a single Redis")
+        }
+        ErrorKind::Server(ServerErrorKind::NoPerm) => format!(
+            "the user of Redis at {shown} may not do what is needed; allow it scripts, publish and subscribe, and all \
+             keys and channels under the prefix (`~PREFIX* &PREFIX* +@all -@dangerous +info`)"
+        ),
+        ErrorKind::AuthenticationFailed => refused(shown),
+        _ if says("WRONGPASS") || says("NOAUTH") => refused(shown),
+        _ if says("DB index is out of range") || says("invalid DB index") => format!(
+            "Redis at {shown} has no database of that number; name one it has, by default 0 to 15"
+        ),
+        _ if says("WRONGTYPE") => format!(
+            "a key under the prefix in Redis at {shown} belongs to another program; name another prefix with `?prefix=`"
+        ),
+        _ if says("OOM") => format!(
+            "Redis at {shown} is full and refuses changes; give it more with `maxmemory`, or keep fewer tasks"
+        ),
+        _ if says("MISCONF") => format!(
+            "Redis at {shown} cannot write to its disk and refuses changes; its log says why"
+        ),
+        ErrorKind::Io if whole.contains("certificate") || whole.contains("Certificate") => format!(
+            "the certificate of Redis at {shown} is not trusted ({whole}); give the certificate that signed it"
+        ),
+        ErrorKind::Io | ErrorKind::Parse => format!(
+            "Redis at {shown} does not answer ({whole}); nothing was kept. Once it answers everything goes on by itself"
+        ),
+        kind => format!("Redis at {shown} failed ({kind:?}: {whole})"),
+    }
+}
+
+fn refused(shown: &str) -> String {
+    format!(
+        "Redis at {shown} does not know the user or the password; check the address and the password beside it"
+    )
+}

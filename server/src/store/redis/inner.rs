@@ -1,0 +1,76 @@
+//! What every part of the store works with.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::link::Link;
+use super::scripts::Scripts;
+
+/// The way to Redis, what is done there, and who this server is.
+pub(super) struct Inner {
+    pub(super) link: Link,
+    pub(super) scripts: Scripts,
+    /// What every key begins with.
+    pub(super) prefix: String,
+    /// What every channel begins with.
+    pub(super) channels: String,
+    /// This server among those that share the tasks. Another one after every start.
+    pub(super) server: String,
+    /// For how long it counts as living after it was heard of last.
+    pub(super) lease: Duration,
+    calls: AtomicU64,
+    /// The tasks that this server runs as far as it knows. Where Redis knows better, another one has taken them over.
+    running: Mutex<HashSet<String>>,
+}
+
+impl Inner {
+    pub(super) fn new(
+        link: Link,
+        prefix: String,
+        channels: String,
+        server: String,
+        lease: Duration,
+    ) -> Self {
+        Self {
+            scripts: Scripts::new(&prefix, &channels, &server),
+            link,
+            prefix,
+            channels,
+            server,
+            lease,
+            calls: AtomicU64::new(0),
+            running: Mutex::default(),
+        }
+    }
+
+    /// Tells a call from all others, so that it can be made again where its answer was lost.
+    pub(super) fn token(&self) -> String {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        format!("{}/{number}", self.server)
+    }
+
+    pub(super) fn lease_ms(&self) -> u64 {
+        u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn runs(&self, task_id: &str) -> bool {
+        self.running().contains(task_id)
+    }
+
+    pub(super) fn begun(&self, task_id: &str) {
+        let mut running = self.running();
+        if !running.contains(task_id) {
+            running.insert(task_id.to_owned());
+        }
+    }
+
+    pub(super) fn ended(&self, task_id: &str) {
+        self.running().remove(task_id);
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

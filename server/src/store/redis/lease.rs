@@ -1,0 +1,161 @@
+//! Being one of several servers: saying that one lives, and taking the tasks of those who do not.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::Sender;
+use tokio::time::MissedTickBehavior;
+
+use super::bells::Bells;
+use super::inner::Inner;
+use crate::record::Record;
+use crate::store::StoreError;
+
+/// How many tasks are taken at a time.
+const MOST: usize = 500;
+/// How many cancellations are read at a time.
+const CANCELS: isize = 64;
+
+/// Says three times a lease that this server lives.
+pub(super) async fn beat(inner: Arc<Inner>) {
+    let mut tick = tokio::time::interval(inner.lease / 3);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        if let Err(why) = inner.heartbeat().await {
+            tracing::warn!(%why, "could not say that this server lives");
+        }
+    }
+}
+
+/// Passes on which tasks this server is asked to cancel, until nobody listens.
+pub(super) async fn pass_cancellations(inner: Arc<Inner>, bells: Arc<Bells>, to: Sender<String>) {
+    let key = format!("{}cancels:{}", inner.prefix, inner.server);
+    loop {
+        bells.cancels.notified().await;
+        loop {
+            match pass(&inner, &key, &to).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(why) => {
+                    tracing::warn!(%why, "could not read which tasks are to be canceled");
+                    tokio::time::sleep(inner.lease / 6).await;
+                }
+            }
+            if to.is_closed() {
+                return;
+            }
+        }
+    }
+}
+
+/// Passes some on. Says whether there were any.
+async fn pass(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
+    let mut range = redis::cmd("LRANGE");
+    range.arg(key).arg(0).arg(CANCELS - 1);
+    let asked: Vec<String> = inner.link.ask(&range).await?;
+    let any = !asked.is_empty();
+    for task_id in asked {
+        // After it was passed on: rather twice than never.
+        let mut done = redis::cmd("LREM");
+        done.arg(key).arg(0).arg(&task_id);
+        let _ = to.send(task_id).await;
+        let _: usize = inner.link.ask(&done).await?;
+    }
+    Ok(any)
+}
+
+/// What was handed out here and is not over with.
+#[derive(Default)]
+pub(super) struct Handed {
+    /// Tasks that Redis could not be told of.
+    untold: HashSet<String>,
+    /// Tasks that a dead server was asked to cancel. Whoever takes them up is asked when he has had time for it.
+    canceled: Vec<String>,
+}
+
+impl Inner {
+    pub(super) async fn heartbeat(&self) -> Result<(), StoreError> {
+        let call = self.scripts.heartbeat.call().arg(self.lease_ms());
+        let _: String = self.link.call(&call).await?;
+        Ok(())
+    }
+
+    pub(super) async fn farewell(&self) -> Result<(), StoreError> {
+        let _: String = self.link.call(&self.scripts.farewell.call()).await?;
+        Ok(())
+    }
+
+    /// Takes tasks of dead servers.
+    pub(super) async fn recover(&self, handed: &Mutex<Handed>) -> Result<Vec<Record>, StoreError> {
+        while let Some(task_id) = { locked(handed).canceled.pop() } {
+            // Where it is gone there is nothing to cancel.
+            if let Err(StoreError::Failed(why)) = self.ask_to_cancel(&task_id).await {
+                locked(handed).canceled.push(task_id);
+                return Err(StoreError::Failed(why));
+            }
+        }
+        if self.is_young().await? {
+            return Ok(Vec::new());
+        }
+        let call = self.scripts.recover.call().arg(self.lease_ms()).arg(MOST);
+        let (taken, canceled): (Vec<String>, Vec<String>) = self.link.call(&call).await?;
+        if taken.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut records, mut done) = (Vec::new(), Vec::new());
+        for task_id in taken {
+            if !locked(handed).untold.contains(&task_id) {
+                match self.load(&task_id).await {
+                    Ok(Some(record)) if !record.is_settled() => {
+                        self.begun(&task_id);
+                        records.push(record);
+                    }
+                    Ok(_) => {}
+                    // It comes again, and keeps no other one up.
+                    Err(why) => {
+                        tracing::warn!(task_id, %why, "a task of a dead server cannot be taken up");
+                        continue;
+                    }
+                }
+            }
+            done.push(task_id);
+        }
+        let call = done
+            .iter()
+            .fold(self.scripts.handed_out.call(), |call, id| call.arg(id));
+        let told: Result<String, StoreError> = self.link.call(&call).await;
+        let mut handed = locked(handed);
+        handed.canceled.extend(
+            canceled
+                .into_iter()
+                .filter(|id| records.iter().any(|record| record.task.id == *id)),
+        );
+        match told {
+            Ok(_) => handed.untold.clear(),
+            // They come again, and are known then.
+            Err(_) => handed.untold.extend(done),
+        }
+        Ok(records)
+    }
+
+    /// Whether Redis was started less than a lease ago. Servers that were cut off from it need that time to be heard of
+    /// again.
+    async fn is_young(&self) -> Result<bool, StoreError> {
+        let info: String = self.link.ask(redis::cmd("INFO").arg("server")).await?;
+        Ok(field(&info, "uptime_in_seconds")
+            .and_then(|seconds| seconds.parse::<u64>().ok())
+            .is_some_and(|seconds| seconds.saturating_mul(1000) < self.lease_ms()))
+    }
+}
+
+fn locked(handed: &Mutex<Handed>) -> MutexGuard<'_, Handed> {
+    handed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A field of what `INFO` answers.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .map(str::trim)
+}

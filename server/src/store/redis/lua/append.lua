@@ -1,0 +1,48 @@
+local id, revision, at, change, token = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local state, since, phase, mine = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
+local key = P .. 'task:' .. id
+local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token')
+if not is[1] then
+  return 'gone'
+end
+if is[7] == token then
+  -- The same call again, whose answer was lost on the way.
+  return 'ok'
+end
+if is[2] then
+  return 'settled'
+end
+-- It was this server's, which was away for longer than its lease.
+if mine == '1' and is[6] ~= me then
+  return 'lost'
+end
+if is[1] ~= revision then
+  return 'conflict'
+end
+local entry = at .. ' ' .. change
+local next = redis.call('HINCRBY', key, 'revision', 1)
+redis.call('RPUSH', P .. 'log:' .. id, entry)
+redis.call('HSET', key, 'token', token)
+if state ~= '' then
+  if state ~= is[3] then
+    redis.call('ZREM', P .. 'state:' .. is[3], id)
+    redis.call('ZREM', P .. 'state:' .. is[3] .. ':owner:' .. is[4], id)
+  end
+  redis.call('HSET', key, 'state', state, 'since', since)
+else
+  state = is[3]
+end
+for _, index in ipairs(indexes(is[4], is[5], state)) do
+  redis.call('ZADD', index, at, id)
+end
+if phase == 'run' then
+  run(id, me)
+elseif phase == 'wait' then
+  rest(id)
+elseif phase == 'done' then
+  rest(id)
+  redis.call('HSET', key, 'settled', '1')
+  redis.call('ZADD', P .. 'settled', at, id)
+end
+redis.call('PUBLISH', C .. 'task:' .. id, next .. ' ' .. change)
+return 'ok'

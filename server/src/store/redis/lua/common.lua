@@ -1,0 +1,85 @@
+-- What every script begins with. ARGV[1] is the prefix of all keys, ARGV[2] that of all channels (it names the database:
+-- channels, unlike keys, are shared by all of them), ARGV[3] the server that asks.
+local P, C, me = ARGV[1], ARGV[2], ARGV[3]
+
+local function indexes(owner, context, state)
+  return {
+    P .. 'all',
+    P .. 'owner:' .. owner,
+    P .. 'context:' .. context,
+    P .. 'state:' .. state,
+    P .. 'state:' .. state .. ':owner:' .. owner,
+  }
+end
+
+local function alive(server)
+  return redis.call('EXISTS', P .. 'lease:' .. server) == 1
+end
+
+-- The place whose turn it is; those of dead servers are skipped.
+local function head(queue)
+  local list = P .. 'queue:' .. queue
+  while true do
+    local place = redis.call('LINDEX', list, 0)
+    if not place then
+      return nil
+    end
+    local server = string.match(place, '^[^/]+')
+    if alive(server) then
+      return place, server
+    end
+    redis.call('LPOP', list)
+    redis.call('HDEL', P .. 'places:' .. server, place)
+  end
+end
+
+local function wake(queue)
+  local place, server = head(queue)
+  if place then
+    redis.call('PUBLISH', C .. 'server:' .. server, 'turn ' .. place)
+  end
+end
+
+local function run(id, server)
+  local key = P .. 'task:' .. id
+  local before = redis.call('HGET', key, 'server')
+  if before == server then
+    return
+  end
+  if before then
+    redis.call('SREM', P .. 'running:' .. before, id)
+  end
+  redis.call('SADD', P .. 'running:' .. server, id)
+  redis.call('HSET', key, 'server', server)
+end
+
+local function rest(id)
+  local key = P .. 'task:' .. id
+  local before = redis.call('HGET', key, 'server')
+  if before then
+    redis.call('SREM', P .. 'running:' .. before, id)
+  end
+  redis.call('HDEL', key, 'server', 'cancel')
+end
+
+local function forget(id)
+  local key = P .. 'task:' .. id
+  local was = redis.call('HMGET', key, 'owner', 'context', 'state', 'server')
+  if not was[1] then
+    return 0
+  end
+  for _, index in ipairs(indexes(was[1], was[2], was[3])) do
+    redis.call('ZREM', index, id)
+  end
+  redis.call('ZREM', P .. 'settled', id)
+  if was[4] then
+    redis.call('SREM', P .. 'running:' .. was[4], id)
+  end
+  redis.call('DEL', key, P .. 'log:' .. id, P .. 'push:' .. id)
+  -- A context is forgotten with the last of its tasks.
+  if redis.call('EXISTS', P .. 'context:' .. was[2]) == 0 then
+    redis.call('DEL', P .. 'opened:' .. was[2])
+  end
+  redis.call('PUBLISH', C .. 'task:' .. id, 'gone')
+  return 1
+end

@@ -1,0 +1,1 @@
+return forget(ARGV[4])

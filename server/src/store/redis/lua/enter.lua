@@ -1,0 +1,10 @@
+-- Takes a place unless it is taken, and says whether its turn has come.
+local queue, place, lease = ARGV[4], ARGV[5], ARGV[6]
+redis.call('SET', P .. 'lease:' .. me, '1', 'PX', lease)
+local list = P .. 'queue:' .. queue
+if not redis.call('LPOS', list, place) then
+  redis.call('RPUSH', list, place)
+  redis.call('HSET', P .. 'places:' .. me, place, queue)
+  redis.call('SADD', P .. 'servers', me)
+end
+return head(queue) == place and 1 or 0

@@ -1,0 +1,13 @@
+redis.call('DEL', P .. 'lease:' .. me)
+local places = redis.call('HGETALL', P .. 'places:' .. me)
+for i = 1, #places, 2 do
+  redis.call('LREM', P .. 'queue:' .. places[i + 1], 1, places[i])
+  wake(places[i + 1])
+end
+redis.call('DEL', P .. 'places:' .. me)
+-- Another server finds the rest by this one's name, if there is a rest.
+if redis.call('EXISTS', P .. 'running:' .. me) == 0 then
+  redis.call('SREM', P .. 'servers', me)
+  redis.call('DEL', P .. 'claims:' .. me, P .. 'cancels:' .. me)
+end
+return 'ok'

@@ -1,0 +1,6 @@
+local key = P .. 'task:' .. ARGV[4]
+local is = redis.call('HMGET', key, 'base', 'base_revision')
+if not is[1] then
+  return {}
+end
+return { is[1], is[2], redis.call('LRANGE', P .. 'log:' .. ARGV[4], 0, -1) }

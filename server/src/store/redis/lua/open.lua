@@ -1,0 +1,9 @@
+-- Whether the prefix is free or ours.
+for key, kind in pairs({ all = 'zset', settled = 'zset', servers = 'set', format = 'string' }) do
+  local is = redis.call('TYPE', P .. key)['ok']
+  if is ~= 'none' and is ~= kind then
+    return 'foreign'
+  end
+end
+redis.call('SET', P .. 'format', ARGV[4], 'NX')
+return redis.call('GET', P .. 'format') == ARGV[4] and 'ok' or 'format'

@@ -1,0 +1,10 @@
+local id, config, entry = ARGV[4], ARGV[5], ARGV[6]
+if redis.call('EXISTS', P .. 'task:' .. id) == 0 then
+  return 'gone'
+end
+local key = P .. 'push:' .. id
+local known = redis.call('HGET', key, config)
+-- One that is replaced keeps its place.
+local place = known and string.match(known, '^%d+') or redis.call('HINCRBY', P .. 'task:' .. id, 'pushes', 1)
+redis.call('HSET', key, config, place .. ' ' .. entry)
+return 'ok'

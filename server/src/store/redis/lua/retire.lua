@@ -1,0 +1,13 @@
+local before, count, batch = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local settled = P .. 'settled'
+local done = 0
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', settled, '-inf', '(' .. before, 'LIMIT', 0, batch)) do
+  done = done + forget(id)
+end
+local excess = math.min(redis.call('ZCARD', settled) - count, batch - done)
+if excess > 0 then
+  for _, id in ipairs(redis.call('ZRANGE', settled, 0, excess - 1)) do
+    done = done + forget(id)
+  end
+end
+return done

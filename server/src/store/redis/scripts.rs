@@ -1,0 +1,92 @@
+//! What is done in Redis itself, each in one step that nobody comes between.
+
+use redis::{Cmd, Script, ToRedisArgs};
+
+const COMMON: &str = include_str!("lua/common.lua");
+
+/// The scripts. Redis is given each of them once, and again whenever it has forgotten it.
+pub(super) struct Scripts {
+    pub(super) open: Lua,
+    pub(super) create: Lua,
+    pub(super) append: Lua,
+    pub(super) load: Lua,
+    pub(super) compact: Lua,
+    pub(super) delete: Lua,
+    pub(super) retire: Lua,
+    pub(super) list: Lua,
+    pub(super) claim_context: Lua,
+    pub(super) put_push: Lua,
+    pub(super) heartbeat: Lua,
+    pub(super) farewell: Lua,
+    pub(super) recover: Lua,
+    pub(super) handed_out: Lua,
+    pub(super) cancel: Lua,
+    pub(super) enter: Lua,
+    pub(super) leave: Lua,
+}
+
+/// A script, with what every call of it begins with.
+pub(super) struct Lua {
+    pub(super) script: Script,
+    prefix: String,
+    channels: String,
+    server: String,
+}
+
+impl Scripts {
+    /// The scripts for keys that begin with `prefix` and channels that begin with `channels`, called by `server`.
+    pub(super) fn new(prefix: &str, channels: &str, server: &str) -> Self {
+        let lua = |body: &str| Lua {
+            script: Script::new(&format!("{COMMON}\n{body}")),
+            prefix: prefix.to_owned(),
+            channels: channels.to_owned(),
+            server: server.to_owned(),
+        };
+        Self {
+            open: lua(include_str!("lua/open.lua")),
+            create: lua(include_str!("lua/create.lua")),
+            append: lua(include_str!("lua/append.lua")),
+            load: lua(include_str!("lua/load.lua")),
+            compact: lua(include_str!("lua/compact.lua")),
+            delete: lua(include_str!("lua/delete.lua")),
+            retire: lua(include_str!("lua/retire.lua")),
+            list: lua(include_str!("lua/list.lua")),
+            claim_context: lua(include_str!("lua/claim_context.lua")),
+            put_push: lua(include_str!("lua/put_push.lua")),
+            heartbeat: lua(include_str!("lua/heartbeat.lua")),
+            farewell: lua(include_str!("lua/farewell.lua")),
+            recover: lua(include_str!("lua/recover.lua")),
+            handed_out: lua(include_str!("lua/handed_out.lua")),
+            cancel: lua(include_str!("lua/cancel.lua")),
+            enter: lua(include_str!("lua/enter.lua")),
+            leave: lua(include_str!("lua/leave.lua")),
+        }
+    }
+}
+
+impl Lua {
+    /// A call, to be given its arguments.
+    pub(super) fn call(&self) -> Call<'_> {
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(self.script.get_hash())
+            .arg(0)
+            .arg(&self.prefix)
+            .arg(&self.channels)
+            .arg(&self.server);
+        Call { lua: self, cmd }
+    }
+}
+
+/// A call of a script.
+pub(super) struct Call<'a> {
+    pub(super) lua: &'a Lua,
+    pub(super) cmd: Cmd,
+}
+
+impl Call<'_> {
+    /// The same with one more argument.
+    pub(super) fn arg<T: ToRedisArgs>(mut self, arg: T) -> Self {
+        self.cmd.arg(arg);
+        self
+    }
+}

@@ -1,0 +1,259 @@
+//! A task in Redis: what it was at some revision, and the changes since then.
+//!
+//! `task:ID` is a hash, `log:ID` the list of changes. A change is appended to the list, so that its work does not grow with
+//! the task; who loads a task with many changes puts them together for whoever comes next.
+
+use a2a::{TaskState, TaskStatus};
+use serde_json::Error;
+
+use super::inner::Inner;
+use crate::record::{Change, Record};
+use crate::store::StoreError;
+
+/// So many changes are put together by who loads them.
+const MANY: usize = 64;
+
+/// What a state means to a server that may have to go on with the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// A server works on it.
+    Run,
+    /// It waits for its peer.
+    Wait,
+    /// It is settled.
+    Done,
+}
+
+impl Phase {
+    fn of(state: &TaskState) -> Self {
+        match state {
+            TaskState::InputRequired | TaskState::AuthRequired => Self::Wait,
+            state if state.is_terminal() => Self::Done,
+            _ => Self::Run,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Wait => "wait",
+            Self::Done => "done",
+        }
+    }
+}
+
+impl Inner {
+    pub(super) async fn create(&self, record: &Record) -> Result<(), StoreError> {
+        let status = &record.task.status;
+        let phase = Phase::of(&status.state);
+        let call = self
+            .scripts
+            .create
+            .call()
+            .arg(&record.task.id)
+            .arg(serde_json::to_vec(record).map_err(unwritten)?)
+            .arg(record.revision)
+            .arg(&record.owner)
+            .arg(&record.task.context_id)
+            .arg(&record.session)
+            .arg(word(&status.state))
+            .arg(since(status))
+            .arg(record.changed_ms)
+            .arg(phase.word())
+            .arg(self.token());
+        let said: String = self.link.call(&call).await?;
+        self.outcome(&record.task.id, Some(phase), &said)
+    }
+
+    pub(super) async fn append(
+        &self,
+        task_id: &str,
+        revision: u64,
+        at_ms: i64,
+        change: &Change,
+    ) -> Result<(), StoreError> {
+        let (state, since, phase) = match change {
+            Change::Status(status) => (
+                word(&status.state),
+                since(status),
+                Some(Phase::of(&status.state)),
+            ),
+            _ => ("", String::new(), None),
+        };
+        let call = self
+            .scripts
+            .append
+            .call()
+            .arg(task_id)
+            .arg(revision)
+            .arg(at_ms)
+            .arg(serde_json::to_vec(change).map_err(unwritten)?)
+            .arg(self.token())
+            .arg(state)
+            .arg(since)
+            .arg(phase.map_or("", Phase::word))
+            .arg(i32::from(self.runs(task_id)));
+        // A run that goes on here outlives a restart of Redis. After the lease it is somebody else's.
+        let said: String = self.link.call_patiently(&call, self.lease).await?;
+        self.outcome(task_id, phase, &said)
+    }
+
+    fn outcome(&self, task_id: &str, phase: Option<Phase>, said: &str) -> Result<(), StoreError> {
+        match said {
+            "ok" => {
+                match phase {
+                    Some(Phase::Run) => self.begun(task_id),
+                    Some(Phase::Wait | Phase::Done) => self.ended(task_id),
+                    None => {}
+                }
+                Ok(())
+            }
+            "conflict" => Err(StoreError::Conflict),
+            "lost" => {
+                self.ended(task_id);
+                tracing::warn!(
+                    task_id,
+                    "another server has taken the task over: this one was not heard of for longer than its lease"
+                );
+                Err(StoreError::Conflict)
+            }
+            "settled" => {
+                self.ended(task_id);
+                Err(StoreError::Settled)
+            }
+            _ => {
+                self.ended(task_id);
+                Err(StoreError::Gone)
+            }
+        }
+    }
+
+    pub(super) async fn load(&self, task_id: &str) -> Result<Option<Record>, StoreError> {
+        let found = self.fetch(task_id).await?;
+        self.read(task_id, found).await
+    }
+
+    /// What Redis has of a task.
+    pub(super) async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
+        let call = self.scripts.load.call().arg(task_id);
+        self.link.call(&call).await
+    }
+
+    /// The task that was fetched.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) async fn read(
+        &self,
+        task_id: &str,
+        found: redis::Value,
+    ) -> Result<Option<Record>, StoreError> {
+        if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
+            return Ok(None);
+        }
+        let (base, from, log): (Vec<u8>, u64, Vec<Vec<u8>>) =
+            redis::from_redis_value(found).map_err(|why| self.unread(task_id, &why.to_string()))?;
+        let mut record: Record =
+            serde_json::from_slice(&base).map_err(|why| self.unread(task_id, &place(&why)))?;
+        let many = log.len() >= MANY;
+        for entry in log {
+            let (at_ms, change) = entry_of(&entry)
+                .ok_or_else(|| self.unread(task_id, "an entry of its log has no time"))?;
+            let change: Change =
+                serde_json::from_slice(change).map_err(|why| self.unread(task_id, &place(&why)))?;
+            record.apply(change, at_ms);
+        }
+        if many {
+            self.compact(&record, from).await;
+        }
+        Ok(Some(record))
+    }
+
+    /// Puts the changes together that made `record` of what it was at revision `from`.
+    async fn compact(&self, record: &Record, from: u64) {
+        let Ok(whole) = serde_json::to_vec(record) else {
+            return;
+        };
+        let call = self
+            .scripts
+            .compact
+            .call()
+            .arg(&record.task.id)
+            .arg(from)
+            .arg(record.revision)
+            .arg(whole);
+        // Nothing is lost where it is not done; the next one to load the task tries again.
+        let _: Result<i64, StoreError> = self.link.call(&call).await;
+    }
+
+    pub(super) async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
+        let call = self.scripts.delete.call().arg(task_id);
+        let was: bool = self.link.call(&call).await?;
+        self.ended(task_id);
+        Ok(was)
+    }
+
+    pub(super) async fn ask_to_cancel(&self, task_id: &str) -> Result<(), StoreError> {
+        let call = self.scripts.cancel.call().arg(task_id);
+        let said: String = self.link.call(&call).await?;
+        match said.as_str() {
+            // What is settled needs no cancelling.
+            "ok" | "settled" => Ok(()),
+            _ => Err(StoreError::Gone),
+        }
+    }
+
+    fn unread(&self, task_id: &str, why: &str) -> StoreError {
+        StoreError::Failed(format!(
+            "task `{task_id}` in Redis at {} cannot be read ({why}); another program, or another version of this one, \
+             has written under the prefix",
+            self.link.shown()
+        ))
+    }
+}
+
+/// A change as it goes over a channel: the revision it made, and itself.
+pub(super) fn news_of(payload: &[u8]) -> Option<(u64, Change)> {
+    let (revision, change) = entry_of(payload)?;
+    let change = serde_json::from_slice(change).ok()?;
+    Some((u64::try_from(revision).ok()?, change))
+}
+
+fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
+    let space = entry.iter().position(|byte| *byte == b' ')?;
+    let (number, rest) = entry.split_at(space);
+    let number = std::str::from_utf8(number).ok()?.parse().ok()?;
+    Some((number, rest.get(1..)?))
+}
+
+/// What a state is called in keys.
+pub(super) fn word(state: &TaskState) -> &'static str {
+    match state {
+        TaskState::Unspecified => "unspecified",
+        TaskState::Submitted => "submitted",
+        TaskState::Working => "working",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Canceled => "canceled",
+        TaskState::InputRequired => "input-required",
+        TaskState::Rejected => "rejected",
+        TaskState::AuthRequired => "auth-required",
+    }
+}
+
+/// Since when a status holds, in microseconds since 1970: Lua's numbers are exact so far.
+fn since(status: &TaskStatus) -> String {
+    status
+        .timestamp
+        .map(|at| at.timestamp_micros().to_string())
+        .unwrap_or_default()
+}
+
+fn unwritten(why: Error) -> StoreError {
+    StoreError::Failed(format!("the task cannot be written as JSON ({why})"))
+}
+
+/// Where JSON is wrong. What is there stays out of it: it may be what a peer said.
+fn place(why: &Error) -> String {
+    format!("line {}, column {}", why.line(), why.column())
+}

@@ -1,0 +1,30 @@
+//! What every store has to keep to, tried on a Redis each.
+
+#![allow(clippy::panic)]
+
+use std::sync::Arc;
+
+use super::{Options, Redis};
+use crate::store::Store;
+use crate::store::conformance::{Any, store_laws};
+use crate::world::System;
+
+use redis_server::RedisServer;
+
+#[path = "../../../tests/support/redis_server.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with tests that need more of it"
+)]
+mod redis_server;
+
+async fn open() -> Option<(Any, RedisServer)> {
+    let server = RedisServer::start()?;
+    let store = Redis::connect(&Options::new(server.url()), &System)
+        .await
+        .unwrap_or_else(|why| panic!("{why}"));
+    Some((Arc::new(store) as Arc<dyn Store>, server))
+}
+
+store_laws!(open());

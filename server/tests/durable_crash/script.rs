@@ -1,0 +1,89 @@
+//! What happens to each task: a function of its id, so that whoever knows how many changes it has had knows the whole of it.
+
+use a2a::{Artifact, Message, Part, Role, Task, TaskPushNotificationConfig, TaskState, TaskStatus};
+use remote_agent_server::a2a;
+use remote_agent_server::caller::Version;
+use remote_agent_server::record::{Change, Record};
+
+/// After so many changes a task is settled.
+pub(crate) const CHANGES: u64 = 12;
+
+/// The task before anything happened to it.
+pub(crate) fn made(id: &str) -> Record {
+    let mut message = Message::new(Role::User, vec![Part::text("do it")]);
+    message.message_id = format!("message-of-{id}");
+    Record {
+        task: Task {
+            id: id.to_owned(),
+            context_id: format!("context-of-{id}"),
+            status: status(TaskState::Submitted),
+            artifacts: None,
+            history: Some(vec![message]),
+            metadata: None,
+        },
+        owner: format!("peer-{}", id.len() % 3),
+        agent: None,
+        session: format!("session-of-{id}"),
+        version: Version::V1,
+        run: None,
+        created_ms: 0,
+        changed_ms: 0,
+        revision: 0,
+    }
+}
+
+/// What happens to it after its first `revision` changes.
+pub(crate) fn change(id: &str, revision: u64) -> Change {
+    match revision {
+        0 => Change::Run(format!("run-of-{id}")),
+        1 => Change::Status(status(TaskState::Working)),
+        CHANGES.. => panic!("{id} is settled"),
+        _ if revision + 1 == CHANGES => Change::Status(status(TaskState::Completed)),
+        _ => Change::Artifact {
+            artifact: Artifact {
+                artifact_id: "answer".to_owned(),
+                name: None,
+                description: None,
+                parts: vec![Part::text(format!("{id} says {revision} ").repeat(8))],
+                metadata: None,
+                extensions: None,
+            },
+            append: revision > 2,
+            last_chunk: revision + 2 == CHANGES,
+        },
+    }
+}
+
+/// When that is.
+pub(crate) fn at_ms(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap() * 1_000
+}
+
+/// The task after so many changes.
+pub(crate) fn after(id: &str, revision: u64) -> Record {
+    let mut record = made(id);
+    for revision in 0..revision {
+        record.apply(change(id, revision), at_ms(revision));
+    }
+    record
+}
+
+/// The configuration it gets.
+pub(crate) fn configuration(id: &str) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        url: format!("https://example.com/{id}"),
+        id: Some("one".to_owned()),
+        task_id: id.to_owned(),
+        token: None,
+        authentication: None,
+        tenant: None,
+    }
+}
+
+fn status(state: TaskState) -> TaskStatus {
+    TaskStatus {
+        state,
+        message: None,
+        timestamp: Some(chrono::DateTime::UNIX_EPOCH),
+    }
+}

@@ -1,0 +1,92 @@
+//! What stands between a server and Redis, and can fail.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+const OPEN: u8 = 0;
+const LOSES: u8 = 1;
+const SILENT: u8 = 2;
+
+/// Passes everything on, until it is told otherwise.
+pub(crate) struct Proxy {
+    address: SocketAddr,
+    how: Arc<AtomicU8>,
+    _connections: JoinSet<()>,
+}
+
+impl Proxy {
+    /// One in front of the Redis at that port of loopback.
+    pub(crate) async fn start(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let how = Arc::new(AtomicU8::new(OPEN));
+        let mut connections = JoinSet::new();
+        let shared = how.clone();
+        connections.spawn(async move {
+            let mut pumps = JoinSet::new();
+            loop {
+                let (near, _) = listener.accept().await.unwrap();
+                let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else {
+                    continue;
+                };
+                let (near_reads, near_writes) = near.into_split();
+                let (far_reads, far_writes) = far.into_split();
+                pumps.spawn(ask(near_reads, far_writes));
+                pumps.spawn(answer(far_reads, near_writes, shared.clone()));
+            }
+        });
+        Self {
+            address,
+            how,
+            _connections: connections,
+        }
+    }
+
+    /// The address of Redis through it.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}/", self.address)
+    }
+
+    /// The next answer is lost, and the connection with it.
+    pub(crate) fn lose_an_answer(&self) {
+        self.how.store(LOSES, Ordering::SeqCst);
+    }
+
+    /// Whether no answer is to be lost any more.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.how.load(Ordering::SeqCst) != LOSES
+    }
+
+    /// No answer comes any more, and no connection ends.
+    pub(crate) fn fall_silent(&self) {
+        self.how.store(SILENT, Ordering::SeqCst);
+    }
+}
+
+async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let _ = tokio::io::copy(&mut from, &mut to).await;
+}
+
+async fn answer(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, how: Arc<AtomicU8>) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if how
+            .compare_exchange(LOSES, OPEN, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+        {
+            return;
+        }
+        if how.load(Ordering::SeqCst) == SILENT {
+            continue;
+        }
+        if to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}

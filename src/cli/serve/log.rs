@@ -1,0 +1,35 @@
+//! The server's log, on standard error.
+
+use clap::ValueEnum;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// How lines of the log look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// For people
+    #[default]
+    Human,
+    /// A JSON object in each line
+    Json,
+}
+
+/// Sends the log to standard error from now on. Where somebody has done so already, it stays as it is.
+pub(super) fn install(form: Form, verbose: bool) {
+    let level = if verbose {
+        LevelFilter::DEBUG
+    } else {
+        LevelFilter::INFO
+    };
+    let registry = tracing_subscriber::registry().with(level);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let _ = match form {
+        Form::Human => {
+            let people = console::Term::stderr().is_term();
+            registry.with(lines.with_ansi(people)).try_init()
+        }
+        Form::Json => registry.with(lines.json().with_ansi(false)).try_init(),
+    };
+}

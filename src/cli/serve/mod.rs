@@ -1,0 +1,58 @@
+//! `remote-agent serve`: an A2A server in front of a local OpenClaw, and what there is to do about it.
+
+mod flags;
+mod log;
+mod over;
+mod peers;
+mod run;
+mod tasks;
+
+use clap::Subcommand;
+
+use super::exit::{Exit, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent serve                                     the agents behind the gateway of this machine's OpenClaw
+  remote-agent serve --executor command                  the command `openclaw agent`, with or without a gateway
+  remote-agent serve --executor scripted --task-store memory --port 0     no OpenClaw at all, to try a client
+  remote-agent serve --config serve.json                 everything in a file
+
+For others than this machine, each with a token of its own:
+  remote-agent serve peers add ada
+  remote-agent serve --listen 0.0.0.0:9000 --tls-cert cert.pem --tls-key key.pem --public-url https://agents.example
+  remote-agent serve --behind-proxy --public-url https://agents.example      a proxy on this machine secures connections
+
+A flag wins over the file. It serves A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, `/healthz`,
+`/readyz` and `/metrics`, until Ctrl-C; then runs are stopped and marked.
+
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 cannot listen or keep tasks, 2 wrong usage or configuration";
+
+/// Let A2A clients use the agents of this machine's OpenClaw
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    run: run::RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Peers(peers::Args),
+    Tasks(tasks::Args),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// What failed, why, and what to do.
+pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+    match args.command {
+        None => run::run(args.run, verbose).await,
+        Some(Command::Peers(args)) => peers::run(&args),
+        Some(Command::Tasks(args)) => tasks::run(args).await,
+    }
+}

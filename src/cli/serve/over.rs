@@ -1,0 +1,56 @@
+//! What flags put over a configuration, as it would stand in a file.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+/// Keys that were set.
+pub(super) struct Over(pub(super) Map<String, Value>);
+
+impl Over {
+    pub(super) fn put(&mut self, key: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.0.insert(key.to_owned(), value.into());
+        }
+    }
+
+    pub(super) fn list(&mut self, key: &str, values: &[String]) {
+        self.put(key, (!values.is_empty()).then(|| values.to_vec()));
+    }
+
+    pub(super) fn some(self) -> Option<Map<String, Value>> {
+        (!self.0.is_empty()).then_some(self.0)
+    }
+}
+
+pub(super) fn pairs<V: Clone + Into<Value>>(pairs: &[(String, V)]) -> Map<String, Value> {
+    pairs
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone().into()))
+        .collect()
+}
+
+pub(super) fn in_variable(name: &str) -> Value {
+    json!({"source": "env", "id": name})
+}
+
+/// A path that begins where the command was called.
+pub(super) fn path(path: &Path) -> Value {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    whole.to_string_lossy().into()
+}
+
+/// A command: a path, or a name in `PATH`.
+pub(super) fn command(file: &Path) -> Value {
+    match file.components().count() {
+        1 => file.to_string_lossy().into(),
+        _ => path(file),
+    }
+}
+
+pub(super) fn kept(store: &str) -> Value {
+    match store == "memory" || store.contains("://") {
+        true => store.into(),
+        false => path(Path::new(store)),
+    }
+}

@@ -1,0 +1,155 @@
+//! How votes are asked for and counted.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn h_40_two_equal_votes_decide_and_the_third_is_not_waited_for() {
+    let (triad, agents) = triad(
+        Quorum::Majority,
+        [vec![APPROVE], vec![APPROVE], vec![Does::Sleeps]],
+    );
+    assert_eq!(
+        decided(&triad).await,
+        json!({"proposalId": "proposal-1", "result": "approved", "consensus": true,
+            "votes": {"alpha": "approve", "beta": "approve"}, "missing": ["charlie"]})
+    );
+    // The run of the third is stopped after the decision.
+    agents.stopped.notified().await;
+    assert_eq!(*agents.canceled.lock().unwrap(), ["charlie"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_40_with_quorum_all_the_deadline_decides_without_who_is_silent() {
+    let (triad, _) = triad(
+        Quorum::All,
+        [vec![APPROVE], vec![APPROVE], vec![Does::Sleeps]],
+    );
+    let begun = Instant::now();
+    let vote = triad
+        .propose(&About::default(), &proposing("x"))
+        .await
+        .unwrap();
+    vote.over().await;
+    assert_eq!(begun.elapsed(), Duration::from_secs(300));
+    let task = triad.get_task("proposal-1").unwrap();
+    let decision = &task.json()["artifacts"][0]["parts"][0]["data"];
+    assert_eq!(
+        (&decision["result"], &decision["missing"]),
+        (&json!("approved"), &json!(["charlie"]))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_39_without_two_equal_votes_the_proposal_is_rejected_without_consensus() {
+    let (triad, _) = triad(
+        Quorum::Majority,
+        [vec![APPROVE], vec![REJECT], vec![ABSTAIN]],
+    );
+    let decision = decided(&triad).await;
+    assert_eq!(
+        (&decision["result"], &decision["consensus"]),
+        (&json!("rejected"), &json!(false))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_no_vote_is_asked_for_once_more_with_the_reason() {
+    let (triad, agents) = triad(
+        Quorum::All,
+        [vec![NONSENSE, APPROVE], vec![APPROVE], vec![APPROVE]],
+    );
+    assert_eq!(decided(&triad).await["votes"]["alpha"], "approve");
+    let asked = agents.asked.lock().unwrap();
+    let alpha: Vec<_> = asked
+        .iter()
+        .filter(|(about, _)| about.agent == "alpha")
+        .collect();
+    assert_eq!(alpha.len(), 2);
+    assert_eq!(alpha[0].0.context_id, alpha[1].0.context_id);
+    let again = alpha[1].1.parts[0].json()["text"].as_str().unwrap();
+    assert!(again.contains("not one JSON object"), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_answer_that_is_no_vote_is_an_abstention() {
+    let (triad, _) = triad(
+        Quorum::All,
+        [vec![NONSENSE, NONSENSE], vec![APPROVE], vec![REJECT]],
+    );
+    assert_eq!(
+        decided(&triad).await["votes"],
+        json!({"alpha": "abstain", "beta": "approve", "charlie": "reject"})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_are_not_there_or_fail_are_missing_and_not_waited_for() {
+    let (triad, _) = triad(
+        Quorum::Majority,
+        [vec![APPROVE], vec![Does::IsNotThere], vec![Does::Fails]],
+    );
+    let begun = Instant::now();
+    let decision = decided(&triad).await;
+    assert_eq!(decision["missing"], json!(["beta", "charlie"]));
+    assert_eq!(
+        (&decision["result"], &decision["consensus"]),
+        (&json!("rejected"), &json!(false))
+    );
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    let text = triad.get_task("proposal-1").unwrap().status_text().unwrap();
+    assert!(text.contains("beta (no such agent)"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_43_votes_are_told_as_they_come_with_reasons_and_confidence() {
+    let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
+    let mut stream = triad
+        .stream(&About::default(), &proposing("x"))
+        .await
+        .unwrap();
+    let mut told = Vec::new();
+    while let Step::Event(event, _) = stream.next().await {
+        told.push(event.into_json());
+    }
+    assert_eq!(told[0]["kind"], "task");
+    let votes: Vec<_> = told
+        .iter()
+        .filter_map(|event| event.pointer("/status/message/parts/1/data"))
+        .collect();
+    assert_eq!(votes.len(), 3);
+    assert!(votes.contains(&&json!({"proposalId": "proposal-1", "from": "alpha", "vote": "approve", "reasoning": "Good.", "confidence": 0.9})));
+    assert!(votes.contains(
+        &&json!({"proposalId": "proposal-1", "from": "beta", "vote": "reject", "reasoning": "Bad."})
+    ));
+    assert_eq!(told.last().unwrap()["final"], true);
+    drop(agents);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_member_is_asked_in_a_session_of_its_own_and_told_how_deep_it_is() {
+    let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
+    let mut outgoing = proposing("x");
+    let row = json!({"hop": 2, "chain": "c"});
+    outgoing.metadata = Some(
+        [(delegation::KEY.to_owned(), row.clone())]
+            .into_iter()
+            .collect(),
+    );
+    let about = About {
+        session_key: Some("agent:main:main".into()),
+        context_id: Some("mine".into()),
+        ..About::default()
+    };
+    triad.send(&about, &outgoing).await.unwrap();
+    let asked = agents.asked.lock().unwrap();
+    let contexts: std::collections::HashSet<_> = asked
+        .iter()
+        .map(|(about, _)| about.context_id.clone())
+        .collect();
+    assert_eq!(contexts.len(), 3);
+    for (about, outgoing) in asked.iter() {
+        assert_ne!(about.context_id.as_deref(), Some("mine"));
+        assert_eq!(about.session_key.as_deref(), Some("agent:main:main"));
+        assert_eq!(outgoing.metadata.as_ref().unwrap()[delegation::KEY], row);
+    }
+}

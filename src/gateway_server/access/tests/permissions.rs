@@ -1,0 +1,160 @@
+//! Who may do what, and how often.
+
+use super::*;
+
+fn operations() -> [Operation<'static>; 8] {
+    [
+        Operation::Send("alpha"),
+        Operation::Propose,
+        Operation::Vote,
+        Operation::Subscribe,
+        Operation::Broadcast,
+        Operation::Request("weather"),
+        Operation::Workspace("alpha"),
+        Operation::Serve("beta"),
+    ]
+}
+
+/// Which operations `roles` allow to somebody who has them, by their place in [`operations`].
+fn allowed(roles: Value, speaks_as: Option<&str>, agents: Value) -> Vec<usize> {
+    let names: Vec<_> = roles.as_object().unwrap().keys().cloned().collect();
+    let keyring = load(&json!({"roles": roles, "agents": agents}));
+    let who = Identity {
+        name: "x".into(),
+        roles: names,
+        agent: None,
+    };
+    let all = operations().into_iter().enumerate();
+    all.filter(
+        |(_, operation)| match keyring.may(&who, speaks_as, *operation) {
+            Ok(()) => true,
+            Err(denied) => {
+                assert_eq!(denied.code, ErrorCode::PermissionDenied);
+                false
+            }
+        },
+    )
+    .map(|(i, _)| i)
+    .collect()
+}
+
+#[test]
+fn a_role_allows_what_it_says_and_nothing_else() {
+    let each = [
+        json!({"send": ["alpha"]}),
+        json!({"propose": true}),
+        json!({"vote": true}),
+        json!({"subscribe": true}),
+        json!({"broadcast": true}),
+        json!({"request": ["weather"]}),
+        json!({"workspaces": ["alpha"]}),
+        json!({"serve": ["beta"]}),
+    ];
+    for (i, role) in each.into_iter().enumerate() {
+        assert_eq!(allowed(json!({"r": role}), None, json!([])), [i]);
+    }
+    assert_eq!(allowed(json!({"r": {}}), None, json!([])), [0; 0]);
+    let others = json!({"send": ["beta", "alph", "alpha2"], "request": ["x"], "workspaces": ["beta"], "serve": []});
+    assert_eq!(allowed(json!({"r": others}), None, json!([])), [0; 0]);
+    let all = json!({"send": ["*"], "request": ["*"], "workspaces": ["*"], "serve": ["*"]});
+    assert_eq!(allowed(json!({"r": all}), None, json!([])), [0, 5, 6, 7]);
+    let two = json!({"a": {"vote": true}, "b": {"propose": true}});
+    assert_eq!(allowed(two, None, json!([])), [1, 2]);
+}
+
+#[test]
+fn an_agent_is_held_to_its_own_permissions_as_well() {
+    let all = json!({"send": ["*"], "propose": true, "vote": true, "workspaces": ["*"]});
+    let agents =
+        json!([{"name": "beta", "role": "r", "permissions": {"vote": true, "broadcast": true}}]);
+    assert_eq!(
+        allowed(json!({"r": all}), Some("beta"), agents.clone()),
+        [2]
+    );
+    assert_eq!(
+        allowed(json!({"r": all}), Some("gamma"), agents.clone()),
+        [0, 1, 2, 6]
+    );
+    // So it is where nobody is asked who they are.
+    let keyring = load(&json!({"agents": agents}));
+    let nobody = keyring.anonymous().unwrap();
+    let may = |operation| keyring.may(&nobody, Some("beta"), operation).is_ok();
+    assert!(
+        may(Operation::Vote) && !may(Operation::Send("alpha")) && may(Operation::Workspace("beta"))
+    );
+}
+
+#[test]
+fn an_agent_sees_its_own_workspace_and_no_other() {
+    let own = allowed(json!({"r": {}}), Some("alpha"), json!([]));
+    assert_eq!(own, [6]);
+    // To be asked about is not to be allowed: who says it speaks as `beta` may not begin to by that.
+    assert_eq!(allowed(json!({"r": {}}), Some("beta"), json!([])), [0; 0]);
+}
+
+#[test]
+fn who_is_an_agent_by_credential_is_that_agent_alone() {
+    let who = Identity {
+        name: "x".into(),
+        roles: Vec::new(),
+        agent: Some("alpha".into()),
+    };
+    for keyring in [load(&json!({})), load(&json!({"roles": {"r": {}}}))] {
+        keyring.may(&who, None, Operation::Serve("alpha")).unwrap();
+        keyring
+            .may(&who, None, Operation::Serve("beta"))
+            .unwrap_err();
+    }
+}
+
+#[test]
+fn a_role_that_nobody_wrote_down_allows_nothing() {
+    let keyring = load(&json!({"roles": {"r": {"propose": true}}}));
+    let who = Identity {
+        name: "x".into(),
+        roles: vec!["admin".into()],
+        agent: None,
+    };
+    let denied = keyring.may(&who, None, Operation::Propose).unwrap_err();
+    assert_eq!(denied.code, ErrorCode::PermissionDenied);
+    assert!(
+        denied.message.contains("`x`") && denied.message.contains("propose"),
+        "{denied}"
+    );
+}
+
+#[test]
+fn a_client_may_burst_and_then_send_at_its_rate() {
+    let start = Instant::now();
+    let at = |millis| start + Duration::from_millis(millis);
+    let mut limit = RateLimit::new(10, 3, start);
+    let taken =
+        |limit: &mut RateLimit, millis| (0..20).filter(|_| limit.take(at(millis)).is_ok()).count();
+    assert_eq!(taken(&mut limit, 0), 3);
+    assert_eq!(limit.take(at(0)), Err(Duration::from_millis(100)));
+    assert_eq!(limit.take(at(60)), Err(Duration::from_millis(40)));
+    assert_eq!(taken(&mut limit, 100), 1);
+    assert_eq!(taken(&mut limit, 250), 1);
+    assert_eq!(taken(&mut limit, 300), 1);
+    // Silence is not saved up beyond the burst.
+    assert_eq!(taken(&mut limit, 3_600_000), 3);
+}
+
+#[test]
+fn in_the_long_run_a_client_has_its_rate_and_no_more() {
+    let start = Instant::now();
+    let mut limit = RateLimit::new(200, 400, start);
+    let tries = (0..10_000).map(|milli| start + Duration::from_millis(milli));
+    let taken = tries.filter(|now| limit.take(*now).is_ok()).count();
+    // Ten seconds' worth, and the burst.
+    assert_eq!(taken, 2000 + 399);
+}
+
+#[test]
+fn a_limit_of_nothing_is_a_limit_of_one() {
+    let start = Instant::now();
+    let mut limit = RateLimit::new(0, 0, start);
+    assert!(limit.take(start).is_ok() && limit.take(start).is_err());
+    let mut fast = RateLimit::new(u64::MAX, u64::MAX, start);
+    assert!((0..1000).all(|_| fast.take(start).is_ok()));
+}

@@ -1,0 +1,162 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::time::timeout;
+
+use super::*;
+
+fn config() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(4096)
+        .write_buffer_size(4096)
+}
+
+/// A frame as clients write it, with a mask that changes nothing.
+fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![first];
+    match payload.len() {
+        length @ 0..126 => frame.push(0x80 | u8::try_from(length).unwrap()),
+        length => {
+            frame.push(0x80 | 127);
+            frame.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+    frame.extend_from_slice(&[0; 4]);
+    frame.extend_from_slice(payload);
+    frame
+}
+
+async fn pair() -> (Socket<DuplexStream>, DuplexStream) {
+    let (ours, theirs) = duplex(1 << 20);
+    (Socket::new(ours, Vec::new(), config()).await, theirs)
+}
+
+async fn text(mut socket: &Socket<DuplexStream>) -> String {
+    match socket.next().await.unwrap().unwrap() {
+        Message::Text(text) => text.as_str().to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Nothing more comes for now, which is when buffers are let go.
+async fn silence(mut socket: &Socket<DuplexStream>) {
+    let more = timeout(Duration::from_millis(1), socket.next()).await;
+    assert!(more.is_err(), "{more:?}");
+}
+
+fn renewed(socket: &Socket<DuplexStream>) -> usize {
+    socket.inner().renewed
+}
+
+#[tokio::test(start_paused = true)]
+async fn buffers_are_let_go_after_a_large_frame_and_not_after_small_ones() {
+    let (socket, mut client) = pair().await;
+    client.write_all(&frame(0x81, b"small")).await.unwrap();
+    assert_eq!(text(&socket).await, "small");
+    silence(&socket).await;
+    assert_eq!(renewed(&socket), 0);
+    let large = "x".repeat(100_000);
+    client
+        .write_all(&frame(0x81, large.as_bytes()))
+        .await
+        .unwrap();
+    assert_eq!(text(&socket).await, large);
+    silence(&socket).await;
+    silence(&socket).await;
+    assert_eq!(renewed(&socket), 1);
+    client.write_all(&frame(0x81, b"after")).await.unwrap();
+    assert_eq!(text(&socket).await, "after");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_hears_of_what_comes_after_buffers_were_let_go() {
+    let (socket, mut client) = pair().await;
+    let large = "x".repeat(100_000);
+    let server = async { (text(&socket).await.len(), text(&socket).await) };
+    let said = async {
+        client
+            .write_all(&frame(0x81, large.as_bytes()))
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        client.write_all(&frame(0x81, b"later")).await.unwrap();
+    };
+    let (heard, ()) = tokio::join!(timeout(Duration::from_secs(60), server), said);
+    assert_eq!(heard.unwrap(), (100_000, "later".to_owned()));
+    assert_eq!(renewed(&socket), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_byte_is_lost_wherever_what_is_read_stops() {
+    let large = "x".repeat(20_000);
+    let mut all = frame(0x81, large.as_bytes());
+    // A message in two frames with a ping between them.
+    all.extend(frame(0x01, b"one "));
+    all.extend(frame(0x89, b"?"));
+    all.extend(frame(0x80, b"and two"));
+    all.extend(frame(0x81, b""));
+    for cut in (0..all.len()).filter(|cut| *cut < 20 || *cut > 20_000) {
+        let (socket, mut client) = pair().await;
+        let heard = async {
+            let mut heard = Vec::new();
+            while heard.len() < 4 {
+                heard.push((&socket).next().await.unwrap().unwrap());
+            }
+            heard
+        };
+        let said = async {
+            client.write_all(&all[..cut]).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            client.write_all(&all[cut..]).await.unwrap();
+        };
+        let (heard, ()) = tokio::join!(heard, said);
+        let wanted = [
+            Message::text(large.clone()),
+            Message::Ping(bytes::Bytes::from_static(b"?")),
+            Message::text("one and two"),
+            Message::text(""),
+        ];
+        assert_eq!(heard, wanted, "cut at {cut}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_to_be_written_is_not_lost() {
+    let (ours, mut client) = duplex(1000);
+    let socket = Socket::new(ours, Vec::new(), config()).await;
+    let large = "x".repeat(100_000);
+    let send = async {
+        (&socket).feed(Message::text(large.clone())).await.unwrap();
+        silence(&socket).await;
+        (&socket).flush().await.unwrap();
+        silence(&socket).await;
+    };
+    let read = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut read = vec![0; 10 + large.len()];
+        client.read_exact(&mut read).await.unwrap();
+        read
+    };
+    let ((), read) = tokio::join!(send, read);
+    assert!(read[10..].iter().all(|byte| *byte == b'x'));
+    assert_eq!(renewed(&socket), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_was_said_is_not_forgotten() {
+    let (socket, mut client) = pair().await;
+    (&socket)
+        .send(Message::text("x".repeat(100_000)))
+        .await
+        .unwrap();
+    (&socket).send(Message::Close(None)).await.unwrap();
+    silence(&socket).await;
+    assert_eq!(renewed(&socket), 0);
+    client.write_all(&frame(0x88, b"")).await.unwrap();
+    assert!(matches!(
+        (&socket).next().await,
+        Some(Ok(Message::Close(_)))
+    ));
+    assert!((&socket).next().await.is_none());
+}

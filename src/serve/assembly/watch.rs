@@ -1,0 +1,91 @@
+//! Takes up what becomes of the file of peers while a server runs.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use remote_agent_server::http::peers::Peers;
+
+use crate::serve::config::ServeConfig;
+use crate::serve::peers::{PeerFile, known};
+
+/// How often the file of peers is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The file of peers, and when it was last changed as far as is known.
+#[derive(Debug)]
+pub(super) struct Watch {
+    file: PeerFile,
+    last: Option<SystemTime>,
+}
+
+impl Watch {
+    /// Notices every change from now on.
+    pub(super) fn of(file: &PeerFile) -> Self {
+        let mut watch = Self {
+            file: file.clone(),
+            last: None,
+        };
+        watch.changed();
+        watch
+    }
+
+    /// Whether the file has changed since this was asked before.
+    fn changed(&mut self) -> bool {
+        let facts = std::fs::metadata(self.file.path());
+        let now = facts.and_then(|facts| facts.modified()).ok();
+        let changed = now != self.last;
+        self.last = now;
+        changed
+    }
+
+    /// Keeps `peers` to those of the configuration and of the file, for as long as this is polled.
+    pub(super) async fn run(mut self, config: ServeConfig, peers: Arc<Peers>) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if !self.changed() {
+                continue;
+            }
+            let mut all = config.peers.clone();
+            match self.file.read() {
+                Ok(added) => all.extend(added),
+                Err(error) => {
+                    tracing::warn!("the peers stay as they were: {error}");
+                    continue;
+                }
+            }
+            match config.check(&all) {
+                Err(error) if !all.is_empty() => {
+                    tracing::warn!("the peers stay as they were: {error}");
+                }
+                _ => {
+                    tracing::info!("there are {} peers now", all.len());
+                    peers.replace(known(&all));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_before_the_server_runs_is_noticed_and_noticed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        let mut watch = Watch::of(&file);
+        file.add("ada", false).unwrap();
+        assert!(watch.changed());
+        assert!(!watch.changed());
+    }
+
+    #[test]
+    fn a_file_that_is_left_alone_has_not_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        file.add("ada", false).unwrap();
+        assert!(!Watch::of(&file).changed());
+    }
+}

@@ -1,0 +1,227 @@
+//! A process with everything it starts: a group of its own, which ends as a whole.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use futures_util::future::join3;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// How long the group has to end by itself when it is told to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often to look whether it has.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long what a process has left behind may go on to write.
+const AFTERWARDS: Duration = Duration::from_millis(250);
+
+/// The most that is read of what a process prints, in bytes.
+const MOST_OUT: usize = 16 * 1024 * 1024;
+
+/// So much of the end of what it says beside that is kept, in bytes.
+const MOST_ERR: usize = 8 * 1024;
+
+/// How a process ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// By itself.
+    Itself(Finished),
+    /// It was stopped, because it took too long.
+    Late,
+    /// It was stopped on request.
+    Canceled,
+}
+
+/// What a process has left.
+#[derive(Debug)]
+pub(super) struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub out: Vec<u8>,
+    /// It printed more than that.
+    pub more: bool,
+    /// The end of what it said beside that.
+    pub err: Vec<u8>,
+}
+
+/// Runs a process to its end, with `input` to read. When `until` has come or `cancel` says so its group is told to end,
+/// and is ended two seconds later; when this is dropped, at once.
+///
+/// # Errors
+/// It does not start.
+pub(super) async fn run(
+    mut command: Command,
+    input: Option<Vec<u8>>,
+    until: Instant,
+    cancel: &CancellationToken,
+) -> io::Result<Ended> {
+    command
+        .stdin(if input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    #[cfg(unix)]
+    command.process_group(0);
+    let mut child = command.spawn()?;
+    let mut group = Group::of(&child);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (mut more, mut status) = (false, None);
+    let stopped = {
+        let work = to_the_end(&mut child, input, (&mut out, &mut more), &mut err);
+        tokio::pin!(work);
+        let stopped = tokio::select! {
+            ended = &mut work => {
+                status = Some(ended?);
+                None
+            }
+            () = cancel.cancelled() => Some(Ended::Canceled),
+            () = sleep_until(until) => Some(Ended::Late),
+        };
+        if stopped.is_some() {
+            group.ask_to_end();
+            let deadline = Instant::now() + GRACE;
+            let _ = timeout(GRACE, &mut work).await;
+            while group.is_there() && Instant::now() < deadline {
+                sleep(LOOK).await;
+            }
+        }
+        stopped
+    };
+    group.end();
+    match (stopped, status) {
+        (Some(stopped), _) => {
+            child.wait().await?;
+            Ok(stopped)
+        }
+        (None, Some(status)) => Ok(Ended::Itself(Finished {
+            status,
+            out,
+            more,
+            err,
+        })),
+        (None, None) => Err(io::ErrorKind::Other.into()),
+    }
+}
+
+async fn to_the_end(
+    child: &mut Child,
+    input: Option<Vec<u8>>,
+    (out, more): (&mut Vec<u8>, &mut bool),
+    err: &mut Vec<u8>,
+) -> io::Result<ExitStatus> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let talk = join3(
+        feed(stdin, input),
+        front(stdout, out, more),
+        tail(stderr, err),
+    );
+    tokio::pin!(talk);
+    let mut over = false;
+    let ended = child.wait();
+    tokio::pin!(ended);
+    let status = tokio::select! {
+        status = &mut ended => status?,
+        _ = &mut talk => {
+            over = true;
+            ended.await?
+        }
+    };
+    if !over {
+        // What it has left behind may hold its pipes open for as long as it likes.
+        let _ = timeout(AFTERWARDS, talk).await;
+    }
+    Ok(status)
+}
+
+/// Who does not read it does without.
+async fn feed(stdin: Option<ChildStdin>, input: Option<Vec<u8>>) {
+    if let (Some(mut stdin), Some(input)) = (stdin, input) {
+        let _ = stdin.write_all(&input).await;
+    }
+}
+
+/// Reads to the end and keeps the beginning.
+async fn front(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>, more: &mut bool) {
+    let Some(mut pipe) = pipe else { return };
+    let _ = (&mut pipe).take(MOST_OUT as u64).read_to_end(kept).await;
+    let rest = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
+    *more = rest.is_ok_and(|bytes| bytes > 0);
+}
+
+/// Reads to the end and keeps that.
+async fn tail(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+    let Some(mut pipe) = pipe else { return };
+    while let Ok(1..) = pipe.read_buf(kept).await {
+        if kept.len() > 2 * MOST_ERR {
+            kept.drain(..kept.len() - MOST_ERR);
+        }
+    }
+}
+
+/// The processes of a group, whose first one is a child of this process. Dropping it ends them all.
+struct Group {
+    #[cfg(unix)]
+    id: Option<rustix::process::Pid>,
+}
+
+#[cfg(unix)]
+impl Group {
+    fn of(child: &Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self {
+            id: id.and_then(rustix::process::Pid::from_raw),
+        }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        if let Some(id) = self.id {
+            // A group that is gone needs no signal.
+            let _ = rustix::process::kill_process_group(id, signal);
+        }
+    }
+
+    fn ask_to_end(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    fn is_there(&self) -> bool {
+        self.id
+            .is_some_and(|id| rustix::process::test_kill_process_group(id).is_ok())
+    }
+
+    fn end(&mut self) {
+        self.signal(rustix::process::Signal::KILL);
+        self.id = None;
+    }
+}
+
+/// Elsewhere there are no groups; the process itself ends with its handle.
+#[cfg(not(unix))]
+impl Group {
+    fn of(_child: &Child) -> Self {
+        Self {}
+    }
+
+    fn ask_to_end(&self) {}
+
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn end(&mut self) {}
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,34 @@
+//! Agents and delegations.
+
+use super::*;
+
+const AGENTS: &str =
+    r#"[{"id":"zeta","isDefault":false},{"id":"main","identityName":"Mainy","isDefault":true}]"#;
+
+#[tokio::test]
+async fn the_default_agent_is_listed_first() {
+    let fake = Fake::printing(&format!("[config] a warning\n{AGENTS}"));
+    let agents = fake.executor().agents().await.unwrap();
+    let told: Vec<_> = agents
+        .iter()
+        .map(|agent| (agent.name.as_str(), agent.title.as_deref()))
+        .collect();
+    assert_eq!(told, [("main", Some("Mainy")), ("zeta", None)]);
+    assert_eq!(fake.seen(), ["agents", "list", "--json"]);
+}
+
+#[tokio::test]
+async fn a_hop_is_written_down_for_the_session_of_the_default_agent() {
+    let fake = Fake::new(&format!(
+        "case $1 in agents) echo '{AGENTS}';; *) cp \"$OPENCLAW_STATE_DIR/remote-agent/delegations.json\" \"$OPENCLAW_STATE_DIR/then\"; echo '{LOCAL}';; esac"
+    ));
+    let mut job = job("hello");
+    job.delegation = Some(json!({"hop": 2, "chain": "c"}));
+    outcome_of(&fake.executor(), job).await;
+    let then: Value =
+        serde_json::from_str(&fs::read_to_string(fake.file("then")).unwrap()).unwrap();
+    assert_eq!(
+        then["sessions"],
+        json!([{"session": "agent:main:explicit:a2a-context", "hop": 2, "chain": "c"}])
+    );
+}

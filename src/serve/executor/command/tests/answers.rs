@@ -1,0 +1,75 @@
+//! What the command prints.
+
+use super::*;
+
+#[tokio::test]
+async fn both_shapes_of_an_answer_are_read() {
+    for shape in [LOCAL, THROUGH] {
+        let (outcome, reports) = outcome_of(&Fake::printing(shape).executor(), job("hello")).await;
+        assert_eq!(
+            outcome,
+            Outcome::Completed(Some(vec![Part::text("done")])),
+            "{shape}"
+        );
+        let [Report::Metadata(all)] = &reports[..] else {
+            panic!("{reports:?}")
+        };
+        let told = &all["openclaw"];
+        assert_eq!(
+            (&told["usage"]["total"], &told["durationMs"]),
+            (&json!(15), &json!(12))
+        );
+    }
+}
+
+#[tokio::test]
+async fn log_lines_around_an_answer_are_passed_over() {
+    let noisy = format!(
+        "[agent] starting {{\n[1,2]\n{{\"level\":\"info\"}}\n{LOCAL}\n{{broken\n[agent] done"
+    );
+    assert_eq!(
+        answer_of(&Fake::printing(&noisy)).await,
+        [Part::text("done")]
+    );
+}
+
+#[tokio::test]
+async fn an_answer_over_many_lines_is_read() {
+    let pretty = format!("{:#}", serde_json::from_str::<Value>(LOCAL).unwrap());
+    assert_eq!(
+        answer_of(&Fake::printing(&pretty)).await,
+        [Part::text("done")]
+    );
+}
+
+#[tokio::test]
+async fn media_become_files_with_their_types() {
+    let answer = r#"{"payloads":[{"text":"see","mediaUrl":"https://e.com/a.png"},{"mediaUrls":["https://e.com/b.mp3","/home/me/c.pdf"]}],"meta":{}}"#;
+    let parts = answer_of(&Fake::printing(answer)).await;
+    let told: Vec<_> = parts
+        .iter()
+        .map(|part| (&part.content, part.media_type.as_deref()))
+        .collect();
+    assert_eq!(told[0].0, &PartContent::Text("see".into()));
+    assert_eq!(
+        told[1],
+        (
+            &PartContent::Url("https://e.com/a.png".into()),
+            Some("image/png")
+        )
+    );
+    assert_eq!(
+        told[2],
+        (
+            &PartContent::Url("https://e.com/b.mp3".into()),
+            Some("audio/mpeg")
+        )
+    );
+    let PartContent::Text(named) = told[3].0 else {
+        panic!("{told:?}")
+    };
+    assert!(
+        named.contains("c.pdf") && !named.contains("/home"),
+        "{named}"
+    );
+}

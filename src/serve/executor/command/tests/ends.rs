@@ -1,0 +1,86 @@
+//! A turn ends with everything it started.
+
+use super::*;
+
+/// Starts a child of its own and waits for it; both tell who they are.
+const FAMILY: &str = "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep 600' & \
+    echo $$ > \"$OPENCLAW_STATE_DIR/parent\"; wait";
+
+#[tokio::test]
+async fn when_time_is_up_the_whole_group_ends() {
+    let fake = Fake::new(FAMILY);
+    let mut settings = fake.settings();
+    settings.timeout = Duration::from_millis(500);
+    let (reason, text) = failure(&executor(settings)).await;
+    assert_eq!(reason, "timeout");
+    assert!(text.contains("0.5 s"), "{text}");
+    for name in ["parent", "child"] {
+        gone(&written(&fake.file(name)).await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_is_told_to_end_first() {
+    let fake = Fake::new(&format!(
+        "trap 'echo told > \"$OPENCLAW_STATE_DIR/told\"; exit 143' TERM; {FAMILY}"
+    ));
+    let cancel = CancellationToken::new();
+    let (reports, _heard) = mpsc::channel(1);
+    let run = tokio::spawn(fake.executor().run(job("hello"), reports, cancel.clone()));
+    let child = written(&fake.file("child")).await;
+    cancel.cancel();
+    let Outcome::Failed { reason, .. } = run.await.unwrap() else {
+        panic!("it went on")
+    };
+    assert_eq!(reason, "canceled");
+    assert_eq!(written(&fake.file("told")).await, "told");
+    gone(&child).await;
+}
+
+#[tokio::test]
+async fn who_does_not_end_when_told_to_is_ended_after_two_seconds() {
+    let fake = Fake::new(&format!("trap '' TERM; {FAMILY}"));
+    let cancel = CancellationToken::new();
+    let (reports, _heard) = mpsc::channel(1);
+    let run = tokio::spawn(fake.executor().run(job("hello"), reports, cancel.clone()));
+    let (parent, child) = (
+        written(&fake.file("parent")).await,
+        written(&fake.file("child")).await,
+    );
+    let begun = Instant::now();
+    cancel.cancel();
+    run.await.unwrap();
+    let took = begun.elapsed();
+    assert!((2.0..4.0).contains(&took.as_secs_f64()), "{took:?}");
+    gone(&parent).await;
+    gone(&child).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_leaves_nobody_behind() {
+    let fake = Fake::new(FAMILY);
+    let (reports, _heard) = mpsc::channel(1);
+    let run = tokio::spawn(
+        fake.executor()
+            .run(job("hello"), reports, CancellationToken::new()),
+    );
+    let (parent, child) = (
+        written(&fake.file("parent")).await,
+        written(&fake.file("child")).await,
+    );
+    run.abort();
+    gone(&parent).await;
+    gone(&child).await;
+}
+
+#[tokio::test]
+async fn what_a_turn_leaves_behind_ends_with_it() {
+    let fake = Fake::new(&format!(
+        "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep 600' & echo '{LOCAL}'; \
+         while [ ! -s \"$OPENCLAW_STATE_DIR/child\" ]; do :; done"
+    ));
+    let begun = Instant::now();
+    assert_eq!(answer_of(&fake).await, [Part::text("done")]);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    gone(&written(&fake.file("child")).await).await;
+}

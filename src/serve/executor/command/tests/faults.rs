@@ -1,0 +1,127 @@
+//! What can be wrong, each with its own reason.
+
+use super::*;
+
+#[tokio::test]
+async fn a_command_that_is_not_there_is_named() {
+    let settings = CommandSettings {
+        openclaw_path: "/nowhere/openclaw".into(),
+        ..CommandSettings::default()
+    };
+    let executor = executor(settings);
+    let (reason, text) = failure(&executor).await;
+    assert_eq!(reason, "binary_not_found");
+    assert!(
+        text.contains("/nowhere/openclaw") && text.contains("openclaw_path"),
+        "{text}"
+    );
+    assert_eq!(executor.ready().await.unwrap_err().0, text);
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_run_is_named() {
+    let fake = Fake::new("");
+    fs::set_permissions(fake.path(), fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(failure(&fake.executor()).await.0, "binary_not_executable");
+    let unready = fake.executor().ready().await.unwrap_err();
+    assert!(unready.0.contains("cannot be executed"), "{unready}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_program_is_named() {
+    let fake = Fake::of("\u{7f}nothing");
+    assert_eq!(failure(&fake.executor()).await.0, "binary_not_executable");
+}
+
+#[tokio::test]
+async fn a_command_that_is_there_is_ready_by_its_path_and_by_its_name() {
+    let fake = Fake::new("");
+    fake.executor().ready().await.unwrap();
+    let mut settings = fake.settings();
+    settings.openclaw_path = "openclaw".into();
+    let folder = fake.0.path().to_str().unwrap().to_owned();
+    settings.env_vars.push(("PATH".into(), folder.into()));
+    executor(settings).ready().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_working_directory_that_is_none_is_named() {
+    let fake = Fake::printing(LOCAL);
+    let mut settings = fake.settings();
+    settings.working_directory = Some("/nowhere".into());
+    let (reason, text) = failure(&executor(settings)).await;
+    assert_eq!(reason, "working_directory_not_found");
+    assert!(text.contains("/nowhere"), "{text}");
+}
+
+#[tokio::test]
+async fn each_wrong_end_has_its_own_reason() {
+    for (script, reason, words) in [
+        ("", "no_output", "printed nothing"),
+        ("echo hello", "invalid_json", "openclaw_path"),
+        ("echo '{\"payloads\":['", "invalid_json", "JSON"),
+        ("echo '{\"other\":1}'", "invalid_json", "JSON"),
+        (
+            "echo it broke >&2; exit 3",
+            "exit_status",
+            "status 3; its last words were: it broke",
+        ),
+        (
+            "echo 'Invalid config at openclaw.json' >&2; exit 1",
+            "bad_config",
+            "openclaw.json",
+        ),
+        ("kill -9 $$", "killed", "signal 9"),
+        (
+            "echo '{\"ok\":false,\"error\":{\"type\":\"cli_error\",\"message\":\"Unknown agent id \\\"x\\\".\"}}'; exit 1",
+            "agent_not_found",
+            "Unknown agent id",
+        ),
+        (
+            "echo '{\"ok\":false,\"error\":{\"type\":\"cli_error\",\"message\":\"LLM request failed\"}}'; exit 1",
+            "openclaw_error",
+            "LLM request failed",
+        ),
+        (
+            "echo '{\"ok\":false,\"error\":{\"type\":\"cli_error\",\"message\":\"Config invalid\"}}'; exit 1",
+            "bad_config",
+            "Config invalid",
+        ),
+        (
+            "echo '{\"runId\":\"r\",\"status\":\"timeout\",\"summary\":\"aborted\",\"result\":{\"payloads\":[],\"meta\":{}}}'; exit 1",
+            "timeout",
+            "timeout",
+        ),
+        (
+            "echo '{\"payloads\":[{\"text\":\"no model\",\"isError\":true}],\"meta\":{}}'; exit 1",
+            "agent_failed",
+            "no model",
+        ),
+    ] {
+        let (told, text) = failure(&Fake::new(script).executor()).await;
+        assert_eq!(told, reason, "{script}: {text}");
+        assert!(text.contains(words), "{script}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn values_of_variables_are_told_to_nobody() {
+    let fake = Fake::new("echo \"the key is $MY_KEY\" >&2; exit 1");
+    let mut settings = fake.settings();
+    settings.env_vars.push(("MY_KEY".into(), "s3cret".into()));
+    assert!(!format!("{settings:?}").contains("s3cret"));
+    let (_, text) = failure(&executor(settings)).await;
+    assert!(text.contains("the key is [redacted]"), "{text}");
+}
+
+#[tokio::test]
+async fn of_much_that_is_said_the_end_is_kept() {
+    let fake =
+        Fake::new("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done >&2; exit 1");
+    let (_, text) = failure(&fake.executor()).await;
+    assert!(
+        text.ends_with("line 19999") && text.len() < 2000,
+        "{}",
+        text.len()
+    );
+}

@@ -1,0 +1,113 @@
+//! Parts of messages: those of A2A 1.0 as the server has them, and those of the peers' contract as OpenClaw's side has them.
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use remote_agent_server::a2a::{Part, PartContent};
+use serde_json::{Map, Value};
+
+use crate::peer;
+
+/// Parts of a message as they are handed to an agent.
+pub(super) fn to_agent(parts: Vec<Part>) -> Vec<peer::Part> {
+    parts.into_iter().map(handed).collect()
+}
+
+fn handed(part: Part) -> peer::Part {
+    let Part {
+        content,
+        filename,
+        media_type,
+        ..
+    } = part;
+    match content {
+        PartContent::Text(text) => peer::Part::text(text),
+        PartContent::Raw(bytes) => {
+            peer::Part::file(None, Some(STANDARD.encode(bytes)), filename, media_type)
+        }
+        PartContent::Url(url) => peer::Part::file(Some(url), None, filename, media_type),
+        PartContent::Data(Value::Object(data)) => peer::Part::data(data),
+        PartContent::Data(other) => peer::Part::text(other.to_string()),
+    }
+}
+
+/// Parts that an agent answered with. What cannot be read as a part is left out.
+pub(super) fn from_agent(parts: &[Value]) -> Vec<Part> {
+    parts.iter().filter_map(answered).collect()
+}
+
+fn answered(part: &Value) -> Option<Part> {
+    let file = &part["file"];
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut read = match part["kind"].as_str().unwrap_or("text") {
+        "data" => Part::data(part["data"].clone()),
+        "file" => match (text(&file["uri"]), file["bytes"].as_str()) {
+            (Some(uri), _) => Part::url(uri),
+            (None, Some(bytes)) => match STANDARD.decode(bytes) {
+                Ok(bytes) => Part::raw(bytes),
+                Err(_) => Part::text("[The agent made a file that is not base64 as it should be.]"),
+            },
+            (None, None) => return None,
+        },
+        _ => Part::text(text(&part["text"])?),
+    };
+    read.filename = text(&file["name"]);
+    read.media_type = text(&file["mimeType"]);
+    read.metadata = part["metadata"].as_object().map(owned);
+    Some(read)
+}
+
+/// Metadata as the server has it.
+pub(super) fn owned(map: &Map<String, Value>) -> HashMap<String, Value> {
+    map.iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// The parts of an agent's message.
+pub(super) fn of_message(message: &Value) -> Vec<Part> {
+    let parts = message["parts"].as_array();
+    from_agent(parts.map_or(&[][..], Vec::as_slice))
+}
+
+/// A part of text as an agent is handed it, for what stands before a peer's own parts.
+pub(super) fn note(text: &str) -> peer::Part {
+    peer::Part::text(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_part_comes_back_as_it_went() {
+        let parts = vec![
+            Part::text("hello"),
+            Part::raw(vec![0, 255])
+                .with_filename("a.bin")
+                .with_media_type("application/octet-stream"),
+            Part::url("https://example.com/a.png").with_media_type("image/png"),
+            Part::data(json!({"a": 1})),
+        ];
+        let handed = to_agent(parts.clone());
+        let back: Vec<_> = handed.iter().map(|part| part.json().clone()).collect();
+        assert_eq!(from_agent(&back), parts);
+    }
+
+    #[test]
+    fn data_that_is_no_object_is_handed_over_as_its_json() {
+        let handed = to_agent(vec![Part::data(json!([1, 2]))]);
+        assert_eq!(handed[0].json()["text"], "[1,2]");
+    }
+
+    #[test]
+    fn what_is_no_part_is_left_out() {
+        assert_eq!(
+            from_agent(&[json!({"kind": "file", "file": {}}), json!({"kind": "text"})]),
+            []
+        );
+    }
+}

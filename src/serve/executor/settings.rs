@@ -1,0 +1,130 @@
+//! What both executors are told.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// How hard a turn thinks, in OpenClaw's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Thinking {
+    /// Not at all.
+    Off,
+    /// As little as the model can.
+    Minimal,
+    /// A little.
+    #[default]
+    Low,
+    /// More.
+    Medium,
+    /// Much.
+    High,
+    /// As much as the model can.
+    Xhigh,
+}
+
+impl Thinking {
+    /// Every level.
+    pub const ALL: [Self; 6] = [
+        Self::Off,
+        Self::Minimal,
+        Self::Low,
+        Self::Medium,
+        Self::High,
+        Self::Xhigh,
+    ];
+
+    /// OpenClaw's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Xhigh => "xhigh",
+        }
+    }
+}
+
+impl fmt::Display for Thinking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that is no level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a thinking level is one of off, minimal, low, medium, high, xhigh")]
+pub struct UnknownThinking;
+
+impl FromStr for Thinking {
+    type Err = UnknownThinking;
+
+    fn from_str(word: &str) -> Result<Self, UnknownThinking> {
+        let known = Self::ALL.into_iter().find(|level| level.as_str() == word);
+        known.ok_or(UnknownThinking)
+    }
+}
+
+/// Where the OpenClaw of a user keeps its state, by the variables of an environment: `OPENCLAW_STATE_DIR`, else `.openclaw`
+/// in `OPENCLAW_HOME` or the home. `None` where no variable says.
+pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let named = |name: &str| {
+        variable(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let home = || named("HOME");
+    let expanded = |path: PathBuf| match path.strip_prefix("~") {
+        Ok(below) => home().map(|home| home.join(below)),
+        Err(_) => Some(path),
+    };
+    match named("OPENCLAW_STATE_DIR") {
+        Some(path) => expanded(path),
+        None => named("OPENCLAW_HOME")
+            .and_then(expanded)
+            .or_else(home)
+            .map(|home| home.join(".openclaw")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        state_dir(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn the_state_is_where_openclaw_looks_for_it() {
+        let home = ("HOME", "/home/me");
+        assert_eq!(of(&[home]), Some("/home/me/.openclaw".into()));
+        assert_eq!(
+            of(&[home, ("OPENCLAW_HOME", "/oc")]),
+            Some("/oc/.openclaw".into())
+        );
+        assert_eq!(of(&[home, ("OPENCLAW_STATE_DIR", "/s")]), Some("/s".into()));
+        assert_eq!(
+            of(&[home, ("OPENCLAW_STATE_DIR", "~/s")]),
+            Some("/home/me/s".into())
+        );
+        assert_eq!(
+            of(&[home, ("OPENCLAW_STATE_DIR", "")]),
+            Some("/home/me/.openclaw".into())
+        );
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn every_level_is_read_as_it_is_written() {
+        for level in Thinking::ALL {
+            assert_eq!(level.as_str().parse(), Ok(level));
+        }
+        assert_eq!("extreme".parse::<Thinking>(), Err(UnknownThinking));
+    }
+}

@@ -1,0 +1,196 @@
+//! What the documents say of the A2A server is what its code does.
+
+use openclaw_remote_agent::session_key;
+use remote_agent_server::{
+    a2a::TaskState,
+    metrics::{Metrics, Pushed},
+    refusal::Reason,
+};
+
+use crate::{documents::help, generated, settings::table_with_flags, text};
+
+/// Flags of settings. Those of limits are `--limit`.
+const FLAGS: &[(&str, &[&str])] = &[
+    ("listen", &["--listen", "--port"]),
+    ("publicUrl", &["--public-url"]),
+    ("hosts", &["--host"]),
+    ("name", &["--name"]),
+    ("description", &["--description"]),
+    ("tls.certFile", &["--tls-cert"]),
+    ("tls.keyFile", &["--tls-key"]),
+    ("behindProxy", &["--behind-proxy"]),
+    ("trustedProxies", &["--trusted-proxy"]),
+    ("stateDir", &["--state-dir"]),
+    ("executor", &["--executor"]),
+    ("gateway.url", &["--gateway"]),
+    ("gateway.token", &["--gateway-token-env"]),
+    ("agents", &["--agent"]),
+    ("sessionId", &["--session-id"]),
+    ("agentId", &["--agent-id"]),
+    ("thinking", &["--thinking"]),
+    ("timeout", &["--timeout"]),
+    ("openclawPath", &["--openclaw-path"]),
+    ("workingDirectory", &["--working-directory"]),
+    ("envVars", &["--env-var"]),
+    ("asyncMode", &["--async-mode"]),
+    ("taskStore", &["--task-store", "--task-store-env"]),
+    ("fsync", &["--fsync"]),
+    ("retention.age", &["--retention-age"]),
+    ("retention.count", &["--retention-count"]),
+    ("push.allowedUrls", &["--allow-webhook"]),
+    ("push.allowAnyAddress", &["--allow-any-webhook"]),
+];
+
+/// When a request is refused so.
+const REASONS: [(Reason, &str); 19] = [
+    (Reason::ParseError, "the body is no JSON"),
+    (Reason::InvalidRequest, "the body is JSON and no request"),
+    (
+        Reason::PayloadTooLarge,
+        "the body is larger than `limits.bodyBytes`",
+    ),
+    (
+        Reason::MethodNotFound,
+        "there is no such method, path or agent",
+    ),
+    (
+        Reason::InvalidParams,
+        "something is missing or wrong; the field is named",
+    ),
+    (Reason::InternalError, "something here failed"),
+    (
+        Reason::Unauthenticated,
+        "a token is needed, or this one is not known",
+    ),
+    (
+        Reason::PermissionDenied,
+        "the token does not reach so far, or `Host` or `Origin` is not the server's",
+    ),
+    (
+        Reason::ResourceExhausted,
+        "too many requests, open tasks or webhooks",
+    ),
+    (
+        Reason::Unavailable,
+        "the server is being stopped, or its store or its agents do not answer",
+    ),
+    (
+        Reason::TaskNotFound,
+        "there is no such task or context of this peer",
+    ),
+    (Reason::TaskNotCancelable, "the task is settled"),
+    (
+        Reason::PushNotificationNotSupported,
+        "there are no push notifications",
+    ),
+    (
+        Reason::UnsupportedOperation,
+        "not for this task as it stands, or not here",
+    ),
+    (
+        Reason::ContentTypeNotSupported,
+        "a part of a kind, or a body of a type, that is not taken",
+    ),
+    (
+        Reason::InvalidAgentResponse,
+        "the agent answered what cannot be understood",
+    ),
+    (
+        Reason::ExtendedAgentCardNotConfigured,
+        "there is no extended card",
+    ),
+    (
+        Reason::ExtensionSupportRequired,
+        "an extension has to be supported",
+    ),
+    (Reason::VersionNotSupported, "not in this version of A2A"),
+];
+
+fn flags(path: &str) -> Vec<String> {
+    if path.starts_with("limits.") {
+        return vec!["--limit".to_owned()];
+    }
+    let known = FLAGS.iter().find(|(of, _)| *of == path);
+    let flags = known.map_or(&[][..], |(_, flags)| flags);
+    flags.iter().map(|flag| (*flag).to_owned()).collect()
+}
+
+#[test]
+fn the_table_of_the_servers_settings_is_its_schemas() {
+    let table = table_with_flags("schema/serve.schema.json", flags);
+    let help = help(&["serve"]);
+    for (path, flags) in FLAGS {
+        assert!(table.contains(&format!("| `{path}` |")), "{path}");
+        for flag in *flags {
+            assert!(
+                help.contains(&format!("{flag} <")) || help.contains(&format!("{flag}\n")),
+                "{flag}"
+            );
+        }
+    }
+    generated::part("docs/serve.md", "serve-settings", &table);
+}
+
+#[test]
+fn the_table_of_refusals_is_the_codes() {
+    let mut table =
+        "| `ErrorInfo.reason` | JSON-RPC | HTTP+JSON 1.0 | when |\n|---|---|---|---|\n".to_owned();
+    for (reason, when) in REASONS {
+        let (status, _) = reason.status();
+        table += &format!(
+            "| `{}` | {} | {} | {when} |\n",
+            reason.word(),
+            reason.code(),
+            status.as_u16(),
+        );
+    }
+    generated::part("docs/serve.md", "serve-errors", &table);
+}
+
+/// Everything that a server counts stands in the table of metrics, under the name it has on the page of metrics.
+#[test]
+fn the_metrics_are_told() {
+    let page = text("docs/serve.md");
+    let metrics = Metrics::new();
+    // What has not been counted yet is not shown.
+    metrics.entered(&TaskState::Working);
+    metrics.pushed(Pushed::Delivered);
+    let counted = metrics.text();
+    let mut checked = 0;
+    for line in counted.lines() {
+        let Some(name) = line
+            .strip_prefix("# TYPE ")
+            .and_then(|line| line.split(' ').next())
+        else {
+            continue;
+        };
+        assert!(page.contains(&format!("| `{name}")), "{name}");
+        checked += 1;
+    }
+    assert!(checked >= 5, "{counted}");
+}
+
+/// The documents show which session a context is, for a server without peers and for one with.
+#[test]
+fn the_examples_of_sessions_are_worked_out_by_the_code() {
+    for document in ["README.md", "docs/serve.md"] {
+        let page = text(document);
+        for context in [
+            "550e8400-e29b-41d4-a716-446655440000",
+            "user:123/session:456",
+            "my_context_123",
+            "My context",
+        ] {
+            for session in [
+                session_key::session_id(context),
+                session_key::session_id_of_peer("ada", context),
+            ] {
+                let row = page.lines().any(|line| {
+                    line.starts_with(&format!("| `{context}` |"))
+                        && line.contains(&format!("| `{session}` |"))
+                });
+                assert!(row, "{document}: {context} is {session}");
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Two OpenClaws, each with its own state, gateway, model and server: the one that all tests share, and another.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use openclaw_remote_agent::gateway::Settings;
+use openclaw_remote_agent::log::Silent;
+use openclaw_remote_agent::serve::executor::{
+    CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns,
+};
+use openclaw_remote_agent::world::System;
+use remote_agent_server::a2a::{Message, Part, Role};
+use remote_agent_server::executor::{Executor, Job, Outcome, Report};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::{
+    host::{Gateway, Host, TOKEN},
+    http,
+    model::Model,
+    node::Installed,
+    server::Server,
+    socket::Socket,
+    world::{World, host_config, model_config},
+};
+
+/// The other OpenClaw, and `remote-agent serve` in front of both.
+pub struct Pair {
+    /// Ended before the gateways are.
+    _servers: [Server; 2],
+    pub runtime: Runtime,
+    pub model: Model,
+    pub host: Host,
+    /// Stopped when this is dropped.
+    _gateway: Gateway,
+    pub socket: Socket,
+    /// The server in front of the other OpenClaw.
+    pub server: SocketAddr,
+    /// What such a server has within, in front of the same gateway.
+    pub executor: Arc<GatewayExecutor>,
+    /// One that runs the command of the other OpenClaw.
+    pub command: CommandExecutor,
+    /// What came of a turn before its gateway was started.
+    pub local: (Outcome, Vec<Report>),
+}
+
+impl Pair {
+    /// Starts all of it. Each has the other one as the target `other`.
+    pub fn start<'a>(installed: Arc<Installed>, world: impl FnOnce() -> &'a World) -> Self {
+        let [first, server] = free_addresses();
+        let model = Model::start();
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-other");
+        let host = Host::new(installed, &scratch, &model_config(&model), &[]);
+        let runtime = Runtime::new().unwrap();
+        let command = command(&host);
+        // A turn without a gateway takes as long as everything else together, and needs none of it.
+        let (world, local) = thread::scope(|scope| {
+            let local = scope.spawn(|| runtime.block_on(turn(&command, job("the word is plum"))));
+            let world = world();
+            world.settings(&settings_towards(server));
+            // The first turn of a gateway is slow.
+            world.socket.start("agent:main:awake", "wake up");
+            (world, local.join().unwrap())
+        });
+        let whole = host_config(&model, &settings_towards(first));
+        host.edit_config(|config| {
+            for part in ["plugins", "tools"] {
+                config[part] = whole[part].clone();
+            }
+        });
+        host.install(&format!("npm-pack:{}", world.packaged.tarball.display()));
+        let gateway = host.boot();
+        let pair = Self {
+            _servers: [
+                before(first, &world.gateway, &world.host),
+                before(server, &gateway, &host),
+            ],
+            socket: gateway.socket(),
+            executor: executor(&gateway, &host),
+            runtime,
+            model,
+            host,
+            _gateway: gateway,
+            server,
+            command,
+            local,
+        };
+        pair.send("awake", "wake up", false);
+        pair
+    }
+
+    /// One message to the server in front of the other OpenClaw, in A2A 0.3: the task, once it is done.
+    pub fn ask(&self, context: &str, text: &str) -> Value {
+        self.send(context, text, true)
+    }
+
+    /// The same; the task once it is done, or at once.
+    pub fn send(&self, context: &str, text: &str, blocking: bool) -> Value {
+        let message = json!({"kind": "message", "role": "user", "messageId": text, "contextId": context,
+            "parts": [{"kind": "text", "text": text}]});
+        self.call(
+            "message/send",
+            json!({"message": message, "configuration": {"blocking": blocking}}),
+        )
+    }
+
+    /// One call to that server: its result.
+    pub fn call(&self, method: &str, params: Value) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let (status, answer) = http::post(self.server, "/a2a", TOKEN, &body.to_string());
+        let mut answer: Value = serde_json::from_str(&answer).unwrap();
+        assert!(
+            status == 200 && answer["result"].is_object(),
+            "{status} {answer:#}"
+        );
+        answer["result"].take()
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.executor.close());
+    }
+}
+
+/// Settings of the plugin with one target, the server in front of the other OpenClaw. Work may be handed on twice.
+fn settings_towards(server: SocketAddr) -> Value {
+    json!({
+        "enabled": true, "policy": {"maxDelegationDepth": 2},
+        "targets": [{"alias": "other", "baseUrl": format!("http://{server}")}]
+    })
+}
+
+fn executor(gateway: &Gateway, host: &Host) -> Arc<GatewayExecutor> {
+    let url = Url::parse(&format!("ws://{}", gateway.address())).unwrap();
+    let settings = Settings {
+        token: Some(TOKEN.into()),
+        ..Settings::new(url)
+    };
+    let runs = GatewayRuns {
+        timeout: Duration::from_secs(120),
+        thinking: None,
+        state_dir: Some(host.state()),
+    };
+    let made = GatewayExecutor::new(settings, runs, Arc::new(System), Arc::new(Silent));
+    Arc::new(made.unwrap())
+}
+
+fn command(host: &Host) -> CommandExecutor {
+    let variables = host.variables().into_iter();
+    let settings = CommandSettings {
+        openclaw_path: host.executable(),
+        agent_id: Some("main".to_owned()),
+        timeout: Duration::from_secs(400),
+        env_vars: variables
+            .map(|(name, value)| (name, value.into()))
+            .collect(),
+        ..CommandSettings::default()
+    };
+    CommandExecutor::new(settings, Arc::new(System), Arc::new(Silent))
+}
+
+/// A message in the one conversation of the command.
+pub fn job(text: &str) -> Job {
+    Job {
+        task_id: "task".to_owned(),
+        context_id: "talk".to_owned(),
+        session: "a2a-talk".to_owned(),
+        agent: None,
+        peer: "loopback".to_owned(),
+        message: Message::new(Role::User, vec![Part::text(text)]),
+        delegation: None,
+    }
+}
+
+/// One turn: how it ended, and what it reported before.
+pub async fn turn(executor: &dyn Executor, job: Job) -> (Outcome, Vec<Report>) {
+    let (reports, mut heard) = mpsc::channel(16);
+    let run = executor.run(job, reports, CancellationToken::new());
+    let listen = async {
+        let mut all = Vec::new();
+        while let Some(report) = heard.recv().await {
+            all.push(report);
+        }
+        all
+    };
+    tokio::join!(run, listen)
+}
+
+/// The command in front of an OpenClaw, as its operator starts it.
+fn before(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
+    let mut variables = host.variables();
+    variables.push(("GATEWAY".to_owned(), TOKEN.to_owned()));
+    let (port, url) = (
+        address.port().to_string(),
+        format!("ws://{}", gateway.address()),
+    );
+    let flags = [
+        &["--port", &port, "--gateway", &url][..],
+        &["--gateway-token-env", "GATEWAY", "--task-store", "memory"],
+    ];
+    Server::start(&flags.concat(), &variables)
+}
+
+/// Addresses have to be known before servers start; nobody else takes them between here and there.
+fn free_addresses() -> [SocketAddr; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap())
+}

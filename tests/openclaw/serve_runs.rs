@@ -1,0 +1,250 @@
+//! The server in front of a real OpenClaw, and two OpenClaws that delegate to each other.
+
+use std::time::{Duration, Instant};
+
+use openclaw_remote_agent::delegation::Delegations;
+use remote_agent_server::a2a::Part;
+use remote_agent_server::executor::{Executor as _, Outcome, Report};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Pair, World, fenced,
+    model::tool_result,
+    serve_rig::{job, turn},
+};
+
+type Test = (&'static str, fn(&World, &Pair));
+
+macro_rules! tests {
+    ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&World, &Pair))),*] };
+}
+
+/// In the order they run in.
+pub const TESTS: &[Test] = tests![
+    without_a_gateway_the_command_runs_a_turn_itself
+    with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command
+    agents_are_told_without_the_triad
+    an_answer_streams_back_through_the_delegation
+    a_row_of_delegations_ends_at_its_limit
+    what_looks_like_a_command_leaves_the_conversation_as_it_is
+    a_canceled_task_aborts_the_run_at_the_gateway
+    a_run_is_found_again_by_its_name
+];
+
+fn send_to_other(text: &str) -> Value {
+    json!({"action": "send", "target_alias": "other", "timeout_ms": 110_000, "parts": [{"kind": "text", "text": text}]})
+}
+
+fn text_of(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Completed(Some(parts)) => parts.iter().filter_map(Part::as_text).collect(),
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+fn total(reports: &[Report]) -> Option<u64> {
+    reports.iter().find_map(|report| match report {
+        Report::Metadata(all) => all["openclaw"]["usage"]["total"].as_u64(),
+        _ => None,
+    })
+}
+
+fn answer(task: &Value) -> String {
+    assert_eq!(task["status"]["state"], "completed", "{task:#}");
+    let parts = task["artifacts"][0]["parts"].as_array().unwrap();
+    parts
+        .iter()
+        .filter_map(|part| part["text"].as_str())
+        .collect()
+}
+
+// ---- the command ------------------------------------------------------------------------------------------------------
+
+fn without_a_gateway_the_command_runs_a_turn_itself(_: &World, pair: &Pair) {
+    let (outcome, reports) = &pair.local;
+    assert!(text_of(outcome).contains("the word is plum"), "{outcome:?}");
+    assert!(total(reports).is_some_and(|total| total > 0), "{reports:?}");
+}
+
+fn with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command(_: &World, pair: &Pair) {
+    let ran = turn(&pair.command, job("/new which word was it"));
+    let (outcome, reports) = pair.runtime.block_on(ran);
+    assert!(
+        text_of(&outcome).contains("/new which word was it"),
+        "{outcome:?}"
+    );
+    assert!(
+        total(&reports).is_some_and(|total| total > 0),
+        "{reports:?}"
+    );
+    pair.model
+        .requests
+        .wait("the model to see both messages", |body| {
+            let all = body["messages"].to_string();
+            all.contains("which word was it") && all.contains("the word is plum")
+        });
+}
+
+// ---- the gateway ------------------------------------------------------------------------------------------------------
+
+fn agents_are_told_without_the_triad(_: &World, pair: &Pair) {
+    let agents = pair.runtime.block_on(pair.executor.agents()).unwrap();
+    let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, ["main"]);
+    pair.runtime.block_on(pair.executor.ready()).unwrap();
+}
+
+fn what_looks_like_a_command_leaves_the_conversation_as_it_is(_: &World, pair: &Pair) {
+    pair.ask("fruit:1", "the fruit is a fig");
+    let told = answer(&pair.ask("fruit:1", "/reset which fruit was it"));
+    println!("what the model was given for a slash: {told}");
+    assert!(told.contains("\n\n/reset which fruit was it"), "{told}");
+    pair.model
+        .requests
+        .wait("the model to see both messages", |body| {
+            let all = body["messages"].to_string();
+            all.contains("which fruit was it")
+                && all.contains("the fruit is a fig")
+                && all.contains("session=agent:main:a2a-fruit-1")
+        });
+}
+
+fn a_canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
+    let task = pair.send("cancel", "SLOW 600", false);
+    pair.model.requests.wait("the model to be asked", |body| {
+        body["messages"].to_string().contains("SLOW 600")
+    });
+    let canceled = pair.call("tasks/cancel", json!({"id": task["id"]}));
+    assert_eq!(canceled["status"]["state"], "canceled", "{canceled:#}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // Nothing tells of the ledger's changes.
+    loop {
+        let listed = pair.socket.attempt(
+            "tasks.list",
+            json!({"limit": 10, "sessionKey": "agent:main:a2a-cancel", "agentId": "main"}),
+        );
+        let listed = match listed {
+            Ok(listed) => listed,
+            // While the ledger is just being written.
+            Err(refused) if refused["code"] == "UNAVAILABLE" => refused,
+            Err(refused) => panic!("`tasks.list` was refused: {refused}"),
+        };
+        let mut runs = listed["tasks"].as_array().into_iter().flatten();
+        if runs.any(|run| run["status"] == "cancelled") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{listed:#}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn a_run_is_found_again_by_its_name(_: &World, pair: &Pair) {
+    pair.runtime.block_on(async {
+        let (reports, mut heard) = mpsc::channel(16);
+        let cancel = CancellationToken::new();
+        let begun = tokio::spawn(pair.executor.run(job("SLOW 20"), reports, cancel.clone()));
+        let Some(Report::Run(name)) = heard.recv().await else {
+            panic!("a run without a name")
+        };
+        loop {
+            let report = heard.recv().await.expect("the agent to speak");
+            if matches!(report, Report::Artifact { .. }) {
+                break;
+            }
+        }
+        let (reports, mut again) = mpsc::channel(64);
+        let found = pair
+            .executor
+            .reattach(job(""), name, reports, CancellationToken::new());
+        let drain = async { while heard.recv().await.is_some() {} };
+        let (outcome, (), first) = tokio::join!(found.unwrap(), drain, begun);
+        assert_eq!(outcome, Outcome::Completed(None));
+        assert_eq!(first.unwrap(), Outcome::Completed(None));
+        let mut text = String::new();
+        while let Some(report) = again.recv().await {
+            if let Report::Artifact {
+                artifact, append, ..
+            } = report
+            {
+                let piece: String = artifact.parts.iter().filter_map(Part::as_text).collect();
+                text = if append { text + &piece } else { piece };
+            }
+        }
+        let words: Vec<_> = (0..20).map(|n| format!("word{n}")).collect();
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), words);
+    });
+}
+
+// ---- one OpenClaw delegates to the other ------------------------------------------------------------------------------
+
+fn an_answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
+    let mut arguments = send_to_other("SLOW 15");
+    arguments["follow_updates"] = json!(true);
+    let message = format!("CALL {arguments}");
+    let run = world.socket.start("agent:main:delegates", &message);
+    world.socket.end_of(&run);
+    let updates = world.socket.tool_events(&run, "update");
+    let words: Vec<_> = (0..15).map(|n| format!("word{n}")).collect();
+    let pieces: Vec<_> = updates
+        .iter()
+        .filter_map(|update| {
+            update
+                .pointer("/partialResult/details/raw/artifact/parts/0/text")?
+                .as_str()
+        })
+        .collect();
+    assert!(pieces.len() > 5, "{updates:#?}");
+    assert_eq!(pieces.concat(), words.join(" "));
+    let request = world.model.request_with_result("SLOW 15");
+    let result = tool_result(&request).unwrap();
+    println!("A's model calls the tool: {message}");
+    println!("A is told meanwhile: {pieces:?}");
+    println!("A's model reads: {result}");
+    assert!(fenced(&result).contains(&words.join(" ")), "{result}");
+    assert!(result.starts_with("send: task completed"), "{result}");
+}
+
+fn a_row_of_delegations_ends_at_its_limit(world: &World, pair: &Pair) {
+    let third = send_to_other("once more");
+    let second = send_to_other(&format!("CALL {third}"));
+    let first = send_to_other(&format!("CALL {second}"));
+    let from = world.model.requests.len();
+    world.socket.run("agent:main:row", &format!("CALL {first}"));
+    // The first OpenClaw is asked by the second one, and may not ask it again.
+    let refused = world.model.requests.wait_from(from, "the refusal", |body| {
+        tool_result(body).is_some_and(|result| result.contains("delegation_too_deep"))
+    });
+    let result = tool_result(&refused).unwrap();
+    println!("A's model reads at the end of the row: {result}");
+    assert!(
+        !pair
+            .model
+            .requests
+            .all(|body| body["messages"].to_string().contains("once more"))
+            .is_empty()
+    );
+    let asked_again = |body: &Value| {
+        let messages = body["messages"].as_array().unwrap();
+        messages.iter().any(|message| {
+            message["role"] == "user" && message["content"].to_string().ends_with("once more\"")
+        })
+    };
+    assert!(
+        pair.model.requests.all(asked_again).is_empty(),
+        "the last delegation went through"
+    );
+    let hops = |state: &std::path::Path| {
+        let file = std::fs::read_to_string(Delegations::of_host(state).path()).unwrap();
+        let file: Value = serde_json::from_str(&file).unwrap();
+        println!("delegations.json: {file}");
+        let sessions = file["sessions"].as_array().unwrap().clone();
+        sessions
+            .iter()
+            .filter_map(|session| session["hop"].as_u64())
+            .max()
+    };
+    assert_eq!(hops(&pair.host.state()), Some(1));
+    assert_eq!(hops(&world.host.state()), Some(2));
+}

@@ -1,0 +1,295 @@
+//! Chromium without a screen, from Debian's packages, unpacked below `target/` and driven over its DevTools protocol.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+const PACKAGE: &str = "chromium-headless-shell";
+
+/// Far longer than a page takes, so that a test that waits for nothing fails.
+const SOON: Duration = Duration::from_secs(30);
+
+/// What keeps it from talking to anybody but the page's server.
+const FLAGS: [&str; 12] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+    "--window-size=1280,800",
+    "about:blank",
+];
+
+/// A browser with one page.
+pub struct Browser {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    session: Option<String>,
+    sent: u64,
+    profile: PathBuf,
+    /// What the page's console and its policy complained of.
+    pub complaints: Vec<String>,
+}
+
+impl Browser {
+    /// A fresh browser. `None` where there are no packages of Debian, after saying so; with `CI=true` that is a failure.
+    pub fn start(name: &str) -> Option<Self> {
+        let root = match unpacked() {
+            Ok(root) => root,
+            Err(why) if env::var("CI").is_ok_and(|ci| ci == "true") => panic!("{why}"),
+            Err(why) => {
+                eprintln!("skipped: {why}");
+                return None;
+            }
+        };
+        let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chromium-{name}"));
+        let _ = fs::remove_dir_all(&profile);
+        // The protocol goes over the descriptors 3 and 4, which the shell puts where ours are.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2"])
+            .arg(root.join("usr/lib/chromium").join(PACKAGE))
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(FLAGS)
+            .env("LD_LIBRARY_PATH", libraries(&root))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut browser = Self {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            session: None,
+            sent: 0,
+            profile,
+            complaints: Vec::new(),
+        };
+        let page = browser.ask("Target.createTarget", json!({"url": "about:blank"}));
+        let attached = browser.ask(
+            "Target.attachToTarget",
+            json!({"targetId": page["targetId"], "flatten": true}),
+        );
+        browser.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
+        for domain in ["Page", "Runtime", "Log"] {
+            browser.ask(&format!("{domain}.enable"), json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Asks for something of the protocol, and waits for its answer.
+    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.sent += 1;
+        let mut request = json!({"id": self.sent, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            request["sessionId"] = json!(session);
+        }
+        let mut bytes = request.to_string().into_bytes();
+        bytes.push(0);
+        self.input.write_all(&bytes).unwrap();
+        loop {
+            let mut message = Vec::new();
+            self.output.read_until(0, &mut message).unwrap();
+            assert_eq!(message.pop(), Some(0), "the browser has ended");
+            let message: Value = serde_json::from_slice(&message).unwrap();
+            if message["id"] == self.sent {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].clone();
+            }
+            self.hear(&message);
+        }
+    }
+
+    fn hear(&mut self, event: &Value) {
+        let complaint = [
+            "Log.entryAdded",
+            "Runtime.exceptionThrown",
+            "Runtime.consoleAPICalled",
+        ];
+        if complaint.iter().any(|method| event["method"] == **method) {
+            self.complaints.push(event["params"].to_string());
+        }
+    }
+
+    /// Opens a page.
+    pub fn open(&mut self, url: &str) {
+        let opened = self.ask("Page.navigate", json!({"url": url}));
+        assert!(opened["errorText"].is_null(), "{opened}");
+        self.until(&format!(
+            "location.href.startsWith({url:?}) && document.readyState === 'complete'"
+        ));
+    }
+
+    /// What a piece of JavaScript comes to in the page.
+    pub fn run(&mut self, script: &str) -> Value {
+        let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
+        let mut result = self.ask("Runtime.evaluate", params);
+        assert!(result["exceptionDetails"].is_null(), "{script}: {result}");
+        result["result"]["value"].take()
+    }
+
+    /// Waits until a piece of JavaScript is true in the page.
+    #[track_caller]
+    pub fn until(&mut self, script: &str) {
+        let end = Instant::now() + SOON;
+        while self.run(script) != true {
+            if Instant::now() > end {
+                let body = self.run("document.body.innerText");
+                panic!("never came true: {script}\n{body}\n{:?}", self.complaints);
+            }
+            // The page is asked again at its own pace; the protocol has no event for what a script comes to.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Presses a key in the page, as a keyboard does.
+    pub fn press(&mut self, key: &str, code: u32) {
+        let text = if key == "Enter" { "\r" } else { "" };
+        for kind in ["keyDown", "keyUp"] {
+            let params = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
+            self.ask("Input.dispatchKeyEvent", params);
+        }
+    }
+
+    /// Clicks what a selector finds, as a mouse does.
+    pub fn click(&mut self, selector: &str) {
+        let place = self.run(&format!(
+            "(() => {{ const one = document.querySelector({selector:?}); one.scrollIntoView({{block: 'center'}}); \
+             const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        ));
+        for kind in ["mousePressed", "mouseReleased"] {
+            let params = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
+            self.ask("Input.dispatchMouseEvent", params);
+        }
+    }
+
+    /// A picture of the page (PNG), which is also kept in `target/` under this name.
+    pub fn picture(&mut self, name: &str) -> Vec<u8> {
+        let taken = self.ask("Page.captureScreenshot", json!({"format": "png"}));
+        let png = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
+        let folder = target().join("screenshots");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), &png).unwrap();
+        png
+    }
+
+    /// How many colours a picture of the page has, as the page itself counts them.
+    pub fn colours(&mut self, png: &[u8]) -> u64 {
+        // Another page than the operator's: that one may not load pictures.
+        self.open("about:blank");
+        let script = format!(
+            "(async () => {{ const image = new Image(); image.src = 'data:image/png;base64,{}'; await image.decode(); \
+             const canvas = document.createElement('canvas'); canvas.width = image.width; canvas.height = image.height; \
+             const context = canvas.getContext('2d'); context.drawImage(image, 0, 0); \
+             const data = new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer); \
+             return new Set(data).size; }})()",
+            STANDARD.encode(png)
+        );
+        self.run(&script).as_u64().unwrap()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.profile);
+    }
+}
+
+/// The folder that cargo builds in.
+fn target() -> PathBuf {
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    temporary.parent().unwrap().to_owned()
+}
+
+fn libraries(root: &Path) -> String {
+    let own = root.join(format!("usr/lib/{}-linux-gnu", env::consts::ARCH));
+    format!("{0}:{0}/pulseaudio", own.display())
+}
+
+/// Where the packages are unpacked, which is done once. Tests that run side by side take turns.
+fn unpacked() -> Result<PathBuf, String> {
+    let folder = target().join("chromium");
+    let root = folder.join("root");
+    fs::create_dir_all(&root).unwrap();
+    let lock = File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    if !folder.join("complete").exists() {
+        fetch(&folder, &root)?;
+        let missing = output(
+            Command::new("ldd")
+                .arg(root.join("usr/lib/chromium").join(PACKAGE))
+                .env("LD_LIBRARY_PATH", libraries(&root)),
+        )?;
+        if let Some(line) = missing.lines().find(|line| line.contains("not found")) {
+            return Err(format!("chromium lacks a library: {}", line.trim()));
+        }
+        fs::write(folder.join("complete"), "").unwrap();
+    }
+    Ok(root)
+}
+
+/// Downloads the browser with all that it needs and this machine has not, and unpacks it. Nothing is installed.
+fn fetch(folder: &Path, root: &Path) -> Result<(), String> {
+    let wanted = || {
+        output(Command::new("apt-get").args(["-s", "install", "--no-install-recommends", PACKAGE]))
+    };
+    let plan = wanted().or_else(|_| {
+        // The lists may never have been fetched here. Without the rights for it the second try says what is wrong.
+        let _ = output(Command::new("apt-get").args(["-q", "update"]));
+        wanted()
+    })?;
+    let packages = plan.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        (words.next() == Some("Inst")).then(|| words.next())?
+    });
+    let packages: Vec<&str> = packages.collect();
+    output(
+        Command::new("apt-get")
+            .args(["-q", "-o", "APT::Sandbox::User=root", "download"])
+            .args(if packages.is_empty() {
+                vec![PACKAGE]
+            } else {
+                packages
+            })
+            .current_dir(folder),
+    )?;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            output(Command::new("dpkg").arg("-x").arg(&path).arg(root))?;
+            fs::remove_file(&path).unwrap();
+        }
+    }
+    Ok(())
+}
+
+fn output(command: &mut Command) -> Result<String, String> {
+    let how = "the page is tried in Chromium of Debian's packages; run this on a Debian or Ubuntu where `apt-get download \
+               chromium-headless-shell` works";
+    let done = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{command:?} does not start ({error}); {how}"))?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        false => {
+            let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+            Err(format!("{command:?} failed ({why}); {how}"))
+        }
+    }
+}

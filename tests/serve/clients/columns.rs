@@ -1,0 +1,185 @@
+//! One client over one binding in one version, and what came of everything it was asked to do.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use crate::hook::{Hook, Told};
+use crate::root;
+use crate::sdk::{self, Sdk};
+use crate::server::Server;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Client {
+    Py13,
+    Js13,
+    Py03,
+    Js03,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    JsonRpc,
+    HttpJson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V0_3,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    pub client: Client,
+    pub binding: Binding,
+    pub version: Version,
+}
+
+/// What a client did.
+pub struct Run {
+    /// What came of each operation.
+    pub seen: HashMap<String, Value>,
+    told: Vec<Told>,
+}
+
+impl Client {
+    pub fn sdk(self) -> Sdk {
+        match self {
+            Self::Py13 => Sdk::Py13,
+            Self::Js13 => Sdk::Js13,
+            Self::Py03 => Sdk::Py03,
+            Self::Js03 => Sdk::Js03,
+        }
+    }
+
+    pub fn package(self) -> &'static str {
+        match self {
+            Self::Py13 => "a2a-sdk 1.3.0 (PyPI)",
+            Self::Js13 => "@a2a-js/sdk 1.3.0 (npm)",
+            Self::Py03 => "a2a-sdk 0.3.26 (PyPI)",
+            Self::Js03 => "@a2a-js/sdk 0.3.14 (npm)",
+        }
+    }
+}
+
+impl Binding {
+    /// As cards write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::JsonRpc => "JSONRPC",
+            Self::HttpJson => "HTTP+JSON",
+        }
+    }
+}
+
+impl Version {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "1.0",
+            Self::V0_3 => "0.3",
+        }
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (client, binding) = (self.client.sdk().name(), self.binding.name());
+        write!(formatter, "{client} {binding} {}", self.version.name())
+    }
+}
+
+impl Column {
+    /// What the client did, the first time it is asked for. `None` where it cannot be had on this machine.
+    pub fn run(self) -> Option<&'static Run> {
+        static RUNS: [OnceLock<Option<Run>>; 16] = [const { OnceLock::new() }; 16];
+        let place = self.client as usize * 4 + self.binding as usize * 2 + self.version as usize;
+        RUNS[place].get_or_init(|| self.do_everything()).as_ref()
+    }
+
+    fn do_everything(self) -> Option<Run> {
+        let mut command = self.command()?;
+        let hook = Hook::start();
+        let server = Server::scripted(&["--allow-any-webhook", "--task-store", "memory"]);
+        let (binding, version) = (self.binding.name(), self.version.name());
+        command.args([server.url(), binding, version, &hook.url()]);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{self} ended early: {said}");
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let seen = lines.lines().map(seen).collect();
+        // What waits to be told is told before the end.
+        let ended = server.stop();
+        assert!(ended.status.success(), "{}", ended.log);
+        let told = hook.all();
+        Some(Run { seen, told })
+    }
+
+    fn command(self) -> Option<Command> {
+        let home = sdk::home(self.client.sdk())?;
+        let program = root("tests/serve");
+        let python = |name: &str| {
+            let mut command = Command::new(home.join("bin/python"));
+            command.arg(program.join(name));
+            command
+        };
+        let node = |name: &str| {
+            let mut command = Command::new("node");
+            command.arg(program.join(name)).arg(&home);
+            command
+        };
+        Some(match self.client {
+            Client::Py13 => python("py13_client.py"),
+            Client::Py03 => python("py03_client.py"),
+            Client::Js13 => node("js13_client.mjs"),
+            Client::Js03 => node("js03_client.mjs"),
+        })
+    }
+}
+
+/// The operation of a line, and what came of it.
+fn seen(line: &str) -> (String, Value) {
+    let mut line: Value = serde_json::from_str(line).unwrap();
+    let operation = line.as_object_mut().unwrap().remove("operation").unwrap();
+    (operation.as_str().unwrap().to_owned(), line)
+}
+
+impl Run {
+    /// What the webhook was told of a task: the states in order, how it was written, and what showed who called.
+    pub fn told_of(&self, task: &str) -> Value {
+        let about = |told: &&Told| told.body.contains(task);
+        let told: Vec<&Told> = self.told.iter().filter(about).collect();
+        let states = told.iter().filter_map(|told| {
+            let body: Value = serde_json::from_str(&told.body).unwrap();
+            let update = &body["statusUpdate"]["status"]["state"];
+            let whole = body["kind"] == "task";
+            match update.as_str() {
+                Some(state) => Some(state.to_owned()),
+                None if whole => Some(body["status"]["state"].as_str().unwrap().to_owned()),
+                None => None,
+            }
+        });
+        let header = |name: &str| {
+            let mut values: Vec<_> = told.iter().map(|told| header(&told.head, name)).collect();
+            values.dedup();
+            values
+        };
+        json!({
+            "states": states.collect::<Vec<_>>(),
+            "type": header("content-type"),
+            "authorization": header("authorization"),
+            "token": header("x-a2a-notification-token"),
+        })
+    }
+}
+
+fn header(head: &str, name: &str) -> Option<String> {
+    let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+    lines.find_map(|(key, value)| {
+        let found = key.eq_ignore_ascii_case(name);
+        found.then(|| value.trim().to_owned())
+    })
+}

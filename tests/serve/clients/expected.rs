@@ -1,0 +1,230 @@
+//! What is expected of each client: what it was sent and asked for, but for what the client itself cannot do or does wrong.
+
+use serde_json::{Value, json};
+
+use super::columns::{Binding, Client, Column, Version};
+
+/// What an operation has to come to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expected {
+    /// This.
+    Seen(Value),
+    /// This, which is not what was meant, for a reason that is the client's.
+    But(&'static str, Value),
+    /// The client, or the server through it, refuses.
+    Refused(Refusal),
+    /// The client has no such operation.
+    NotOffered,
+}
+
+/// What a client makes of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Refusal {
+    /// The name of its error.
+    pub error: &'static str,
+    /// The `reason` of the `ErrorInfo` in it, where the client hands it out.
+    pub reason: Option<&'static str>,
+    /// Words that are in what it says.
+    pub words: &'static str,
+    /// Where the refusal is the client's own doing, why.
+    pub fault: Option<&'static str>,
+}
+
+/// Its proto has bytes where its types have base64, and the client turns one into the other as if they were the same.
+const BASE64_TWICE: &str = "the client takes the base64 text of a file for its bytes, and writes and reads base64 of base64";
+const NO_FILE_NAMES: &str = "the client drops the names of files";
+const NO_LISTING: &str = "the client has no such operation in 0.3";
+const STATUS_ALONE: &str = "the client looks at the status of a refusal and not at its body";
+
+pub fn of(column: Column, operation: &str) -> Expected {
+    let refused = match operation {
+        "not_found" => Some(("TASK_NOT_FOUND", "there is no task `no-such-task` of yours")),
+        "not_cancelable" => Some(("TASK_NOT_CANCELABLE", "is settled already")),
+        "bad_webhook" => Some(("INVALID_PARAMS", "`url` begins with `ftp:`")),
+        _ => None,
+    };
+    if let Some((reason, words)) = refused {
+        return Expected::Refused(refusal(column, reason, words));
+    }
+    deviation(column, operation).unwrap_or_else(|| Expected::Seen(meant(column, operation)))
+}
+
+/// What is meant to come of an operation.
+fn meant(column: Column, operation: &str) -> Value {
+    match operation {
+        "card" => json!({"name": "OpenClaw", "streaming": true}),
+        "send" => json!({"state": "completed", "text": "alpha beta hello"}),
+        "message" => json!({"text": "hello"}),
+        "at_once" => json!({"settled": false}),
+        "parts" => parts("AP9oZWxsbw==", Some("a.bin")),
+        "gift" => json!({
+            "bytes": "AP9oZWxsbw==", "link": "https://files.test/b.png",
+            "data": {"count": number(column, 2), "nested": {"list": ["x", null, true]}},
+        }),
+        "fail" => json!({"state": "failed", "text": "because"}),
+        "reject" => json!({"state": "rejected", "text": "because"}),
+        "ask" => json!({
+            "asked": "input-required", "question": "which?",
+            "state": "completed", "text": "you said blue", "same": true,
+        }),
+        "stream" => json!({"first": "task", "state": "completed", "text": numbers(5)}),
+        "resubscribe" => json!({"first": "task", "state": "completed", "text": numbers(20)}),
+        "get" => json!({"state": "completed", "text": "hello", "history": "echo hello"}),
+        "list" => json!({"texts": ["hello"], "total": 1}),
+        "cancel" => json!({"state": "canceled"}),
+        "push_configs" => json!({"made": true, "got": "hook-1", "listed": ["hook-1"], "left": 0}),
+        "push" => pushed(column),
+        _ => panic!("`{operation}` is no operation"),
+    }
+}
+
+/// Where a client does not do what is meant.
+fn deviation(column: Column, operation: &str) -> Option<Expected> {
+    let Column {
+        client,
+        binding,
+        version,
+    } = column;
+    let old_rest = (binding, version) == (Binding::HttpJson, Version::V0_3);
+    let python = matches!(client, Client::Py13 | Client::Py03);
+    Some(match (operation, client) {
+        ("list", Client::Py03 | Client::Js03) => Expected::NotOffered,
+        ("list", Client::Py13) if version == Version::V0_3 => Expected::Refused(Refusal {
+            error: "NotImplementedError",
+            reason: None,
+            words: "ListTasks is not supported in A2A v0.3",
+            fault: Some(NO_LISTING),
+        }),
+        ("list", Client::Js13) if old_rest => Expected::Refused(Refusal {
+            error: "UnsupportedOperationError",
+            reason: Some("UNSUPPORTED_OPERATION"),
+            words: "tasks/list has no equivalent in v0.3 HTTP+JSON",
+            fault: Some(NO_LISTING),
+        }),
+        ("list", Client::Js13) if version == Version::V0_3 => Expected::Refused(Refusal {
+            error: "JsonRpcTransportError",
+            reason: Some("INTERNAL_ERROR"),
+            words: "Method not found: tasks/list",
+            fault: Some(NO_LISTING),
+        }),
+        ("parts", _) if old_rest && python => {
+            Expected::But(BASE64_TWICE, parts("QVA5b1pXeHNidz09", Some("a.bin")))
+        }
+        ("parts", _) if old_rest => Expected::But(NO_FILE_NAMES, parts("AP9oZWxsbw==", None)),
+        ("gift", _) if old_rest && python => Expected::Refused(Refusal {
+            error: "UnicodeDecodeError",
+            reason: None,
+            words: "'utf-8' codec can't decode byte 0xff in position 1",
+            fault: Some(BASE64_TWICE),
+        }),
+        ("push_configs", Client::Py13) if old_rest => Expected::Refused(Refusal {
+            error: "NotImplementedError",
+            reason: None,
+            words: "list_task_push_notification_configs not supported in v0.3 REST",
+            fault: Some("the client can neither list nor delete webhooks"),
+        }),
+        ("push_configs", Client::Py03) => Expected::But(
+            "the client can neither list nor delete webhooks",
+            json!({"made": true, "got": "hook-1"}),
+        ),
+        _ => return None,
+    })
+}
+
+/// What a client makes of a refusal of the server.
+fn refusal(column: Column, reason: &'static str, words: &'static str) -> Refusal {
+    let client = column.client;
+    let rpc = column.binding == Binding::JsonRpc;
+    let named = match reason {
+        "TASK_NOT_FOUND" => "TaskNotFoundError",
+        "TASK_NOT_CANCELABLE" => "TaskNotCancelableError",
+        _ if client == Client::Js13 => "RequestMalformedError",
+        _ => "InvalidParamsError",
+    };
+    let whole = Refusal {
+        error: named,
+        reason: Some(reason),
+        words,
+        fault: None,
+    };
+    let status = |error, words| Refusal {
+        error,
+        reason: None,
+        words,
+        fault: Some(STATUS_ALONE),
+    };
+    match (client, reason) {
+        // The class is chosen by the `ErrorInfo`, which is not handed out.
+        (Client::Py13, _) => Refusal {
+            reason: None,
+            ..whole
+        },
+        (Client::Js13, _) => whole,
+        (Client::Py03, _) if rpc => Refusal {
+            error: "JSONRPCError",
+            ..whole
+        },
+        (Client::Py03, "TASK_NOT_FOUND") => status("A2AClientHTTPError", "404 Not Found"),
+        (Client::Py03, "TASK_NOT_CANCELABLE") => status("A2AClientHTTPError", "409 Conflict"),
+        (Client::Py03, _) => status("A2AClientHTTPError", "422 Unprocessable"),
+        (Client::Js03, "INVALID_PARAMS") => Refusal {
+            error: if rpc {
+                "JSONRPCTransportError"
+            } else {
+                "Error"
+            },
+            reason: rpc.then_some(reason),
+            ..whole
+        },
+        // It has sentences of its own for the errors that it knows.
+        (Client::Js03, "TASK_NOT_FOUND") if rpc => Refusal {
+            words: "Task not found",
+            ..whole
+        },
+        (Client::Js03, _) if rpc => Refusal {
+            words: "Task cannot be canceled",
+            ..whole
+        },
+        (Client::Js03, _) => Refusal {
+            reason: None,
+            ..whole
+        },
+    }
+}
+
+/// What the agent was sent beside the text.
+fn parts(bytes: &str, name: Option<&str>) -> Value {
+    let mut file = json!({"mediaType": "application/octet-stream", "raw": bytes});
+    if let Some(name) = name {
+        file["filename"] = name.into();
+    }
+    let link = json!({"mediaType": "image/png", "url": "https://files.test/b.png"});
+    json!({"parts": [file, link]})
+}
+
+/// What the webhook of a task was told.
+fn pushed(column: Column) -> Value {
+    let (states, media_type) = match column.version {
+        Version::V1 => (
+            json!(["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]),
+            "application/a2a+json",
+        ),
+        Version::V0_3 => (json!(["working", "completed"]), "application/json"),
+    };
+    json!({
+        "states": states, "type": [media_type], "authorization": ["Bearer cred"], "token": ["tok"],
+    })
+}
+
+/// `0 1 2 …`, so many.
+fn numbers(count: u32) -> String {
+    (0..count).map(|number| format!("{number} ")).collect()
+}
+
+/// Python's client of 1.0 has every number as a float, as the proto says.
+fn number(column: Column, number: i32) -> Value {
+    match column.client {
+        Client::Py13 => f64::from(number).into(),
+        _ => number.into(),
+    }
+}

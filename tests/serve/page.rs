@@ -1,0 +1,111 @@
+//! The operator's page in a real browser.
+
+use crate::chromium::Browser;
+use crate::plain::{peer, send};
+use crate::server::Server;
+
+/// The state of the task that was asked for with `text`, as the page shows it.
+fn state_of(text: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('#rows tr')].find((row) => row.querySelector('.asked .text').textContent === {text:?})?.querySelector('.state').textContent"
+    )
+}
+
+#[test]
+fn a_running_task_is_shown_and_a_click_cancels_it() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let Some(mut browser) = Browser::start("cancel") else {
+        return;
+    };
+    let text = "slow: <img src=x onerror=\"document.title='taken'\"> read the logs";
+    assert_eq!(send(&server, text, &[]).status, 200);
+    for other in ["echo summarise", "fail no model", "ask which one?"] {
+        assert_eq!(send(&server, other, &[]).status, 200);
+    }
+    browser.open(server.url());
+    browser.until(&format!("{} === 'working'", state_of(text)));
+    browser.until(&format!("{} === 'failed'", state_of("fail no model")));
+    assert_eq!(
+        browser.run("document.querySelectorAll('#rows img').length"),
+        0
+    );
+    assert_ne!(browser.run("document.title"), "taken");
+    let picture = browser.picture("serve-page.png");
+    browser.click(".working .cancel");
+    browser.until(&format!("{} === 'canceled'", state_of(text)));
+    assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
+    let colours = browser.colours(&picture);
+    assert!(colours > 50, "the picture has {colours} colours");
+}
+
+#[test]
+fn a_task_is_deleted_by_keyboard_once_that_is_confirmed() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let Some(mut browser) = Browser::start("delete") else {
+        return;
+    };
+    assert_eq!(send(&server, "echo gone", &[]).status, 200);
+    browser.open(server.url());
+    browser.until(&format!("{} === 'completed'", state_of("echo gone")));
+    browser.run("document.querySelector('.delete').focus()");
+    browser.press("Enter", 13);
+    browser.until("document.querySelector('#sure').open");
+    // The first button keeps it, and has the focus.
+    browser.press("Enter", 13);
+    browser.until("!document.querySelector('#sure').open");
+    assert_eq!(browser.run(&state_of("echo gone")), "completed");
+    browser.run("document.querySelector('.delete').focus()");
+    browser.press("Enter", 13);
+    browser.until("document.querySelector('#sure').open");
+    browser.press("Tab", 9);
+    browser.press("Enter", 13);
+    browser.until("document.querySelector('#none-title').textContent === 'No tasks yet'");
+    browser.until("!document.querySelector('#none').hidden");
+    browser.picture("serve-page-empty.png");
+}
+
+#[test]
+fn where_there_are_peers_the_page_asks_for_the_operators_token() {
+    let state = tempfile::tempdir().unwrap();
+    let ada = peer(state.path(), "ada", &[]);
+    let operator = peer(state.path(), "me", &["--operator"]);
+    let config = state.path().join("serve.json");
+    let peers = std::fs::read_to_string(state.path().join("peers.json")).unwrap();
+    std::fs::write(&config, peers).unwrap();
+    let server = Server::scripted(&[
+        "--task-store",
+        "memory",
+        "--config",
+        config.to_str().unwrap(),
+    ]);
+    assert_eq!(send(&server, "slow: ada's", &[&ada]).status, 200);
+    let Some(mut browser) = Browser::start("token") else {
+        return;
+    };
+    browser.open(server.url());
+    browser.until("!document.querySelector('#sign-in').hidden");
+    assert_eq!(
+        browser.run("document.querySelectorAll('#rows tr').length"),
+        0
+    );
+    browser.picture("serve-page-token.png");
+    let token = operator.rsplit(' ').next().unwrap();
+    browser.run(&format!(
+        "document.querySelector('#token').value = {token:?}"
+    ));
+    browser.click("#sign-in button");
+    browser.until(&format!("{} === 'working'", state_of("slow: ada's")));
+}
+
+#[test]
+fn a_server_that_is_gone_is_said_to_be() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let Some(mut browser) = Browser::start("gone") else {
+        return;
+    };
+    browser.open(server.url());
+    browser.until("document.querySelector('#health-text').textContent === 'ready'");
+    server.stop();
+    browser.until("document.querySelector('#health-text').textContent === 'no answer'");
+    browser.until("!document.querySelector('#trouble').hidden");
+}

@@ -1,0 +1,148 @@
+//! A client that sends what a test writes, and the peers of a server.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Sends a request with these lines, `Host` being the server's own unless one names another.
+pub fn ask(server: &Server, what: &str, lines: &[&str], body: &str) -> Answer {
+    try_ask(server, what, lines, body).unwrap()
+}
+
+/// The same for a server that may end meanwhile. What came before it did is the answer.
+fn try_ask(server: &Server, what: &str, lines: &[&str], body: &str) -> io::Result<Answer> {
+    let mut stream = open(server, what, "HTTP/1.1", lines, body)?;
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok(Answer {
+        status: status.unwrap_or(0),
+        head: head.to_ascii_lowercase(),
+        body: body.to_owned(),
+    })
+}
+
+fn open(
+    server: &Server,
+    what: &str,
+    http: &str,
+    lines: &[&str],
+    body: &str,
+) -> io::Result<TcpStream> {
+    let address = server.url().trim_start_matches("http://");
+    let mut head = format!("{what} {http}\r\nConnection: close\r\n");
+    if !lines.iter().any(|line| line.starts_with("Host:")) {
+        head += &format!("Host: {address}\r\n");
+    }
+    if !body.is_empty() {
+        head += &format!("Content-Length: {}\r\n", body.len());
+    }
+    for line in lines {
+        head += &format!("{line}\r\n");
+    }
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(format!("{head}\r\n{body}").as_bytes())?;
+    Ok(stream)
+}
+
+const V1: [&str; 2] = ["Content-Type: application/json", "A2A-Version: 1.0"];
+
+fn request(method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
+}
+
+/// One call of A2A 1.0: its whole answer.
+pub fn call(server: &Server, method: &str, params: &Value) -> Value {
+    ask(server, "POST /a2a", &V1, &request(method, params)).json()
+}
+
+/// The same for a server that may end meanwhile: `None` where no whole answer came.
+pub fn try_call(server: &Server, method: &str, params: &Value) -> Option<Value> {
+    let answer = try_ask(server, "POST /a2a", &V1, &request(method, params));
+    serde_json::from_str(&answer.ok()?.body).ok()
+}
+
+/// A message that says this, as the parameters of a call.
+pub fn saying(text: &str, at_once: bool) -> Value {
+    // One that came before, under the same id, would be answered as then.
+    let id = uuid::Uuid::new_v4().to_string();
+    json!({
+        "message": {"messageId": id, "role": "ROLE_USER", "parts": [{"text": text}]},
+        "configuration": {"returnImmediately": at_once},
+    })
+}
+
+/// A stream of events.
+pub struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    /// One call of A2A 1.0 whose answer is a stream. `None` where the server has ended.
+    pub fn open(server: &Server, method: &str, params: &Value) -> Option<Self> {
+        // In HTTP/1.0 the body is not cut into chunks: what is left of it when the server ends can be read as it stands.
+        let body = request(method, params);
+        let stream = open(server, "POST /a2a", "HTTP/1.0", &V1, &body).ok()?;
+        Some(Self(BufReader::new(stream)))
+    }
+}
+
+/// The results of its events, each as soon as it is there and whole.
+impl Iterator for Stream {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            if let Some(data) = line.strip_prefix("data:") {
+                let mut event: Value = serde_json::from_str(data).ok()?;
+                return Some(event["result"].take());
+            }
+        }
+    }
+}
+
+/// Sends a message that is answered with its task at once, and returns the whole answer.
+pub fn send(server: &Server, text: &str, lines: &[&str]) -> Answer {
+    let body = request("SendMessage", &saying(text, true));
+    ask(server, "POST /a2a", &[&V1, lines].concat(), &body)
+}
+
+/// Runs the command to its end.
+pub fn command(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+        .args(args)
+        .env_remove("OPENCLAW_GATEWAY_TOKEN")
+        .output()
+        .unwrap()
+}
+
+/// Adds a peer to a state directory, and returns the header with its token.
+pub fn peer(state: &Path, name: &str, more: &[&str]) -> String {
+    let state = state.to_str().unwrap();
+    let args = [&["serve", "peers", "add", name, "--state-dir", state], more].concat();
+    let added = command(&args);
+    assert!(added.status.success(), "{added:?}");
+    let token = String::from_utf8(added.stdout).unwrap();
+    format!("Authorization: Bearer {}", token.trim())
+}

@@ -1,0 +1,142 @@
+//! Two servers on one Redis: what one runs the other knows, stops, and ends when the first is dead.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::plain::{Stream, call, command, saying};
+use crate::redis_server::RedisServer;
+use crate::server::Server;
+
+/// A server counts as dead 15 s after it was last heard of, and that is looked at every 5 s.
+const MARKED: Duration = Duration::from_secs(40);
+
+/// How long anything else may take.
+const SOON: Duration = Duration::from_secs(20);
+
+fn pair(redis: &RedisServer) -> [Server; 2] {
+    [(); 2].map(|()| Server::scripted(&["--task-store", &redis.url()]))
+}
+
+/// Begins a task that never ends by itself, and waits until it has given something.
+fn begin(server: &Server) -> String {
+    let stream = Stream::open(server, "SendStreamingMessage", &saying("begun well", true));
+    let mut events = stream.unwrap();
+    let first = events.next().unwrap();
+    // The stream may begin before the task gives something, or after.
+    if !first["task"]["artifacts"].is_array() {
+        let given = events.find(|event| event["artifactUpdate"].is_object());
+        given.expect("the task to begin");
+    }
+    first["task"]["id"].as_str().unwrap().to_owned()
+}
+
+fn state_of(server: &Server, task: &str) -> Value {
+    call(server, "GetTask", &json!({"id": task}))["result"]["status"]["state"].take()
+}
+
+/// Events of a stream, on a thread of its own, until a state that is the last.
+fn last_of(stream: Stream) -> std::sync::mpsc::Receiver<Value> {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let statuses = stream.map(|mut event| event["statusUpdate"]["status"].take());
+        let _ = tell.send(statuses.last().unwrap_or_default());
+    });
+    told
+}
+
+#[test]
+fn any_server_answers_for_a_task_that_another_runs() {
+    let Some(redis) = RedisServer::start() else {
+        return;
+    };
+    let [first, second] = pair(&redis);
+    let task = begin(&first);
+    let found = call(&second, "GetTask", &json!({"id": task}));
+    assert_eq!(found["result"]["status"]["state"], "TASK_STATE_WORKING");
+    assert_eq!(found["result"]["artifacts"][0]["parts"][0]["text"], "well");
+    let listed = call(&second, "ListTasks", &json!({}));
+    assert_eq!(listed["result"]["tasks"][0]["id"], task, "{listed}");
+}
+
+#[test]
+fn what_is_deleted_by_the_command_is_found_at_no_server() {
+    let Some(redis) = RedisServer::start() else {
+        return;
+    };
+    let servers = pair(&redis);
+    let task = call(
+        &servers[0],
+        "SendMessage",
+        &saying("ask which colour", false),
+    );
+    let task = task["result"]["task"]["id"].as_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("serve.json");
+    std::fs::write(&file, json!({"taskStore": redis.url()}).to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let deleted = command(&["serve", "tasks", "delete", task, "--config", file]);
+    assert!(deleted.status.success(), "{deleted:?}");
+    for server in &servers {
+        let answer = call(server, "GetTask", &json!({"id": task}));
+        assert_eq!(answer["error"]["code"], -32001, "{answer}");
+    }
+}
+
+#[test]
+fn a_cancel_at_one_server_stops_what_another_runs() {
+    let Some(redis) = RedisServer::start() else {
+        return;
+    };
+    let [first, second] = pair(&redis);
+    let task = begin(&first);
+    let follow = Stream::open(&first, "SubscribeToTask", &json!({"id": task})).unwrap();
+    let last = last_of(follow);
+    let canceled = call(&second, "CancelTask", &json!({"id": task}));
+    assert_eq!(
+        canceled["result"]["status"]["state"], "TASK_STATE_CANCELED",
+        "{canceled}"
+    );
+    let last = last.recv_timeout(SOON).unwrap();
+    assert_eq!(last["state"], "TASK_STATE_CANCELED", "{last}");
+    for server in [&first, &second] {
+        assert_eq!(state_of(server, &task), "TASK_STATE_CANCELED");
+    }
+}
+
+#[test]
+fn what_a_killed_server_ran_is_known_and_marked_by_the_other() {
+    let Some(redis) = RedisServer::start() else {
+        return;
+    };
+    let [first, second] = pair(&redis);
+    let task = begin(&first);
+    let before = Stream::open(&second, "SubscribeToTask", &json!({"id": task})).unwrap();
+    let before = last_of(before);
+    first.kill();
+    let killed = Instant::now();
+    first.ended();
+
+    // Nobody knows yet that it is dead.
+    assert_eq!(state_of(&second, &task), "TASK_STATE_WORKING");
+    let after = Stream::open(&second, "SubscribeToTask", &json!({"id": task})).unwrap();
+    let after = last_of(after);
+    for last in [before, after] {
+        let last = last.recv_timeout(MARKED).unwrap();
+        assert_eq!(last["state"], "TASK_STATE_FAILED", "{last}");
+    }
+    println!(
+        "the task of a killed server was marked after {:?}",
+        killed.elapsed()
+    );
+    let found = call(&second, "GetTask", &json!({"id": task}))["result"].take();
+    assert_eq!(found["status"]["state"], "TASK_STATE_FAILED", "{found}");
+    assert!(found.to_string().contains("interrupted"), "{found}");
+    assert_eq!(found["artifacts"][0]["parts"][0]["text"], "well", "{found}");
+    let listed = call(
+        &second,
+        "ListTasks",
+        &json!({"status": "TASK_STATE_FAILED"}),
+    );
+    assert_eq!(listed["result"]["tasks"][0]["id"], task, "{listed}");
+}

@@ -1,0 +1,169 @@
+//! What the running server lets nobody do.
+
+use serde_json::json;
+
+use crate::plain::{ask, command, peer, send};
+use crate::server::Server;
+
+fn scripted(more: &[&str]) -> Server {
+    Server::scripted(&[&["--task-store", "memory"], more].concat())
+}
+
+/// A server with Ada, Bob and an operator, and what they show.
+fn with_peers(more: &[&str]) -> (Server, [String; 3]) {
+    let state = tempfile::tempdir().unwrap();
+    let shown = [
+        peer(state.path(), "ada", &[]),
+        peer(state.path(), "bob", &[]),
+        peer(state.path(), "me", &["--operator"]),
+    ];
+    let config = state.path().join("serve.json");
+    std::fs::copy(state.path().join("peers.json"), &config).unwrap();
+    let server = scripted(&[&["--config", config.to_str().unwrap()], more].concat());
+    (server, shown)
+}
+
+#[test]
+fn a_page_of_somebody_else_gets_nothing_whatever_it_calls_the_server() {
+    let server = scripted(&[]);
+    let rebound = "Host: rebound.example";
+    assert_eq!(send(&server, "echo a", &[rebound]).status, 403);
+    assert_eq!(
+        send(&server, "echo a", &["Origin: https://evil.example"]).status,
+        403
+    );
+    for path in [
+        "/",
+        "/api/tasks",
+        "/metrics",
+        "/.well-known/agent-card.json",
+    ] {
+        let answer = ask(&server, &format!("GET {path}"), &[rebound], "");
+        assert_eq!(answer.status, 403, "{path}");
+    }
+    let tasks = ask(&server, "GET /api/tasks", &[], "").json();
+    assert_eq!(tasks["total"], 0);
+}
+
+#[test]
+fn a_form_cannot_send_a_message() {
+    let server = scripted(&[]);
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
+        "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "echo a"}]}}});
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+    ] {
+        let lines = [&format!("Content-Type: {kind}"), "A2A-Version: 1.0"];
+        for path in ["/a2a", "/", "/rest/message:send"] {
+            let answer = ask(&server, &format!("POST {path}"), &lines, &body.to_string());
+            let refused = answer.status >= 400 || answer.json()["error"].is_object();
+            assert!(refused, "{path} {kind}: {answer:?}");
+        }
+    }
+    let tasks = ask(&server, "GET /api/tasks", &[], "").json();
+    assert_eq!(tasks["total"], 0);
+}
+
+#[test]
+fn no_answer_lets_a_page_of_another_origin_read_it() {
+    let server = scripted(&[]);
+    let own = format!("Origin: {}", server.url());
+    for lines in [&[][..], &[own.as_str()]] {
+        let card = ask(&server, "GET /.well-known/agent-card.json", lines, "");
+        assert_eq!(card.status, 200);
+        assert!(!card.head.contains("access-control-allow"), "{}", card.head);
+    }
+}
+
+#[test]
+fn who_shows_no_known_token_is_told_so_and_asked_for_one() {
+    let (server, [ada, ..]) = with_peers(&[]);
+    for lines in [&[][..], &["Authorization: Bearer guessed"]] {
+        let refused = send(&server, "echo a", lines);
+        assert_eq!(refused.status, 401);
+        assert!(
+            refused.head.contains("www-authenticate: bearer"),
+            "{}",
+            refused.head
+        );
+        assert!(!refused.body.contains("guessed"));
+    }
+    assert_eq!(send(&server, "echo a", &[&ada]).status, 200);
+}
+
+#[test]
+fn a_peer_sees_its_own_tasks_only() {
+    let (server, [ada, bob, operator]) = with_peers(&[]);
+    let task = send(&server, "echo a", &[&ada]).json()["result"]["task"]["id"].clone();
+    let get = |who: &str| {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task}});
+        let lines = ["Content-Type: application/json", "A2A-Version: 1.0", who];
+        ask(&server, "POST /a2a", &lines, &body.to_string()).json()
+    };
+    assert_eq!(get(&ada)["result"]["id"], task);
+    assert_eq!(get(&bob)["error"]["code"], -32001);
+    assert_eq!(ask(&server, "GET /api/tasks", &[&ada], "").status, 403);
+    let all = ask(&server, "GET /api/tasks", &[&operator], "").json();
+    assert_eq!(all["tasks"][0]["peer"], "ada");
+}
+
+#[test]
+fn a_peer_that_asks_too_fast_is_told_when_to_come_back() {
+    let flags = ["--limit", "requestsPerSecond=1", "--limit", "burst=2"];
+    let (server, [ada, bob, _]) = with_peers(&flags);
+    let statuses = [(); 3].map(|()| send(&server, "echo a", &[&ada]).status);
+    assert_eq!(statuses, [200, 200, 429]);
+    let late = send(&server, "echo a", &[&ada]);
+    assert!(late.head.contains("retry-after:"), "{}", late.head);
+    assert_eq!(send(&server, "echo a", &[&bob]).status, 200);
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let server = scripted(&["--limit", "bodyBytes=2048", "--limit", "parts=2"]);
+    assert_eq!(send(&server, &"x".repeat(3000), &[]).status, 413);
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
+        "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}]}}});
+    let lines = ["Content-Type: application/json", "A2A-Version: 1.0"];
+    let answer = ask(&server, "POST /a2a", &lines, &body.to_string());
+    assert_eq!(answer.json()["error"]["code"], -32602, "{answer:?}");
+}
+
+#[test]
+fn a_token_is_in_no_log() {
+    let (server, [ada, ..]) = with_peers(&["--verbose"]);
+    send(&server, "echo a", &[&ada]);
+    send(&server, "echo a", &["Authorization: Bearer guessed-token"]);
+    let log = server.stop().log;
+    let token = ada.rsplit(' ').next().unwrap();
+    assert!(
+        !log.contains(token) && !log.contains("guessed-token"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_peer_that_is_added_may_ask_without_a_new_start_and_one_that_is_removed_may_not() {
+    let state = tempfile::tempdir().unwrap();
+    let folder = state.path().to_str().unwrap();
+    let ada = peer(state.path(), "ada", &[]);
+    let server = scripted(&["--state-dir", folder]);
+    let bob = peer(state.path(), "bob", &[]);
+    until(|| send(&server, "echo a", &[&bob]).status == 200);
+    assert!(
+        command(&["serve", "peers", "remove", "ada", "--state-dir", folder])
+            .status
+            .success()
+    );
+    until(|| send(&server, "echo a", &[&ada]).status == 401);
+}
+
+fn until(mut done: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !done() {
+        assert!(std::time::Instant::now() < end, "it never came true");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}

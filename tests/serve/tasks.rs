@@ -1,0 +1,129 @@
+//! `remote-agent serve tasks` beside a running server, and where none runs.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::plain::{call, command, peer, saying, send};
+use crate::server::Server;
+
+fn tasks(state: &str, args: &[&str]) -> Output {
+    command(&[&["serve", "tasks"], args, &["--state-dir", state]].concat())
+}
+
+/// What is listed with these flags.
+fn listed(state: &str, flags: &[&str]) -> Vec<Value> {
+    let listed = tasks(state, &[&["list", "--json"], flags].concat());
+    assert!(listed.status.success(), "{listed:?}");
+    let lines = String::from_utf8(listed.stdout).unwrap();
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The task that `text` is asked in.
+fn asked(server: &Server, text: &str) -> String {
+    let task = call(server, "SendMessage", &saying(text, true))["result"]["task"].take();
+    task["id"].as_str().unwrap().to_owned()
+}
+
+fn code_of(server: &Server, task: &str) -> Value {
+    call(server, "GetTask", &json!({"id": task}))["error"]["code"].clone()
+}
+
+#[test]
+fn a_running_server_is_asked_for_its_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let server = Server::scripted(&["--state-dir", state]);
+    let question = asked(&server, "ask which colour");
+    let answer = call(&server, "SendMessage", &saying("echo blue", false));
+    let answer = &answer["result"]["task"]["id"];
+    let all = listed(state, &[]);
+    // The last changed first.
+    let ids: Vec<_> = all.iter().map(|task| &task["id"]).collect();
+    assert_eq!(ids, [answer, &json!(question)]);
+    let completed = listed(state, &["--state", "completed"]);
+    assert_eq!(completed.len(), 1);
+    assert_eq!(completed[0]["asked"], "echo blue");
+}
+
+#[test]
+fn a_task_that_is_deleted_beside_a_running_server_is_found_by_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let server = Server::scripted(&["--state-dir", state]);
+    let (gone, kept) = (asked(&server, "slow"), asked(&server, "ask which colour"));
+    let deleted = tasks(state, &["delete", &gone]);
+    assert!(deleted.status.success(), "{deleted:?}");
+    assert_eq!(code_of(&server, &gone), -32001);
+    assert_eq!(code_of(&server, &kept), Value::Null);
+    let left = listed(state, &[]);
+    assert_eq!((left.len(), &left[0]["id"]), (1, &json!(kept)));
+    let again = tasks(state, &["delete", &gone]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains(&format!("there is no task `{gone}`")));
+}
+
+#[test]
+fn without_a_server_the_directory_is_read_and_a_deleted_task_stays_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let server = Server::scripted(&["--state-dir", state]);
+    let (gone, kept) = (asked(&server, "ask one"), asked(&server, "ask two"));
+    assert!(server.stop().status.success());
+    assert_eq!(listed(state, &["--state", "input-required"]).len(), 2);
+    assert!(tasks(state, &["delete", &gone]).status.success());
+    assert_eq!(listed(state, &[])[0]["id"], kept);
+    let server = Server::scripted(&["--state-dir", state]);
+    assert_eq!(code_of(&server, &gone), -32001);
+    assert_eq!(code_of(&server, &kept), Value::Null);
+}
+
+#[test]
+fn a_server_that_was_killed_leaves_its_directory_to_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let server = Server::scripted(&["--state-dir", state]);
+    let task = asked(&server, "begun well");
+    server.kill();
+    server.ended();
+    assert_eq!(listed(state, &[])[0]["id"], task);
+}
+
+#[test]
+fn a_server_with_peers_wants_the_token_of_an_operator() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let ada = peer(folder.path(), "ada", &[]);
+    let operator = peer(folder.path(), "me", &["--operator"]);
+    let server = Server::scripted(&["--state-dir", state]);
+    assert_eq!(send(&server, "echo a", &[&ada]).status, 200);
+    let refused = tasks(state, &["list"]);
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--bearer-env"));
+    assert_eq!(with_token(folder.path(), &ada).status.code(), Some(4));
+    let shown = with_token(folder.path(), &operator);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["peer"], "ada");
+}
+
+/// The list, for whoever sends this header.
+fn with_token(state: &Path, header: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+        .args([
+            "serve",
+            "tasks",
+            "list",
+            "--json",
+            "--bearer-env",
+            "TOKEN",
+            "--state-dir",
+        ])
+        .arg(state)
+        .env("TOKEN", header.rsplit(' ').next().unwrap())
+        .output()
+        .unwrap()
+}
