@@ -17,15 +17,17 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
-use remote_agent_server::a2a::{Artifact, Part, Task, TaskState, TaskStatus};
-use remote_agent_server::caller::Version;
+use remote_agent_server::a2a::{Artifact, Part, Task, TaskState};
 use remote_agent_server::record::{Change, Record};
 use remote_agent_server::store::redis::{Options, Redis};
 use remote_agent_server::store::{News, Store};
 use remote_agent_server::world::System;
 
+use record::{record, status};
 use redis_server::RedisServer;
 
+#[path = "../tests/support/record.rs"]
+mod record;
 #[path = "../tests/support/redis_server.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod redis_server;
@@ -215,27 +217,14 @@ fn change() -> Change {
 }
 
 async fn create(store: &Redis, id: &str) {
+    let submitted = record(id);
     let record = Record {
         task: Task {
-            id: id.to_owned(),
-            context_id: format!("context-of-{id}"),
-            status: TaskStatus {
-                state: TaskState::Working,
-                message: None,
-                timestamp: None,
-            },
-            artifacts: None,
+            status: status(TaskState::Working),
             history: None,
-            metadata: None,
+            ..submitted.task
         },
-        owner: "ann".to_owned(),
-        agent: None,
-        session: "session".to_owned(),
-        version: Version::V1,
-        run: None,
-        created_ms: 1,
-        changed_ms: 1,
-        revision: 0,
+        ..submitted
     };
     store.create(&record).await.unwrap();
 }

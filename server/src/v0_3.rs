@@ -9,6 +9,8 @@ mod part;
 mod push;
 mod task;
 
+pub use task::word;
+
 #[cfg(test)]
 mod tests;
 

@@ -21,6 +21,9 @@ use remote_agent_server::store::Fsync;
 mod acknowledged;
 #[path = "durable_crash/child.rs"]
 mod child;
+#[path = "support/record.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod record;
 #[path = "durable_crash/script.rs"]
 mod script;
 

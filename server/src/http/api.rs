@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a::{Message, PartContent, TaskState};
+use a2a::{Message, PartContent};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -17,6 +17,7 @@ use super::etag;
 use crate::record::Record;
 use crate::refusal::{Reason, Refusal};
 use crate::store::{Cursor, Filter};
+use crate::v0_3::word;
 
 /// So many tasks are shown, the newest.
 const SHOWN: usize = 200;
@@ -164,18 +165,4 @@ fn excerpt(message: &Message) -> String {
         short.push('…');
     }
     short
-}
-
-fn word(state: &TaskState) -> &'static str {
-    match state {
-        TaskState::Unspecified => "unknown",
-        TaskState::Submitted => "submitted",
-        TaskState::Working => "working",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Canceled => "canceled",
-        TaskState::InputRequired => "input-required",
-        TaskState::Rejected => "rejected",
-        TaskState::AuthRequired => "auth-required",
-    }
 }

@@ -66,18 +66,25 @@ impl Serialize for As0_3<'_, Artifact> {
     }
 }
 
+/// What 0.3 calls a state (0.3 §6.3).
+pub fn word(state: &TaskState) -> &'static str {
+    match state {
+        TaskState::Unspecified => "unknown",
+        TaskState::Submitted => "submitted",
+        TaskState::Working => "working",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Canceled => "canceled",
+        TaskState::InputRequired => "input-required",
+        TaskState::Rejected => "rejected",
+        TaskState::AuthRequired => "auth-required",
+    }
+}
+
 impl Serialize for As0_3<'_, TaskState> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = match (self.value, self.dialect) {
-            (TaskState::Submitted, Dialect::Rpc) => "submitted",
-            (TaskState::Working, Dialect::Rpc) => "working",
-            (TaskState::InputRequired, Dialect::Rpc) => "input-required",
-            (TaskState::Completed, Dialect::Rpc) => "completed",
-            (TaskState::Canceled, Dialect::Rpc) => "canceled",
-            (TaskState::Failed, Dialect::Rpc) => "failed",
-            (TaskState::Rejected, Dialect::Rpc) => "rejected",
-            (TaskState::AuthRequired, Dialect::Rpc) => "auth-required",
-            (TaskState::Unspecified, Dialect::Rpc) => "unknown",
+            (state, Dialect::Rpc) => word(state),
             // Two Ls in 0.3's proto.
             (TaskState::Canceled, Dialect::Rest) => "TASK_STATE_CANCELLED",
             (state, Dialect::Rest) => return state.serialize(serializer),

@@ -1,34 +1,27 @@
 //! What happens to each task: a function of its id, so that whoever knows how many changes it has had knows the whole of it.
 
-use a2a::{Artifact, Message, Part, Role, Task, TaskPushNotificationConfig, TaskState, TaskStatus};
+use a2a::{Artifact, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus};
 use remote_agent_server::a2a;
-use remote_agent_server::caller::Version;
 use remote_agent_server::record::{Change, Record};
+
+use crate::record::record;
 
 /// After so many changes a task is settled.
 pub(crate) const CHANGES: u64 = 12;
 
 /// The task before anything happened to it.
 pub(crate) fn made(id: &str) -> Record {
-    let mut message = Message::new(Role::User, vec![Part::text("do it")]);
-    message.message_id = format!("message-of-{id}");
+    let submitted = record(id);
     Record {
         task: Task {
-            id: id.to_owned(),
-            context_id: format!("context-of-{id}"),
             status: status(TaskState::Submitted),
-            artifacts: None,
-            history: Some(vec![message]),
-            metadata: None,
+            ..submitted.task
         },
         owner: format!("peer-{}", id.len() % 3),
-        agent: None,
         session: format!("session-of-{id}"),
-        version: Version::V1,
-        run: None,
         created_ms: 0,
         changed_ms: 0,
-        revision: 0,
+        ..submitted
     }
 }
 

@@ -13,6 +13,8 @@ mod losses;
 mod outage;
 mod proxy;
 mod queues;
+#[path = "../support/record.rs"]
+mod record;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod redis_server;

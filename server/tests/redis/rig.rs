@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use remote_agent_server::a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
-use remote_agent_server::caller::Version;
+use remote_agent_server::a2a::{Artifact, Part, TaskState};
 use remote_agent_server::record::{Change, Record};
 use remote_agent_server::store::redis::{Options, Redis};
 use remote_agent_server::store::{Store, StoreError};
 use remote_agent_server::world::System;
 
+pub(crate) use crate::record::{record, status};
 use crate::redis_server::RedisServer;
 
 /// A lease that is over soon.
@@ -53,37 +53,6 @@ pub(crate) async fn client(redis: &RedisServer) -> redis::aio::MultiplexedConnec
         .get_multiplexed_async_connection()
         .await
         .unwrap()
-}
-
-pub(crate) fn record(id: &str) -> Record {
-    let mut message = Message::new(Role::User, vec![Part::text("do it")]);
-    message.message_id = format!("message-of-{id}");
-    Record {
-        task: Task {
-            id: id.to_owned(),
-            context_id: format!("context-of-{id}"),
-            status: status(TaskState::Submitted),
-            artifacts: None,
-            history: Some(vec![message]),
-            metadata: None,
-        },
-        owner: "ann".to_owned(),
-        agent: None,
-        session: "session".to_owned(),
-        version: Version::V1,
-        run: None,
-        created_ms: 1,
-        changed_ms: 1,
-        revision: 0,
-    }
-}
-
-pub(crate) fn status(state: TaskState) -> TaskStatus {
-    TaskStatus {
-        state,
-        message: None,
-        timestamp: None,
-    }
 }
 
 pub(crate) fn chunk(text: &str) -> Change {

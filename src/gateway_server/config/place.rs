@@ -4,24 +4,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::ServerConfig;
+use crate::config;
 
 /// Where the gateway keeps its state unless it is told: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, else in
 /// `~/.local/state`. `variable` looks up the environment.
 pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
-    let absolute = |name| {
-        variable(name)
-            .map(PathBuf::from)
-            .filter(|path: &PathBuf| path.is_absolute())
-    };
-    let base = absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
-        .unwrap_or_default();
-    base.join("openclaw-remote-agent").join("gateway")
+    config::default_state_dir("gateway", variable)
 }
 
 /// Makes relative paths begin at `folder`, and `~/` at the home of whoever runs the gateway.
 pub(super) fn resolve(config: &mut ServerConfig, folder: &Path) {
-    let home = std::env::home_dir();
     let mut all = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {
         all.extend([&mut tls.cert_file, &mut tls.key_file]);
@@ -33,9 +25,6 @@ pub(super) fn resolve(config: &mut ServerConfig, folder: &Path) {
     }
     all.extend(config.audit.as_mut().map(|audit| &mut audit.path));
     for path in all {
-        *path = match (path.strip_prefix("~"), &home) {
-            (Ok(below), Some(home)) => home.join(below),
-            _ => folder.join(&path),
-        };
+        *path = config::resolved(path, folder);
     }
 }

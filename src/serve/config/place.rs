@@ -7,30 +7,17 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
 use super::{ServeConfig, TaskStore};
-use crate::config::{ConfigError, Secret};
+use crate::config::{self, ConfigError, Secret};
 
 /// Where a server keeps its state unless it is told: `openclaw-remote-agent/serve` in `$XDG_STATE_HOME`, else in
 /// `~/.local/state`. `variable` looks up the environment.
 pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
-    let absolute = |name| {
-        variable(name)
-            .map(PathBuf::from)
-            .filter(|path: &PathBuf| path.is_absolute())
-    };
-    let base = absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
-        .unwrap_or_default();
-    base.join("openclaw-remote-agent").join("serve")
+    config::default_state_dir("serve", variable)
 }
 
 /// Makes relative paths begin at `folder`, and `~/` at the home of whoever runs the server. A command without a `/` is
 /// looked for in `PATH`.
 pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
-    let home = std::env::home_dir();
-    let whole = |path: &Path| match (path.strip_prefix("~"), &home) {
-        (Ok(below), Some(home)) => home.join(below),
-        _ => folder.join(path),
-    };
     let mut all = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {
         all.extend([&mut tls.cert_file, &mut tls.key_file]);
@@ -41,12 +28,14 @@ pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
         all.push(&mut config.openclaw_path);
     }
     for path in all {
-        *path = whole(path);
+        *path = config::resolved(path, folder);
     }
     if let Some(Secret::Known(word)) = &config.task_store
         && let TaskStore::Directory(path) = named(word.expose_secret())
     {
-        let path = whole(&path).to_string_lossy().into_owned();
+        let path = config::resolved(&path, folder)
+            .to_string_lossy()
+            .into_owned();
         config.task_store = Some(Secret::Known(path.into()));
     }
 }

@@ -13,6 +13,11 @@ pub(super) async fn streamed(
     (updates, run)
 }
 
+/// All that a stream tells.
+async fn told(updates: Updates) -> Vec<String> {
+    updates.map(|event| short(&event.unwrap())).collect().await
+}
+
 #[tokio::test]
 async fn a_stream_tells_everything_in_order_and_ends_with_the_task() {
     let mut theatre = theatre().await;
@@ -21,14 +26,8 @@ async fn a_stream_tells_everything_in_order_and_ends_with_the_task() {
     run.report(artifact("a", "one")).await;
     run.report(artifact("b", "two")).await;
     run.done();
-    let events: Vec<String> = updates
-        .await
-        .unwrap()
-        .map(|event| short(&event.unwrap()))
-        .collect()
-        .await;
     assert_eq!(
-        events,
+        told(updates.await.unwrap()).await,
         [
             "task Submitted",
             "status Working",
@@ -45,14 +44,8 @@ async fn an_artifact_says_that_the_work_has_begun() {
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     run.report(artifact("a", "one")).await;
     run.done();
-    let events: Vec<String> = updates
-        .await
-        .unwrap()
-        .map(|event| short(&event.unwrap()))
-        .collect()
-        .await;
     assert_eq!(
-        events,
+        told(updates.await.unwrap()).await,
         [
             "task Submitted",
             "status Working",
@@ -166,9 +159,8 @@ async fn many_subscribers_are_told_the_same() {
     run.report(artifact("a", "one")).await;
     run.done();
     for updates in all {
-        let events: Vec<String> = updates.map(|event| short(&event.unwrap())).collect().await;
         assert_eq!(
-            events,
+            told(updates).await,
             [
                 "task Submitted",
                 "status Working",
