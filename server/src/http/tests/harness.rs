@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_rustls::rustls;
 use url::Url;
 
 use crate::executor::scripted::Scripted;
@@ -59,6 +60,18 @@ impl Options {
     }
 }
 
+/// A client that speaks to loopback in the clear. It is given what it would need for TLS, since none is chosen for it.
+fn client() -> reqwest::Client {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let client = reqwest::Client::builder().tls_backend_preconfigured(tls);
+    client.no_proxy().build().unwrap()
+}
+
 /// A server on a port of its own. It ends with the test.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
@@ -104,7 +117,7 @@ impl Server {
         let serving = tokio::spawn(async move { axum::serve(listener, make).await.unwrap() });
         Self {
             address,
-            client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            client: client(),
             serving,
         }
     }
