@@ -35,6 +35,16 @@ pub fn literal_ip(url: &Url) -> Option<IpAddr> {
     }
 }
 
+/// Whether the host of a URL is this machine itself, as far as that can be said before any name is resolved: a loopback
+/// address, `localhost`, or a name below it (RFC 6761 §6.3).
+#[must_use]
+pub fn is_this_machine(url: &Url) -> bool {
+    match literal_ip(url) {
+        Some(ip) => is_loopback(ip),
+        None => url.domain().is_some_and(is_localhost),
+    }
+}
+
 /// What the host of a URL is known to be for before any name is resolved; nothing for a public address and for a name
 /// that may turn out to be public. `localhost` and the names below it are loopback wherever they resolve (RFC 6761 §6.3).
 #[must_use]

@@ -1,14 +1,14 @@
 //! The local gateway, for a command that people use without any configuration.
 
 use serde_json::{Value, json};
-use url::{Host, Url};
+use url::Url;
 
 use super::{
     exit::Failure,
     gateway::{embedded::Embedded, scripted::scripted},
     text::shell,
 };
-use crate::{config::gateway_url, gateway_client::Script};
+use crate::{address::is_this_machine, config::gateway_url, gateway_client::Script};
 
 /// What the aliases of its agents begin with.
 const ALIAS: &str = "gateway:";
@@ -93,7 +93,7 @@ impl LocalArgs {
         let mut settings = json!({
             "enabled": true,
             "url": url.as_str(),
-            "allowRemote": !is_here(&url),
+            "allowRemote": !is_this_machine(&url),
         });
         if let Some(variable) = &self.gateway_token_env {
             settings["token"] = json!({"source": "env", "id": variable});
@@ -162,15 +162,6 @@ pub(super) fn options_for(origin: &Value) -> Option<String> {
     let target = origin["target_alias"].as_str();
     let target = target.map(|alias| format!(" --target {}", shell(alias)));
     Some(gateway + &target.unwrap_or_default())
-}
-
-fn is_here(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use url::{Host, Url};
+use url::Url;
 
-use crate::address::is_loopback;
+use crate::address::is_this_machine;
 use crate::collective::SUBPROTOCOL;
 use crate::net::websocket;
 
@@ -188,24 +188,12 @@ fn grant(request: &httparse::Request<'_, '_>, local: bool) -> Result<(String, bo
 
 /// Whether a `Host` header means this machine.
 fn is_local(host: &str) -> bool {
-    Url::parse(&format!("http://{host}/")).is_ok_and(|url| means_this_machine(&url))
+    Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_this_machine(&url))
 }
 
 /// Whether a page comes from this machine. What hides where it comes from says `null`.
 fn is_local_origin(origin: &str) -> bool {
-    Url::parse(origin).is_ok_and(|url| means_this_machine(&url))
-}
-
-fn means_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(ip)) => is_loopback(ip.into()),
-        Some(Host::Ipv6(ip)) => is_loopback(ip.into()),
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.').to_ascii_lowercase();
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        None => false,
-    }
+    Url::parse(origin).is_ok_and(|url| is_this_machine(&url))
 }
 
 #[cfg(test)]

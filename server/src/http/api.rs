@@ -26,7 +26,7 @@ const SHOWN: usize = 200;
 const EXCERPT: usize = 240;
 
 /// The header that no page of another origin can send without being asked first, and its value (Fetch Standard §4.8).
-const OWN: (&str, &str) = ("x-requested-with", "remote-agent");
+pub const OWN: (&str, &str) = ("x-requested-with", "remote-agent");
 
 /// Which tasks are asked for.
 #[derive(Debug, Deserialize)]

@@ -1,10 +1,11 @@
 //! What the schema cannot say of the local gateway.
 
 use http::HeaderName;
-use url::{Host, Url};
+use url::Url;
 
 use super::super::{Config, Dialect, Gateway};
 use super::{ConfigError, completed};
+use crate::address::{is_loopback, literal_ip};
 
 /// The name that stands for the triad.
 const TRIAD: &str = "triad";
@@ -91,12 +92,10 @@ fn socket_form(address: &str) -> String {
 /// An address that is written out is on this machine, unless the operator lets it be elsewhere. What a name leads to is
 /// seen when it is connected.
 fn near(gateway: &Gateway, url: &Url) -> Result<(), String> {
-    let loopback = match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
-        Some(Host::Domain(_)) | None => return Ok(()),
+    let Some(ip) = literal_ip(url) else {
+        return Ok(());
     };
-    match (loopback, gateway.allow_remote, url.scheme()) {
+    match (is_loopback(ip), gateway.allow_remote, url.scheme()) {
         (true, _, _) | (false, true, "wss") => Ok(()),
         (false, true, _) => Err(
             "the address is not on this machine, so its connection must be secured: begin it with `wss:`"

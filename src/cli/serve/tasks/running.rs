@@ -2,12 +2,13 @@
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use remote_agent_server::http::api;
 use serde_json::Value;
-use url::{Host, Url};
+use url::Url;
 
 use super::place::Page;
 use crate::{
-    address::is_loopback,
+    address::is_this_machine,
     cli::exit::{Exit, Failure},
     net::{Access, Http, Net as _, NetFault, Request, body::read_response},
 };
@@ -27,10 +28,8 @@ impl Running {
             return Err(Failure::usage("write the URL of --url as http://HOST:PORT"));
         }
         let mut headers = HeaderMap::new();
-        headers.insert(
-            HeaderName::from_static("x-requested-with"),
-            HeaderValue::from_static("remote-agent"),
-        );
+        let (own, page) = api::OWN;
+        headers.insert(HeaderName::from_static(own), HeaderValue::from_static(page));
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));
             let mut value = value.map_err(|_| {
@@ -115,13 +114,7 @@ impl Running {
 
 /// Whoever writes out an address means it; no proxy is asked for one on this machine.
 fn access(url: &Url) -> Access {
-    let here = match url.host() {
-        Some(Host::Ipv4(ip)) => is_loopback(ip.into()),
-        Some(Host::Ipv6(ip)) => is_loopback(ip.into()),
-        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-        None => false,
-    };
-    if here {
+    if is_this_machine(url) {
         Access::Loopback
     } else {
         Access::Private
