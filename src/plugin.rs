@@ -222,15 +222,18 @@ impl Plugin {
         updates: Option<Updates>,
         cancel: CancellationToken,
     ) {
-        let call = self.agent.execute(Call {
+        // Boxed, since each of the layers around it would be twice as large as what it holds, and is moved several times.
+        let call = Box::pin(self.agent.execute(Call {
             request: &settle.request,
             caller: caller.as_deref(),
             updates: updates.as_deref(),
             cancel,
             closing: self.closing.clone(),
-        });
-        let outcome = self.guarded(call);
-        match outcome.await {
+        }));
+        let outcome = self.guarded(call).await;
+        // Calls whose answers came together are told of together: the host is woken once for all of them.
+        tokio::task::yield_now().await;
+        match outcome {
             Ok(envelope) => settle.done(envelope),
             Err(message) => settle.fail(Reason::InternalFault, &message),
         }

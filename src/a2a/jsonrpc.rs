@@ -17,6 +17,9 @@ use super::line::{Heard, Line, Often};
 use super::secrets::Secrets;
 use super::{card, v0_3, v1};
 
+/// What most calls fit into, in bytes.
+const USUAL: usize = 1024;
+
 /// Each exchange has a connection of its own, so one id tells every answer from noise.
 const ID: u32 = 1;
 
@@ -262,9 +265,9 @@ fn body(method: &str, params: &impl Serialize) -> Result<Bytes, PeerError> {
         method,
         params,
     };
-    serde_json::to_vec(&call)
-        .map(Bytes::from)
-        .map_err(unwritable)
+    let mut json = Vec::with_capacity(USUAL);
+    serde_json::to_writer(&mut json, &call).map_err(unwritable)?;
+    Ok(json.into())
 }
 
 pub(super) fn unwritable(error: serde_json::Error) -> PeerError {

@@ -12,6 +12,9 @@ use super::reading::ArtifactPage;
 
 const OPERATION: &str = "remote_agent";
 
+/// What most envelopes fit into, in bytes.
+const USUAL: usize = 1024;
+
 #[derive(Serialize)]
 struct Success<'a, S, R> {
     ok: bool,
@@ -98,7 +101,10 @@ pub(super) fn shown(error: ToolError) -> Value {
 
 fn write(envelope: &impl Serialize) -> String {
     // Writing to memory fails only where a map has keys that are no strings, and no envelope has such a map.
-    serde_json::to_string(envelope).unwrap_or_else(|_| {
+    let mut json = Vec::with_capacity(USUAL);
+    let written = serde_json::to_writer(&mut json, envelope);
+    let json = written.ok().and_then(|()| String::from_utf8(json).ok());
+    json.unwrap_or_else(|| {
         r#"{"ok":false,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#.to_owned()
     })
 }

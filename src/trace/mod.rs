@@ -41,12 +41,14 @@ impl Trace {
 
     /// The trace's id: 32 lower-case hexadecimal digits.
     pub fn id(&self) -> String {
-        format!("{:032x}", self.id)
+        Uuid::from_u128(self.id).simple().to_string()
     }
 
     /// The header's value for requests of this call.
     pub fn traceparent(&self) -> String {
-        format!("00-{:032x}-{:016x}-{:02x}", self.id, self.span, self.flags)
+        // A UUID's digits are written several times as fast as a number's.
+        let id = Uuid::from_u128(self.id).simple();
+        format!("00-{id}-{:016x}-{:02x}", self.span, self.flags)
     }
 }
 
