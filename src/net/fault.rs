@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::io;
 
+use hyper_util::client::legacy;
+use tokio::time::error::Elapsed;
 use url::Url;
 
 use super::error::place;
@@ -11,19 +13,12 @@ use super::{NetError, NetFault, Sent};
 
 /// An error before the head of the response was there.
 pub(super) fn before_response(
-    error: &reqwest::Error,
+    error: &legacy::Error,
     url: &Url,
     without_roots: Option<&str>,
 ) -> NetError {
     let place = place(url);
     let cause = Cause::find(error);
-    if error.is_builder() {
-        return NetError::new(
-            NetFault::Protocol,
-            Sent::No,
-            format!("the request to `{place}` cannot be built: {}", cause.last),
-        );
-    }
     if !error.is_connect() {
         return match cause.kind {
             Kind::Tls(text) => NetError::new(
@@ -84,9 +79,9 @@ pub(super) fn before_response(
     }
 }
 
-/// An error in the middle of a body. The client reports these under several kinds; whichever it is, the body is not whole.
-pub(super) fn in_body(error: &reqwest::Error, place: &str) -> NetError {
-    let cause = Cause::find(error);
+/// An error in the middle of a body: whichever it is, the body is not whole.
+pub(super) fn in_body(error: &hyper::Error, url: &Url) -> NetError {
+    let (place, cause) = (place(url), Cause::find(error));
     NetError::new(
         NetFault::Cut,
         Sent::Unknown,
@@ -123,17 +118,14 @@ struct Cause {
 }
 
 impl Cause {
-    fn find(error: &reqwest::Error) -> Self {
+    fn find(error: &(dyn StdError + 'static)) -> Self {
         let mut cause = Cause {
             kind: Kind::Other,
-            last: "the request failed".to_owned(),
+            last: String::new(),
         };
-        let mut next = error.source();
+        let mut next = Some(error);
         while let Some(link) = next {
-            // The client's own errors print the URL.
-            if !link.is::<reqwest::Error>() {
-                cause.last = link.to_string();
-            }
+            cause.last = link.to_string();
             cause.look_at(link);
             // An I/O error names as its source not what it wraps but the source of that.
             let wrapped = link
@@ -163,16 +155,15 @@ impl Cause {
             if matches!(self.kind, Kind::Other | Kind::Io(_)) {
                 self.kind = Kind::Io(error.kind());
             }
-        } else if matches!(self.kind, Kind::Other) && malformed(&self.last) {
+        } else if link.downcast_ref().is_some_and(malformed) {
             self.kind = Kind::Malformed(self.last.clone());
+        } else if link.is::<Elapsed>() {
+            "it took too long".clone_into(&mut self.last);
         }
     }
 }
 
-/// Whether the client says it could not parse an answer. Only its words tell: the type of this error belongs to the
-/// HTTP library inside the client and has no name here.
-fn malformed(text: &str) -> bool {
-    ["parsed", "too large", "unexpected message"]
-        .iter()
-        .any(|words| text.contains(words))
+/// Whether what came cannot be read as an answer. That bytes came unasked has no name in the library, only words.
+fn malformed(error: &hyper::Error) -> bool {
+    error.is_parse() || error.to_string().contains("unexpected message")
 }

@@ -9,15 +9,25 @@
 //!
 //! An address is judged in one of two places: the resolver of a client sees every answer for a name, and a host that already is an address never reaches a resolver and is looked at before the call.
 
+mod client;
+mod connect;
+mod stream;
+mod target;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
-use ::http::StatusCode;
-use futures_util::{Stream, StreamExt, stream};
-use reqwest::redirect::Policy;
+use ::http::header::{ACCEPT, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
+use ::http::uri::Scheme;
+use ::http::{HeaderMap, StatusCode, Uri};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream as streams};
+use http_body_util::{BodyDataStream, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::ResponseFuture;
+use hyper_util::rt::TokioIo;
+use url::Url;
 
-use crate::address::{is_loopback, literal_ip, special_use};
 use crate::credential::Trust;
 
 use super::error::place;
@@ -25,17 +35,12 @@ use super::lookup::{Lookup, SystemLookup};
 use super::proxy::Proxies;
 use super::resolve::{Resolver, check_for_proxy};
 use super::tls::{self, Tls};
-use super::{
-    Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade, fault, upgrade,
-};
+use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade, fault};
 
-/// An idle connection is given up before the usual server does it (Node.js and uvicorn close after 5 seconds): a request
-/// written to a connection that is being closed fails, and nobody can tell whether it arrived.
-const IDLE: Duration = Duration::from_secs(4);
-const IDLE_PER_HOST: usize = 64;
-/// Name, TCP and TLS together. A host that drops packets is found out while it is still certain that nothing was sent.
-const CONNECT: Duration = Duration::from_secs(10);
-const USER_AGENT: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
+use client::{Client, Use};
+use connect::Connector;
+
+const OWN_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
 /// The real [`Net`].
 pub struct Http {
@@ -52,17 +57,17 @@ struct Clients {
     trust: Option<Arc<Trust>>,
     tls: OnceLock<Result<Tls, NetError>>,
     /// By [`Access`].
-    exchanging: [OnceLock<Result<reqwest::Client, NetError>>; 3],
-    upgrading: [OnceLock<Result<reqwest::Client, NetError>>; 3],
+    exchanging: [OnceLock<Client>; 3],
+    upgrading: [OnceLock<Client>; 3],
 }
 
-/// What becomes of a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// It carries requests, one after another or side by side.
-    Exchange,
-    /// It becomes something else than HTTP.
-    Upgrade,
+/// A request on its way, and what its errors tell of.
+struct Sending {
+    answer: ResponseFuture,
+    url: Url,
+    /// Asked first whether the name may be told to a proxy.
+    lookup: Option<Arc<dyn Lookup>>,
+    without_roots: Option<Arc<str>>,
 }
 
 impl Clients {
@@ -77,10 +82,6 @@ impl Clients {
             })
         });
         made.as_ref().map_err(Clone::clone)
-    }
-
-    fn without_roots(&self) -> Option<String> {
-        self.tls().ok().and_then(|tls| tls.without_roots.clone())
     }
 }
 
@@ -136,12 +137,7 @@ impl Http {
         Arc::clone(clients)
     }
 
-    fn client(
-        &self,
-        clients: &Clients,
-        access: Access,
-        used: Use,
-    ) -> Result<reqwest::Client, NetError> {
+    fn client<'a>(&self, clients: &'a Clients, tls: &Tls, access: Access, used: Use) -> &'a Client {
         let cells = match used {
             Use::Exchange => &clients.exchanging,
             Use::Upgrade => &clients.upgrading,
@@ -151,179 +147,137 @@ impl Http {
             Access::Private => &cells[1],
             Access::Loopback => &cells[2],
         };
-        let make = || {
-            let none = Proxies::default();
-            let proxies = match access {
-                Access::Loopback => &none,
-                Access::Public | Access::Private => &self.proxies,
-            };
-            client(clients.tls()?, self.resolver(access), proxies, used)
-        };
-        cell.get_or_init(make).clone()
+        cell.get_or_init(|| {
+            let proxies = self.proxies(access).cloned().unwrap_or_default();
+            let connector = Connector::new(self.resolver(access), &tls.config, proxies);
+            client::new(connector, used)
+        })
     }
 
-    fn prepare(
-        &self,
-        clients: &Clients,
-        request: Request,
-        used: Use,
-    ) -> Result<(reqwest::Client, reqwest::Request), NetError> {
+    /// No proxy is asked for what is on this machine.
+    fn proxies(&self, access: Access) -> Option<&Proxies> {
+        match access {
+            Access::Loopback => None,
+            Access::Public | Access::Private => Some(&self.proxies),
+        }
+    }
+
+    /// Puts the request on its way. Nothing is sent before its answer is waited for.
+    fn send(&self, request: Request, used: Use) -> Result<Sending, NetError> {
         let Request {
             method,
-            mut url,
+            url,
             headers,
             body,
             access,
+            trust,
             ..
         } = request;
-        let shown = place(&url);
-        if used == Use::Upgrade {
-            upgrade::over_http(&mut url);
+        target::check(&url, access, used)?;
+        let others = trust.as_ref().map(|trust| self.others(trust));
+        let clients = others.as_deref().unwrap_or(&self.system);
+        let tls = clients.tls()?;
+        let uri = target::uri(&url, used)?;
+        let mut sent = ::http::Request::new(Full::new(body.unwrap_or_default()));
+        *sent.method_mut() = method;
+        *sent.headers_mut() = self.complete(headers, &uri, access);
+        *sent.uri_mut() = uri;
+        let resolved_elsewhere = self.names_are_resolved_elsewhere(access);
+        Ok(Sending {
+            answer: self.client(clients, tls, access, used).request(sent),
+            url,
+            lookup: resolved_elsewhere.then(|| Arc::clone(&self.lookup)),
+            without_roots: tls.without_roots.clone(),
+        })
+    }
+
+    /// `headers` with those that every request has.
+    fn complete(&self, mut headers: HeaderMap, uri: &Uri, access: Access) -> HeaderMap {
+        let any = || HeaderValue::from_static("*/*");
+        headers.entry(ACCEPT).or_insert_with(any);
+        let own_name = || HeaderValue::from_static(OWN_NAME);
+        headers.entry(USER_AGENT).or_insert_with(own_name);
+        // Whoever asks for a tunnel shows this there, and not to whom it leads.
+        let forwarded = uri.scheme() == Some(&Scheme::HTTP);
+        let proxies = self.proxies(access).filter(|_| forwarded);
+        if let Some(proxy) = proxies.and_then(|proxies| proxies.before(uri))
+            && let Some(auth) = proxy.basic_auth()
+        {
+            let auth = || auth.clone();
+            headers.entry(PROXY_AUTHORIZATION).or_insert_with(auth);
         }
-        if !matches!(url.scheme(), "http" | "https") {
-            let message = format!(
-                "`{}:` is not a scheme a request can be sent to: use `http` or `https`",
-                url.scheme()
-            );
-            return Err(NetError::new(NetFault::Protocol, Sent::No, message));
-        }
-        let refused = literal_ip(&url).and_then(|ip| match access {
-            Access::Private => None,
-            Access::Public => special_use(ip).map(|class| {
-                format!("it is a {class} address, and only public addresses may be connected")
-            }),
-            Access::Loopback => (!is_loopback(ip)).then(|| {
-                "it is an address of another machine, and only this one may be connected".to_owned()
-            }),
-        });
-        if let Some(why) = refused {
-            let message = format!("`{shown}` is not allowed: {why}");
-            return Err(NetError::new(NetFault::AddressRefused, Sent::No, message));
-        }
-        // Both calls fail only for URLs without a host, and these schemes have one.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        let mut prepared = reqwest::Request::new(method, url);
-        *prepared.headers_mut() = headers;
-        *prepared.body_mut() = body.map(reqwest::Body::from);
-        Ok((self.client(clients, access, used)?, prepared))
+        headers
     }
 }
 
-impl Http {
-    /// Sends the request, and gives what came of it with what its errors show.
-    fn execute(
-        &self,
-        request: Request,
-        used: Use,
-    ) -> BoxFuture<'static, Result<(reqwest::Response, String), NetError>> {
-        let url = request.url.clone();
-        let check = self
-            .names_are_resolved_elsewhere(request.access)
-            .then(|| Arc::clone(&self.lookup));
-        let others = request.trust.as_ref().map(|trust| self.others(trust));
-        let clients = others.as_deref().unwrap_or(&self.system);
-        let prepared = self.prepare(clients, request, used);
-        let without_roots = clients.without_roots();
-        Box::pin(async move {
-            let (client, request) = prepared?;
-            if let Some(lookup) = check {
-                check_for_proxy(lookup, &url).await?;
+impl Sending {
+    async fn answer(self) -> Result<(::http::Response<Incoming>, Url), NetError> {
+        if let Some(lookup) = self.lookup {
+            check_for_proxy(lookup, &self.url).await?;
+        }
+        match self.answer.await {
+            Ok(answer) => Ok((answer, self.url)),
+            Err(error) => {
+                let without_roots = self.without_roots.as_deref();
+                Err(fault::before_response(&error, &self.url, without_roots))
             }
-            let response = client
-                .execute(request)
-                .await
-                .map_err(|error| fault::before_response(&error, &url, without_roots.as_deref()))?;
-            Ok((response, place(&url)))
-        })
+        }
     }
 }
 
 impl Net for Http {
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
-        let executed = self.execute(request, Use::Exchange);
+        let sending = self.send(request, Use::Exchange);
         Box::pin(async move {
-            let (response, place) = executed.await?;
+            let (answer, url) = sending?.answer().await?;
+            let (head, rest) = answer.into_parts();
             Ok(Response {
-                status: response.status(),
-                headers: response.headers().clone(),
-                body: Box::pin(body(response, place)),
+                status: head.status,
+                headers: head.headers,
+                body: Box::pin(body(rest, url)),
             })
         })
     }
 
     fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
-        let executed = self.execute(request, Use::Upgrade);
+        let sending = self.send(request, Use::Upgrade);
         Box::pin(async move {
-            let (response, place) = executed.await?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            if status != StatusCode::SWITCHING_PROTOCOLS {
+            let (mut answer, url) = sending?.answer().await?;
+            let changed = (answer.status() == StatusCode::SWITCHING_PROTOCOLS)
+                .then(|| hyper::upgrade::on(&mut answer));
+            let (head, rest) = answer.into_parts();
+            let (status, headers) = (head.status, head.headers);
+            let Some(changed) = changed else {
                 return Ok(Upgrade {
                     status,
                     headers,
                     stream: None,
-                    body: Box::pin(body(response, place)),
+                    body: Box::pin(body(rest, url)),
                 });
-            }
-            let stream = response.upgrade().await.map_err(|error| {
+            };
+            let stream = changed.await.map_err(|error| {
+                let place = place(&url);
                 let message = format!("`{place}` does not hand its connection over: {error}");
                 NetError::new(NetFault::Protocol, Sent::Unknown, message)
             })?;
             Ok(Upgrade {
                 status,
                 headers,
-                stream: Some(Box::new(stream)),
-                body: Box::pin(stream::empty()),
+                stream: Some(Box::new(TokioIo::new(stream))),
+                body: Box::pin(streams::empty()),
             })
         })
     }
 }
 
-fn body(
-    response: reqwest::Response,
-    place: String,
-) -> impl Stream<Item = Result<bytes::Bytes, NetError>> + Send + Sync {
+fn body(body: Incoming, url: Url) -> impl Stream<Item = Result<Bytes, NetError>> + Send + Sync {
     let mut over = false;
-    response
-        .bytes_stream()
-        .map(move |chunk| chunk.map_err(|error| fault::in_body(&error, &place)))
+    BodyDataStream::new(body)
+        .map(move |chunk| chunk.map_err(|error| fault::in_body(&error, &url)))
         .take_while(move |chunk| {
             let take = !over;
             over = chunk.is_err();
             std::future::ready(take)
-        })
-}
-
-fn client(
-    tls: &Tls,
-    resolver: Resolver,
-    proxies: &Proxies,
-    used: Use,
-) -> Result<reqwest::Client, NetError> {
-    let idle = match used {
-        Use::Exchange => IDLE_PER_HOST,
-        Use::Upgrade => 0,
-    };
-    proxies
-        .apply(reqwest::Client::builder())
-        .tls_backend_preconfigured(tls.config.clone())
-        .dns_resolver(resolver)
-        .redirect(Policy::none())
-        .referer(false)
-        // Left alone, the client may repeat a request.
-        .retry(reqwest::retry::never())
-        .user_agent(USER_AGENT)
-        .connect_timeout(CONNECT)
-        .tcp_nodelay(true)
-        .pool_idle_timeout(IDLE)
-        .pool_max_idle_per_host(idle)
-        .build()
-        .map_err(|e| {
-            NetError::new(
-                NetFault::Protocol,
-                Sent::No,
-                format!("the HTTP client cannot be set up: {e}"),
-            )
         })
 }
 

@@ -6,8 +6,10 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
-use reqwest::NoProxy;
+use http::Uri;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use url::Url;
 
 /// Never sent through a proxy, for there they would be the proxy's own.
@@ -59,8 +61,10 @@ impl fmt::Debug for ProxySettings {
 
 /// The proxies that clients are made with.
 #[derive(Clone, Default)]
-pub struct Proxies {
-    all: Vec<reqwest::Proxy>,
+pub struct Proxies(Option<Arc<Known>>);
+
+struct Known {
+    matcher: Matcher,
     /// The proxies' own names, which may resolve to any address.
     names: HashSet<String>,
 }
@@ -75,58 +79,63 @@ impl Proxies {
             Some(hosts) => format!("{hosts},{LOOPBACK}"),
             None => LOOPBACK.to_owned(),
         };
-        let mut made = Self::default();
-        type Make = fn(&str) -> reqwest::Result<reqwest::Proxy>;
-        let kinds: [(&str, &Option<String>, Make); 3] = [
-            ("HTTPS_PROXY", &settings.https, |url| {
-                reqwest::Proxy::https(url)
-            }),
-            ("HTTP_PROXY", &settings.http, |url| {
-                reqwest::Proxy::http(url)
-            }),
-            ("ALL_PROXY", &settings.all, |url| reqwest::Proxy::all(url)),
-        ];
-        for (variable, value, make) in kinds {
-            let Some(value) = value else { continue };
-            let address = if value.contains("://") {
-                value.clone()
-            } else {
-                format!("http://{value}")
-            };
-            let unusable = || format!("{variable} is not the http or https URL of a proxy");
-            let url = Url::parse(&address).map_err(|_| unusable())?;
-            if !matches!(url.scheme(), "http" | "https") {
-                return Err(unusable());
+        let mut names = HashSet::new();
+        let mut address = |variable: &str, value: &Option<String>| match value {
+            Some(value) => {
+                let url = usable(value)
+                    .ok_or_else(|| format!("{variable} is not the http or https URL of a proxy"))?;
+                names.extend(url.domain().map(str::to_owned));
+                Ok(String::from(url))
             }
-            let proxy = make(&address).map_err(|_| unusable())?;
-            made.names.extend(url.domain().map(str::to_owned));
-            made.all.push(proxy.no_proxy(NoProxy::from_string(&direct)));
+            // What is empty counts as not given.
+            None => Ok::<_, String>(String::new()),
+        };
+        let https = address("HTTPS_PROXY", &settings.https)?;
+        let http = address("HTTP_PROXY", &settings.http)?;
+        let all = address("ALL_PROXY", &settings.all)?;
+        if [&https, &http, &all].iter().all(|one| one.is_empty()) {
+            return Ok(Self::default());
         }
-        Ok(made)
+        let matcher = Matcher::builder().https(https).http(http).all(all);
+        let matcher = matcher.no(direct).build();
+        Ok(Self(Some(Arc::new(Known { matcher, names }))))
     }
 
     /// There is no proxy.
     pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.0.is_none()
     }
 
     /// `name` is the name of a proxy.
     pub(super) fn has_name(&self, name: &str) -> bool {
-        self.names.contains(name)
+        self.0
+            .as_ref()
+            .is_some_and(|known| known.names.contains(name))
     }
 
-    /// A client that uses these proxies, and no other.
-    pub(super) fn apply(&self, client: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
-        self.all.iter().fold(client.no_proxy(), |client, proxy| {
-            client.proxy(proxy.clone())
-        })
+    /// The proxy between here and `to`.
+    pub(super) fn before(&self, to: &Uri) -> Option<Intercept> {
+        self.0.as_ref()?.matcher.intercept(to)
     }
+}
+
+/// The URL of a proxy, if `value` is one. A value that the matcher cannot read would count as none, and requests would
+/// leave past the proxy.
+fn usable(value: &str) -> Option<Url> {
+    let url = if value.contains("://") {
+        Url::parse(value)
+    } else {
+        Url::parse(&format!("http://{value}"))
+    };
+    url.ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https") && Uri::try_from(url.as_str()).is_ok()
+    })
 }
 
 impl fmt::Debug for Proxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxies")
-            .field("count", &self.all.len())
+            .field("any", &!self.is_empty())
             .finish_non_exhaustive()
     }
 }

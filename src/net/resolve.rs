@@ -3,8 +3,10 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use hyper_util::client::legacy::connect::dns::Name;
+use tower_service::Service;
 use url::{Host, Url};
 
 use crate::address::{is_loopback, special_use};
@@ -12,10 +14,11 @@ use crate::address::{is_loopback, special_use};
 use super::error::place;
 use super::lookup::Lookup;
 use super::proxy::Proxies;
-use super::{Access, NetError, NetFault, Sent};
+use super::{Access, BoxFuture, NetError, NetFault, Sent};
 
 /// Resolves and refuses a name with an address that may not be connected. The client connects to nothing but what it
 /// gives, so there is no second question whose answer could be another.
+#[derive(Clone)]
 pub(super) struct Resolver {
     pub(super) access: Access,
     pub(super) lookup: Arc<dyn Lookup>,
@@ -37,8 +40,16 @@ pub(super) enum ResolveError {
     Proxy(io::Error),
 }
 
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = ResolveError;
+    type Future = BoxFuture<'static, Result<Self::Response, ResolveError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         // The operator named the proxy, and it is where he says.
         let proxy = self.proxies.has_name(name.as_str());
         let access = if proxy { Access::Private } else { self.access };
@@ -52,7 +63,7 @@ impl Resolve for Resolver {
             let allowed = allowed(found, access)?;
             // The port is filled in by the connector.
             let allowed = allowed.into_iter().map(|ip| SocketAddr::new(ip, 0));
-            Ok(Box::new(allowed) as Addrs)
+            Ok(allowed.collect::<Vec<_>>().into_iter())
         })
     }
 }

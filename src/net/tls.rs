@@ -13,9 +13,9 @@ use crate::credential::Trust;
 
 /// A TLS configuration, and why it trusts nobody if that is so.
 pub(super) struct Tls {
-    pub(super) config: ClientConfig,
+    pub(super) config: Arc<ClientConfig>,
     /// Set when the system's certificates could not be loaded: `https` then fails, `http` works.
-    pub(super) without_roots: Option<String>,
+    pub(super) without_roots: Option<Arc<str>>,
 }
 
 /// Trusts whom `trust` says, else whom the operating system trusts. The crypto provider is passed along rather than
@@ -28,14 +28,14 @@ pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error>
             Ok(verifier) => (Whom::System(Arc::new(verifier)), None),
             Err(error) => {
                 let nobody = Whom::Roots(Arc::new(RootCertStore::empty()));
-                (nobody, Some(error.to_string()))
+                (nobody, Some(error.to_string().into()))
             }
         },
     };
     let own = trust.and_then(Trust::certificate);
     let own = own.map(|own| Arc::new(SingleCertAndKey::from(Arc::clone(own))) as Arc<_>);
     Ok(Tls {
-        config: build(provider, whom, own)?,
+        config: Arc::new(build(provider, whom, own)?),
         without_roots,
     })
 }

@@ -55,7 +55,34 @@ async fn a_request_goes_out_as_it_is_and_the_answer_comes_back() {
         names,
         ["accept", "content-length", "host", "user-agent", "x-mine"]
     );
-    assert!(sent.contains(USER_AGENT), "{sent}");
+    assert!(sent.contains(OWN_NAME), "{sent}");
+}
+
+#[tokio::test]
+async fn what_a_request_says_itself_is_not_replaced() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let mut request = get(server.url("/"));
+    request.headers.insert(ACCEPT, "a/b".parse().unwrap());
+    request.headers.insert(USER_AGENT, "me".parse().unwrap());
+    exchange(request).await.unwrap();
+    let sent = server.requests().remove(0);
+    let host = server.address;
+    assert_eq!(
+        sent,
+        format!("GET / HTTP/1.1\r\naccept: a/b\r\nuser-agent: me\r\nhost: {host}\r\n\r\n")
+    );
+}
+
+#[tokio::test]
+async fn a_url_that_no_request_can_hold_is_a_protocol_fault() {
+    let url = format!("http://127.0.0.1:1/{}", "s3cret".repeat(20_000));
+    let error = fails(get(Url::parse(&url).unwrap())).await;
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Protocol, Sent::No),
+        "{error}"
+    );
+    assert!(!error.to_string().contains("s3cret"), "{error}");
 }
 
 #[tokio::test]
@@ -378,4 +405,41 @@ async fn an_answer_that_turns_private_is_refused_and_not_connected() {
     let error = http.exchange(request()).await.unwrap_err();
     assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
     assert_eq!(server.connections(), 0);
+}
+
+/// Knows every name, and never says so.
+struct Silent;
+
+impl Lookup for Silent {
+    fn lookup(&self, _: String) -> BoxFuture<'static, std::io::Result<Vec<std::net::IpAddr>>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn is_given_up_in_time(error: &NetError, begun: tokio::time::Instant) {
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Unreachable, Sent::No),
+        "{error}"
+    );
+    assert!(error.to_string().contains("took too long"), "{error}");
+    assert_eq!(begun.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_never_resolved_is_given_up_in_time() {
+    let begun = tokio::time::Instant::now();
+    let http = Http::new().unwrap().with_lookup(Arc::new(Silent));
+    let url = Url::parse("http://a.example/").unwrap();
+    let error = http.exchange(get(url)).await.unwrap_err();
+    is_given_up_in_time(&error, begun);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_never_ends_is_given_up_in_time() {
+    let begun = tokio::time::Instant::now();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let error = fails(post(Url::parse(&url).unwrap())).await;
+    is_given_up_in_time(&error, begun);
 }

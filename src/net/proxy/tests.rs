@@ -3,7 +3,11 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
 use super::*;
+use crate::credential::Trust;
 use crate::net::lookup::Lookup;
 use crate::net::raw_server::{RawServer, get, send};
 use crate::net::{Access, BoxFuture, Http, Net, NetError, NetFault, Request, Response, Sent};
@@ -85,6 +89,120 @@ async fn a_secure_request_asks_the_proxy_for_a_tunnel_and_a_refusal_of_it_sent_n
     assert_eq!(
         (error.fault(), error.sent()),
         (NetFault::Unreachable, Sent::No),
+        "{error}"
+    );
+}
+
+/// As [`all`], by somebody with a name.
+fn as_me(proxy: &RawServer) -> ProxySettings {
+    ProxySettings {
+        all: Some(format!("http://me:s3cret@{}", proxy.address)),
+        ..ProxySettings::default()
+    }
+}
+
+/// `me:s3cret` as `Basic` shows it.
+const ME: &str = "Basic bWU6czNjcmV0";
+
+#[tokio::test]
+async fn a_proxy_that_hands_requests_on_is_shown_who_asks_beside_the_request() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("agent.example", "8.8.8.8")]);
+    let http = through(&as_me(&proxy), &names);
+    let url = "http://you:them@agent.example/";
+    ask(&http, url, Access::Public).await.unwrap();
+    assert_eq!(first_line(&proxy), "GET http://agent.example/ HTTP/1.1");
+    let shown = format!("proxy-authorization: {ME}\r\n");
+    assert!(proxy.requests()[0].contains(&shown));
+}
+
+#[tokio::test]
+async fn a_proxy_that_makes_a_tunnel_is_shown_who_asks() {
+    let proxy = RawServer::start(vec![vec![send("HTTP/1.1 407 No\r\n\r\n")]]).await;
+    let names = Names::new(&[("agent.example", "8.8.8.8")]);
+    let http = through(&as_me(&proxy), &names);
+    let error = ask(&http, "https://agent.example/", Access::Public).await;
+    let asked = proxy.requests().remove(0);
+    let shown = format!("proxy-authorization: {ME}\r\n");
+    assert!(asked.contains(&shown) && asked.contains("user-agent: openclaw-remote-agent/"));
+    assert!(!error.unwrap_err().to_string().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn who_asks_is_not_shown_where_no_proxy_is() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let http = through(&as_me(&proxy), &Names::new(&[]));
+    for access in [Access::Private, Access::Loopback] {
+        let url = server.url("/").to_string();
+        ask(&http, &url, access).await.unwrap();
+    }
+    let told = server.requests().concat();
+    assert!(!told.contains("proxy-authorization"), "{told}");
+}
+
+/// Leads whoever asks for a tunnel to itself, who is `agent.example` there, and gives what it was asked in the tunnel.
+async fn tunnel() -> (ProxySettings, Arc<Trust>, tokio::task::JoinHandle<String>) {
+    let certified = rcgen::generate_simple_self_signed(["agent.example".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = ProxySettings {
+        https: Some(listener.local_addr().unwrap().to_string()),
+        ..ProxySettings::default()
+    };
+    let asked = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        head(&mut socket).await;
+        let opened = b"HTTP/1.1 200 OK\r\n\r\n";
+        socket.write_all(opened).await.unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let mut secured = acceptor.accept(socket).await.unwrap();
+        let asked = head(&mut secured).await;
+        secured.write_all(OK.as_bytes()).await.unwrap();
+        asked
+    });
+    let trust = Trust::read(Some(certified.cert.pem().as_bytes()), None).unwrap();
+    (settings, Arc::new(trust), asked)
+}
+
+async fn head(socket: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(socket.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+#[tokio::test]
+async fn the_peer_at_the_end_of_a_tunnel_is_secured_as_it_must_be_and_asked_for_the_path() {
+    let (settings, trust, asked) = tunnel().await;
+    let http = through(&settings, &Names::new(&[]));
+    let request = get(Url::parse("https://agent.example/a?b").unwrap());
+    let trusting = Request {
+        trust: Some(trust),
+        ..request
+    };
+    assert_eq!(http.exchange(trusting).await.unwrap().status, 200);
+    let asked = asked.await.unwrap();
+    assert!(asked.starts_with("GET /a?b HTTP/1.1\r\n"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_peer_at_the_end_of_a_tunnel_whom_nobody_trusts_is_a_tls_fault() {
+    let (settings, _, _asked) = tunnel().await;
+    let http = through(&settings, &Names::new(&[]));
+    let error = ask(&http, "https://agent.example/", Access::Public).await;
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Tls, Sent::No),
         "{error}"
     );
 }
