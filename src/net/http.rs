@@ -17,9 +17,9 @@ mod target;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use ::http::header::{ACCEPT, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
+use ::http::header::{ACCEPT, HOST, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
 use ::http::uri::Scheme;
-use ::http::{HeaderMap, StatusCode, Uri};
+use ::http::{StatusCode, Uri};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream as streams};
 use http_body_util::{BodyDataStream, Full};
@@ -40,7 +40,9 @@ use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent,
 use client::{Client, Use};
 use connect::Connector;
 
-const OWN_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
+const OWN_NAME: HeaderValue =
+    HeaderValue::from_static(concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION")));
+const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
 
 /// The real [`Net`].
 pub struct Http {
@@ -167,7 +169,7 @@ impl Http {
         let Request {
             method,
             url,
-            headers,
+            mut headers,
             body,
             access,
             trust,
@@ -178,9 +180,15 @@ impl Http {
         let clients = others.as_deref().unwrap_or(&self.system);
         let tls = clients.tls()?;
         let uri = target::uri(&url, used)?;
+        headers.entry(ACCEPT).or_insert(ANYTHING);
+        headers.entry(USER_AGENT).or_insert(OWN_NAME);
+        if let Some(shown) = self.proxy_authorization(&uri, access) {
+            headers.entry(PROXY_AUTHORIZATION).or_insert(shown);
+        }
+        headers.entry(HOST).or_insert(target::host(&url)?);
         let mut sent = ::http::Request::new(Full::new(body.unwrap_or_default()));
         *sent.method_mut() = method;
-        *sent.headers_mut() = self.complete(headers, &uri, access);
+        *sent.headers_mut() = headers;
         *sent.uri_mut() = uri;
         let resolved_elsewhere = self.names_are_resolved_elsewhere(access);
         Ok(Sending {
@@ -191,22 +199,11 @@ impl Http {
         })
     }
 
-    /// `headers` with those that every request has.
-    fn complete(&self, mut headers: HeaderMap, uri: &Uri, access: Access) -> HeaderMap {
-        let any = || HeaderValue::from_static("*/*");
-        headers.entry(ACCEPT).or_insert_with(any);
-        let own_name = || HeaderValue::from_static(OWN_NAME);
-        headers.entry(USER_AGENT).or_insert_with(own_name);
-        // Whoever asks for a tunnel shows this there, and not to whom it leads.
-        let forwarded = uri.scheme() == Some(&Scheme::HTTP);
-        let proxies = self.proxies(access).filter(|_| forwarded);
-        if let Some(proxy) = proxies.and_then(|proxies| proxies.before(uri))
-            && let Some(auth) = proxy.basic_auth()
-        {
-            let auth = || auth.clone();
-            headers.entry(PROXY_AUTHORIZATION).or_insert_with(auth);
-        }
-        headers
+    /// What a proxy that hands requests on is shown of who asks. One that makes a tunnel is shown it there.
+    fn proxy_authorization(&self, uri: &Uri, access: Access) -> Option<HeaderValue> {
+        let handed_on = uri.scheme() == Some(&Scheme::HTTP);
+        let proxy = self.proxies(access).filter(|_| handed_on)?.before(uri)?;
+        proxy.basic_auth().cloned()
     }
 }
 

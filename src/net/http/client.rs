@@ -37,5 +37,6 @@ pub(super) fn new(connector: Connector, used: Use) -> Client {
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(idle)
+        .set_host(false)
         .build(connector)
 }

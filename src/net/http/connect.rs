@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ::http::header::{HeaderValue, USER_AGENT};
+use ::http::header::USER_AGENT;
 use ::http::uri::Scheme;
 use ::http::{HeaderMap, Uri};
 use hyper_rustls::HttpsConnector;
@@ -97,7 +97,7 @@ impl Ways {
     }
 
     async fn tunnel(&self, proxy: &Intercept, to: Uri) -> Result<Stream, BoxError> {
-        let headers = [(USER_AGENT, HeaderValue::from_static(OWN_NAME))];
+        let headers = [(USER_AGENT, OWN_NAME)];
         let mut tunnel = Tunnel::new(proxy.uri().clone(), self.direct.clone())
             .with_headers(HeaderMap::from_iter(headers));
         if let Some(auth) = proxy.basic_auth() {

@@ -1,8 +1,8 @@
 //! Where a request goes.
 
-use ::http::Uri;
-use ::http::uri::InvalidUri;
-use url::Url;
+use ::http::header::HeaderValue;
+use ::http::uri::{InvalidUri, Uri};
+use url::{Position, Url};
 
 use super::client::Use;
 use crate::address::{is_loopback, literal_ip, special_use};
@@ -47,10 +47,18 @@ fn check_literal(url: &Url, access: Access) -> Result<(), NetError> {
 
 /// The URL as the client takes it. User info would be told to a proxy.
 pub(super) fn uri(url: &Url, used: Use) -> Result<Uri, NetError> {
-    written(url, used).map_err(|error| {
-        let message = format!("the request to `{}` cannot be built: {error}", place(url));
-        NetError::new(NetFault::Protocol, Sent::No, message)
-    })
+    written(url, used).map_err(|error| unwritable(url, &error))
+}
+
+/// The header `host`. The client would write it too, out of more.
+pub(super) fn host(url: &Url) -> Result<HeaderValue, NetError> {
+    let host = &url[Position::BeforeHost..Position::AfterPort];
+    HeaderValue::from_str(host).map_err(|error| unwritable(url, &error))
+}
+
+fn unwritable(url: &Url, why: &dyn std::error::Error) -> NetError {
+    let message = format!("the request to `{}` cannot be built: {why}", place(url));
+    NetError::new(NetFault::Protocol, Sent::No, message)
 }
 
 fn written(url: &Url, used: Use) -> Result<Uri, InvalidUri> {

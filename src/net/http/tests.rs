@@ -55,7 +55,7 @@ async fn a_request_goes_out_as_it_is_and_the_answer_comes_back() {
         names,
         ["accept", "content-length", "host", "user-agent", "x-mine"]
     );
-    assert!(sent.contains(OWN_NAME), "{sent}");
+    assert!(sent.contains(OWN_NAME.to_str().unwrap()), "{sent}");
 }
 
 #[tokio::test]
@@ -83,6 +83,19 @@ async fn a_url_that_no_request_can_hold_is_a_protocol_fault() {
         "{error}"
     );
     assert!(!error.to_string().contains("s3cret"), "{error}");
+}
+
+#[test]
+fn the_host_is_told_as_the_url_has_it_without_user_info_and_the_usual_port() {
+    for (url, told) in [
+        ("http://me:s3cret@A.example/b", "a.example"),
+        ("https://a.example:443/", "a.example"),
+        ("https://a.example:80/", "a.example:80"),
+        ("http://[::1]:8080/", "[::1]:8080"),
+        ("wss://a.example:443/", "a.example"),
+    ] {
+        assert_eq!(target::host(&Url::parse(url).unwrap()).unwrap(), told);
+    }
 }
 
 #[tokio::test]
