@@ -1,20 +1,21 @@
 //! From a file to the first tool definition, in a process that has loaded nothing yet.
 
-use std::{env, process::Command, time::Instant};
+use std::{env, path::Path, process::Command, time::Instant};
 
 use openclaw_remote_agent_interface::{RNone, load};
 
 use crate::{
-    ROUNDS, library, median,
+    ROUNDS, median,
     table::{Table, time},
 };
 
 pub(crate) const ARGUMENT: &str = "--load-once";
 
-pub(crate) fn measure(table: &mut Table) {
+pub(crate) fn measure(table: &mut Table, library: &Path) {
     let rounds = (0..ROUNDS).map(|_| {
         let output = Command::new(env::current_exe().unwrap())
             .arg(ARGUMENT)
+            .arg(library)
             .output()
             .unwrap();
         String::from_utf8(output.stdout)
@@ -32,10 +33,9 @@ pub(crate) fn measure(table: &mut Table) {
 }
 
 /// The measured process.
-pub(crate) fn load_once() {
-    let path = library();
+pub(crate) fn load_once(library: &Path) {
     let start = Instant::now();
-    let module = load(path).expect("the library loads");
+    let module = load(library).expect("the library loads");
     let tool = module.new_tool()("{}".into(), RNone)
         .into_result()
         .expect("a tool");

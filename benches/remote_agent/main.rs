@@ -27,15 +27,17 @@ mod stream;
 mod table;
 mod validation;
 
-use std::env;
+use std::{env, path::Path};
+
+use openclaw_remote_agent::cli::package::build_library;
 
 use table::Table;
 
 /// How often each figure is taken. The table shows the median.
 const ROUNDS: usize = 5;
 
-/// What a part is called, and how it is measured.
-type Part = (&'static str, fn(&mut Table));
+/// What a part is called, and how it is measured, given the library.
+type Part = (&'static str, fn(&mut Table, &Path));
 
 const PARTS: [Part; 5] = [
     ("loading", loading::measure),
@@ -50,7 +52,7 @@ fn main() {
     // The other processes of a run are this program again.
     match args.get(1).map(String::as_str) {
         Some(peers::ARGUMENT) => return peers::serve(),
-        Some(loading::ARGUMENT) => return loading::load_once(),
+        Some(loading::ARGUMENT) => return loading::load_once(Path::new(&args[2])),
         _ => {}
     }
     // `cargo bench -- stream` measures that part alone. Cargo adds flags of its own.
@@ -58,10 +60,12 @@ fn main() {
         .iter()
         .filter(|arg| !arg.starts_with("--"))
         .collect();
+    eprintln!("Building the library that ships, which takes a few minutes the first time.");
+    let library = build_library(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
     let mut table = Table::default();
     for (name, measure) in PARTS {
         if chosen.is_empty() || chosen.iter().any(|part| *part == name) {
-            measure(&mut table);
+            measure(&mut table, &library);
         }
     }
     table.print();
@@ -71,14 +75,4 @@ fn main() {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-/// The shared library that Cargo built for this benchmark.
-fn library() -> std::path::PathBuf {
-    let file = format!(
-        "{}openclaw_remote_agent{}",
-        env::consts::DLL_PREFIX,
-        env::consts::DLL_SUFFIX
-    );
-    env::current_exe().unwrap().with_file_name(file)
 }

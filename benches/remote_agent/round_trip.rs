@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     future::Future,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::Pin,
     process::Command,
     rc::Rc,
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::task::LocalSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{ROUNDS, library, median, node, peers::Running, table::Table};
+use crate::{ROUNDS, median, node, peers::Running, table::Table};
 
 /// How many calls are in flight, and how many are made in one slice.
 const WIDTHS: [(usize, usize); 2] = [(1, 300), (64, 3_200)];
@@ -39,7 +39,7 @@ trait Way {
     fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>>;
 }
 
-pub(crate) fn measure(table: &mut Table) {
+pub(crate) fn measure(table: &mut Table, library: &Path) {
     // The host of each way but Node's: one thread, as a small host would have it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -53,11 +53,15 @@ pub(crate) fn measure(table: &mut Table) {
         let mut ways: Vec<Box<dyn Way>> = vec![
             Box::new(Bare::new(&peers)),
             Box::new(InProcess::new(&peers)),
-            Box::new(RustDoor::new(&peers)),
+            Box::new(RustDoor::new(&peers, library)),
         ];
         if let Some(node) = node.clone() {
             let config = peers.config();
-            ways.push(Box::new(NodeDoor { node, config }));
+            ways.push(Box::new(NodeDoor {
+                node,
+                library: library.to_owned(),
+                config,
+            }));
         }
         for (width, calls) in WIDTHS {
             let mut seconds = vec![0.0; ways.len()];
@@ -209,8 +213,8 @@ impl Way for InProcess {
 struct RustDoor(Rc<ToolBox>);
 
 impl RustDoor {
-    fn new(peers: &Running) -> Self {
-        let module = load(library()).unwrap();
+    fn new(peers: &Running, library: &Path) -> Self {
+        let module = load(library).unwrap();
         let config = peers.config();
         let tool = module.new_tool()(config.as_str().into(), RNone);
         Self(Rc::new(tool.into_result().expect("a tool")))
@@ -237,6 +241,7 @@ fn succeeded(envelope: &str) {
 
 struct NodeDoor {
     node: PathBuf,
+    library: PathBuf,
     config: String,
 }
 
@@ -270,7 +275,7 @@ impl Way for NodeDoor {
     fn time<'a>(&'a self, width: usize, calls: usize) -> Pin<Box<dyn Future<Output = f64> + 'a>> {
         let output = Command::new(&self.node)
             .args(["-e", SCRIPT])
-            .arg(library())
+            .arg(&self.library)
             .args([
                 &self.config,
                 &request(),

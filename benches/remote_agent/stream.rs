@@ -1,6 +1,7 @@
 //! Long streams that append to one artifact, each event an update.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,18 +13,18 @@ use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
 use serde_json::json;
 
 use crate::{
-    ROUNDS, library, median,
+    ROUNDS, median,
     peers::{Running, STREAMS},
     table::{Table, time},
 };
 
-pub(crate) fn measure(table: &mut Table) {
+pub(crate) fn measure(table: &mut Table, library: &Path) {
     let peers = Running::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let module = load(library()).unwrap();
+    let module = load(library).unwrap();
     let config = peers.config();
     let tool = module.new_tool()(config.as_str().into(), RNone)
         .into_result()

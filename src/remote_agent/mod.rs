@@ -284,18 +284,25 @@ impl RemoteAgent {
         // Who names a time means it; else a task is heard of before a host loses patience.
         let wait = Duration::from_millis(self.limits.wait_ms);
         let until = bounds.until(request.timeout_ms.is_none().then_some(wait));
-        let mut session = Session::new(self, request.action, resolved, bounds, call.updates);
+        // On the heap, like the request: a call is handed from one to another, and would be as many times as large.
+        let mut session = Box::new(Session::new(
+            self,
+            request.action,
+            resolved,
+            bounds,
+            call.updates,
+        ));
         session.until = Some(until);
         session.witness = witness;
         session.host = account.caller.session();
         let is_local = session.target.reach.is_local();
         let done = match request.action {
-            Action::Watch => Box::pin(task_actions::watch(session, request)).await,
-            Action::Status => Box::pin(task_actions::status(session, request)).await,
-            Action::Cancel => Box::pin(task_actions::cancel(session, request)).await,
+            Action::Watch => Box::pin(task_actions::watch(&mut session, request)).await,
+            Action::Status => Box::pin(task_actions::status(&mut session, request)).await,
+            Action::Cancel => Box::pin(task_actions::cancel(&mut session, request)).await,
             Action::Send | Action::ListTargets => {
                 let id = self.world.uuid().to_string();
-                send::send(session, request, &self.policy, id).await
+                send::send(&mut session, request, &self.policy, id).await
             }
         };
         done.map_err(|error| if is_local { error.of_gateway() } else { error })
@@ -311,7 +318,7 @@ impl RemoteAgent {
         wait.min(self.default_timeout).min(target.timeout)
     }
 
-    fn valid(&self, value: Value) -> Result<Request, ToolError> {
+    fn valid(&self, value: Value) -> Result<Box<Request>, ToolError> {
         let (errors, more) = self.schema.complaints(&value);
         if !errors.is_empty() {
             return Err(invalid(errors, more));

@@ -16,8 +16,8 @@ use super::session::{Session, with_diagnostics};
 /// # Errors
 /// What went wrong, with what the card says about it.
 pub(super) async fn send(
-    mut session: Session<'_>,
-    mut request: Request,
+    session: &mut Session<'_>,
+    mut request: Box<Request>,
     policy: &Policy,
     fresh_id: String,
 ) -> Result<String, ToolError> {
@@ -53,9 +53,9 @@ pub(super) async fn send(
         metadata: request.metadata,
     };
     let done = match (required, request.follow_updates) {
-        (true, follow) => Box::pin(task(&mut session, &*peer, &outgoing, follow)).await,
-        (false, true) => Box::pin(streamed(&mut session, &*peer, &outgoing)).await,
-        (false, false) => answered(&mut session, &*peer, &outgoing).await,
+        (true, follow) => Box::pin(task(session, &*peer, &outgoing, follow)).await,
+        (false, true) => Box::pin(streamed(session, &*peer, &outgoing)).await,
+        (false, false) => answered(session, &*peer, &outgoing).await,
     };
     match done {
         Ok(()) if request.follow_updates => Ok(session.followed()),

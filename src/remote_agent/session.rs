@@ -331,7 +331,7 @@ impl<'a> Session<'a> {
     }
 
     /// The envelope of a call that had one answer.
-    pub(super) fn answered(mut self) -> String {
+    pub(super) fn answered(&mut self) -> String {
         self.remember_anew();
         let answer = self.said.take_answer();
         envelope::success(self.action.as_str(), self.summary(), answer)
@@ -341,7 +341,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// The task has no such artifact.
-    pub(super) fn paged(mut self, artifact_id: &str, offset: u64) -> Result<String, ToolError> {
+    pub(super) fn paged(&mut self, artifact_id: &str, offset: u64) -> Result<String, ToolError> {
         self.remember_anew();
         let answer = bare(self.said.take_answer());
         let waits = self
@@ -361,7 +361,7 @@ impl<'a> Session<'a> {
     }
 
     /// The envelope of a call that followed a stream.
-    pub(super) fn followed(mut self) -> String {
+    pub(super) fn followed(&mut self) -> String {
         self.remember_anew();
         let raw = self.said.take_raw();
         envelope::success(self.action.as_str(), self.summary(), raw)

@@ -11,10 +11,13 @@ use super::session::Session;
 ///
 /// # Errors
 /// Why it cannot be followed, with everything that was heard.
-pub(super) async fn watch(mut session: Session<'_>, request: Request) -> Result<String, ToolError> {
+pub(super) async fn watch(
+    session: &mut Session<'_>,
+    request: Box<Request>,
+) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
-    task_id(&session)?;
-    follow(&mut session, &*peer, Start::Task).await?;
+    task_id(session)?;
+    follow(session, &*peer, Start::Task).await?;
     Ok(session.followed())
 }
 
@@ -23,11 +26,11 @@ pub(super) async fn watch(mut session: Session<'_>, request: Request) -> Result<
 /// # Errors
 /// Why there is no answer.
 pub(super) async fn status(
-    mut session: Session<'_>,
-    request: Request,
+    session: &mut Session<'_>,
+    request: Box<Request>,
 ) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
-    let task_id = task_id(&session)?;
+    let task_id = task_id(session)?;
     // A page needs no messages, which may be many.
     let history = request
         .artifact_id
@@ -49,11 +52,11 @@ pub(super) async fn status(
 /// # Errors
 /// Why there is no answer, or the agent's refusal.
 pub(super) async fn cancel(
-    mut session: Session<'_>,
-    request: Request,
+    session: &mut Session<'_>,
+    request: Box<Request>,
 ) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
-    let task_id = task_id(&session)?;
+    let task_id = task_id(session)?;
     let task = session.bounds.run(peer.cancel(&task_id)).await??;
     session.hear_whole(Reply::Task(task).into(), false)?;
     Ok(session.answered())
