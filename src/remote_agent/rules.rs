@@ -322,21 +322,17 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
 fn route(request: &Map<String, Value>, action: &str, catalog: &Catalog, out: &mut Vec<Value>) {
     let has = |name: &str| request.contains_key(name);
     let target = has("target_alias") || has("target_url") || catalog.default_target().is_some();
-    let (routed, message) = if action == "send" {
-        (
-            has("task_handle") || has("continuation") || target,
+    let told = has("task_handle") || has("continuation");
+    let routed = told || (target && (action == "send" || has("task_id")));
+    if !routed {
+        let message = if action == "send" {
             "send requires task_handle, target_alias, target_url, or a configured default target"
-                .to_owned(),
-        )
-    } else {
-        (
-            has("task_handle") || has("continuation") || (has("task_id") && target),
+                .to_owned()
+        } else {
             format!(
                 "{action} requires task_handle, a continuation with a task, or task_id with target_alias, target_url or a configured default target"
-            ),
-        )
-    };
-    if !routed {
+            )
+        };
         out.push(complaint(
             "",
             "#/runtime/anyOf",
