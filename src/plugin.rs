@@ -5,9 +5,10 @@ mod directories;
 mod settings;
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    task::Poll,
     time::Duration,
 };
 
@@ -149,6 +150,7 @@ impl Plugin {
         } = job;
         let settle = Settle {
             request,
+            envelope: None,
             done: Some(done),
         };
         match panics::catch(|| self.engine()) {
@@ -217,7 +219,7 @@ impl Plugin {
 
     async fn run(
         self: Arc<Self>,
-        settle: Settle<impl FnOnce(String)>,
+        mut settle: Settle<impl FnOnce(String)>,
         caller: Option<String>,
         updates: Option<Updates>,
         cancel: CancellationToken,
@@ -230,13 +232,13 @@ impl Plugin {
             cancel,
             closing: self.closing.clone(),
         }));
-        let outcome = self.guarded(call).await;
+        let envelope = match self.guarded(call).await {
+            Ok(envelope) => envelope,
+            Err(message) => RemoteAgent::failure(&settle.request, Reason::InternalFault, &message),
+        };
+        settle.envelope = Some(envelope);
         // Calls whose answers came together are told of together: the host is woken once for all of them.
-        tokio::task::yield_now().await;
-        match outcome {
-            Ok(envelope) => settle.done(envelope),
-            Err(message) => settle.fail(Reason::InternalFault, &message),
-        }
+        behind_the_others().await;
     }
 
     /// Runs a call. If it panics, logs that and returns the sentence for the envelope as the error.
@@ -283,35 +285,41 @@ impl Drop for Plugin {
     }
 }
 
-/// Owes one answer. Dropped without one, as when the instance closes under a call, it answers `shutting_down`.
+/// Waits until what is ready now has been worked on, by whichever thread. tokio's `yield_now` would tie the call to its thread.
+async fn behind_the_others() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Owes one answer, and gives it when it is dropped. Where there is none by then, as when the instance closes under a call,
+/// it answers `shutting_down`.
 struct Settle<F: FnOnce(String)> {
     request: String,
+    envelope: Option<String>,
     done: Option<F>,
 }
 
 impl<F: FnOnce(String)> Settle<F> {
-    fn done(mut self, envelope: String) {
-        self.answer(envelope);
-    }
-
-    fn fail(self, reason: Reason, message: &str) {
-        let envelope = RemoteAgent::failure(&self.request, reason, message);
-        self.done(envelope);
-    }
-
-    fn answer(&mut self, envelope: String) {
-        if let Some(done) = self.done.take() {
-            let _ = panics::catch(|| done(envelope));
-        }
+    fn fail(mut self, reason: Reason, message: &str) {
+        self.envelope = Some(RemoteAgent::failure(&self.request, reason, message));
     }
 }
 
 impl<F: FnOnce(String)> Drop for Settle<F> {
     fn drop(&mut self) {
-        if self.done.is_some() {
+        let envelope = self.envelope.take().unwrap_or_else(|| {
             let message = "the plugin is shutting down; call again once it is loaded anew";
-            let envelope = RemoteAgent::failure(&self.request, Reason::ShuttingDown, message);
-            self.answer(envelope);
+            RemoteAgent::failure(&self.request, Reason::ShuttingDown, message)
+        });
+        if let Some(done) = self.done.take() {
+            let _ = panics::catch(|| done(envelope));
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     hint::black_box,
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -81,7 +80,7 @@ fn each(mut work: impl FnMut(usize)) -> f64 {
     start.elapsed().as_secs_f64() / OPERATIONS as f64
 }
 
-pub(crate) fn measure(table: &mut Table, _: &Path) {
+pub(crate) fn measure(table: &mut Table) {
     let mut smallest = None;
     for size in SIZES {
         let rounds: Vec<[f64; 3]> = (0..ROUNDS).map(|_| Store::full(size).round()).collect();

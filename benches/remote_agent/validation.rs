@@ -1,6 +1,6 @@
 //! Checking requests against the schema.
 
-use std::{hint::black_box, path::Path, time::Instant};
+use std::{hint::black_box, time::Instant};
 
 use openclaw_remote_agent::{remote_agent::REQUEST_SCHEMA, validation};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
     table::{Table, time},
 };
 
-pub(crate) fn measure(table: &mut Table, _: &Path) {
+pub(crate) fn measure(table: &mut Table) {
     let each = |times: u32, work: &dyn Fn()| {
         let round = |_| {
             let start = Instant::now();

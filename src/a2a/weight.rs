@@ -95,6 +95,12 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_short_to_be_looked_at_fits_whatever_it_is() {
+        let short = FLOOR / OBJECT - 1;
+        assert!(weight("{".repeat(short).as_bytes()) <= FLOOR);
+    }
+
+    #[test]
     fn what_fits_is_read_and_what_does_not_is_too_large() {
         let dense = format!("[{}0]", "[0],".repeat(1 << 20));
         assert!(check(dense.as_bytes(), dense.len()).is_err());

@@ -5,9 +5,10 @@
 //! addresses could travel over a connection to a private one that another request was allowed to open. With one for
 //! each, the addresses behind a pool were all checked the same way. Each [`Trust`] has its own, for the same reason: a kept
 //! connection was secured as the request that opened it wanted. Connections that change their protocol come from clients
-//! that offer HTTP/1.1 alone and keep nothing.
+//! that keep nothing.
 //!
-//! An address is judged in one of two places: the resolver of a client sees every answer for a name, and a host that already is an address never reaches a resolver and is looked at before the call.
+//! An address is judged in one of two places: the resolver of a client sees every answer for a name, and a host that already
+//! is an address never reaches a resolver and is looked at before the call.
 
 mod client;
 mod connect;
@@ -26,6 +27,7 @@ use http_body_util::{BodyDataStream, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::ResponseFuture;
 use hyper_util::rt::TokioIo;
+use tokio::time::timeout;
 use url::Url;
 
 use crate::credential::Trust;
@@ -33,12 +35,12 @@ use crate::credential::Trust;
 use super::error::place;
 use super::lookup::{Lookup, SystemLookup};
 use super::proxy::Proxies;
-use super::resolve::{Resolver, check_for_proxy};
+use super::resolve::{Resolver, Whose, check_for_proxy};
 use super::tls::{self, Tls};
 use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade, fault};
 
 use client::{Client, Use};
-use connect::Connector;
+use connect::{CONNECT, Connector, End};
 
 const OWN_NAME: HeaderValue =
     HeaderValue::from_static(concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION")));
@@ -115,11 +117,11 @@ impl Http {
         self
     }
 
-    fn resolver(&self, access: Access) -> Resolver {
-        Resolver {
-            access,
-            lookup: Arc::clone(&self.lookup),
-            proxies: self.proxies.clone(),
+    fn end(&self, whose: Whose, tls: &Tls) -> End {
+        let lookup = Arc::clone(&self.lookup);
+        End {
+            resolver: Resolver { whose, lookup },
+            tls: Arc::clone(&tls.config),
         }
     }
 
@@ -139,7 +141,13 @@ impl Http {
         Arc::clone(clients)
     }
 
-    fn client<'a>(&self, clients: &'a Clients, tls: &Tls, access: Access, used: Use) -> &'a Client {
+    fn client<'a>(
+        &self,
+        clients: &'a Clients,
+        tls: &Tls,
+        access: Access,
+        used: Use,
+    ) -> Result<&'a Client, NetError> {
         let cells = match used {
             Use::Exchange => &clients.exchanging,
             Use::Upgrade => &clients.upgrading,
@@ -149,18 +157,25 @@ impl Http {
             Access::Private => &cells[1],
             Access::Loopback => &cells[2],
         };
-        cell.get_or_init(|| {
-            let proxies = self.proxies(access).cloned().unwrap_or_default();
-            let connector = Connector::new(self.resolver(access), &tls.config, proxies);
-            client::new(connector, used)
-        })
+        if let Some(client) = cell.get() {
+            return Ok(client);
+        }
+        let proxies = match self.proxies(access) {
+            // What a target trusts and shows is not for a proxy.
+            Some(proxies) => Some((proxies.clone(), self.end(Whose::Proxy, self.system.tls()?))),
+            None => None,
+        };
+        let peer = self.end(Whose::Peer(access), tls);
+        Ok(cell.get_or_init(|| client::new(Connector::new(&peer, proxies), used)))
     }
 
     /// No proxy is asked for what is on this machine.
     fn proxies(&self, access: Access) -> Option<&Proxies> {
         match access {
             Access::Loopback => None,
-            Access::Public | Access::Private => Some(&self.proxies),
+            Access::Public | Access::Private => {
+                Some(&self.proxies).filter(|proxies| !proxies.is_empty())
+            }
         }
     }
 
@@ -192,7 +207,7 @@ impl Http {
         *sent.uri_mut() = uri;
         let resolved_elsewhere = self.names_are_resolved_elsewhere(access);
         Ok(Sending {
-            answer: self.client(clients, tls, access, used).request(sent),
+            answer: self.client(clients, tls, access, used)?.request(sent),
             url,
             lookup: resolved_elsewhere.then(|| Arc::clone(&self.lookup)),
             without_roots: tls.without_roots.clone(),
@@ -210,7 +225,8 @@ impl Http {
 impl Sending {
     async fn answer(self) -> Result<(::http::Response<Incoming>, Url), NetError> {
         if let Some(lookup) = self.lookup {
-            check_for_proxy(lookup, &self.url).await?;
+            let checked = timeout(CONNECT, check_for_proxy(lookup, &self.url)).await;
+            checked.map_err(|_| unresolved(&self.url))??;
         }
         match self.answer.await {
             Ok(answer) => Ok((answer, self.url)),
@@ -265,6 +281,14 @@ impl Net for Http {
             })
         })
     }
+}
+
+fn unresolved(url: &Url) -> NetError {
+    let message = format!(
+        "cannot connect to `{}`: its name is not resolved in time",
+        place(url)
+    );
+    NetError::new(NetFault::Unreachable, Sent::No, message)
 }
 
 fn body(body: Incoming, url: Url) -> impl Stream<Item = Result<Bytes, NetError>> + Send + Sync {

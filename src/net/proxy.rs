@@ -4,7 +4,6 @@
 //! What can be checked here still is, before the proxy hears of the request: an address in a URL, and a name as this
 //! system resolves it. A name that this system does not know is the proxy's to judge.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,13 +60,7 @@ impl fmt::Debug for ProxySettings {
 
 /// The proxies that clients are made with.
 #[derive(Clone, Default)]
-pub struct Proxies(Option<Arc<Known>>);
-
-struct Known {
-    matcher: Matcher,
-    /// The proxies' own names, which may resolve to any address.
-    names: HashSet<String>,
-}
+pub struct Proxies(Option<Arc<Matcher>>);
 
 impl Proxies {
     /// The proxies of `settings`.
@@ -79,12 +72,10 @@ impl Proxies {
             Some(hosts) => format!("{hosts},{LOOPBACK}"),
             None => LOOPBACK.to_owned(),
         };
-        let mut names = HashSet::new();
-        let mut address = |variable: &str, value: &Option<String>| match value {
+        let address = |variable: &str, value: &Option<String>| match value {
             Some(value) => {
                 let url = usable(value)
                     .ok_or_else(|| format!("{variable} is not the http or https URL of a proxy"))?;
-                names.extend(url.domain().map(str::to_owned));
                 Ok(String::from(url))
             }
             // What is empty counts as not given.
@@ -98,7 +89,7 @@ impl Proxies {
         }
         let matcher = Matcher::builder().https(https).http(http).all(all);
         let matcher = matcher.no(direct).build();
-        Ok(Self(Some(Arc::new(Known { matcher, names }))))
+        Ok(Self(Some(Arc::new(matcher))))
     }
 
     /// There is no proxy.
@@ -106,16 +97,9 @@ impl Proxies {
         self.0.is_none()
     }
 
-    /// `name` is the name of a proxy.
-    pub(super) fn has_name(&self, name: &str) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|known| known.names.contains(name))
-    }
-
     /// The proxy between here and `to`.
     pub(super) fn before(&self, to: &Uri) -> Option<Intercept> {
-        self.0.as_ref()?.matcher.intercept(to)
+        self.0.as_ref()?.intercept(to)
     }
 }
 

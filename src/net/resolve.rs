@@ -13,16 +13,23 @@ use crate::address::{is_loopback, special_use};
 
 use super::error::place;
 use super::lookup::Lookup;
-use super::proxy::Proxies;
 use super::{Access, BoxFuture, NetError, NetFault, Sent};
 
 /// Resolves and refuses a name with an address that may not be connected. The client connects to nothing but what it
 /// gives, so there is no second question whose answer could be another.
 #[derive(Clone)]
 pub(super) struct Resolver {
-    pub(super) access: Access,
+    pub(super) whose: Whose,
     pub(super) lookup: Arc<dyn Lookup>,
-    pub(super) proxies: Proxies,
+}
+
+/// Whose name is resolved.
+#[derive(Clone, Copy)]
+pub(super) enum Whose {
+    /// The peer's, which may be where the request allows it to be.
+    Peer(Access),
+    /// The proxy's. The operator named it, and it is where he says.
+    Proxy,
 }
 
 /// Why a name yields no address to connect.
@@ -50,16 +57,13 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        // The operator named the proxy, and it is where he says.
-        let proxy = self.proxies.has_name(name.as_str());
-        let access = if proxy { Access::Private } else { self.access };
+        let (access, untold): (_, fn(io::Error) -> ResolveError) = match self.whose {
+            Whose::Peer(access) => (access, ResolveError::System),
+            Whose::Proxy => (Access::Private, ResolveError::Proxy),
+        };
         let asked = self.lookup.lookup(name.as_str().to_owned());
         Box::pin(async move {
-            let found = asked.await.map_err(if proxy {
-                ResolveError::Proxy
-            } else {
-                ResolveError::System
-            })?;
+            let found = asked.await.map_err(untold)?;
             let allowed = allowed(found, access)?;
             // The port is filled in by the connector.
             let allowed = allowed.into_iter().map(|ip| SocketAddr::new(ip, 0));

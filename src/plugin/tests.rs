@@ -48,12 +48,24 @@ async fn the_end_takes_leave_of_the_gateway() {
 }
 
 #[test]
+fn a_call_that_is_dropped_after_its_end_is_answered_with_what_came_of_it() {
+    let (give, take) = std::sync::mpsc::channel();
+    drop(Settle {
+        request: String::new(),
+        envelope: Some("done".to_owned()),
+        done: Some(move |envelope: String| give.send(envelope).unwrap()),
+    });
+    assert_eq!(take.recv().unwrap(), "done");
+}
+
+#[test]
 fn a_call_that_is_dropped_is_answered_as_shutting_down() {
     let (give, take) = std::sync::mpsc::channel();
     let done = move |envelope: String| give.send(envelope).unwrap();
     let request = r#"{"action": "send"}"#.to_owned();
     drop(Settle {
         request,
+        envelope: None,
         done: Some(done),
     });
     let envelope: Value = serde_json::from_str(&take.recv().unwrap()).unwrap();

@@ -330,7 +330,7 @@ impl<'a> Session<'a> {
         summary
     }
 
-    /// The envelope of a call that had one answer.
+    /// The envelope of a call that had one answer, which is moved there: it can be asked for once.
     pub(super) fn answered(&mut self) -> String {
         self.remember_anew();
         let answer = self.said.take_answer();
@@ -360,7 +360,7 @@ impl<'a> Session<'a> {
         Ok(envelope::success(self.action.as_str(), summary, answer))
     }
 
-    /// The envelope of a call that followed a stream.
+    /// The envelope of a call that followed a stream, whose events are moved there: it can be asked for once.
     pub(super) fn followed(&mut self) -> String {
         self.remember_anew();
         let raw = self.said.take_raw();

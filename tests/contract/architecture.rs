@@ -356,6 +356,7 @@ fn unsafe_code_is_only_in_the_doors() {
 #[test]
 fn sockets_are_only_in_the_net_and_with_the_scripted_peers() {
     word_only_in("hyper_util::", &["net/"]);
+    word_only_in("hyper_rustls::", &["net/"]);
     word_only_in("TcpSocket", &["conformance/peers/"]);
     word_only_in("eventsource_client", &["net/sse.rs"]);
 }

@@ -22,7 +22,7 @@ use crate::net::proxy::Proxies;
 use crate::net::resolve::Resolver;
 
 /// Name, TCP and TLS together. A host that drops packets is found out while it is still certain that nothing was sent.
-const CONNECT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT: Duration = Duration::from_secs(10);
 
 /// How a peer that is gone is noticed while nothing comes from it: it is asked after this long, and as often as this.
 const ASK_AFTER: Duration = Duration::from_secs(15);
@@ -37,18 +37,33 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone)]
 pub(super) struct Connector(Arc<Ways>);
 
+type Direct = HttpsConnector<HttpConnector<Resolver>>;
+
 struct Ways {
-    direct: HttpsConnector<HttpConnector<Resolver>>,
+    to_peer: Direct,
     tls: Arc<ClientConfig>,
-    proxies: Proxies,
+    proxies: Option<(Proxies, Direct)>,
+}
+
+/// A name resolved and a connection secured: what one end of a connection asks for.
+pub(super) struct End {
+    pub(super) resolver: Resolver,
+    pub(super) tls: Arc<ClientConfig>,
+}
+
+impl End {
+    fn direct(&self) -> Direct {
+        HttpsConnector::from((tcp(self.resolver.clone()), Arc::clone(&self.tls)))
+    }
 }
 
 impl Connector {
-    pub(super) fn new(resolver: Resolver, tls: &Arc<ClientConfig>, proxies: Proxies) -> Self {
+    /// Connects peers as `peer` says. A proxy is nobody that a request trusts or is meant for, so it has an end of its own.
+    pub(super) fn new(peer: &End, proxies: Option<(Proxies, End)>) -> Self {
         Self(Arc::new(Ways {
-            direct: HttpsConnector::from((tcp(resolver), Arc::clone(tls))),
-            tls: Arc::clone(tls),
-            proxies,
+            to_peer: peer.direct(),
+            tls: Arc::clone(&peer.tls),
+            proxies: proxies.map(|(proxies, end)| (proxies, end.direct())),
         }))
     }
 }
@@ -85,21 +100,24 @@ impl Service<Uri> for Connector {
 
 impl Ways {
     async fn connect(&self, to: Uri) -> Result<Stream, BoxError> {
-        let mut direct = self.direct.clone();
-        let Some(proxy) = self.proxies.before(&to) else {
-            return Ok(Stream::to_peer(direct.call(to).await?.into()));
+        let proxies = self.proxies.as_ref();
+        let proxy = proxies.and_then(|(proxies, direct)| Some((proxies.before(&to)?, direct)));
+        let Some((proxy, direct)) = proxy else {
+            let stream = self.to_peer.clone().call(to).await?;
+            return Ok(Stream::to_peer(stream.into()));
         };
+        let direct = direct.clone();
         if to.scheme() == Some(&Scheme::HTTPS) {
-            return self.tunnel(&proxy, to).await;
+            return self.tunnel(&proxy, direct, to).await;
         }
-        let stream = direct.call(proxy.uri().clone()).await?;
+        let stream = { direct }.call(proxy.uri().clone()).await?;
         Ok(Stream::to_proxy(stream.into()))
     }
 
-    async fn tunnel(&self, proxy: &Intercept, to: Uri) -> Result<Stream, BoxError> {
+    async fn tunnel(&self, proxy: &Intercept, direct: Direct, to: Uri) -> Result<Stream, BoxError> {
         let headers = [(USER_AGENT, OWN_NAME)];
-        let mut tunnel = Tunnel::new(proxy.uri().clone(), self.direct.clone())
-            .with_headers(HeaderMap::from_iter(headers));
+        let mut tunnel =
+            Tunnel::new(proxy.uri().clone(), direct).with_headers(HeaderMap::from_iter(headers));
         if let Some(auth) = proxy.basic_auth() {
             tunnel = tunnel.with_auth(auth.clone());
         }

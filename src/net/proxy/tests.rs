@@ -334,3 +334,51 @@ fn what_is_no_proxy_is_named_without_its_value() {
         assert!(!format!("{settings:?}").contains("s3cret"));
     }
 }
+
+/// Answers a question with silence, or with an error and another answer for whoever asks again.
+struct Fickle(Mutex<Vec<&'static str>>);
+
+impl Lookup for Fickle {
+    fn lookup(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        match self.0.lock().unwrap().pop() {
+            None => Box::pin(std::future::pending()),
+            Some("") => Box::pin(std::future::ready(Err(io::ErrorKind::NotFound.into()))),
+            Some(ip) => Box::pin(std::future::ready(Ok(vec![ip.parse().unwrap()]))),
+        }
+    }
+}
+
+fn fickle(answers: &[&'static str]) -> Http {
+    let settings = ProxySettings {
+        all: Some("http://proxy.example:1".to_owned()),
+        none: Some("proxy.example".to_owned()),
+        ..ProxySettings::default()
+    };
+    Http::new()
+        .unwrap()
+        .with_lookup(Arc::new(Fickle(Mutex::new(answers.to_vec()))))
+        .with_proxies(Proxies::new(&settings).unwrap())
+}
+
+#[tokio::test]
+async fn a_peer_that_has_the_name_of_the_proxy_is_held_to_the_policy_all_the_same() {
+    let http = fickle(&["127.0.0.1", ""]);
+    let error = ask(&http, "http://proxy.example/", Access::Public)
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_looked_up_before_the_proxy_is_given_up_in_time() {
+    let error = ask(&fickle(&[]), "http://agent.example/", Access::Public)
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Unreachable, Sent::No),
+        "{error}"
+    );
+}
