@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use a2a::{TaskPushNotificationConfig, TaskState};
 use chrono::{DateTime, Utc};
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use futures_util::future::{self, BoxFuture};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt as _, StreamExt as _};
 
 use crate::caller::Version;
 use crate::record::{Change, Record};
@@ -70,18 +71,25 @@ pub trait Store: Send + Sync + 'static {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Waiting, StoreError>>;
 
-    /// Asks whoever runs the task to cancel it: it comes out of [`cancellations`](Self::cancellations) there.
-    fn ask_to_cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
+    /// Asks whoever runs the task to cancel it: it comes out of [`cancellations`](Self::cancellations) there. A store of one
+    /// server, as by default, has nobody to ask.
+    fn ask_to_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        future::ready(Ok(())).boxed()
+    }
 
-    /// Tasks that somebody asked to cancel at another server. Called once.
-    fn cancellations(&self) -> BoxStream<'static, String>;
+    /// Tasks that somebody asked to cancel at another server: by default none ever. Called once.
+    fn cancellations(&self) -> BoxStream<'static, String> {
+        stream::pending().boxed()
+    }
 
     /// Tasks that are not settled and that no living server runs; they are this server's from now on. Asked at the start,
     /// and again every [`recover_every`](Self::recover_every).
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
 
-    /// How often to ask for tasks of servers that died; `None` where there is only one server.
-    fn recover_every(&self) -> Option<Duration>;
+    /// How often to ask for tasks of servers that died; `None`, as by default, where there is only one server.
+    fn recover_every(&self) -> Option<Duration> {
+        None
+    }
 
     /// Keeps a push notification configuration; one of the same task and id is replaced. `version` is the registration's.
     fn put_push<'a>(

@@ -79,6 +79,15 @@ pub(super) fn before_response(
     }
 }
 
+/// A name that was not looked up in time. Nobody has been connected.
+pub(super) fn unresolved(url: &Url) -> NetError {
+    let message = format!(
+        "cannot connect to `{}`: its name is not resolved in time",
+        place(url)
+    );
+    NetError::new(NetFault::Unreachable, Sent::No, message)
+}
+
 /// An error in the middle of a body: whichever it is, the body is not whole.
 pub(super) fn in_body(error: &hyper::Error, url: &Url) -> NetError {
     let (place, cause) = (place(url), Cause::find(error));

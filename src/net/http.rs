@@ -127,7 +127,7 @@ impl Http {
 
     /// Through a proxy it is the proxy that resolves the name, so it is checked before.
     fn names_are_resolved_elsewhere(&self, access: Access) -> bool {
-        access == Access::Public && !self.proxies.is_empty()
+        access == Access::Public && self.proxies(access).is_some()
     }
 
     fn others(&self, trust: &Arc<Trust>) -> Arc<Clients> {
@@ -226,7 +226,7 @@ impl Sending {
     async fn answer(self) -> Result<(::http::Response<Incoming>, Url), NetError> {
         if let Some(lookup) = self.lookup {
             let checked = timeout(CONNECT, check_for_proxy(lookup, &self.url)).await;
-            checked.map_err(|_| unresolved(&self.url))??;
+            checked.map_err(|_| fault::unresolved(&self.url))??;
         }
         match self.answer.await {
             Ok(answer) => Ok((answer, self.url)),
@@ -281,14 +281,6 @@ impl Net for Http {
             })
         })
     }
-}
-
-fn unresolved(url: &Url) -> NetError {
-    let message = format!(
-        "cannot connect to `{}`: its name is not resolved in time",
-        place(url)
-    );
-    NetError::new(NetFault::Unreachable, Sent::No, message)
 }
 
 fn body(body: Incoming, url: Url) -> impl Stream<Item = Result<Bytes, NetError>> + Send + Sync {

@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use a2a::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
-use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt};
 
 use super::hub::Hub;
 use super::queues::Queues;
@@ -237,14 +235,6 @@ impl Store for Memory {
         done(Ok(self.queues.enter(queue)))
     }
 
-    fn ask_to_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        done(Ok(()))
-    }
-
-    fn cancellations(&self) -> BoxStream<'static, String> {
-        stream::pending().boxed()
-    }
-
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
         done(Ok(self
             .locked()
@@ -253,10 +243,6 @@ impl Store for Memory {
             .filter(|held| !held.record.is_settled())
             .map(|held| held.record.clone())
             .collect()))
-    }
-
-    fn recover_every(&self) -> Option<Duration> {
-        None
     }
 
     fn put_push<'a>(

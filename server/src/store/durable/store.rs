@@ -1,13 +1,11 @@
 //! What every store can do, done by this one.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use a2a::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
-use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt};
 
 use super::command::{Answer, Append, Ask};
 use super::line::{Kept, Write};
@@ -112,14 +110,6 @@ impl Store for Durable {
         future::ready(Ok(self.shared.queues.enter(queue))).boxed()
     }
 
-    fn ask_to_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        future::ready(Ok(())).boxed()
-    }
-
-    fn cancellations(&self) -> BoxStream<'static, String> {
-        stream::pending().boxed()
-    }
-
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
         async move {
             let left = std::mem::take(
@@ -136,10 +126,6 @@ impl Store for Durable {
             Ok(records)
         }
         .boxed()
-    }
-
-    fn recover_every(&self) -> Option<Duration> {
-        None
     }
 
     fn put_push<'a>(
