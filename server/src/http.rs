@@ -10,6 +10,7 @@
 
 pub mod api;
 pub(crate) mod body;
+mod body_budget;
 pub(crate) mod call;
 mod card;
 pub mod connection_limit;

@@ -98,7 +98,10 @@ impl Server {
         let url = own_url(&config, address);
         Ok(Self {
             app: app(&config, &service, &peers, &about),
-            connections: config.limits.connections(),
+            connections: Connections {
+                proxies: proxies(&config),
+                ..config.limits.connections()
+            },
             listener,
             address,
             url,
@@ -198,13 +201,10 @@ fn app(config: &ServeConfig, service: &Service, peers: &Arc<Peers>, about: &str)
     });
     let public = config.public_url.as_ref().and_then(Url::host_str);
     let hosts = config.hosts.iter().map(String::as_str).chain(public);
-    let proxies = config.trusted_proxies.iter().filter_map(|at| network(at));
     let rules = Rules {
         names: Names::new(config.listen.ip(), hosts),
         public_url: config.public_url.clone(),
-        proxies: config.behind_proxy.then(|| Proxies {
-            at: proxies.collect(),
-        }),
+        proxies: proxies(config),
         tls: config.tls.is_some(),
         bounds: config.limits.bounds(),
     };
@@ -213,6 +213,11 @@ fn app(config: &ServeConfig, service: &Service, peers: &Arc<Peers>, about: &str)
         about: about.to_owned(),
     };
     door::router(wire, operator, Guard::new(rules, Arc::clone(peers)))
+}
+
+fn proxies(config: &ServeConfig) -> Option<Proxies> {
+    let at = config.trusted_proxies.iter().filter_map(|at| network(at));
+    config.behind_proxy.then(|| Proxies { at: at.collect() })
 }
 
 fn secured(config: &ServeConfig) -> Result<Option<TlsAcceptor>, ConfigError> {

@@ -1,5 +1,9 @@
 //! What the running server lets nobody do.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::plain::{ask, command, peer, send};
@@ -131,6 +135,47 @@ fn what_is_too_large_is_refused() {
     assert_eq!(answer.json()["error"]["code"], -32602, "{answer:?}");
 }
 
+fn connect(server: &Server) -> TcpStream {
+    TcpStream::connect(server.url().trim_start_matches("http://")).unwrap()
+}
+
+/// The beginning of an answer; what is missing after half a minute is not there.
+fn status_line(mut stream: TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let mut line = vec![0; 12];
+    match stream.read_exact(&mut line) {
+        Ok(()) => String::from_utf8(line).unwrap(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn silent_sockets_of_one_address_leave_healthz_served() {
+    let flags = ["--limit", "connections=64", "--limit", "headMs=600000"];
+    let server = scripted(&flags);
+    let _silent: Vec<_> = (0..128).map(|_| connect(&server)).collect();
+    let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(status_line(connect(&server), request), "HTTP/1.1 200");
+}
+
+#[test]
+fn unfinished_chunked_bodies_leave_room_for_others() {
+    let (server, [ada, bob, _]) = with_peers(&["--limit", "bodyMs=600000"]);
+    let _unfinished = [(); 26].map(|()| {
+        let mut stream = connect(&server);
+        let head = format!("POST /a2a HTTP/1.1\r\nHost: localhost\r\n{ada}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    });
+    let request = format!(
+        "POST /a2a HTTP/1.1\r\nHost: localhost\r\n{bob}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
+    );
+    assert_eq!(status_line(connect(&server), &request), "HTTP/1.1 200");
+}
+
 #[test]
 fn a_token_is_in_no_log() {
     let (server, [ada, ..]) = with_peers(&["--verbose"]);
@@ -160,7 +205,7 @@ fn a_peer_that_is_added_may_ask_without_a_new_start_and_one_that_is_removed_may_
     until(|| send(&server, "echo a", &[&ada]).status == 401);
 }
 
-fn until(mut done: impl FnMut() -> bool) {
+pub fn until(mut done: impl FnMut() -> bool) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !done() {
         assert!(std::time::Instant::now() < end, "it never came true");

@@ -16,10 +16,11 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use tokio::sync::Semaphore;
 use url::Url;
 
 use super::Scheme;
+use super::body_budget::{BodyBudget, too_large};
+use super::connection_limit::ConnectionHandle;
 use super::error;
 use super::held::hold;
 use super::peers::{Peers, Who};
@@ -28,9 +29,6 @@ use crate::refusal::{Reason, Refusal};
 
 pub use forwarded::{Proxies, network};
 pub use names::{Names, is_loopback};
-
-/// Where room for bodies is counted in.
-const BLOCK: usize = 1024;
 
 /// What the guard keeps to.
 #[derive(Debug, Clone)]
@@ -58,8 +56,10 @@ pub struct Bounds {
     pub open: usize,
     /// The largest body, in bytes.
     pub body: usize,
-    /// All bodies together that are being read or worked on, in bytes.
+    /// All bodies together until they are parsed, in bytes.
     pub bodies: usize,
+    /// All bodies of one client together until they are parsed, in bytes.
+    pub bodies_per_client: usize,
     /// How long a body may take to arrive.
     pub body_time: Duration,
 }
@@ -72,6 +72,7 @@ impl Default for Bounds {
             open: 1024,
             body: 10 << 20,
             bodies: 128 << 20,
+            bodies_per_client: 32 << 20,
             body_time: Duration::from_secs(30),
         }
     }
@@ -96,7 +97,7 @@ pub struct Guard {
     peers: Arc<Peers>,
     rate: Rate,
     open: Arc<Open>,
-    room: Arc<Semaphore>,
+    bodies: Arc<BodyBudget>,
 }
 
 impl Guard {
@@ -106,7 +107,7 @@ impl Guard {
         Arc::new(Self {
             rate: Rate::new(bounds.per_second, bounds.burst),
             open: Open::new(bounds.open),
-            room: Arc::new(Semaphore::new(bounds.bodies.div_ceil(BLOCK))),
+            bodies: BodyBudget::new(bounds.bodies, bounds.bodies_per_client),
             rules,
             peers,
         })
@@ -200,38 +201,24 @@ impl Guard {
         }
     }
 
-    /// The request with its body, whole.
-    async fn receive(&self, request: Request) -> Result<Request, Refusal> {
+    /// Reads the body of a request, whole.
+    async fn receive(&self, request: Request, payer: Payer) -> Result<Request, Refusal> {
         let bounds = &self.rules.bounds;
-        let too_large = || {
-            let text = format!("the body is larger than {} bytes; send less", bounds.body);
-            Refusal::new(Reason::PayloadTooLarge, text)
-        };
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let announced = announced(&parts.headers);
         if announced.is_some_and(|length| length > bounds.body) {
-            return Err(too_large());
+            return Err(too_large(bounds.body));
         }
         if announced.is_none() && !parts.headers.contains_key(header::TRANSFER_ENCODING) {
             return Ok(Request::from_parts(parts, body));
         }
-        let blocks = announced.unwrap_or(bounds.body).div_ceil(BLOCK);
-        let blocks = blocks.min(bounds.bodies.div_ceil(BLOCK));
-        let reading = async {
-            let room = Arc::clone(&self.room)
-                .acquire_many_owned(u32::try_from(blocks).unwrap_or(u32::MAX))
-                .await;
-            let bytes = axum::body::to_bytes(body, bounds.body).await;
-            (room, bytes)
-        };
-        let Ok((room, bytes)) = tokio::time::timeout(bounds.body_time, reading).await else {
+        let limit = announced.unwrap_or(bounds.body);
+        let reading = self.bodies.read(payer, body, limit);
+        let Ok(bytes) = tokio::time::timeout(bounds.body_time, reading).await else {
             let text = "the body did not arrive in time; send it again";
             return Err(Refusal::new(Reason::Unavailable, text));
         };
-        let bytes = bytes.map_err(|_| too_large())?;
-        // The room is taken for as long as the request is worked on.
-        parts.extensions.insert(Arc::new(room));
-        Ok(Request::from_parts(parts, Body::from(bytes)))
+        Ok(Request::from_parts(parts, Body::from(bytes?)))
     }
 }
 
@@ -261,15 +248,18 @@ pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: 
     if let Err(wait) = guard.rate.take(&payer) {
         return refused(&slower(wait));
     }
-    let Some(opened) = guard.open.enter(payer) else {
+    let Some(opened) = guard.open.enter(payer.clone()) else {
         let text = "too many requests of yours are open; end some, or wait until they end";
         let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
         refusal.retry_after_s = Some(1);
         return refused(&refusal);
     };
-    // Nothing is read of somebody who is going to be turned away.
+    // Nothing is read of somebody who is going to be turned away, and his connection may be closed for another's.
+    let mut active = None;
     if seen.who.is_ok() {
-        request = match guard.receive(request).await {
+        let connection = request.extensions().get::<ConnectionHandle>();
+        active = connection.map(ConnectionHandle::begin);
+        request = match guard.receive(request, payer).await {
             Ok(request) => request,
             Err(refusal) => return refused(&refusal),
         };
@@ -281,7 +271,7 @@ pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: 
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
-    response.map(|body| hold(body, opened))
+    response.map(|body| hold(body, (opened, active)))
 }
 
 /// Tells whoever answers what has been found out. The name in `Host` is the one the client used from now on.

@@ -14,6 +14,8 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{NotUntil, Quota, RateLimiter};
 use tokio::time::Instant;
 
+use super::connection_limit::network;
+
 /// So many addresses are told apart; when there are more, the newcomers share one rate.
 const ADDRESSES: usize = 10_000;
 
@@ -32,13 +34,7 @@ pub enum Payer {
 impl Payer {
     /// Somebody who has not said who it is. An end site of IPv6 has 2^64 addresses, and counts once.
     pub fn address(ip: IpAddr) -> Self {
-        match ip.to_canonical() {
-            IpAddr::V6(ip) => {
-                let network = u128::from(ip) & !u128::from(u64::MAX);
-                Self::Address(IpAddr::V6(network.into()))
-            }
-            ip => Self::Address(ip),
-        }
+        Self::Address(network(ip))
     }
 }
 

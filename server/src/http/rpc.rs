@@ -33,7 +33,10 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
         Ok(read) => read,
         Err(failure) => return error::rpc(&Id::none(), &failure),
     };
-    let request = match Request::read(&bytes) {
+    let request = Request::read(&bytes);
+    // The body's room is others' from here on, however long the answer takes.
+    drop(bytes);
+    let request = match request {
         Ok(request) => request,
         Err((id, refusal)) => return error::rpc(&id, &refusal.into()),
     };

@@ -79,6 +79,10 @@ pub(super) fn check(config: &ServeConfig, peers: &[PeerConfig]) -> Result<(), Co
         let message = "there is no room for one body of `bodyBytes`; raise it";
         return Err(ConfigError::at("/limits/totalBodyBytes", message));
     }
+    if config.limits.body_share() < config.limits.body_bytes {
+        let message = "there is no room for one body of `bodyBytes`; raise it, or leave it out";
+        return Err(ConfigError::at("/limits/bodyBytesPerClient", message));
+    }
     store(config)
 }
 

@@ -6,9 +6,17 @@ use std::time::Duration;
 use remote_agent_server::http::guard::Bounds;
 use remote_agent_server::http::serve::Connections;
 use remote_agent_server::settings;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::validation::{whole, whole_size};
+
+/// A size that may be left out.
+fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    whole_size(deserializer).map(Some)
+}
+
+/// One address or client may have this part of what all have, unless it is set.
+const SHARES: usize = 4;
 
 /// How much peers can make the server hold and do.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -17,6 +25,9 @@ pub struct Limits {
     /// So many connections at a time.
     #[serde(deserialize_with = "whole_size")]
     pub connections: usize,
+    /// So many of one address; a quarter of `connections` where it is not set.
+    #[serde(deserialize_with = "some_size")]
+    pub connections_per_address: Option<usize>,
     /// So many requests of one peer that are open at a time.
     #[serde(deserialize_with = "whole_size")]
     pub open_requests: usize,
@@ -29,9 +40,12 @@ pub struct Limits {
     /// The largest body, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub body_bytes: usize,
-    /// All bodies together that are being worked on, in bytes.
+    /// All bodies together until they are parsed, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub total_body_bytes: usize,
+    /// The same of one client; a quarter of `total_body_bytes`, and at least `body_bytes`, where it is not set.
+    #[serde(deserialize_with = "some_size")]
+    pub body_bytes_per_client: Option<usize>,
     /// How long the head of a request may take, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub head_ms: u64,
@@ -75,11 +89,13 @@ impl Default for Limits {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             connections: connections.most,
+            connections_per_address: None,
             open_requests: bounds.open,
             requests_per_second: bounds.per_second.get().into(),
             burst: bounds.burst.get().into(),
             body_bytes: bounds.body,
             total_body_bytes: bounds.bodies,
+            body_bytes_per_client: None,
             head_ms: millis(connections.head),
             body_ms: millis(bounds.body_time),
             keep_alive_ms: millis(remote_agent_server::http::KEEP_ALIVE),
@@ -108,6 +124,7 @@ impl Limits {
             open: self.open_requests,
             body: self.body_bytes,
             bodies: self.total_body_bytes,
+            bodies_per_client: self.body_share(),
             body_time: Duration::from_millis(self.body_ms),
         }
     }
@@ -116,10 +133,24 @@ impl Limits {
     pub fn connections(&self) -> Connections {
         Connections {
             most: self.connections,
+            per_address: self.connection_share(),
             head: Duration::from_millis(self.head_ms),
             drain: self.shutdown(),
             ..Connections::default()
         }
+    }
+
+    /// How many connections one address may have.
+    pub fn connection_share(&self) -> usize {
+        let quarter = self.connections.div_ceil(SHARES);
+        self.connections_per_address.unwrap_or(quarter)
+    }
+
+    /// How many bytes the bodies of one client may have.
+    pub fn body_share(&self) -> usize {
+        let quarter = self.total_body_bytes / SHARES;
+        let share = self.body_bytes_per_client;
+        share.unwrap_or_else(|| quarter.max(self.body_bytes))
     }
 
     /// How many tasks there may be, and how large.

@@ -47,7 +47,7 @@ fn an_empty_configuration_is_the_default_and_the_schema_says_the_same() {
         .as_object()
         .unwrap()
         .iter()
-        .map(|(name, limit)| (name.clone(), limit["default"].clone()))
+        .filter_map(|(name, limit)| Some((name.clone(), limit.get("default")?.clone())))
         .collect();
     let read: Limits = serde_json::from_value(Value::Object(written)).unwrap();
     assert_eq!(read, Limits::default());
@@ -177,9 +177,27 @@ fn what_does_not_go_together_is_refused_with_its_place() {
             json!({"limits": {"totalBodyBytes": 2048}}),
             "/limits/totalBodyBytes",
         ),
+        (
+            json!({"limits": {"bodyBytesPerClient": 2048}}),
+            "/limits/bodyBytesPerClient",
+        ),
     ] {
         assert_eq!(place(config.clone()), at, "{config}");
     }
+}
+
+#[test]
+fn shares_are_a_quarter_unless_they_are_set() {
+    let limits = |limits: Value| {
+        let config = ServeConfig::parse(&json!({"limits": limits}).to_string()).unwrap();
+        (config.limits.connection_share(), config.limits.body_share())
+    };
+    let quarter = json!({"connections": 10, "totalBodyBytes": 1 << 30});
+    assert_eq!(limits(quarter), (3, 1 << 28));
+    let small = json!({"totalBodyBytes": 10 << 20});
+    assert_eq!(limits(small), (512, 10 << 20));
+    let set = json!({"connectionsPerAddress": 7, "bodyBytesPerClient": 64 << 20});
+    assert_eq!(limits(set), (7, 64 << 20));
 }
 
 #[test]

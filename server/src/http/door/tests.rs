@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod strangers;
 
@@ -8,7 +8,7 @@ use a2a::{Message, Part, Role, SendMessageRequest};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::*;
@@ -256,6 +256,35 @@ async fn health_is_told_to_the_machine_itself_and_to_peers() {
         assert_eq!(whole.server.get(path, &[]).await, 200, "{path}");
         assert_eq!(whole.server.get(path, &[far]).await, 401, "{path}");
         assert_eq!(whole.server.get(path, &[far, ADA]).await, 200, "{path}");
+    }
+}
+
+/// A message that `slow` answers once it is canceled, in a body of more than 3,000 bytes.
+fn large(text: &str) -> String {
+    let text = format!("{text} {}", "x".repeat(3000));
+    json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
+        "message": {"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": text}]}}})
+    .to_string()
+}
+
+#[tokio::test]
+async fn parsed_body_frees_its_share_while_its_answer_waits() {
+    let mut rules = rules();
+    rules.bounds.body = 4000;
+    rules.bounds.bodies_per_client = 4000;
+    let whole = whole(rules, ada_and_the_operator()).await;
+    let (slow, echo) = (large("slow"), large("echo"));
+    let lines = [ADA, "Content-Type: application/json", "A2A-Version: 1.0"];
+    let waiting = whole.server.ask("POST /a2a", &lines, &slow);
+    let second = async {
+        while whole.service.under_way() == 0 {
+            tokio::task::yield_now().await;
+        }
+        whole.server.ask("POST /a2a", &lines, &echo).await
+    };
+    tokio::select! {
+        first = waiting => panic!("answered too early: {first:?}"),
+        second = second => assert_eq!(second.status, 200, "{second:?}"),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn network(text: &str) -> Option<IpNet> {
 }
 
 /// The proxies whose word counts: this machine's own, and those at these addresses.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proxies {
     /// Addresses beside loopback.
     pub at: Vec<IpNet>,

@@ -1,10 +1,10 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::num::NonZeroU32;
 
 use axum::Router;
 use axum::routing::{get, post};
-use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use super::*;
@@ -311,21 +311,111 @@ async fn a_body_that_does_not_arrive_ends_the_request() {
     assert_eq!(read(slow.await).await.status, 503);
 }
 
-#[tokio::test]
-async fn bodies_share_the_room_there_is() {
+/// Room for 8,000 bytes of bodies, 4,000 of them one client's, and time enough.
+fn tight() -> Rules {
     let mut rules = rules();
-    rules.bounds.body = 4096;
-    rules.bounds.bodies = 4096;
-    rules.bounds.body_time = Duration::from_millis(100);
-    let server = guarded(mirror(), rules, Peers::anybody()).await;
-    let head =
-        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 4096\r\n\r\n";
-    let mut first = server.write(head).await;
-    first.write_all(b"half").await.unwrap();
-    let second = server.ask("POST /", &[], &"x".repeat(4096)).await;
-    // The first had taken the room, and gave it back when its time was over.
-    assert!(matches!(second.status, 200 | 503), "{}", second.status);
-    assert_eq!(read(first).await.status, 503);
-    let third = server.ask("POST /", &[], &"x".repeat(4096)).await;
-    assert_eq!(third.status, 200);
+    rules.bounds.body = 4000;
+    rules.bounds.bodies = 8000;
+    rules.bounds.bodies_per_client = 4000;
+    rules.bounds.body_time = Duration::from_secs(3600);
+    rules
+}
+
+const ADA: &str = "Authorization: Bearer token-of-ada";
+const OPERATOR: &str = "Authorization: Bearer token-of-op";
+
+/// Sends the head of a request, and the beginning of its body of `length` bytes.
+async fn unfinished(server: &Server, who: &str, length: &str, begins: &str) -> TcpStream {
+    let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{who}\r\n{length}\r\n\r\n");
+    let stream = server.write(&format!("{head}{begins}")).await;
+    // One runtime serves both connections: it has taken up the first by the time that it answers the second.
+    assert_eq!(server.get("/", &[who]).await, 200);
+    stream
+}
+
+async fn in_time<F: Future>(answer: F) -> F::Output {
+    let answer = tokio::time::timeout(Duration::from_secs(20), answer);
+    answer.await.expect("there is no answer")
+}
+
+#[tokio::test]
+async fn unfinished_bodies_of_one_client_leave_room_for_others() {
+    let mut rules = rules();
+    rules.bounds.body_time = Duration::from_secs(3600);
+    let server = guarded(mirror(), rules, ada_and_the_operator()).await;
+    let mut open = Vec::new();
+    for _ in 0..13 {
+        let chunked = "Transfer-Encoding: chunked";
+        open.push(unfinished(&server, ADA, chunked, "1\r\n{\r\n").await);
+    }
+    let answer = in_time(server.ask("POST /", &[OPERATOR], "small")).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "5"));
+}
+
+#[tokio::test]
+async fn announced_body_that_does_not_arrive_takes_no_room() {
+    let server = guarded(mirror(), tight(), ada_and_the_operator()).await;
+    let _first = unfinished(&server, ADA, "Content-Length: 4000", "").await;
+    let answer = in_time(server.ask("POST /", &[ADA], &"x".repeat(4000))).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "4000"));
+}
+
+/// The mirror, and `/hold`, which keeps the body that it is sent and says so.
+fn holding() -> (Router, mpsc::Receiver<()>) {
+    let (held, holds) = mpsc::channel::<()>(8);
+    let hold = move |body: axum::body::Bytes| async move {
+        held.send(()).await.unwrap();
+        std::future::pending::<()>().await;
+        body.len().to_string()
+    };
+    (mirror().route("/hold", post(hold)), holds)
+}
+
+/// Has the server hold a body of 4,000 bytes.
+async fn held(server: &Server, who: &str, holds: &mut mpsc::Receiver<()>) -> TcpStream {
+    let head = format!("POST /hold HTTP/1.1\r\nHost: localhost\r\n{who}\r\nContent-Length: 4000");
+    let stream = server
+        .write(&format!("{head}\r\n\r\n{}", "x".repeat(4000)))
+        .await;
+    in_time(holds.recv()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn client_over_its_share_of_bodies_is_refused_alone() {
+    let (app, mut holds) = holding();
+    let server = guarded(app, tight(), ada_and_the_operator()).await;
+    let _held = held(&server, ADA, &mut holds).await;
+    let refused = in_time(server.ask("POST /", &[ADA], "more")).await;
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
+    let other = in_time(server.ask("POST /", &[OPERATOR], &"x".repeat(4000))).await;
+    assert_eq!(other.status, 200);
+}
+
+#[tokio::test]
+async fn body_beyond_the_total_is_unavailable_for_now() {
+    let (app, mut holds) = holding();
+    let mut rules = tight();
+    rules.bounds.bodies = 6000;
+    let server = guarded(app, rules, ada_and_the_operator()).await;
+    let held = held(&server, ADA, &mut holds).await;
+    let refused = in_time(server.ask("POST /", &[OPERATOR], &"x".repeat(4000))).await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
+    drop(held);
+}
+
+#[tokio::test]
+async fn body_that_is_cut_short_gives_its_room_back() {
+    let server = guarded(mirror(), tight(), ada_and_the_operator()).await;
+    for _ in 0..4 {
+        let stream = unfinished(&server, ADA, "Content-Length: 4000", &"x".repeat(3000)).await;
+        drop(stream);
+    }
+    let served = async {
+        let body = "x".repeat(4000);
+        while server.ask("POST /", &[ADA], &body).await.status != 200 {}
+    };
+    in_time(served).await;
 }

@@ -1,9 +1,12 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
 
 use axum::response::sse::{Event, Sse};
 use axum::routing::get;
 use futures_util::StreamExt as _;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -44,23 +47,63 @@ async fn a_connection_that_is_silent_is_closed() {
     assert!(all.ends_with("hello"), "{all}");
 }
 
-#[tokio::test]
-async fn who_comes_when_there_is_no_room_waits_for_it() {
-    let connections = Connections {
-        most: 1,
+/// Connections that only end where the server closes them.
+fn patient() -> Connections {
+    Connections {
+        most: 4,
         head: Duration::from_secs(3600),
         ..quick()
+    }
+}
+
+/// Waits for the end of a connection on which nothing comes.
+async fn closed(mut stream: TcpStream) {
+    let end = tokio::time::timeout(Duration::from_secs(20), stream.read_u8());
+    assert!(end.await.expect("the connection stays open").is_err());
+}
+
+#[tokio::test]
+async fn full_server_closes_longest_silent_for_newcomer() {
+    let server = start(hello(), patient()).await;
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    assert_eq!(server.get("/", &[]).await, 200);
+    closed(silent.remove(0)).await;
+}
+
+#[tokio::test]
+async fn address_over_its_share_closes_its_own_connection() {
+    let connections = Connections {
+        per_address: 1,
+        ..patient()
     };
     let server = start(hello(), connections).await;
-    let mut first = server.write(HELLO).await;
-    let mut seen = [0; 15];
-    first.read_exact(&mut seen).await.unwrap();
-    let second = server.write("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    let mut second = second.await;
-    let early = tokio::time::timeout(Duration::from_millis(50), second.read_u8()).await;
-    assert!(early.is_err(), "answered before there was room");
-    drop(first);
-    assert_eq!(read(second).await.body, "hello");
+    let other = TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = other.connect(server.address).await.unwrap();
+    let first = TcpStream::connect(server.address).await.unwrap();
+    let _second = TcpStream::connect(server.address).await.unwrap();
+    closed(first).await;
+    other.write_all(HELLO.as_bytes()).await.unwrap();
+    until(&mut other, "hello").await;
+}
+
+#[tokio::test]
+async fn trusted_proxy_has_more_than_one_share() {
+    let connections = Connections {
+        per_address: 1,
+        proxies: Some(Proxies::default()),
+        ..patient()
+    };
+    let server = start(hello(), connections).await;
+    let mut first = TcpStream::connect(server.address).await.unwrap();
+    let mut second = TcpStream::connect(server.address).await.unwrap();
+    for stream in [&mut first, &mut second] {
+        stream.write_all(HELLO.as_bytes()).await.unwrap();
+        until(stream, "hello").await;
+    }
 }
 
 #[tokio::test]
