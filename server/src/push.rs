@@ -4,6 +4,7 @@
 //! the lane of its configuration, where order is kept, and is posted until it arrives or is given up. An origin that is slow
 //! or dead delays its own notifications alone, and holds at most half of the room there is for all.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::settings::Limits;
 use crate::store::Store;
 use crate::world::World;
 
+mod clients;
 mod lane;
 mod letter;
 mod notice;
@@ -33,6 +35,7 @@ mod pace;
 #[cfg(test)]
 mod tests;
 
+use clients::Clients;
 use lane::Room;
 use notice::Notice;
 use office::{Incoming, Office};
@@ -117,6 +120,7 @@ impl Notifier {
             pace,
             lanes: lane::Lanes::new(Room::of(limits.waiting_pushes)),
             metrics,
+            clients: Clients::default(),
             closing: CancellationToken::new(),
             ended: CancellationToken::new(),
             workers: TaskTracker::new(),
@@ -142,8 +146,12 @@ impl Notifier {
         let Some(notice) = Notice::of(record, change) else {
             return;
         };
+        let Some(removed) = self.office.clients.removal(&record.owner) else {
+            return;
+        };
         let task = &record.task.id;
-        match self.intake.try_send(Incoming::Notice(Box::new(notice))) {
+        let incoming = Incoming::Notice(Box::new(notice), removed);
+        match self.intake.try_send(incoming) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 self.office.metrics.pushed(Pushed::Dropped);
@@ -154,6 +162,11 @@ impl Notifier {
                 tracing::warn!(%task, "a notification was dropped: the server is being stopped");
             }
         }
+    }
+
+    /// Names all clients there are from now on. Nothing more is delivered to webhooks of others, not even what waits.
+    pub fn retain_clients(&self, clients: &Arc<HashSet<String>>) {
+        self.office.clients.retain(clients);
     }
 
     /// Returns once it is known who is to be told of everything that happened before. From then on a task may be deleted,

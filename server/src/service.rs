@@ -1,5 +1,6 @@
 //! What a client may ask for, and the life of a task from the message to its end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ mod accept;
 mod agents;
 mod background;
 mod cancel;
+mod clients;
 mod core;
 mod life;
 mod live;
@@ -41,11 +43,12 @@ mod words;
 
 pub use self::agents::AGENT;
 pub use self::take::DELEGATION;
-pub use self::words::{INTERRUPTED, REASON, STORE, TIMEOUT, TOO_LARGE};
+pub use self::words::{CLIENT_REMOVED, INTERRUPTED, REASON, STORE, TIMEOUT, TOO_LARGE};
 pub use crate::settings::{Limits, Settings};
 
 use self::cancel::canceled;
 use self::core::{Core, refused};
+use self::live::CancelReason;
 use self::updates::updates;
 use self::view::View;
 
@@ -97,6 +100,9 @@ pub struct Parts {
     pub sessions: Arc<dyn Sessions>,
     /// Time and randomness.
     pub world: Arc<dyn World>,
+    /// The names of all clients; `None` where every name is one. Unfinished tasks of others are ended, also those that an
+    /// earlier server left.
+    pub clients: Option<HashSet<String>>,
 }
 
 impl Service {
@@ -188,7 +194,7 @@ impl Service {
     pub async fn cancel(&self, caller: &Caller, task_id: &str) -> Result<Task, Refusal> {
         self.show(task_id)?;
         let record = self.core.owned(caller, task_id).await?;
-        let task = canceled(self.core.settle(record).await?)?;
+        let task = canceled(self.core.settle(record, CancelReason::Requested).await?)?;
         Ok(self.view(None)?.of(task))
     }
 

@@ -86,6 +86,7 @@ impl Server {
             courier: Arc::new(courier),
             sessions: Arc::new(SessionKeys),
             world: Arc::new(System),
+            clients: peers.asks().then(|| peers.names()),
         })
         .await
         .map_err(|refusal| StartError::Store(refusal.to_string()))?;
@@ -151,7 +152,9 @@ impl Server {
     /// and notifications go out, within the time that the configuration gives them.
     pub async fn run(self, shutdown: CancellationToken) {
         let watching = self.peers.asks().then(|| {
-            let watching = self.watch.run(self.config.clone(), self.peers);
+            let watching = self
+                .watch
+                .run(self.config.clone(), self.peers, self.service.clone());
             AbortOnDropHandle::new(tokio::spawn(watching))
         });
         let patience = self.connections.drain;

@@ -86,7 +86,7 @@ impl PeerFile {
         self.change(|peers| {
             if peers.iter().any(|peer| peer.name == name) {
                 return Err(PeerError(format!(
-                    "there is a peer `{name}` already; remove it first (`remote-agent serve peers remove {name}`), and its token is good for nothing"
+                    "there is a peer `{name}` already; replace its token with `remote-agent serve peers rotate {name}`, or remove it first with `remote-agent serve peers remove {name}`"
                 )));
             }
             peers.push(PeerConfig {
@@ -97,6 +97,26 @@ impl PeerFile {
             Ok(())
         })?;
         Ok(token)
+    }
+
+    /// Replaces the token of a peer, and returns the new one; `None` where there is no such peer.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn rotate(&self, name: &str) -> Result<Option<SecretString>, PeerError> {
+        if !self.read()?.iter().any(|peer| peer.name == name) {
+            return Ok(None);
+        }
+        let token = fresh()?;
+        let mut found = false;
+        self.change(|peers| {
+            for peer in peers.iter_mut().filter(|peer| peer.name == name) {
+                peer.sha256 = Digest::of(token.expose_secret()).hex();
+                found = true;
+            }
+            Ok(())
+        })?;
+        Ok(found.then_some(token))
     }
 
     /// Removes a peer, and says whether there was one.
@@ -236,6 +256,22 @@ mod tests {
         assert!(!file.remove("ada").unwrap());
         let second = file.add("ada", false).unwrap();
         assert_ne!(first.expose_secret(), second.expose_secret());
+    }
+
+    #[test]
+    fn rotation_replaces_the_token_and_keeps_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        assert!(file.rotate("ada").unwrap().is_none());
+        file.add("bob", false).unwrap();
+        let before = file.add("ada", true).unwrap();
+        let bob = file.read().unwrap().remove(0);
+        let after = file.rotate("ada").unwrap().unwrap();
+        assert_ne!(before.expose_secret(), after.expose_secret());
+        let peers = file.read().unwrap();
+        assert_eq!(peers[0], bob);
+        assert_eq!(known(&peers)[1].digest, Digest::of(after.expose_secret()));
+        assert!(peers[1].operator);
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod redis;
 #[path = "../../server/tests/support/redis_server.rs"]
 #[allow(dead_code)]
 mod redis_server;
+mod removal;
 mod safety;
 #[path = "../support/sdk/mod.rs"]
 #[allow(dead_code)]

@@ -16,6 +16,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::Scheme;
@@ -23,7 +24,7 @@ use super::body_budget::{BodyBudget, too_large};
 use super::connection_limit::ConnectionHandle;
 use super::error;
 use super::held::hold;
-use super::peers::{Peers, Who};
+use super::peers::{self, Peers, Who};
 use super::rate::{Open, Payer, Rate};
 use crate::refusal::{Reason, Refusal};
 
@@ -254,18 +255,26 @@ pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: 
         refusal.retry_after_s = Some(1);
         return refused(&refusal);
     };
-    // Nothing is read of somebody who is going to be turned away, and his connection may be closed for another's.
-    let mut active = None;
-    if seen.who.is_ok() {
-        let connection = request.extensions().get::<ConnectionHandle>();
-        active = connection.map(ConnectionHandle::begin);
-        request = match guard.receive(request, payer).await {
-            Ok(request) => request,
-            Err(refusal) => return refused(&refusal),
-        };
-    }
-    tell(&mut request, seen);
-    let mut response = next.run(request).await;
+    let known = seen.who.is_ok();
+    let revoked = match &seen.who {
+        Ok(who) => who.revoked.clone(),
+        Err(_) => CancellationToken::new(),
+    };
+    // The connection of an unknown client can be evicted, and the server does not read its body.
+    let connection = request.extensions().get::<ConnectionHandle>();
+    let active = connection.filter(|_| known).map(ConnectionHandle::begin);
+    let answering = async {
+        if known {
+            request = guard.receive(request, payer).await?;
+        }
+        tell(&mut request, seen);
+        Ok(next.run(request).await)
+    };
+    let answered = revoked.run_until_cancelled(answering).await;
+    let mut response = match answered.unwrap_or_else(|| Err(peers::revoked())) {
+        Ok(response) => response,
+        Err(refusal) => return refused(&refusal),
+    };
     let headers = response.headers_mut();
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,

@@ -1,5 +1,6 @@
 //! Who may ask, and what they show for it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -7,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
+use tokio_util::sync::CancellationToken;
 
 use crate::caller::ANYBODY;
 use crate::refusal::{Reason, Refusal};
@@ -62,7 +64,7 @@ pub struct Peer {
 }
 
 /// Who somebody is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Who {
     /// The peer's name.
     pub name: Arc<str>,
@@ -70,13 +72,31 @@ pub struct Who {
     pub authenticated: bool,
     /// Whether its credential is an operator's.
     pub operator: bool,
+    /// Cancelled once the credential is not valid any more. What was begun with it ends then.
+    pub revoked: CancellationToken,
 }
 
 /// The peers that may ask.
 pub struct Peers {
     /// Whether everybody has to show a token. It does not change: a server that loses its last peer does not open.
     asks: bool,
-    known: RwLock<Arc<[Peer]>>,
+    known: RwLock<Arc<[Known]>>,
+    /// Never cancelled: where nobody shows a token, none can be revoked.
+    irrevocable: CancellationToken,
+}
+
+/// A peer, and what ends with its token.
+struct Known {
+    peer: Peer,
+    revoked: CancellationToken,
+}
+
+fn all_new(peers: Vec<Peer>) -> Arc<[Known]> {
+    let known = peers.into_iter().map(|peer| Known {
+        peer,
+        revoked: CancellationToken::new(),
+    });
+    known.collect()
 }
 
 impl Peers {
@@ -85,6 +105,7 @@ impl Peers {
         Self {
             asks: false,
             known: RwLock::new(Arc::new([])),
+            irrevocable: CancellationToken::new(),
         }
     }
 
@@ -92,13 +113,37 @@ impl Peers {
     pub fn only(peers: Vec<Peer>) -> Self {
         Self {
             asks: true,
-            known: RwLock::new(peers.into()),
+            known: RwLock::new(all_new(peers)),
+            irrevocable: CancellationToken::new(),
         }
     }
 
-    /// From now on those alone, if anybody has to show a token at all.
+    /// From now on those alone, if anybody has to show a token at all. What was begun with a token that is not among theirs
+    /// ends.
     pub fn replace(&self, peers: Vec<Peer>) {
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = peers.into();
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *known, Arc::new([]));
+        let stays =
+            |old: &Known, peer: &Peer| old.peer.name == peer.name && old.peer.digest == peer.digest;
+        *known = peers
+            .into_iter()
+            .map(|peer| {
+                let before = old.iter().find(|old| stays(old, &peer));
+                let revoked = before.map_or_else(CancellationToken::new, |old| old.revoked.clone());
+                Known { peer, revoked }
+            })
+            .collect();
+        for gone in old.iter() {
+            if !known.iter().any(|known| stays(gone, &known.peer)) {
+                gone.revoked.cancel();
+            }
+        }
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> HashSet<String> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().map(|known| known.peer.name.clone()).collect()
     }
 
     /// Whether a token has to be shown.
@@ -116,23 +161,25 @@ impl Peers {
                 name: ANYBODY.into(),
                 authenticated: false,
                 operator: false,
+                revoked: self.irrevocable.clone(),
             });
         }
         let shown = Digest::of(token(headers)?);
         let known = Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner));
         let mut found = None;
-        for peer in known.iter() {
-            if bool::from(peer.digest.0.ct_eq(&shown.0)) {
-                found = Some(peer);
+        for known in known.iter() {
+            if bool::from(known.peer.digest.0.ct_eq(&shown.0)) {
+                found = Some(known);
             }
         }
-        let peer = found.ok_or_else(|| {
+        let Known { peer, revoked } = found.ok_or_else(|| {
             refused("this server does not know the token; ask its operator for one (`remote-agent serve peers add NAME`)")
         })?;
         Ok(Who {
             name: peer.name.as_str().into(),
             authenticated: true,
             operator: peer.operator,
+            revoked: revoked.clone(),
         })
     }
 }
@@ -156,6 +203,13 @@ fn token(headers: &HeaderMap) -> Result<&str, Refusal> {
         ));
     }
     Ok(token.trim())
+}
+
+/// The token that a request was begun with is not valid any more.
+pub(super) fn revoked() -> Refusal {
+    refused(
+        "the token of this request is not valid any more; ask the server's operator for a new one",
+    )
 }
 
 fn refused(text: &'static str) -> Refusal {

@@ -62,6 +62,7 @@ pub(crate) async fn serve(
     Ok(
         match call::answer(app, &caller, dialect, base, call).await? {
             Answer::Updates(updates) => {
+                let updates = sse::while_valid(updates, &parts);
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)
             }
             // `google.protobuf.Empty`; clients that expect JSON find some.

@@ -43,6 +43,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
     let Request { id, method, params } = request;
     match answer(app, &parts, identity, agent, &method, params).await {
         Ok((Answer::Updates(updates), dialect)) => {
+            let updates = sse::while_valid(updates, &parts);
             sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
         }
         Ok((answer, dialect)) => rest::json(

@@ -6,14 +6,16 @@ use std::time::Duration;
 use a2a::{StreamResponse, TaskStatus, TaskStatusUpdateEvent};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{Stream, StreamExt, future, stream};
 use http::HeaderValue;
 use http::header::CACHE_CONTROL;
+use http::request::Parts;
 use serde::Serialize;
 
-use super::error;
+use super::guard::Seen;
 use super::read::Dialect;
 use super::rpc::Id;
+use super::{error, peers};
 use crate::caller::Version;
 use crate::refusal::Refusal;
 use crate::service::Updates;
@@ -26,6 +28,21 @@ pub(crate) enum Binding {
     Rpc(Id),
     /// Every event stands for itself.
     Rest,
+}
+
+/// Ends the updates with an error once the token of the request is not valid any more.
+pub(crate) fn while_valid(updates: Updates, parts: &Parts) -> Updates {
+    let seen = parts.extensions.get::<Seen>();
+    let Some(Ok(who)) = seen.map(|seen| &seen.who) else {
+        return updates;
+    };
+    let revoked = who.revoked.clone();
+    let valid = updates.take_until(revoked.clone().cancelled_owned());
+    let last = stream::once(async move {
+        let is_revoked = revoked.is_cancelled();
+        is_revoked.then(|| Err(peers::revoked()))
+    });
+    valid.chain(last.filter_map(future::ready)).boxed()
 }
 
 /// The stream as an answer. Nothing is read from `updates` before the client has taken what came before.

@@ -6,6 +6,7 @@ use a2a::{AuthenticationInfo, TaskPushNotificationConfig};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::caller::Version;
@@ -32,6 +33,8 @@ pub(super) struct Letter {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+    /// Cancelled once the client is removed whose webhook it is.
+    pub(super) removed: CancellationToken,
 }
 
 impl Letter {
@@ -41,6 +44,7 @@ impl Letter {
         config: &TaskPushNotificationConfig,
         version: Version,
         body: Bytes,
+        removed: CancellationToken,
     ) -> Result<Self, Refusal> {
         let (url, mut headers) = read(config)?;
         let media_type = match version {
@@ -57,6 +61,7 @@ impl Letter {
             url,
             headers,
             body,
+            removed,
         })
     }
 }

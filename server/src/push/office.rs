@@ -14,6 +14,7 @@ use crate::store::{Store, StoreError};
 use crate::world::World;
 
 use super::Courier;
+use super::clients::Clients;
 use super::lane::{Lanes, Next};
 use super::letter::{Address, Letter};
 use super::notice::Notice;
@@ -21,8 +22,8 @@ use super::pace::{Pace, Verdict, judge};
 
 /// What comes in.
 pub(super) enum Incoming {
-    /// Something that webhooks are told of.
-    Notice(Box<Notice>),
+    /// Something that webhooks are told of, until the client that it belongs to is removed.
+    Notice(Box<Notice>, CancellationToken),
     /// Somebody who waits until everything before is addressed.
     Mark(oneshot::Sender<()>),
 }
@@ -35,6 +36,7 @@ pub(super) struct Office {
     pub(super) pace: Pace,
     pub(super) lanes: Lanes,
     pub(super) metrics: Metrics,
+    pub(super) clients: Clients,
     /// Nothing more is taken in, and nothing is waited for.
     pub(super) closing: CancellationToken,
     /// There is no time left.
@@ -55,8 +57,8 @@ impl Office {
                 }
                 notice = notices.recv() => notice,
             };
-            let notice = match notice {
-                Some(Incoming::Notice(notice)) => notice,
+            let (notice, removed) = match notice {
+                Some(Incoming::Notice(notice, removed)) => (notice, removed),
                 Some(Incoming::Mark(done)) => {
                     // Who does not wait any more need not know.
                     let _ = done.send(());
@@ -64,7 +66,10 @@ impl Office {
                 }
                 None => return,
             };
-            if let Err(error) = self.address(&notice).await {
+            if removed.is_cancelled() {
+                continue;
+            }
+            if let Err(error) = self.address(&notice, &removed).await {
                 self.metrics.pushed(Pushed::Failed);
                 tracing::warn!(task = %notice.task_id, %error, "nobody was told of a change: the webhooks cannot be read");
             }
@@ -72,7 +77,11 @@ impl Office {
     }
 
     /// Puts a letter into the lane of everybody who is to be told.
-    async fn address(self: &Arc<Self>, notice: &Notice) -> Result<(), StoreError> {
+    async fn address(
+        self: &Arc<Self>,
+        notice: &Notice,
+        removed: &CancellationToken,
+    ) -> Result<(), StoreError> {
         let configs = self.store.pushes(&notice.task_id).await?;
         if configs.is_empty() {
             return Ok(());
@@ -94,14 +103,20 @@ impl Office {
                 Version::V1 => &body_1_0,
             };
             if let Some(body) = body {
-                self.post(config, *version, body.clone());
+                self.post(config, *version, body.clone(), removed.clone());
             }
         }
         Ok(())
     }
 
-    fn post(self: &Arc<Self>, config: &TaskPushNotificationConfig, version: Version, body: Bytes) {
-        let letter = match Letter::new(config, version, body) {
+    fn post(
+        self: &Arc<Self>,
+        config: &TaskPushNotificationConfig,
+        version: Version,
+        body: Bytes,
+        removed: CancellationToken,
+    ) {
+        let letter = match Letter::new(config, version, body, removed) {
             Ok(letter) => letter,
             Err(error) => {
                 self.metrics.pushed(Pushed::Failed);
@@ -140,7 +155,14 @@ impl Office {
         }
     }
 
+    /// Delivers a notification, unless its client is removed before.
     async fn deliver(&self, next: &Next) -> Result<(), String> {
+        let removed = &next.letter.removed;
+        let delivered = removed.run_until_cancelled(self.try_all(next)).await;
+        delivered.unwrap_or_else(|| Err("its client was removed".to_owned()))
+    }
+
+    async fn try_all(&self, next: &Next) -> Result<(), String> {
         let mut tried = 0;
         loop {
             let last = self.closing.is_cancelled();

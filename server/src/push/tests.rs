@@ -18,6 +18,7 @@ use crate::store::Store;
 use crate::store::memory::Memory;
 use crate::world::System;
 
+mod clients;
 mod close;
 mod faults;
 mod heard;

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 
 use super::core::{Core, refused};
 use super::life::{Life, Lost, job};
-use super::live::Live;
+use super::live::{CancelReason, Live};
 use super::take::DELEGATION;
 use super::words;
 use crate::executor::{Job, Outcome};
@@ -36,10 +36,13 @@ impl Core {
             }
             // A task that was left by a server is no more than its peer may have.
             let _ = self.open.add(&record.owner, &record.task.id, usize::MAX);
-            if record.is_interrupted() {
-                continue;
+            let (owner, id) = (record.owner.clone(), record.task.id.clone());
+            if !record.is_interrupted() {
+                self.take_up(record).await;
             }
-            self.take_up(record).await;
+            if !self.open.is_client(&owner) {
+                self.end_removed(vec![id]);
+            }
         }
         Ok(())
     }
@@ -116,7 +119,7 @@ impl Core {
         let mut asked = self.store.cancellations();
         while let Some(task_id) = asked.next().await {
             if let Some(live) = self.lives.get(&task_id) {
-                live.cancel.cancel();
+                live.cancel(CancelReason::Requested);
             }
         }
     }

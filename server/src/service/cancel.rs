@@ -7,7 +7,7 @@ use a2a::Task;
 use futures_util::StreamExt;
 
 use super::core::{Core, refused};
-use super::live::End;
+use super::live::{CancelReason, End};
 use super::words;
 use crate::record::{Change, Record};
 use crate::refusal::{Reason, Refusal};
@@ -21,14 +21,18 @@ const TRIES: usize = 8;
 
 impl Core {
     /// Cancels the task unless it is settled, and gives back how it stands then.
-    pub(super) async fn settle(&self, mut record: Record) -> Result<Record, Refusal> {
+    pub(super) async fn settle(
+        &self,
+        mut record: Record,
+        reason: CancelReason,
+    ) -> Result<Record, Refusal> {
         let id = record.task.id.clone();
         for _ in 0..TRIES {
             if record.is_settled() {
                 return Ok(record);
             }
             if let Some(live) = self.lives.get(&id) {
-                live.cancel.cancel();
+                live.cancel(reason);
                 match live.ended().await {
                     End::Stands(ended) if ended.is_settled() => {
                         return Ok(Arc::unwrap_or_clone(ended));
@@ -42,7 +46,7 @@ impl Core {
                 if !record.is_interrupted() && self.store.recover_every().is_some() {
                     self.ask(&id).await?;
                 }
-                if let Some(canceled) = self.settle_here(&id).await? {
+                if let Some(canceled) = self.settle_here(&id, reason).await? {
                     return Ok(canceled);
                 }
             }
@@ -65,12 +69,16 @@ impl Core {
     }
 
     /// Marks a task that nobody runs as canceled. `None` where it changed under our hands.
-    async fn settle_here(&self, task_id: &str) -> Result<Option<Record>, Refusal> {
+    async fn settle_here(
+        &self,
+        task_id: &str,
+        reason: CancelReason,
+    ) -> Result<Option<Record>, Refusal> {
         let mut record = self.again(task_id).await?;
         if record.is_settled() {
             return Ok(Some(record));
         }
-        let change = Change::Status(words::canceled(&*self.world, &record));
+        let change = Change::Status(words::canceled(&*self.world, &record, reason));
         let at_ms = self.now_ms(&record);
         let revision = record.revision;
         match self.store.append(task_id, revision, at_ms, &change).await {

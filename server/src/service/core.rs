@@ -52,14 +52,20 @@ impl Core {
     pub(super) fn new(parts: Parts) -> Self {
         let limits = parts.settings.limits;
         let metrics = Metrics::new();
+        let notifier = Notifier::new(
+            parts.store.clone(),
+            parts.courier,
+            &limits,
+            parts.world.clone(),
+            metrics.clone(),
+        );
+        let open = Open::default();
+        if let Some(clients) = parts.clients.map(Arc::new) {
+            notifier.retain_clients(&clients);
+            open.retain(&clients);
+        }
         Self {
-            notifier: Notifier::new(
-                parts.store.clone(),
-                parts.courier,
-                &limits,
-                parts.world.clone(),
-                metrics.clone(),
-            ),
+            notifier,
             metrics,
             settings: parts.settings,
             executor: parts.executor,
@@ -74,7 +80,7 @@ impl Core {
             dropping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             retire: Notify::new(),
-            open: Open::default(),
+            open,
         }
     }
 

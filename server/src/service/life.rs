@@ -141,7 +141,7 @@ impl Life {
         loop {
             tokio::select! {
                 biased;
-                () = self.live.cancel.cancelled() => return Err(Ending::Canceled),
+                () = self.live.canceled.cancelled() => return Err(Ending::Canceled),
                 () = self.core.closing.cancelled() => return Err(Ending::Cut),
                 leave = &mut leave => return leave.map_err(|error: StoreError| {
                     Ending::Lost(Lost::Store(refused(error, &self.record.task.id)))
@@ -164,7 +164,7 @@ impl Life {
         loop {
             let report = tokio::select! {
                 biased;
-                () = self.live.cancel.cancelled() => return (Ending::Canceled, Some(running)),
+                () = self.live.canceled.cancelled() => return (Ending::Canceled, Some(running)),
                 () = self.core.closing.cancelled() => return (Ending::Cut, Some(running)),
                 () = &mut deadline => return (Ending::TimedOut, Some(running)),
                 Some(report) = reports.recv() => report,
@@ -253,8 +253,9 @@ impl Life {
                 Err(lost) => Err(lost),
             },
             Ending::Canceled => {
-                self.write(Change::Status(words::canceled(self.world(), &self.record)))
-                    .await
+                let reason = self.live.reason();
+                let status = words::canceled(self.world(), &self.record, reason);
+                self.write(Change::Status(status)).await
             }
             Ending::TimedOut => {
                 let timeout = self.core.settings.timeout;

@@ -1,7 +1,7 @@
 //! The tasks that are being worked on here, and how to reach them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use a2a::Message;
 use tokio::sync::watch;
@@ -14,8 +14,19 @@ use crate::refusal::{Reason, Refusal};
 #[derive(Debug)]
 pub(super) struct Live {
     /// Asks for its end.
-    pub(super) cancel: CancellationToken,
+    pub(super) canceled: CancellationToken,
+    /// Who asked first, and why.
+    reason: OnceLock<CancelReason>,
     state: watch::Sender<State>,
+}
+
+/// Why a task is canceled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CancelReason {
+    /// Its client or the operator asked for it.
+    Requested,
+    /// The operator removed its client.
+    ClientRemoved,
 }
 
 #[derive(Debug, Clone)]
@@ -54,12 +65,25 @@ pub(super) enum End {
 impl Live {
     pub(super) fn new() -> Self {
         Self {
-            cancel: CancellationToken::new(),
+            canceled: CancellationToken::new(),
+            reason: OnceLock::new(),
             state: watch::Sender::new(State {
                 phase: Phase::New,
                 given: false,
             }),
         }
+    }
+
+    /// Asks for its end. The first reason counts.
+    pub(super) fn cancel(&self, reason: CancelReason) {
+        self.reason.get_or_init(|| reason);
+        self.canceled.cancel();
+    }
+
+    /// Why its end was asked for.
+    pub(super) fn reason(&self) -> CancelReason {
+        let reason = self.reason.get();
+        reason.copied().unwrap_or(CancelReason::Requested)
     }
 
     /// Its message is kept.

@@ -1,8 +1,8 @@
 //! The tasks that are not settled, as far as this server has to do with them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::refusal::{Reason, Refusal};
 
@@ -17,12 +17,39 @@ pub(super) struct Open(Mutex<State>);
 struct State {
     by_peer: HashMap<String, BTreeSet<String>>,
     settled: usize,
+    /// The clients there are; `None` where every name is one.
+    clients: Option<Arc<HashSet<String>>>,
+}
+
+impl State {
+    fn is_client(&self, name: &str) -> bool {
+        let clients = self.clients.as_ref();
+        clients.is_none_or(|clients| clients.contains(name))
+    }
 }
 
 impl Open {
+    /// From now on these are the clients. Returns the tasks of others.
+    pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) -> Vec<String> {
+        let mut state = self.locked();
+        state.clients = Some(Arc::clone(clients));
+        let others = state.by_peer.iter();
+        let others = others.filter(|(name, _)| !clients.contains(*name));
+        others.flat_map(|(_, tasks)| tasks.clone()).collect()
+    }
+
+    /// Whether the operator has not removed this client.
+    pub(super) fn is_client(&self, name: &str) -> bool {
+        self.locked().is_client(name)
+    }
+
     /// Counts one more task of a peer, within `limit`.
     pub(super) fn add(&self, peer: &str, task_id: &str, limit: usize) -> Result<(), Refusal> {
         let mut state = self.locked();
+        if !state.is_client(peer) {
+            let text = "the operator removed this client; ask for a new token";
+            return Err(Refusal::new(Reason::Unauthenticated, text));
+        }
         let tasks = state.by_peer.entry(peer.to_owned()).or_default();
         let count = tasks.len();
         if count >= limit {

@@ -5,6 +5,7 @@ use a2a::Task;
 use super::Service;
 use super::cancel::canceled;
 use super::core::refused;
+use super::live::CancelReason;
 use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::store::{Filter, Listed};
@@ -26,7 +27,7 @@ impl Service {
     pub async fn stop(&self, task_id: &str) -> Result<Task, Refusal> {
         let record = self.any(task_id).await?;
         let record = record.ok_or_else(|| Refusal::task_not_found(task_id))?;
-        canceled(self.core.settle(record).await?)
+        canceled(self.core.settle(record, CancelReason::Requested).await?)
     }
 
     /// The operator deletes a task, whoever it belongs to; one that runs is canceled first. Says whether there was one.
@@ -35,7 +36,7 @@ impl Service {
     /// The store failed.
     pub async fn delete(&self, task_id: &str) -> Result<bool, Refusal> {
         match self.any(task_id).await? {
-            Some(record) => self.core.settle(record).await?,
+            Some(record) => self.core.settle(record, CancelReason::Requested).await?,
             None => return Ok(false),
         };
         // Its webhooks go with it, and are to be told of its end before.

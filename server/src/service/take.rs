@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::accept::{answers, waits};
 use super::core::{Core, refused};
 use super::life::{Life, Lost, Start, job};
-use super::live::{End, Live};
+use super::live::{CancelReason, End, Live};
 use super::recent::Before;
 use super::{Send, words};
 use crate::caller::{Caller, Version};
@@ -147,6 +147,10 @@ impl Core {
         match self.enter(new).await {
             Ok(entered) => {
                 live.begin();
+                if !self.open.is_client(&peer) {
+                    // Removed after it was let in, and perhaps before its task could be found.
+                    live.cancel(CancelReason::ClientRemoved);
+                }
                 let feed = entered.feed.map(Box::new);
                 // A client that is gone already does not stop its task.
                 let _ = begun.send(Ok(Taken::Live(live, task_id, feed)));

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ mod agents;
 mod answers;
 mod bounds;
 mod cancel;
+mod clients;
 mod close;
 mod contexts;
 mod continued;
@@ -75,6 +76,17 @@ impl Theatre {
         behind: Arc<dyn Store>,
         alive: Vec<String>,
     ) -> Self {
+        Self::for_clients(settings, store, behind, alive, None).await
+    }
+
+    /// With these clients alone.
+    async fn for_clients(
+        settings: Settings,
+        store: Memory,
+        behind: Arc<dyn Store>,
+        alive: Vec<String>,
+        clients: Option<HashSet<String>>,
+    ) -> Self {
         let (sender, runs) = mpsc::unbounded_channel();
         let agent = |name: &str| Agent {
             name: name.to_owned(),
@@ -95,6 +107,7 @@ impl Theatre {
             courier: Arc::new(Post),
             sessions: Arc::new(Named),
             world: clock.clone(),
+            clients,
         })
         .await
         .unwrap();

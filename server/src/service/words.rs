@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use a2a::{Message, Part, Role, TaskState, TaskStatus};
 
+use super::live::CancelReason;
 use crate::record::Record;
 use crate::world::World;
 
@@ -25,6 +26,9 @@ pub const STORE: &str = "store";
 
 /// The reason of a task whose run said more than a task may hold.
 pub const TOO_LARGE: &str = "too_large";
+
+/// The reason of a task whose client the operator removed.
+pub const CLIENT_REMOVED: &str = "client_removed";
 
 /// A message of the agent.
 pub(super) fn message(world: &dyn World, record: &Record, parts: Vec<Part>) -> Message {
@@ -71,9 +75,15 @@ pub(super) fn why(
     status
 }
 
-pub(super) fn canceled(world: &dyn World, record: &Record) -> TaskStatus {
-    let text = "canceled because it was asked for".to_owned();
-    why(world, record, TaskState::Canceled, None, text)
+pub(super) fn canceled(world: &dyn World, record: &Record, reason: CancelReason) -> TaskStatus {
+    let (word, text) = match reason {
+        CancelReason::Requested => (None, "canceled because it was asked for"),
+        CancelReason::ClientRemoved => (
+            Some(CLIENT_REMOVED),
+            "canceled because the operator removed the client that it belongs to",
+        ),
+    };
+    why(world, record, TaskState::Canceled, word, text.to_owned())
 }
 
 pub(super) fn interrupted(world: &dyn World, record: &Record) -> TaskStatus {

@@ -75,6 +75,7 @@ async fn service(url: &str) -> Service {
         courier: Arc::new(Nobody),
         sessions: Arc::new(ByContext),
         world: Arc::new(System),
+        clients: None,
     })
     .await
     .unwrap()

@@ -18,12 +18,13 @@ Examples:
   remote-agent serve peers add ada
   remote-agent serve peers add me --operator
   remote-agent serve peers list
+  remote-agent serve peers rotate ada
   remote-agent serve peers remove ada
 
-A server that runs takes up changes within seconds. One that was started without any peer asks nobody for a token until it is
+A server that runs takes up changes within a second. One that was started without any peer asks nobody for a token until it is
 started again.";
 
-/// Add, list and remove the peers that may ask a server
+/// Add, list, rotate and remove the peers that may ask a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(super) struct Args {
@@ -58,7 +59,15 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Remove a peer: its token is good for nothing from then on
+    /// Replace the token of a peer, and print the new one once; streams opened with the old one end, its tasks go on
+    Rotate {
+        /// The peer's name
+        name: String,
+
+        #[command(flatten)]
+        files: FileArgs,
+    },
+    /// Remove a peer: its token is good for nothing from then on, and its streams, unfinished tasks and webhooks end
     Remove {
         /// The peer's name
         name: String,
@@ -117,16 +126,29 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 );
             }
         }
+        Command::Rotate { name, files } => {
+            let file = PeerFile::of(&files.read()?.state_dir);
+            let token = file.rotate(name).map_err(failed)?;
+            let token = token.ok_or_else(|| unknown(name, &file))?;
+            note(format_args!(
+                "The new token of `{name}` is printed this once; the old one is not valid any more"
+            ));
+            lines.write(token.expose_secret().to_owned());
+        }
         Command::Remove { name, files } => {
             let file = PeerFile::of(&files.read()?.state_dir);
             if !file.remove(name).map_err(failed)? {
-                return Err(Failure::new(format!(
-                    "there is no peer `{name}` in {}; `remote-agent serve peers list` lists them",
-                    file.path().display()
-                )));
+                return Err(unknown(name, &file));
             }
             note(format_args!("`{name}` is removed"));
         }
     }
     Ok(Exit::Ok)
+}
+
+fn unknown(name: &str, file: &PeerFile) -> Failure {
+    Failure::new(format!(
+        "there is no peer `{name}` in {}; `remote-agent serve peers list` lists them",
+        file.path().display()
+    ))
 }

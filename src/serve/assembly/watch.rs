@@ -4,18 +4,20 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use remote_agent_server::http::peers::Peers;
+use remote_agent_server::service::Service;
 
 use crate::serve::config::ServeConfig;
 use crate::serve::peers::{PeerFile, known};
 
-/// How often the file of peers is looked at.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often the file of peers is looked at: what a removed client has begun is to end within a second.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The file of peers, and when it was last changed as far as is known.
 #[derive(Debug)]
 pub(super) struct Watch {
     file: PeerFile,
-    last: Option<SystemTime>,
+    /// When it was changed, and its length: two changes may have the same time.
+    last: Option<(SystemTime, u64)>,
 }
 
 impl Watch {
@@ -32,16 +34,19 @@ impl Watch {
     /// Whether the file has changed since this was asked before.
     fn changed(&mut self) -> bool {
         let facts = std::fs::metadata(self.file.path());
-        let now = facts.and_then(|facts| facts.modified()).ok();
+        let now = facts
+            .and_then(|facts| Ok((facts.modified()?, facts.len())))
+            .ok();
         let changed = now != self.last;
         self.last = now;
         changed
     }
 
-    /// Keeps `peers` to those of the configuration and of the file, for as long as this is polled.
-    pub(super) async fn run(mut self, config: ServeConfig, peers: Arc<Peers>) {
+    /// Keeps `peers` to those of the configuration and of the file, for as long as this is polled, and ends what others
+    /// have begun.
+    pub(super) async fn run(mut self, config: ServeConfig, peers: Arc<Peers>, service: Service) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             if !self.changed() {
                 continue;
             }
@@ -60,6 +65,7 @@ impl Watch {
                 _ => {
                     tracing::info!("there are {} peers now", all.len());
                     peers.replace(known(&all));
+                    service.retain_clients(peers.names());
                 }
             }
         }

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod strangers;
 
@@ -57,6 +57,7 @@ impl Sessions for Plain {
 
 struct Whole {
     server: Server,
+    peers: Arc<Peers>,
     service: Service,
 }
 
@@ -68,6 +69,7 @@ async fn whole(rules: Rules, peers: Peers) -> Whole {
         courier: Arc::new(Nowhere),
         sessions: Arc::new(Plain),
         world: Arc::new(System),
+        clients: None,
     })
     .await
     .unwrap();
@@ -83,8 +85,9 @@ async fn whole(rules: Rules, peers: Peers) -> Whole {
         body_limit: BODY_LIMIT,
         keep_alive: KEEP_ALIVE,
     });
-    let app = router(wire, operator, Guard::new(rules, peers));
+    let app = router(wire, operator, Guard::new(rules, Arc::clone(&peers)));
     Whole {
+        peers,
         server: start(app, Connections::default()).await,
         service,
     }
@@ -261,10 +264,7 @@ async fn health_is_told_to_the_machine_itself_and_to_peers() {
 
 /// A message that `slow` answers once it is canceled, in a body of more than 3,000 bytes.
 fn large(text: &str) -> String {
-    let text = format!("{text} {}", "x".repeat(3000));
-    json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
-        "message": {"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": text}]}}})
-    .to_string()
+    asking("SendMessage", &format!("{text} {}", "x".repeat(3000)))
 }
 
 #[tokio::test]
@@ -286,6 +286,44 @@ async fn parsed_body_frees_its_share_while_its_answer_waits() {
         first = waiting => panic!("answered too early: {first:?}"),
         second = second => assert_eq!(second.status, 200, "{second:?}"),
     }
+}
+
+fn asking(method: &str, text: &str) -> String {
+    let id = uuid::Uuid::new_v4().to_string();
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {
+        "message": {"messageId": id, "role": "ROLE_USER", "parts": [{"text": text}]}}})
+    .to_string()
+}
+
+/// Asks with Ada's token, has it revoked once her task works, and returns the answer.
+async fn revoked_while(method: &str) -> Answer {
+    let whole = with_peers().await;
+    let lines = [ADA, "Content-Type: application/json", "A2A-Version: 1.0"];
+    let body = asking(method, "slow");
+    let answer = whole.server.ask("POST /a2a", &lines, &body);
+    let revoke = async {
+        while whole.tasks(&[OPERATOR]).await["tasks"][0]["state"] != "working" {
+            tokio::task::yield_now().await;
+        }
+        whole.peers.replace(Vec::new());
+    };
+    let both = async { tokio::join!(answer, revoke).0 };
+    let both = tokio::time::timeout(Duration::from_secs(20), both).await;
+    both.expect("the answer does not end")
+}
+
+#[tokio::test]
+async fn stream_ends_with_an_error_once_its_token_is_revoked() {
+    let stream = revoked_while("SendStreamingMessage").await;
+    assert_eq!(stream.status, 200);
+    let last = stream.body.rsplit("data: ").next().unwrap();
+    assert!(last.contains("UNAUTHENTICATED"), "{}", stream.body);
+}
+
+#[tokio::test]
+async fn waiting_request_is_refused_once_its_token_is_revoked() {
+    let answer = revoked_while("SendMessage").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
 }
 
 #[tokio::test]

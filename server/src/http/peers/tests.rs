@@ -55,6 +55,19 @@ fn a_server_that_loses_its_last_peer_does_not_open() {
 }
 
 #[test]
+fn replaced_token_is_revoked_and_kept_one_is_not() {
+    let peers = Peers::only(vec![peer("ada", "secret-a"), peer("bob", "secret-b")]);
+    let who = |value| peers.identify(&shows(&[value])).unwrap();
+    let (ada, bob) = (who("Bearer secret-a"), who("Bearer secret-b"));
+    peers.replace(vec![peer("ada", "secret-c"), peer("bob", "secret-b")]);
+    assert!(ada.revoked.is_cancelled() && !bob.revoked.is_cancelled());
+    let new = who("Bearer secret-c").revoked;
+    assert!(!new.is_cancelled());
+    peers.replace(vec![peer("eve", "secret-c")]);
+    assert!(new.is_cancelled() && bob.revoked.is_cancelled());
+}
+
+#[test]
 fn a_digest_is_read_as_it_is_written() {
     let digest = Digest::of("secret-a");
     assert_eq!(Digest::parse(&digest.hex()), Some(digest));

@@ -98,6 +98,7 @@ impl Server {
             courier: Arc::new(Nowhere),
             sessions: Arc::new(Plain),
             world: Arc::new(System),
+            clients: None,
         })
         .await
         .unwrap();

@@ -2,6 +2,7 @@
 
 use a2a::TaskPushNotificationConfig;
 use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::caller::Version;
@@ -15,7 +16,8 @@ fn letter(config: &str, host: &str, body: &'static str) -> Letter {
         authentication: None,
         tenant: None,
     };
-    Letter::new(&config, Version::V1, Bytes::from_static(body.as_bytes())).unwrap()
+    let body = Bytes::from_static(body.as_bytes());
+    Letter::new(&config, Version::V1, body, CancellationToken::new()).unwrap()
 }
 
 fn address(config: &str) -> Address {

@@ -143,6 +143,7 @@ async fn a_run_that_panics_fails_its_task_and_no_other() {
         courier: Arc::new(Post),
         sessions: Arc::new(Named),
         world: Arc::new(System),
+        clients: None,
     })
     .await
     .unwrap();

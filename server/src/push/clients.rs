@@ -1,0 +1,47 @@
+//! The clients whose webhooks are notified.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Knows which clients there are, and ends the deliveries of one that is removed.
+#[derive(Debug, Default)]
+pub(super) struct Clients(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// `None` where every name is a client's.
+    all: Option<Arc<HashSet<String>>>,
+    removals: HashMap<String, CancellationToken>,
+}
+
+impl Clients {
+    /// From now on these are the clients.
+    pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.all = Some(Arc::clone(clients));
+        state.removals.retain(|name, removed| {
+            let stays = clients.contains(name);
+            if !stays {
+                removed.cancel();
+            }
+            stays
+        });
+    }
+
+    /// What is cancelled once this client is removed; `None` where it is already.
+    pub(super) fn removal(&self, name: &str) -> Option<CancellationToken> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = state.all.as_ref();
+        if known.is_some_and(|known| !known.contains(name)) {
+            return None;
+        }
+        if let Some(removed) = state.removals.get(name) {
+            return Some(removed.clone());
+        }
+        let removed = CancellationToken::new();
+        state.removals.insert(name.to_owned(), removed.clone());
+        Some(removed)
+    }
+}

@@ -1,0 +1,39 @@
+//! Webhooks of a client that the operator removes.
+
+use std::collections::HashSet;
+
+use super::*;
+
+/// Tries for as long as nobody says otherwise.
+const PATIENT: Pace = Pace {
+    answer: Duration::from_secs(3600),
+    ..FAST
+};
+
+#[tokio::test]
+async fn webhook_of_removed_client_gets_nothing_more() {
+    let mut rig = Rig::with(Limits::default(), PATIENT).await;
+    let hook = Hook::that_answers([Answer::Never]).await;
+    rig.register("w", &hook.url, Version::V1).await;
+    rig.becomes(TaskState::Working).await;
+    assert_eq!(hook.next().await.state(), Some("TASK_STATE_WORKING"));
+    rig.becomes(TaskState::InputRequired).await;
+    rig.notifier.addressed().await;
+    rig.notifier.retain_clients(&Arc::new(HashSet::new()));
+    rig.becomes(TaskState::Canceled).await;
+    let figures = rig.done().await;
+    // The one under way, and the one that waited.
+    assert_eq!((figures.delivered, figures.failed), (0, 2));
+    assert_eq!(hook.rest().await, 0);
+}
+
+#[tokio::test]
+async fn webhook_of_client_that_stays_is_notified() {
+    let mut rig = Rig::new().await;
+    let hook = Hook::that_answers([Answer::Status(200)]).await;
+    rig.register("w", &hook.url, Version::V1).await;
+    let all = HashSet::from([rig.record.owner.clone()]);
+    rig.notifier.retain_clients(&Arc::new(all));
+    rig.becomes(TaskState::Working).await;
+    assert_eq!(hook.next().await.state(), Some("TASK_STATE_WORKING"));
+}

@@ -1,0 +1,57 @@
+//! What ends with a client that the operator removes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::Service;
+use super::core::{Core, refused};
+use super::live::CancelReason;
+use crate::refusal::{Reason, Refusal};
+
+impl Service {
+    /// Names all clients there are from now on. Unfinished tasks of others are canceled, whether they run or wait, their
+    /// webhooks are removed, and no notification of theirs is delivered any more. Returns once runs are told to stop; the
+    /// rest goes on in the background.
+    pub fn retain_clients(&self, clients: HashSet<String>) {
+        let clients = Arc::new(clients);
+        self.core.notifier.retain_clients(&clients);
+        let tasks = self.core.open.retain(&clients);
+        self.core.end_removed(tasks);
+    }
+}
+
+impl Core {
+    /// Ends tasks of clients that the operator removed.
+    pub(super) fn end_removed(self: &Arc<Self>, tasks: Vec<String>) {
+        for task_id in tasks {
+            if let Some(live) = self.lives.get(&task_id) {
+                live.cancel(CancelReason::ClientRemoved);
+            }
+            let core = Arc::clone(self);
+            self.tasks.spawn(async move {
+                let end = core.closing.run_until_cancelled(core.end_one(&task_id));
+                if let Some(Err(refusal)) = end.await {
+                    tracing::warn!(task_id, "cannot end a task of a removed client: {refusal}");
+                }
+            });
+        }
+    }
+
+    async fn end_one(&self, task_id: &str) -> Result<(), Refusal> {
+        let failed = |error| refused(error, task_id);
+        // Webhooks first: they are not notified of the end either.
+        for config in self.pushes_of(task_id).await? {
+            let id = config.id.unwrap_or_default();
+            let deleted = self.store.delete_push(task_id, &id).await;
+            deleted.map_err(failed)?;
+        }
+        let Some(record) = self.store.load(task_id).await.map_err(failed)? else {
+            return Ok(());
+        };
+        match self.settle(record, CancelReason::ClientRemoved).await {
+            // It was deleted, or answered by a message, in the meantime.
+            Err(refusal) if refusal.reason == Reason::TaskNotFound => Ok(()),
+            settled => settled.map(drop),
+        }
+    }
+}

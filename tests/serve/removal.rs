@@ -1,0 +1,148 @@
+//! What ends with a client that the operator removes, and with a token that is replaced.
+
+use std::path::Path;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::hook::Hook;
+use crate::plain::{Answer, ask, command, peer, saying, send};
+use crate::safety::until;
+use crate::server::Server;
+
+/// A server with Ada and an operator, whose runs end by themselves within half a minute.
+struct Rig {
+    server: Server,
+    state: tempfile::TempDir,
+    ada: String,
+    operator: String,
+}
+
+impl Rig {
+    fn start() -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let (ada, operator) = (
+            peer(state.path(), "ada", &[]),
+            peer(state.path(), "me", &["--operator"]),
+        );
+        let config = state.path().join("serve.json");
+        let allowed = json!({"push": {"allowAnyAddress": true}});
+        std::fs::write(&config, allowed.to_string()).unwrap();
+        let flags = ["--config", path(&config), "--state-dir", path(state.path())];
+        let more = ["--task-store", "memory", "--timeout", "30"];
+        let server = Server::scripted(&[flags, more].concat());
+        Self {
+            server,
+            state,
+            ada,
+            operator,
+        }
+    }
+
+    fn peers(&self, what: &[&str]) -> String {
+        let state = ["--state-dir", path(self.state.path())];
+        let ended = command(&[&["serve", "peers"], what, &state].concat());
+        assert!(ended.status.success(), "{ended:?}");
+        String::from_utf8(ended.stdout).unwrap().trim().to_owned()
+    }
+
+    /// The newest task, as the operator sees it.
+    fn task(&self) -> Value {
+        let all = ask(&self.server, "GET /api/tasks", &[&self.operator], "").json();
+        all["tasks"].get(0).cloned().unwrap_or_default()
+    }
+
+    fn until_task_is(&self, state: &str) {
+        until(|| self.task()["state"] == state);
+    }
+
+    /// Opens a stream of a task that works, does something then, and returns the stream once it has ended.
+    fn stream_ended_by(&self, act: impl FnOnce()) -> Answer {
+        thread::scope(|scope| {
+            let lines = [
+                "Content-Type: application/json",
+                "A2A-Version: 1.0",
+                &self.ada,
+            ];
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": saying("slow", false)});
+            let stream =
+                scope.spawn(move || ask(&self.server, "POST /a2a", &lines, &body.to_string()));
+            self.until_task_is("working");
+            act();
+            stream.join().unwrap()
+        })
+    }
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn stream_of_removed_client_ends_with_an_error() {
+    let rig = Rig::start();
+    let stream = rig.stream_ended_by(|| {
+        rig.peers(&["remove", "ada"]);
+    });
+    assert_eq!(stream.status, 200);
+    let last = stream.body.rsplit("data:").next().unwrap();
+    assert!(last.contains("UNAUTHENTICATED"), "{}", stream.body);
+}
+
+#[test]
+fn run_of_removed_client_is_canceled_and_says_why() {
+    let rig = Rig::start();
+    assert_eq!(send(&rig.server, "slow", &[&rig.ada]).status, 200);
+    rig.until_task_is("working");
+    rig.peers(&["remove", "ada"]);
+    until(|| rig.task()["settled"] == true);
+    let task = rig.task();
+    assert_eq!(task["state"], "canceled", "{task}");
+    let says = task["says"].as_str().unwrap();
+    assert!(says.contains("removed"), "{says}");
+}
+
+#[test]
+fn webhook_of_removed_client_is_not_notified() {
+    let rig = Rig::start();
+    let hook = Hook::start();
+    let mut params = saying("slow", true);
+    params["configuration"]["taskPushNotificationConfig"] = json!({"url": hook.url()});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
+    let lines = [
+        "Content-Type: application/json",
+        "A2A-Version: 1.0",
+        &rig.ada,
+    ];
+    let sent = ask(&rig.server, "POST /a2a", &lines, &body.to_string());
+    assert_eq!(sent.status, 200);
+    hook.wait("TASK_STATE_WORKING");
+    rig.peers(&["remove", "ada"]);
+    until(|| rig.task()["settled"] == true);
+    // The end of the server waits for what is still to be delivered.
+    assert!(rig.server.stop().status.success());
+    let told = hook.all().into_iter().map(|told| told.body);
+    let late: Vec<_> = told.filter(|body| !body.contains("WORKING")).collect();
+    assert!(late.is_empty(), "{late:?}");
+}
+
+#[test]
+fn rotated_token_ends_its_streams_and_leaves_runs() {
+    let rig = Rig::start();
+    let stream = rig.stream_ended_by(|| {
+        let new = rig.peers(&["rotate", "ada"]);
+        let new = format!("Authorization: Bearer {new}");
+        until(|| send(&rig.server, "echo a", &[&new]).status == 200);
+    });
+    let last = stream.body.rsplit("data:").next().unwrap();
+    assert!(last.contains("UNAUTHENTICATED"), "{}", stream.body);
+    let all = ask(&rig.server, "GET /api/tasks", &[&rig.operator], "").json();
+    let states: Vec<_> = all["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| &task["state"])
+        .collect();
+    assert!(states.contains(&&json!("working")), "{all}");
+    assert_eq!(send(&rig.server, "echo a", &[&rig.ada]).status, 401);
+}
