@@ -60,7 +60,7 @@ const REASONS: [(Reason, &str); 19] = [
     (Reason::InternalError, "something here failed"),
     (
         Reason::Unauthenticated,
-        "a token is needed, or this one is not known",
+        "a token is needed, or this one is not valid or not valid any more",
     ),
     (
         Reason::PermissionDenied,
@@ -68,7 +68,7 @@ const REASONS: [(Reason, &str); 19] = [
     ),
     (
         Reason::ResourceExhausted,
-        "too many requests, open tasks or webhooks",
+        "too many requests, bodies, open tasks or webhooks",
     ),
     (
         Reason::Unavailable,
