@@ -141,7 +141,8 @@ impl Notifier {
         })
     }
 
-    /// Tells the webhooks of a task that `change` made it what `record` is. Whoever calls this has kept the change before.
+    /// Tells the webhooks of a task that `change` made it what `record` is. Whoever calls this has kept the change before. The
+    /// webhooks of a removed client are not notified.
     pub fn changed(&self, record: &Record, change: &Change) {
         let Some(notice) = Notice::of(record, change) else {
             return;

@@ -16,6 +16,9 @@ impl Service {
         let clients = Arc::new(clients);
         self.core.notifier.retain_clients(&clients);
         let tasks = self.core.open.retain(&clients);
+        if !tasks.is_empty() {
+            tracing::info!(tasks = tasks.len(), "ending the tasks of removed clients");
+        }
         self.core.end_removed(tasks);
     }
 }
