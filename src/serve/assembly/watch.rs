@@ -88,6 +88,19 @@ mod tests {
     }
 
     #[test]
+    fn a_change_at_the_time_of_the_last_one_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        file.add("ada", false).unwrap();
+        let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
+        let mut watch = Watch::of(&file);
+        file.remove("ada").unwrap();
+        let after = std::fs::File::options().write(true).open(file.path());
+        after.unwrap().set_modified(before).unwrap();
+        assert!(watch.changed());
+    }
+
+    #[test]
     fn a_file_that_is_left_alone_has_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let file = PeerFile::of(folder.path());
