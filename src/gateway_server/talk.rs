@@ -26,6 +26,12 @@ pub(super) const EXPIRED: Close = Close {
     reason: "the credential has expired",
 };
 
+/// How a connection ends whose client speaks another version.
+const OTHER_VERSION: Close = Close {
+    code: CloseCode::Policy,
+    reason: "another version of the protocol",
+};
+
 /// What who has such a connection is told.
 pub(super) fn expired() -> Refusal {
     let message = "the credential of this connection has expired; connect again with a new one, or send `auth` with it before the old one ends";
@@ -163,6 +169,9 @@ impl Talk {
         hub.note(&client, Some(&slip), from.as_deref(), outcome);
         if farewell && client.identity().is_some() {
             hub.farewell(&client);
+        }
+        if outcome == Outcome::Refused(ErrorCode::ProtocolError) {
+            return Some(OTHER_VERSION);
         }
         self.strike()
     }
