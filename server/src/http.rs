@@ -12,6 +12,7 @@ pub mod api;
 pub(crate) mod body;
 pub(crate) mod call;
 mod card;
+pub mod connection_limit;
 pub mod door;
 pub mod error;
 mod etag;

@@ -1,0 +1,214 @@
+//! Limits open connections, in all and per client address.
+//!
+//! A newcomer takes the place of a silent connection: of its own address where that has its share, of any address where the
+//! server has its total. The module knows no protocol and no clock, and depends on `std` and `tokio_util` only: its user says
+//! which address connects, and when a request of an accepted client begins and ends.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// The address that shares are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is one end site.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(network.into())
+        }
+        address => address,
+    }
+}
+
+/// Admits connections up to a total and up to a share of each address. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ConnectionLimiter {
+    state: Arc<Mutex<State>>,
+    total: usize,
+    per_address: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    connections: HashMap<u64, Connection>,
+    /// Counts admissions and ends of requests: orders them without a clock.
+    events: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    /// `None` for a proxy, which has no share of its own.
+    network: Option<IpAddr>,
+    /// A request of an accepted client has begun on it.
+    authenticated: bool,
+    /// Requests of accepted clients that are under way.
+    active: usize,
+    /// The event at which its silence began.
+    silent_since: u64,
+    evicted: CancellationToken,
+}
+
+impl Connection {
+    /// The lowest goes first; `None` for a connection that stays.
+    fn rank(&self) -> Option<(bool, u64)> {
+        (self.active == 0).then_some((self.authenticated, self.silent_since))
+    }
+}
+
+/// Why a connection is not admitted: there is none that could make room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectionLimitError {
+    /// Each connection of the address's share has a request of an accepted client under way.
+    #[error("the address has its share of connections, and all are in use")]
+    Address,
+    /// Each connection of the server has one.
+    #[error("the server has as many connections as it may have, and all are in use")]
+    Total,
+}
+
+impl ConnectionLimiter {
+    /// Admits at most `total` connections, and at most `per_address` of one address or IPv6 /64 network.
+    pub fn new(total: usize, per_address: usize) -> Self {
+        Self {
+            state: Arc::default(),
+            total,
+            per_address,
+        }
+    }
+
+    /// Admits a connection from `address`. Evicts the longest-silent connection where there is no room otherwise; one that
+    /// never had a request of an accepted client goes before one that had, and one that has a request under way stays.
+    ///
+    /// # Errors
+    /// Every connection that could make room is in use.
+    pub fn admit(&self, address: IpAddr) -> Result<ConnectionPermit, ConnectionLimitError> {
+        self.admit_as(Some(network(address)))
+    }
+
+    /// Admits a connection of a proxy, which carries the requests of many clients: it counts against the total alone.
+    ///
+    /// # Errors
+    /// Every connection of the server is in use.
+    pub fn admit_proxy(&self) -> Result<ConnectionPermit, ConnectionLimitError> {
+        self.admit_as(None)
+    }
+
+    fn admit_as(&self, network: Option<IpAddr>) -> Result<ConnectionPermit, ConnectionLimitError> {
+        let mut state = self.locked();
+        if network.is_some() {
+            let of_address = |connection: &Connection| connection.network == network;
+            let all = state.connections.values();
+            if all.filter(|connection| of_address(connection)).count() >= self.per_address {
+                state
+                    .evict(of_address)
+                    .ok_or(ConnectionLimitError::Address)?;
+            }
+        }
+        if state.connections.len() >= self.total {
+            state.evict(|_| true).ok_or(ConnectionLimitError::Total)?;
+        }
+        let id = state.next_event();
+        let evicted = CancellationToken::new();
+        let connection = Connection {
+            network,
+            authenticated: false,
+            active: 0,
+            silent_since: id,
+            evicted: evicted.clone(),
+        };
+        state.connections.insert(id, connection);
+        Ok(ConnectionPermit {
+            handle: ConnectionHandle {
+                limiter: self.clone(),
+                id,
+            },
+            evicted,
+        })
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Removes the longest-silent of these connections. Looks at each: that is less work than accepting one.
+    fn evict(&mut self, among: impl Fn(&Connection) -> bool) -> Option<()> {
+        let candidates = self.connections.iter();
+        let (_, id) = candidates
+            .filter(|(_, connection)| among(connection))
+            .filter_map(|(id, connection)| Some((connection.rank()?, *id)))
+            .min()?;
+        self.connections.remove(&id)?.evicted.cancel();
+        Some(())
+    }
+
+    fn next_event(&mut self) -> u64 {
+        self.events += 1;
+        self.events
+    }
+}
+
+/// The place of an open connection. Dropping it frees the place.
+#[derive(Debug)]
+pub struct ConnectionPermit {
+    handle: ConnectionHandle,
+    evicted: CancellationToken,
+}
+
+impl ConnectionPermit {
+    /// Returns once the place is another's. The connection has to be closed then.
+    pub async fn evicted(&self) {
+        self.evicted.cancelled().await;
+    }
+
+    /// A handle for the requests of the connection.
+    pub fn handle(&self) -> ConnectionHandle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let ConnectionHandle { limiter, id } = &self.handle;
+        limiter.locked().connections.remove(id);
+    }
+}
+
+/// A connection as its requests know it. Does not keep its place.
+#[derive(Debug, Clone)]
+pub struct ConnectionHandle {
+    limiter: ConnectionLimiter,
+    id: u64,
+}
+
+impl ConnectionHandle {
+    /// Begins a request of an accepted client. The connection stays at least until the guard is dropped, and its silence
+    /// begins anew then.
+    pub fn begin(&self) -> ActiveGuard {
+        if let Some(connection) = self.limiter.locked().connections.get_mut(&self.id) {
+            connection.authenticated = true;
+            connection.active += 1;
+        }
+        ActiveGuard(self.clone())
+    }
+}
+
+/// A request under way. Dropping it ends the request.
+#[derive(Debug)]
+pub struct ActiveGuard(ConnectionHandle);
+
+impl Drop for ActiveGuard {
+    fn drop(&mut self) {
+        let mut state = self.0.limiter.locked();
+        let now = state.next_event();
+        if let Some(connection) = state.connections.get_mut(&self.0.id) {
+            connection.active = connection.active.saturating_sub(1);
+            connection.silent_since = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
