@@ -116,8 +116,6 @@ impl Args {
     async fn inform(&self, door: Door, state_dir: &Path) -> Result<(), Trouble> {
         let connector = Connector::new()?;
         let mut asker = connector.ask(door).await?;
-        // A relative path would be another one there.
-        let state_dir = std::path::absolute(state_dir).unwrap_or_else(|_| state_dir.to_owned());
         let with = json!({
             "agent": self.name,
             "role": self.role,

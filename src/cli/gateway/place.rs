@@ -224,6 +224,10 @@ impl FileArgs {
         if let Some(folder) = &self.state_dir {
             config.state_dir.clone_from(folder);
         }
+        // A running gateway may have another working directory.
+        if let Ok(folder) = std::path::absolute(&config.state_dir) {
+            config.state_dir = folder;
+        }
         Ok(config)
     }
 }

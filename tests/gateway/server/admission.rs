@@ -95,10 +95,38 @@ async fn refuses_forwarded_upgrade_without_auth() {
 }
 
 /// So many connections may be opening at a time.
+#[cfg(unix)]
 const OPENING: usize = 512;
 
+/// Lets this process open both ends of so many sockets.
+#[cfg(unix)]
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn clients_that_connect_at_once_all_get_in() {
+    raise_file_limit();
+    // Evicted or not: what they have sent is read.
+    let pace = Pace {
+        eviction: Duration::from_secs(3600),
+        ..Pace::default()
+    };
+    let gateway = Gateway::paced(json!({}), pace).await;
+    let clients = futures_util::future::join_all((0..OPENING).map(|_| gateway.client())).await;
+    for mut client in clients {
+        client.advertise(&[]).await;
+    }
+}
+
+#[cfg(unix)]
 #[tokio::test]
 async fn silent_sockets_of_one_address_keep_no_client_out() {
+    raise_file_limit();
     let pace = Pace {
         opening: Duration::from_secs(3600),
         ..Pace::default()
