@@ -49,7 +49,8 @@ fn folder() -> std::path::PathBuf {
 
 async fn gateway(fsync: &str, shutdown: CancellationToken) -> tokio::task::JoinHandle<()> {
     let limits = json!({"connections": 20_000, "messagesPerSecond": 1_000_000, "burst": 1_000_000});
-    let settings = json!({"fsync": fsync, "limits": limits}).to_string();
+    let audit = json!({"enabled": false});
+    let settings = json!({"fsync": fsync, "limits": limits, "audit": audit}).to_string();
     let mut config = ServerConfig::parse(&settings).unwrap();
     config.listen = "127.0.0.1:0".parse().unwrap();
     config.state_dir = folder();

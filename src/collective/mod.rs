@@ -27,6 +27,12 @@ pub const SUBPROTOCOL: &str = "a2a-v1";
 /// The version that both sides tell each other (000 §5.2, §5.3).
 pub const PROTOCOL_VERSION: &str = "1.0.0";
 
+/// Returns whether both sides can speak: `version`, which the other side named, has the major version of [`PROTOCOL_VERSION`].
+pub fn is_compatible(version: &str) -> bool {
+    let major = version.trim_start_matches('v').split('.').next();
+    major == PROTOCOL_VERSION.split('.').next()
+}
+
 /// The largest frame, in bytes.
 pub const LARGEST_FRAME: usize = 1024 * 1024;
 

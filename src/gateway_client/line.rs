@@ -10,7 +10,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Door, Trouble, Why};
 use crate::{
-    collective::{Envelope, Kind, LARGEST_FRAME, PROTOCOL_VERSION, SUBPROTOCOL},
+    collective::{
+        Envelope, ErrorCode, Kind, LARGEST_FRAME, PROTOCOL_VERSION, SUBPROTOCOL, is_compatible,
+    },
     net::{
         Access, Net,
         websocket::{self, Dial, Frame, Receiver, Sender},
@@ -144,10 +146,13 @@ impl Line {
             authenticated,
         };
         let version = welcome.protocol_version.as_str();
-        if !version.is_empty() && version.split('.').next() != Some("1") {
-            let message =
-                format!("the gateway speaks a2a-v1 {version}, and only 1.x is understood here");
-            return Err(Trouble::new(Why::Stranger(Some(SUBPROTOCOL)), message));
+        if !is_compatible(version) {
+            let code = ErrorCode::ProtocolError;
+            let message = format!(
+                "cannot speak with the gateway at `{}`: {code}: it names version `{version}` of a2a-v1, and this client speaks {PROTOCOL_VERSION}",
+                door.shown()
+            );
+            return Err(Trouble::new(Why::Refused(code), message));
         }
         Ok((line, welcome))
     }

@@ -170,6 +170,23 @@ async fn an_agent_answers_who_wants_an_answer_and_nobody_else() {
 }
 
 #[tokio::test]
+async fn h_09_client_refuses_another_major_version() {
+    for version in [json!("2.0.0"), json!("0.9"), json!(1), json!(null)] {
+        let taken = json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake",
+            "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": version}}}]});
+        let gateway = gateway(&[], &[taken]).await;
+        let alpha = Agent::of(&gateway, None);
+        let ended = tokio::time::timeout(Duration::from_secs(10), alpha.served).await;
+        let trouble = ended.expect("it ends").unwrap().unwrap_err();
+        assert_eq!(
+            trouble.why,
+            Why::Refused(ErrorCode::ProtocolError),
+            "{version}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn h_47_an_agent_comes_back_after_a_pause_when_the_gateway_shuts_down() {
     let first = json!({"connection": 1, "when": {"/type": "handshake"}, "do": [
         {"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": "1.0.0"}}},

@@ -5,13 +5,13 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use super::config::AuditConfig;
+use super::config::ServerConfig;
 use crate::audit::Lines;
 use crate::audit::fields::{short, time};
 use crate::collective::{ErrorCode, Kind};
 use crate::log::Log;
 
-/// The audit log of a gateway. Without a file it takes lines and does nothing.
+/// The audit log of a gateway. Where it is switched off it takes lines and does nothing.
 pub struct Audit(Option<Lines>);
 
 /// One message.
@@ -57,9 +57,10 @@ pub enum Outcome {
 }
 
 impl Audit {
-    /// The log in the file of `config`, which nobody opens before the first line.
-    pub fn new(config: Option<&AuditConfig>, log: Arc<dyn Log>) -> Self {
-        Self(config.map(|config| Lines::new(config.path.clone(), config.max_bytes, log)))
+    /// The log in the file that `config` names. The first line opens it.
+    pub fn new(config: &ServerConfig, log: Arc<dyn Log>) -> Self {
+        let lines = || Lines::new(config.audit_path(), config.audit.max_bytes, log);
+        Self(config.audit.enabled.then(lines))
     }
 
     /// Takes a line, which is written soon and by somebody else. Where thousands wait for the disk, whoever brings one more

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode as WireCode;
@@ -19,6 +18,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::collective::CloseCode;
 
+use super::admission::Place;
 use super::client::Client;
 use super::hub::Hub;
 use super::names::CLIENT;
@@ -34,28 +34,28 @@ const READ_BUFFER: usize = 4 * 1024;
 /// What is written at a time, in bytes.
 const BATCH: usize = 64 * 1024;
 
-/// Serves a connection until it ends. `certificate` is the client's, in DER; `turn` is held until it is open.
+/// Serves a connection until it ends. `certificate` is the client's, in DER; `place` is held until the client is authenticated.
 pub(super) async fn serve<S>(
     hub: Arc<Hub>,
     mut stream: S,
     certificate: Option<Vec<u8>>,
-    turn: OwnedSemaphorePermit,
+    place: Place,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let id = format!("{CLIENT}{}", hub.world.uuid());
     let outbox = Outbox::new(hub.config.limits.queue_bytes, Arc::clone(&hub.load));
     let client = Client::new(id, outbox, hub.world.now());
-    let opened = timeout(hub.pace.opening, open(&hub, &client, &mut stream)).await;
-    drop(turn);
-    let Ok(Ok(Some(read))) = opened else {
-        hub.leave(&client);
-        return;
-    };
     let known = certificate.and_then(|certificate| hub.keyring.certificate(&certificate));
     if let Some(identity) = known.or_else(|| hub.keyring.anonymous().ok()) {
         client.identify(identity.into());
     }
+    let opened = place.open(&hub.pace, open(&hub, &client, &mut stream));
+    let Some(Ok(Some(read))) = opened.await else {
+        hub.leave(&client);
+        return;
+    };
+    client.hold(place);
     let largest = Some(hub.config.limits.frame_bytes);
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
@@ -89,8 +89,7 @@ async fn open<S>(hub: &Hub, client: &Arc<Client>, stream: &mut S) -> io::Result<
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let local = hub.config.listen.ip().is_loopback();
-    let granted = match upgrade::read(stream, local).await? {
+    let granted = match upgrade::read(stream, &hub.access).await? {
         Ok(granted) => granted,
         Err(refused) => {
             upgrade::refuse(stream, &refused).await?;
@@ -99,7 +98,7 @@ where
     };
     let entered = hub
         .registry_mut()
-        .enter(client, hub.config.limits.connections);
+        .enter(client, hub.config.limits.connections, hub.world.now());
     if !entered {
         upgrade::refuse(stream, &Refused::full()).await?;
         return Ok(None);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::collective::{CloseCode, Envelope, ErrorCode, GATEWAY, Kind, PROTOCOL_VERSION};
+use crate::collective::{
+    CloseCode, Envelope, ErrorCode, GATEWAY, Kind, PROTOCOL_VERSION, is_compatible,
+};
 
 use super::access::Operation;
 use super::audit::Outcome;
@@ -80,8 +82,17 @@ impl Hub {
                 "the only `content.action` of a client's handshake is `advertise`",
             ));
         }
-        let served = envelope.content().get("capabilities");
-        let served = served.and_then(|capabilities| capabilities.get("supportedAgents"));
+        let capabilities = envelope.content().get("capabilities");
+        let version = capabilities.and_then(|all| all.get("version")?.as_str());
+        // A client need not name one. It is served as a client that never advertises is.
+        if let Some(version) = version.filter(|version| !is_compatible(version)) {
+            let version: String = version.chars().take(32).collect();
+            let message = format!(
+                "cannot serve version `{version}` of a2a-v1: this gateway speaks {PROTOCOL_VERSION}; connect with a client of version 1"
+            );
+            return Err(Refusal::new(ErrorCode::ProtocolError, message));
+        }
+        let served = capabilities.and_then(|all| all.get("supportedAgents"));
         let served = served.and_then(Value::as_array);
         if served.is_some_and(|names| names.len() > MOST_SERVED) {
             let message = format!("one connection can serve {MOST_SERVED} agents at most");

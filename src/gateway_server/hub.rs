@@ -27,10 +27,12 @@ use super::services::Services;
 use super::sessions::Sessions;
 use super::slip::Slip;
 use super::triad::Triad;
+use super::upgrade::AccessControl;
 
 /// What all connections share.
 pub(super) struct Hub {
     pub(super) config: ServerConfig,
+    pub(super) access: AccessControl,
     pub(super) keyring: Keyring,
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
@@ -65,6 +67,7 @@ impl Hub {
         let config = parts.config;
         Arc::new(Self {
             registry: RwLock::new(Registry::new(&config.agents)),
+            access: AccessControl::new(&config),
             triad: Triad::new(&config.triad),
             services: Services::new(&config.services),
             managing: Semaphore::new(AT_A_TIME),
@@ -207,7 +210,7 @@ impl Hub {
         from: Option<&str>,
         outcome: Outcome,
     ) {
-        if self.config.audit.is_none() {
+        if !self.config.audit.enabled {
             return;
         }
         let name = client.name(from);

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::sessions::{SessionError, Sessions, Summary};
+use super::sessions::{SessionError, Sessions, State, Summary};
 use crate::collective::ErrorCode;
 
 /// What can be done with sessions.
@@ -13,7 +13,7 @@ use crate::collective::ErrorCode;
 pub enum Operation {
     /// Makes one: `agent`, `sessionId`?
     Create,
-    /// Lists them: `agent`?
+    /// Lists them: `agent`?, `archived`? (those of the archive too)
     List,
     /// Its entries: `agent`, `sessionId`
     Get,
@@ -158,8 +158,11 @@ fn blocking(
             None => sessions.agents()?,
         };
         let mut all = Vec::new();
+        let archived = with["archived"] == true;
         for agent in agents {
-            for summary in sessions.list(&agent)? {
+            let mut found = sessions.list(&agent)?;
+            found.retain(|summary| archived || summary.state != State::Archived);
+            for summary in found {
                 all.push(room.take(listed(&summary))?);
             }
         }

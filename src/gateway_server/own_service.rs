@@ -135,7 +135,8 @@ impl Hub {
             registry.listener(agent).cloned()
         };
         let Some(server) = server else {
-            return Err(Refusal::offline(agent));
+            let message = format!("cannot restart `{agent}`: `{agent}` is offline");
+            return Err(Refusal::new(ErrorCode::AgentOffline, message));
         };
         let _ = server.outbox.text(frames::disconnect("shutdown", AGAIN));
         server.outbox.finish(Close {

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Pace {
     /// For TLS and the request that opens a WebSocket.
     pub opening: Duration,
+    /// For the request of a connection whose place another one has taken.
+    pub eviction: Duration,
     /// For the credential of a new connection, where one is needed.
     pub credential: Duration,
     /// For a client's socket to take what is written to it.
@@ -25,6 +27,7 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             opening: Duration::from_secs(10),
+            eviction: Duration::from_secs(1),
             credential: Duration::from_secs(10),
             reading: Duration::from_secs(10),
             answer: Duration::from_mins(30),

@@ -51,7 +51,7 @@ impl Refusal {
     pub(super) fn offline(agent: &str) -> Self {
         Self::new(
             ErrorCode::AgentOffline,
-            format!("`{agent}` is not connected; the message was not delivered"),
+            format!("`{agent}` is offline; the message was not delivered"),
         )
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -16,6 +16,7 @@ use super::config::AgentConfig;
 use super::frames;
 use super::refusal::Refusal;
 use super::status::Status;
+use super::talk::NO_CREDENTIAL;
 use super::watchers::Watchers;
 
 /// So many agents that nobody configured are remembered when they are gone.
@@ -126,13 +127,26 @@ impl Registry {
         self.places
     }
 
-    /// A client has come. `false`: there are `most` already.
-    pub(super) fn enter(&mut self, client: &Arc<Client>, most: usize) -> bool {
-        if self.clients.len() >= most {
+    /// Adds a client. Where there are `most` already, the longest-silent one that is not authenticated gives way; `false`
+    /// where there is none.
+    pub(super) fn enter(&mut self, client: &Arc<Client>, most: usize, now: Instant) -> bool {
+        if self.clients.len() >= most && !self.evict(now) {
             return false;
         }
         let id = Arc::clone(client.id());
         self.clients.insert(id, Arc::clone(client));
+        true
+    }
+
+    fn evict(&mut self, now: Instant) -> bool {
+        let all = self.clients.values();
+        let unauthenticated = all.filter(|client| client.identity().is_none());
+        let silent = unauthenticated.max_by_key(|client| client.silent(now));
+        let Some(client) = silent.cloned() else {
+            return false;
+        };
+        client.outbox.finish(NO_CREDENTIAL);
+        self.leave(&client);
         true
     }
 

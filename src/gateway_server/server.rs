@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,6 +16,7 @@ use crate::net::{Http, Net, NetError};
 use crate::world::World;
 
 use super::access::Keyring;
+use super::admission::Admission;
 use super::audit::Audit;
 use super::config::ServerConfig;
 use super::hub::{Hub, Parts};
@@ -24,9 +24,6 @@ use super::pace::Pace;
 use super::probe::{self, Occupant};
 use super::sessions::{Options, SessionError, Sessions};
 use super::{connection, tls};
-
-/// So many connections may be opening at a time.
-const OPENING: usize = 512;
 
 /// How long the listener waits when the system gives it no socket.
 const BREATH: Duration = Duration::from_millis(100);
@@ -103,7 +100,7 @@ impl Server {
             error,
         })?;
         let sessions = open_sessions(&config, &world, &log).await?;
-        let audit = Audit::new(config.audit.as_ref(), Arc::clone(&log));
+        let audit = Audit::new(&config, Arc::clone(&log));
         let parts = Parts {
             config,
             keyring,
@@ -138,13 +135,13 @@ impl Server {
             hub, listener, tls, ..
         } = self;
         let connections = TaskTracker::new();
-        let opening = Arc::new(Semaphore::new(OPENING));
+        let admission = Admission::new();
         loop {
             let accepted = tokio::select! {
                 () = shutdown.cancelled() => break,
-                accepted = accept(&listener, &opening) => accepted,
+                accepted = admission.accept(&listener) => accepted,
             };
-            let (stream, turn) = match accepted {
+            let (stream, place) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     hub.log.log(
@@ -160,16 +157,15 @@ impl Server {
                 // Answers are small and waited for.
                 let _ = stream.set_nodelay(true);
                 match tls {
-                    None => connection::serve(hub, stream, None, turn).await,
+                    None => connection::serve(hub, stream, None, place).await,
                     Some(tls) => {
-                        let secured =
-                            tokio::time::timeout(hub.pace.opening, tls.accept(stream)).await;
-                        if let Ok(Ok(stream)) = secured {
+                        let secured = place.open(&hub.pace, tls.accept(stream)).await;
+                        if let Some(Ok(stream)) = secured {
                             let shown = stream.get_ref().1.peer_certificates();
                             let certificate = shown
                                 .and_then(|chain| chain.first())
                                 .map(|own| own.to_vec());
-                            connection::serve(hub, stream, certificate, turn).await;
+                            connection::serve(hub, stream, certificate, place).await;
                         }
                     }
                 }
@@ -178,18 +174,6 @@ impl Server {
         drop(listener);
         end(&hub, &connections).await;
     }
-}
-
-async fn accept(
-    listener: &TcpListener,
-    opening: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let turn = Arc::clone(opening)
-        .acquire_owned()
-        .await
-        .map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, turn))
 }
 
 async fn listen(address: SocketAddr, net: &dyn Net) -> Result<TcpListener, StartError> {

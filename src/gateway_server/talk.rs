@@ -20,10 +20,22 @@ const STRIKES: u32 = 3;
 /// A frame that came too fast is looked into for the ids of its error up to this size, in bytes.
 const LOOKED_INTO: usize = 64 * 1024;
 
+/// How a connection ends whose client does not authenticate.
+pub(super) const NO_CREDENTIAL: Close = Close {
+    code: CloseCode::Policy,
+    reason: "a credential is needed first",
+};
+
 /// How a connection ends whose credential is no longer good.
 pub(super) const EXPIRED: Close = Close {
     code: CloseCode::Policy,
     reason: "the credential has expired",
+};
+
+/// How a connection ends whose client speaks another version.
+const OTHER_VERSION: Close = Close {
+    code: CloseCode::Policy,
+    reason: "another version of the protocol",
 };
 
 /// What who has such a connection is told.
@@ -91,10 +103,7 @@ impl Talk {
             return None;
         }
         self.strikes += 1;
-        (self.strikes >= STRIKES).then_some(Close {
-            code: CloseCode::Policy,
-            reason: "a credential is needed first",
-        })
+        (self.strikes >= STRIKES).then_some(NO_CREDENTIAL)
     }
 
     /// What comes too fast is refused and costs its sender the wait alone, unless it never lets up.
@@ -163,6 +172,9 @@ impl Talk {
         hub.note(&client, Some(&slip), from.as_deref(), outcome);
         if farewell && client.identity().is_some() {
             hub.farewell(&client);
+        }
+        if outcome == Outcome::Refused(ErrorCode::ProtocolError) {
+            return Some(OTHER_VERSION);
         }
         self.strike()
     }

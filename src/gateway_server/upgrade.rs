@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::io;
 
+use http::uri::Authority;
+use remote_agent_server::http::guard::Names;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use url::Url;
 
-use crate::address::is_this_machine;
+use super::config::ServerConfig;
 use crate::collective::SUBPROTOCOL;
 use crate::net::websocket;
 
@@ -15,8 +16,64 @@ const HEAD: usize = 8 * 1024;
 /// The most header lines.
 const LINES: usize = 64;
 
+/// Headers that only a proxy sets.
+const FORWARDED: [&str; 6] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "via",
+];
+
 /// What the gateway calls itself in HTTP.
 const SERVER: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
+
+/// Which requests may open a WebSocket, whatever they ask for.
+pub(super) struct AccessControl {
+    names: Names,
+    /// Of the gateway's own URL.
+    scheme: &'static str,
+    origins: Vec<String>,
+    /// A client that is not on this machine may connect: it has to show a credential.
+    accepts_forwarded: bool,
+}
+
+impl AccessControl {
+    pub(super) fn new(config: &ServerConfig) -> Self {
+        let hosts = config.hosts.iter().map(String::as_str);
+        Self {
+            names: Names::new(config.listen.ip(), hosts),
+            scheme: if config.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            },
+            origins: config.origins.clone(),
+            accepts_forwarded: config.auth.is_some(),
+        }
+    }
+
+    fn is_own_name(&self, host: &str) -> bool {
+        without_port(host).is_some_and(|name| self.names.has(name))
+    }
+
+    /// A browser says where a page comes from. Only the gateway's own origin, by the name that `host` is, and configured ones
+    /// are let in, each as a whole: other ports of this machine are other programs.
+    fn is_own_origin(&self, origin: &str, host: &str) -> bool {
+        let own = format!("{}://{host}", self.scheme);
+        origin.eq_ignore_ascii_case(&own) || self.origins.iter().any(|known| known == origin)
+    }
+}
+
+/// The name in a `Host` header (RFC 9110 §7.2).
+fn without_port(host: &str) -> Option<&str> {
+    let authority: Authority = host.parse().ok()?;
+    let (name, rest) = host.split_at_checked(authority.host().len())?;
+    let port = rest.strip_prefix(':').map(str::parse::<u16>);
+    let whole = rest.is_empty() || matches!(port, Some(Ok(_)));
+    (whole && name == authority.host()).then_some(name)
+}
 
 /// A request for a WebSocket that can be granted.
 #[derive(Debug)]
@@ -49,13 +106,13 @@ impl Refused {
     }
 }
 
-/// Reads a request for a WebSocket. `local`: only this machine is meant to connect, so that its names must be asked for.
+/// Reads a request for a WebSocket.
 ///
 /// # Errors
 /// The connection broke or ended. In the inner result, why the request is not granted.
 pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
-    local: bool,
+    access: &AccessControl,
 ) -> io::Result<Result<Granted, Refused>> {
     let mut head = Vec::with_capacity(1024);
     loop {
@@ -66,7 +123,7 @@ pub(super) async fn read(
         let mut request = httparse::Request::new(&mut lines);
         match request.parse(&head) {
             Ok(httparse::Status::Complete(length)) => {
-                let granted = grant(&request, local).map(|(accept, subprotocol)| Granted {
+                let granted = grant(&request, access).map(|(accept, subprotocol)| Granted {
                     read: head[length..].to_vec(),
                     accept,
                     subprotocol,
@@ -128,7 +185,10 @@ pub(super) async fn refuse(
 
 const UPGRADE_REQUIRED: &str = "426 Upgrade Required";
 
-fn grant(request: &httparse::Request<'_, '_>, local: bool) -> Result<(String, bool), Refused> {
+fn grant(
+    request: &httparse::Request<'_, '_>,
+    access: &AccessControl,
+) -> Result<(String, bool), Refused> {
     let values = |name: &str| {
         let lines = request
             .headers
@@ -147,16 +207,28 @@ fn grant(request: &httparse::Request<'_, '_>, local: bool) -> Result<(String, bo
             .any(|one| one.trim().eq_ignore_ascii_case(token))
     };
     // Before anything else is answered: a page from elsewhere learns nothing, not even which paths there are.
-    if local && !matches!(values("host")[..], [host] if is_local(host)) {
+    let hosts = values("host");
+    let host = match hosts[..] {
+        [host] if access.is_own_name(host) => host,
+        _ => {
+            return Err(Refused::new(
+                "403 Forbidden",
+                "cannot open a WebSocket: `Host` is no name of this gateway; connect to its address, or add the name to `hosts` of its configuration",
+            ));
+        }
+    };
+    let mut origins = values("origin").into_iter();
+    if !origins.all(|origin| access.is_own_origin(origin, host)) {
         return Err(Refused::new(
             "403 Forbidden",
-            "this gateway is asked for by a name of its own machine, such as 127.0.0.1 or localhost",
+            "cannot open a WebSocket: the page is of another origin; add it to `origins` of the gateway's configuration to let it connect",
         ));
     }
-    if !values("origin").into_iter().all(is_local_origin) {
+    let forwarded = FORWARDED.iter().any(|name| !values(name).is_empty());
+    if forwarded && !access.accepts_forwarded {
         return Err(Refused::new(
             "403 Forbidden",
-            "pages from other machines may not connect here",
+            "cannot open a WebSocket: a proxy forwarded the request, and this gateway asks its clients for no credential; set `auth`, or connect directly",
         ));
     }
     let path = request.path.unwrap_or_default();
@@ -184,16 +256,6 @@ fn grant(request: &httparse::Request<'_, '_>, local: bool) -> Result<(String, bo
             "`sec-websocket-key` is missing",
         )),
     }
-}
-
-/// Whether a `Host` header means this machine.
-fn is_local(host: &str) -> bool {
-    Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_this_machine(&url))
-}
-
-/// Whether a page comes from this machine. What hides where it comes from says `null`.
-fn is_local_origin(origin: &str) -> bool {
-    Url::parse(origin).is_ok_and(|url| is_this_machine(&url))
 }
 
 #[cfg(test)]

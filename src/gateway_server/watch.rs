@@ -8,7 +8,7 @@ use super::client::Client;
 use super::frames;
 use super::hub::Hub;
 use super::outbox::{Close, Item};
-use super::talk::{EXPIRED, expired};
+use super::talk::{EXPIRED, NO_CREDENTIAL, expired};
 
 /// Watches a client, and returns when its connection is to be dropped without another word.
 pub(super) async fn watch(hub: &Hub, client: &Client) {
@@ -47,15 +47,13 @@ pub(super) async fn watch(hub: &Hub, client: &Client) {
         if client.outbox.is_over() {
             continue;
         }
-        if client.identity().is_none() && now.saturating_duration_since(came) > pace.credential {
+        let late = now.saturating_duration_since(came) > pace.credential;
+        if client.identity().is_none() && (late || client.is_evicted()) {
             let message = "no credential came in time; connect again and send `auth` first";
             let error = Envelope::error(ErrorCode::AuthRequired, message, None)
                 .with("timestamp", hub.millis());
             let _ = client.outbox.text(error.to_text());
-            client.outbox.finish(Close {
-                code: CloseCode::Policy,
-                reason: "a credential is needed first",
-            });
+            client.outbox.finish(NO_CREDENTIAL);
             continue;
         }
         if client.has_expired(hub.world.wall()) {

@@ -1,5 +1,7 @@
 //! The gateway, agents behind it, and what people do with both.
 
+mod place;
+
 use std::{
     io::{BufRead, BufReader},
     path::Path,
@@ -207,7 +209,7 @@ async fn sessions_are_managed_with_and_without_a_gateway() {
         0,
     );
     exits(&sessions(&["delete", "beta", "sess-1"]).await, 0);
-    let listed = sessions(&["list", "--json"]).await;
+    let listed = sessions(&["list", "--archived", "--json"]).await;
     let all = lines(&listed)[0]["sessions"].clone();
     assert_eq!(all.as_array().unwrap().len(), 1);
     assert_eq!(

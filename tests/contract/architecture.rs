@@ -16,6 +16,7 @@ const AROUND: &str = r#"    openclaw(["OpenClaw on Node.js"]) -.->|Node-API| hos
     net -.->|WebSocket| gateways(["a gateway here"])
     clients(["agents and bridges"]) -.->|WebSocket| gateway_server
     serve --> server(["the crate server/"])
+    gateway_server --> server
     a2a_clients(["A2A clients"]) -.->|HTTP| server"#;
 
 /// A crate, and where its rooms are told.

@@ -241,6 +241,7 @@ fn every_link_within_the_checkout_leads_somewhere() {
         "docs/audit.md",
         "docs/cli.md",
         "docs/credentials.md",
+        "docs/deviations.md",
         "docs/errors.md",
         "docs/gateway.md",
         "docs/policy.md",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tokio_util::sync::CancellationToken;
 
-use super::place::{DoorArgs, failure};
+use super::place::{Place, failure};
 use crate::{
     cli::{
         exit::{Exit, Failure},
@@ -58,7 +58,7 @@ pub(super) struct Args {
     json: bool,
 
     #[command(flatten)]
-    door: DoorArgs,
+    place: Place,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -120,8 +120,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             shutdown.cancel();
         }
     };
-    let connector = args.door.connector()?;
-    let served = connector.serve(args.door.door()?, script, tell, shutdown.clone());
+    let connector = Place::connector()?;
+    let served = connector.serve(args.place.door()?, script, tell, shutdown.clone());
     served.await.map_err(|trouble| failure(&trouble))?;
     Ok(Exit::Ok)
 }

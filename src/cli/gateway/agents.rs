@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     create,
-    place::{DoorArgs, FileArgs, failure},
+    place::{FileArgs, Place, failure},
     status::agents_table,
 };
 use crate::{
@@ -26,9 +26,9 @@ Examples:
   remote-agent gateway agents create reviewer --role 'Reviewer'
   remote-agent gateway agents restart alpha
 
-`list` and `status` ask the gateway that runs at --url; where none does, they show those of the configuration, which are offline then.
-`config` reads the gateway's configuration, and `create` writes it: a gateway that runs knows the agent from its next start on, or as soon as one
-connects under that name. `restart` has the gateway close the connection of whoever serves the name with the reason `shutdown`, upon which clients of
+`list` and `status` ask the gateway that runs at --url; where none does, they show those of the configuration, which are offline then. `status` ends
+with 1 where the agent is offline. `config` reads the gateway's configuration, and `create` writes it and informs the gateway that runs at --url, if it
+has the same state directory. `restart` has the gateway close the connection of whoever serves the name with the reason `shutdown`, upon which clients of
 a2a-v1 connect again; no process is started or ended.";
 
 /// List the agents behind a gateway, see one's status and configuration, add one, have one connect again
@@ -46,13 +46,13 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List all agents
-    List(Asked),
+    List(Place),
     /// Show how an agent is
     Status {
         /// Its name
         name: String,
         #[command(flatten)]
-        asked: Asked,
+        place: Place,
     },
     /// Show an agent's configuration
     Config {
@@ -62,24 +62,16 @@ enum Command {
         #[arg(value_parser = ["get"])]
         action: String,
         #[command(flatten)]
-        files: FileArgs,
+        place: Place,
     },
     /// Have whoever serves the name connect again
     Restart {
         /// The agent's name
         name: String,
         #[command(flatten)]
-        door: DoorArgs,
+        place: Place,
     },
     Create(create::Args),
-}
-
-#[derive(Debug, clap::Args)]
-struct Asked {
-    #[command(flatten)]
-    door: DoorArgs,
-    #[command(flatten)]
-    files: FileArgs,
 }
 
 /// Runs the subcommand.
@@ -90,16 +82,16 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
     let as_json = args.json;
     match args.command {
-        Command::List(asked) => {
-            let agents = asked.agents().await?;
+        Command::List(place) => {
+            let agents = agents(&place).await?;
             lines.write(match as_json {
                 true => json!({ "agents": agents }).to_string(),
                 false => agents_table(&agents),
             });
             Ok(Exit::Ok)
         }
-        Command::Status { name, asked } => {
-            let agents = asked.agents().await?;
+        Command::Status { name, place } => {
+            let agents = agents(&place).await?;
             let Some(agent) = agents.iter().find(|agent| agent["name"] == name.as_str()) else {
                 return Err(unknown(&name));
             };
@@ -107,14 +99,22 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 true => agent.to_string(),
                 false => agents_table(std::slice::from_ref(agent)),
             });
-            Ok(match agent["status"].as_str() {
-                Some("offline" | "error") | None => Exit::Failed,
-                Some(_) => Exit::Ok,
-            })
+            match agent["status"].as_str() {
+                Some(status @ ("offline" | "error")) => Err(Failure::new(format!(
+                    "`{}` is {}",
+                    text::line(&name),
+                    match status {
+                        "offline" => "offline: no connection serves it",
+                        _ => "in the state `error`, as it says itself",
+                    }
+                ))),
+                Some(_) => Ok(Exit::Ok),
+                None => Ok(Exit::Failed),
+            }
         }
-        Command::Config { name, files, .. } => config(&name, &files, as_json, &lines),
-        Command::Restart { name, door } => {
-            let mut asker = door.ask().await?;
+        Command::Config { name, place, .. } => config(&name, &place.files, as_json, &lines),
+        Command::Restart { name, place } => {
+            let mut asker = place.ask().await?;
             let asked = asker
                 .manage("agents.restart", json!({ "agent": name }))
                 .await;
@@ -129,32 +129,23 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             });
             Ok(Exit::Ok)
         }
-        Command::Create(args) => create::run(&args, as_json, &lines),
+        Command::Create(args) => create::run(&args, as_json, &lines).await,
     }
 }
 
-impl Asked {
-    /// The agents that the gateway lists, else those of the configuration.
-    async fn agents(&self) -> Result<Vec<Value>, Failure> {
-        let connector = self.door.connector()?;
-        let mut asker = match connector.ask(self.door.door()?).await {
-            Ok(asker) => asker,
-            Err(trouble) if trouble.why == Why::Unreachable => {
-                note(format_args!(
-                    "no gateway answers at {}; these are the agents of the configuration",
-                    self.door.shown()
-                ));
-                let agents = self.files.read()?.agents;
-                return Ok(agents.iter().map(offline).collect());
-            }
-            Err(trouble) => return Err(failure(&trouble)),
-        };
-        let found = asker
-            .discover()
-            .await
-            .map_err(|trouble| failure(&trouble))?;
-        asker.leave().await;
-        Ok(found["agents"].as_array().cloned().unwrap_or_default())
+/// The agents that the gateway lists, else those of the configuration.
+async fn agents(place: &Place) -> Result<Vec<Value>, Failure> {
+    match place.listed().await? {
+        Ok(agents) => Ok(agents),
+        Err(trouble) if trouble.why == Why::Unreachable => {
+            note(format_args!(
+                "no gateway answers at {}; these are the agents of the configuration",
+                place.url()?
+            ));
+            let agents = place.files.read()?.agents;
+            Ok(agents.iter().map(offline).collect())
+        }
+        Err(trouble) => Err(failure(&trouble)),
     }
 }
 

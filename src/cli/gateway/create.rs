@@ -1,19 +1,24 @@
-//! `remote-agent gateway agents create`: an agent more in the gateway's configuration.
+//! `remote-agent gateway agents create`: an agent more in the gateway's configuration, and in the gateway that runs.
 
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use super::place::FileArgs;
+use super::place::{Place, failure};
 use crate::{
     cli::{
         exit::{Exit, Failure},
-        output::Lines,
+        output::{Lines, note},
     },
-    gateway_server::config::ServerConfig,
+    collective::ErrorCode,
+    gateway_client::{Connector, Door, Trouble, Why},
+    gateway_server::{
+        config::ServerConfig,
+        sessions::files::{create_folder, replace},
+    },
 };
 
-/// Add an agent to the gateway's configuration, and make its workspace
+/// Add an agent to the gateway's configuration, make its workspace, and inform the gateway that runs
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Its name
@@ -28,17 +33,18 @@ pub(super) struct Args {
     description: Option<String>,
 
     #[command(flatten)]
-    files: FileArgs,
+    place: Place,
 }
 
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The name is taken, or the configuration would not do, or cannot be written.
-pub(super) fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
-    // What is wrong with it now is told before anything is changed.
-    let before = args.files.read()?;
-    let file = args.files.config_file();
+/// The name is taken, or the configuration would not do, or cannot be written, or the gateway that runs refuses.
+pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
+    // What is wrong now is reported before anything is changed.
+    let before = args.place.files.read()?;
+    let (url, door) = (args.place.url()?, args.place.door()?);
+    let file = args.place.files.config_file();
     let name = file.display();
     let mut config: Value = match fs::read_to_string(&file) {
         Ok(text) => serde_json::from_str(&text)
@@ -69,22 +75,55 @@ pub(super) fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exit, Fai
     let cannot = |what: &Path, error: std::io::Error| {
         Failure::new(format!("cannot write `{}`: {error}", what.display()))
     };
-    fs::create_dir_all(&workspace).map_err(|error| cannot(&workspace, error))?;
+    create_folder(&workspace).map_err(|error| cannot(&workspace, error))?;
     if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
+        create_folder(folder).map_err(|error| cannot(folder, error))?;
     }
-    // Whole or not at all: a gateway may be started while this is written.
-    let draft = file.with_extension("json.new");
-    fs::write(&draft, text)
-        .and_then(|()| fs::rename(&draft, &file))
-        .map_err(|error| cannot(&file, error))?;
+    replace(&file, &text).map_err(|error| cannot(&file, error))?;
     lines.write(match as_json {
         true => agent.to_string(),
         false => format!(
-            "{} is in `{name}`, with its workspace in `{}`; a gateway that runs has to be started anew to know it, unless an agent connects under that name",
+            "{} is in `{name}`, with its workspace in `{}`",
             args.name,
             workspace.display()
         ),
     });
+    match args.inform(door, &before.state_dir).await {
+        Ok(()) => note(format_args!("the gateway at {url} knows it")),
+        Err(trouble) => match trouble.why {
+            Why::Unreachable => note(format_args!(
+                "no gateway answers at {url}; one that starts with this configuration knows the agent"
+            )),
+            // It is another gateway, or it knows the agent already.
+            Why::Stranger(_) | Why::Refused(ErrorCode::InvalidContent) => {
+                note(format_args!("{url} was not informed: {trouble}"));
+            }
+            Why::Late | Why::Refused(_) => {
+                let failure = failure(&trouble);
+                let message = format!(
+                    "cannot inform the gateway at {url} of the new agent, which it knows from its next start on: {}",
+                    failure.message
+                );
+                return Err(Failure { message, ..failure });
+            }
+        },
+    }
     Ok(Exit::Ok)
+}
+
+impl Args {
+    /// Informs the gateway that runs, if it has this state directory.
+    async fn inform(&self, door: Door, state_dir: &Path) -> Result<(), Trouble> {
+        let connector = Connector::new()?;
+        let mut asker = connector.ask(door).await?;
+        let with = json!({
+            "agent": self.name,
+            "role": self.role,
+            "description": self.description,
+            "stateDir": state_dir.display().to_string(),
+        });
+        asker.manage("agents.create", with).await?;
+        asker.leave().await;
+        Ok(())
+    }
 }

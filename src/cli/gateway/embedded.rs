@@ -13,7 +13,7 @@ use crate::{
     gateway_client::{Connector, Door, Happening, Script},
     gateway_server::{
         Server,
-        config::{FsyncWord, ServerConfig},
+        config::{AuditConfig, FsyncWord, ServerConfig},
     },
     log::Silent,
     world::System,
@@ -45,6 +45,10 @@ impl Embedded {
             state_dir: folder.0.clone(),
             // Nothing of it is to outlive the command.
             fsync: FsyncWord::Never,
+            audit: AuditConfig {
+                enabled: false,
+                ..AuditConfig::default()
+            },
             ..ServerConfig::default()
         };
         let server = Server::bind(config, Arc::new(System), Arc::new(Silent)).await;

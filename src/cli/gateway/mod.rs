@@ -59,7 +59,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(Command::Agents(args)) => agents::run(args).await,
         Some(Command::Sessions(args)) => sessions::run(args).await,
         Some(Command::Status(args)) => status::run(args).await,
-        Some(Command::Validate(args)) => validate::run(&args),
+        Some(Command::Validate(args)) => validate::run(&args).await,
         Some(Command::Tally(args)) => Ok(tally::run(&args)),
     }
 }

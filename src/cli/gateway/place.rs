@@ -2,12 +2,14 @@
 
 use std::{
     env, fs,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use secrecy::SecretString;
+use serde_json::Value;
 
 use crate::{
     cli::exit::{Exit, Failure},
@@ -15,19 +17,19 @@ use crate::{
     config::gateway_url,
     credential::Trust,
     gateway_client::{Asker, Connector, Door, Trouble, Why},
-    gateway_server::config::{ServerConfig, default_state_dir},
+    gateway_server::config::{PORT, ServerConfig, default_state_dir},
 };
 
 /// The file in the state directory that is the configuration where none is named.
 const CONFIG: &str = "gateway.json";
 
-/// A gateway that runs.
+/// A gateway: where it listens, and what it keeps in files.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Gateway")]
-pub(super) struct DoorArgs {
-    /// The gateway's address
-    #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:18789")]
-    pub(super) url: String,
+pub(super) struct Place {
+    /// The gateway's address [default: where its configuration listens]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
 
     /// Show the gateway the API key or token in this environment variable
     #[arg(long, value_name = "VAR")]
@@ -44,16 +46,50 @@ pub(super) struct DoorArgs {
     /// Wait so long for the connection, and for each answer
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     timeout_ms: u64,
+
+    #[command(flatten)]
+    pub(super) files: FileArgs,
 }
 
-impl DoorArgs {
+impl Place {
+    /// Whether the command line names an address.
+    pub(super) fn has_url(&self) -> bool {
+        self.url.is_some()
+    }
+
+    /// The address of the gateway.
+    ///
+    /// # Errors
+    /// The command line names none, and the configuration cannot be read or leaves the port to the system.
+    pub(super) fn url(&self) -> Result<String, Failure> {
+        if let Some(url) = &self.url {
+            return Ok(url.clone());
+        }
+        let config = self.files.read()?;
+        let scheme = if config.tls.is_some() { "wss" } else { "ws" };
+        let mut address = config.listen;
+        if address.port() == 0 {
+            let message = format!(
+                "cannot tell the gateway's address: its configuration has port 0 in `listen`; name the address with `--url ws://127.0.0.1:{PORT}`"
+            );
+            return Err(Failure::usage(message));
+        }
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        Ok(format!("{scheme}://{address}"))
+    }
+
     /// How the gateway is reached.
     ///
     /// # Errors
     /// The address is none, the variable is not set, or the file holds no authorities.
     pub(super) fn door(&self) -> Result<Door, Failure> {
-        let url = gateway_url(&self.url)
-            .map_err(|wrong| Failure::usage(format!("the address of `--url` {wrong}")))?;
+        let url = gateway_url(&self.url()?)
+            .map_err(|wrong| Failure::usage(format!("the gateway's address {wrong}")))?;
         let token = match &self.token_env {
             None => None,
             Some(variable) => match env::var(variable).ok().filter(|value| !value.is_empty()) {
@@ -70,7 +106,8 @@ impl DoorArgs {
             url,
             token,
             trust: self.ca_file.as_deref().map(trust).transpose()?,
-            allow_remote: self.allow_remote,
+            // The configuration's own address is the operator's word.
+            allow_remote: self.allow_remote || self.url.is_none(),
             timeout: Duration::from_millis(self.timeout_ms.max(1)),
         })
     }
@@ -81,23 +118,33 @@ impl DoorArgs {
     /// Who answers there is not, or will not have us.
     pub(super) async fn ask(&self) -> Result<Asker, Failure> {
         let door = self.door()?;
-        self.connector()?
+        Self::connector()?
             .ask(door)
             .await
             .map_err(|trouble| failure(&trouble))
+    }
+
+    /// The agents that the running gateway lists, or why it does not.
+    ///
+    /// # Errors
+    /// The command line or the configuration is wrong.
+    pub(super) async fn listed(&self) -> Result<Result<Vec<Value>, Trouble>, Failure> {
+        let (connector, door) = (Self::connector()?, self.door()?);
+        let listed = async {
+            let mut asker = connector.ask(door).await?;
+            let found = asker.discover().await?;
+            asker.leave().await;
+            Ok(found["agents"].as_array().cloned().unwrap_or_default())
+        };
+        Ok(listed.await)
     }
 
     /// What connects.
     ///
     /// # Errors
     /// The system gives no TLS.
-    pub(super) fn connector(&self) -> Result<Connector, Failure> {
+    pub(super) fn connector() -> Result<Connector, Failure> {
         Connector::new().map_err(|trouble| failure(&trouble))
-    }
-
-    /// The address as it is shown.
-    pub(super) fn shown(&self) -> &str {
-        &self.url
     }
 }
 
@@ -176,6 +223,10 @@ impl FileArgs {
         };
         if let Some(folder) = &self.state_dir {
             config.state_dir.clone_from(folder);
+        }
+        // A running gateway may have another working directory.
+        if let Ok(folder) = std::path::absolute(&config.state_dir) {
+            config.state_dir = folder;
         }
         Ok(config)
     }

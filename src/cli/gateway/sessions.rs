@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::place::{DoorArgs, FileArgs, failure};
+use super::place::{Place, failure};
 use crate::{
     cli::{
         exit::{Exit, Failure},
@@ -57,10 +57,13 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// List sessions, those of the archive behind the others
+    /// List sessions, without those of the archive
     List {
         /// Of this agent alone
         agent: Option<String>,
+        /// List archived sessions too, behind the others
+        #[arg(long)]
+        archived: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -106,14 +109,6 @@ struct One {
     place: Place,
 }
 
-#[derive(Debug, clap::Args)]
-struct Place {
-    #[command(flatten)]
-    door: DoorArgs,
-    #[command(flatten)]
-    files: FileArgs,
-}
-
 /// Runs the subcommand.
 ///
 /// # Errors
@@ -129,7 +124,14 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             let with = json!({"agent": agent, "sessionId": session});
             (place, Operation::Create, with)
         }
-        Command::List { agent, place } => (place, Operation::List, json!({ "agent": agent })),
+        Command::List {
+            agent,
+            archived,
+            place,
+        } => {
+            let with = json!({"agent": agent, "archived": archived});
+            (place, Operation::List, with)
+        }
         Command::Get(one) => {
             let with = of(&one);
             (one.place, Operation::Get, with)
@@ -171,16 +173,18 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             (place, Operation::Import, with)
         }
     };
-    let told = place.manage(operation, with).await?;
+    let told = place.manage_sessions(operation, with).await?;
     if operation == Operation::List && told["sessions"].as_array().is_some_and(Vec::is_empty) {
-        note("no session is kept there; one begins with the first message to an agent");
+        note(
+            "no session is kept there; one begins with the first message to an agent, and `--archived` lists those of the archive",
+        );
     }
     show(operation, &told, args.json, &Lines::default());
     Ok(Exit::Ok)
 }
 
 impl Place {
-    async fn manage(&self, operation: Operation, with: Value) -> Result<Value, Failure> {
+    async fn manage_sessions(&self, operation: Operation, with: Value) -> Result<Value, Failure> {
         let options = Options::of(&self.files.read()?);
         let folder = options.state_dir.display().to_string();
         let (world, log) = (Arc::new(System), Arc::new(Silent));
@@ -191,7 +195,9 @@ impl Place {
         let sessions = match sessions {
             Ok(sessions) => sessions,
             // Whoever has them is most likely the gateway.
-            Err(SessionError::Locked { .. }) => return self.ask(operation, with, &folder).await,
+            Err(SessionError::Locked { .. }) => {
+                return self.ask_for(operation, with, &folder).await;
+            }
             Err(error) => return Err(refused(&error.into())),
         };
         let done = manage(&sessions, operation, &with, usize::MAX).await;
@@ -202,7 +208,7 @@ impl Place {
     }
 
     /// Has the gateway do it that has the sessions.
-    async fn ask(
+    async fn ask_for(
         &self,
         operation: Operation,
         mut with: Value,
@@ -216,7 +222,7 @@ impl Place {
             ),
             ..failure
         };
-        let mut asker = self.door.ask().await.map_err(cannot)?;
+        let mut asker = self.ask().await.map_err(cannot)?;
         let asked = asker.manage(operation.as_str(), with).await;
         let told = asked.map_err(|trouble| failure(&trouble))?;
         asker.leave().await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::place::{DoorArgs, failure};
+use super::place::{Place, failure};
 use crate::{
     cli::{
         exit::{Exit, Failure},
@@ -35,7 +35,7 @@ pub(super) struct Args {
     json: bool,
 
     #[command(flatten)]
-    door: DoorArgs,
+    place: Place,
 }
 
 /// Runs the subcommand.
@@ -44,8 +44,9 @@ pub(super) struct Args {
 /// Nobody answers there, or not as a gateway of `a2a-v1`.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
-    let connector = args.door.connector()?;
-    let mut asker = match connector.ask(args.door.door()?).await {
+    let connector = Place::connector()?;
+    let url = args.place.url()?;
+    let mut asker = match connector.ask(args.place.door()?).await {
         Ok(asker) => asker,
         Err(trouble) => {
             if args.json {
@@ -53,7 +54,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                     Why::Stranger(dialect) => dialect,
                     _ => None,
                 };
-                let status = json!({"url": args.door.shown(), "ok": false, "dialect": dialect, "message": trouble.message});
+                let status = json!({"url": url, "ok": false, "dialect": dialect, "message": trouble.message});
                 lines.write(status.to_string());
                 return Ok(failure(&trouble).exit);
             }
@@ -80,7 +81,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let welcome = &asker.welcome;
     let millis = round_trip.map(|time| time.as_secs_f64() * 1000.0);
     let status = json!({
-        "url": args.door.shown(),
+        "url": url,
         "ok": well,
         "dialect": "a2a-v1",
         "protocolVersion": welcome.protocol_version,

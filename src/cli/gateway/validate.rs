@@ -4,28 +4,32 @@ use std::{fs, path::PathBuf};
 
 use serde_json::json;
 
-use super::place::FileArgs;
+use super::place::{Place, failure};
 use crate::{
     cli::{
         exit::{Exit, Failure},
         output::Lines,
     },
     collective::{self, Envelope},
-    gateway_server,
+    gateway_server::{self, config::ServerConfig},
 };
 
 const EXAMPLES: &str = "\
 Examples:
   remote-agent gateway validate gateway.json
+  remote-agent gateway validate --config gateway.json --url ws://127.0.0.1:18789
   remote-agent gateway validate --envelopes messages.jsonl
 
-Exit codes: 0 all is well, 2 something is wrong; it is told with its place.";
+With --url, the gateway that runs there is asked whether it knows the agents of the configuration.
+
+Exit codes: 0 all is well, 1 the running gateway does not know an agent, 2 something is wrong; it is told with its place.";
 
 /// Check a gateway's configuration with every file it names, or envelopes of a2a-v1
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The configuration [default: gateway.json in the state directory]
+    /// The configuration, as with --config [default: gateway.json in the state directory]
+    #[arg(conflicts_with = "config")]
     file: Option<PathBuf>,
 
     /// The file holds envelopes, one a line: check each of them
@@ -35,18 +39,21 @@ pub(super) struct Args {
     /// Print what was found as a line of JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Runs the subcommand.
 ///
 /// # Errors
 /// What is wrong, with its place.
-pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
     let file = args
         .file
         .clone()
-        .unwrap_or_else(|| FileArgs::default().config_file());
+        .unwrap_or_else(|| args.place.files.config_file());
     let name = file.display();
     if args.envelopes {
         let text = fs::read_to_string(&file)
@@ -55,15 +62,26 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     match gateway_server::validate(&file) {
         Ok(config) => {
+            let unknown = match args.place.has_url() {
+                true => unknown(&args.place, &config).await?,
+                false => Vec::new(),
+            };
             lines.write(match args.json {
-                true => json!({"ok": true, "agents": config.agents.len(), "services": config.services.len()}).to_string(),
+                true => json!({"ok": unknown.is_empty(), "agents": config.agents.len(), "services": config.services.len(), "unknownAgents": unknown}).to_string(),
                 false => format!(
                     "`{name}` is a configuration that a gateway starts with: {} agents, {} services",
                     config.agents.len(),
                     config.services.len()
                 ),
             });
-            Ok(Exit::Ok)
+            if unknown.is_empty() {
+                return Ok(Exit::Ok);
+            }
+            Err(Failure::new(format!(
+                "the gateway at {} does not know `{}` of the configuration; start it with this configuration, or add agents with `remote-agent gateway agents create`",
+                args.place.url()?,
+                unknown.join("`, `")
+            )))
         }
         Err(error) if args.json => {
             lines.write(
@@ -73,6 +91,15 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Err(error) => Err(Failure::usage(format!("`{name}` is wrong: {error}"))),
     }
+}
+
+/// The agents of the configuration that the running gateway does not know.
+async fn unknown(place: &Place, config: &ServerConfig) -> Result<Vec<String>, Failure> {
+    let listed = place.listed().await?;
+    let listed = listed.map_err(|trouble| failure(&trouble))?;
+    let names = config.agents.iter().map(|agent| &agent.name);
+    let knows = |name: &&String| listed.iter().any(|agent| agent["name"] == ***name);
+    Ok(names.filter(|name| !knows(name)).cloned().collect())
 }
 
 fn envelopes(text: &str, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {

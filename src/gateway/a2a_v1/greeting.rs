@@ -7,7 +7,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::collective::{CloseCode, Envelope, ErrorCode, Kind, PROTOCOL_VERSION};
+use crate::collective::{CloseCode, Envelope, ErrorCode, Kind, PROTOCOL_VERSION, is_compatible};
 use crate::gateway::dial::{Dialled, broken, failed};
 use crate::gateway::ledger::Ledger;
 use crate::gateway::settings::{Settings, without_token};
@@ -186,8 +186,7 @@ fn judged(envelope: &Envelope, settings: &Settings) -> Result<(), Ungreeted> {
 
 fn version(acknowledged: &Envelope, settings: &Settings) -> Result<(), Ungreeted> {
     let said = acknowledged.said("protocolVersion").unwrap_or_default();
-    let major = said.trim_start_matches('v').split('.').next();
-    if major == PROTOCOL_VERSION.split('.').next() {
+    if is_compatible(said) {
         return Ok(());
     }
     let said = quoted(if said.is_empty() { "no version" } else { said });

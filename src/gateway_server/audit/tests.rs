@@ -7,16 +7,21 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+use crate::gateway_server::config::AuditConfig;
 use crate::log::Silent;
 
 /// The lines of a log into which `passed` was written, and of the one put aside before.
 fn written(passed: &[Passed<'_>], max_bytes: u64) -> [Vec<Value>; 2] {
     let path = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
-    let config = AuditConfig {
-        path: path.clone(),
-        max_bytes,
+    let config = ServerConfig {
+        audit: AuditConfig {
+            path: Some(path.clone()),
+            max_bytes,
+            ..AuditConfig::default()
+        },
+        ..ServerConfig::default()
     };
-    let audit = Audit::new(Some(&config), Arc::new(Silent));
+    let audit = Audit::new(&config, Arc::new(Silent));
     passed.iter().for_each(|one| audit.write(one));
     audit.close();
     [path.clone(), PathBuf::from(format!("{}.1", path.display()))].map(|path| {
@@ -77,8 +82,22 @@ fn what_a_client_calls_its_message_cannot_fill_the_file() {
 }
 
 #[test]
-fn a_gateway_without_a_log_writes_none() {
-    let audit = Audit::new(None, Arc::new(Silent));
-    audit.write(&passed("m"));
-    audit.close();
+fn log_is_written_unless_it_is_switched_off() {
+    let state_dir = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
+    fs::create_dir(&state_dir).unwrap();
+    let mut config = ServerConfig {
+        state_dir: state_dir.clone(),
+        ..ServerConfig::default()
+    };
+    let files = |config: &ServerConfig| {
+        let audit = Audit::new(config, Arc::new(Silent));
+        audit.write(&passed("m"));
+        audit.close();
+        fs::read_dir(&state_dir).unwrap().count()
+    };
+    config.audit.enabled = false;
+    assert_eq!(files(&config), 0);
+    config.audit.enabled = true;
+    assert_eq!(files(&config), 1);
+    fs::remove_dir_all(&state_dir).unwrap();
 }

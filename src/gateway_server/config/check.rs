@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use serde_json::Value;
+use url::Url;
 
 use super::{AuthConfig, JwtAlgorithm, Permissions, ServerConfig};
 use crate::collective::GATEWAY;
@@ -33,6 +34,13 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
             config.listen
         );
         return Err(ConfigError::at("/listen", message));
+    }
+    for (i, origin) in config.origins.iter().enumerate() {
+        let exact = Url::parse(origin).map(|url| url.origin().ascii_serialization());
+        if exact.as_ref() != Ok(origin) {
+            let message = "it is no origin; write scheme, host and port as a browser does, such as `https://console.example`";
+            return Err(ConfigError::at(format!("/origins/{i}"), message));
+        }
     }
     let agents = config.agents.iter().map(|agent| agent.name.as_str());
     // Some file systems do not tell case apart, and a workspace is a folder.

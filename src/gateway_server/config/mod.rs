@@ -30,6 +30,9 @@ use crate::validation;
 /// The schema of the gateway's configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../../schema/gateway.schema.json");
 
+/// The file of the audit log in the state directory.
+const AUDIT: &str = "audit.jsonl";
+
 /// The port of a gateway (000 §3.1).
 pub const PORT: u16 = 18789;
 
@@ -39,6 +42,10 @@ pub const PORT: u16 = 18789;
 pub struct ServerConfig {
     /// Where it listens. Port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Names that it answers to, beside loopback and the address it listens on.
+    pub hosts: Vec<String>,
+    /// Origins of web pages that may connect, beside its own.
+    pub origins: Vec<String>,
     /// Where its state is kept: sessions, in `agents/<name>/`.
     pub state_dir: PathBuf,
     /// When a session entry counts as kept.
@@ -72,7 +79,7 @@ pub struct ServerConfig {
     /// Connections are TLS (`wss`).
     pub tls: Option<TlsConfig>,
     /// The audit log.
-    pub audit: Option<AuditConfig>,
+    pub audit: AuditConfig,
 }
 
 /// The words of `fsync`.
@@ -102,18 +109,24 @@ pub struct TlsConfig {
 
 /// The audit log: who sent what type of message to whom, and what came of it; never what was said.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct AuditConfig {
-    /// The file it is written to.
-    pub path: PathBuf,
+    /// Whether it is written.
+    pub enabled: bool,
+    /// The file it is written to. Without it, one in the state directory.
+    pub path: Option<PathBuf>,
     /// How large the file may grow before it is put aside and a new one begun, in bytes.
-    #[serde(default = "AuditConfig::size", deserialize_with = "validation::whole")]
+    #[serde(deserialize_with = "validation::whole")]
     pub max_bytes: u64,
 }
 
-impl AuditConfig {
-    fn size() -> u64 {
-        10 << 20
+impl Default for AuditConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            path: None,
+            max_bytes: 10 << 20,
+        }
     }
 }
 
@@ -121,6 +134,8 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, PORT).into(),
+            hosts: Vec::new(),
+            origins: Vec::new(),
             state_dir: default_state_dir(|name| std::env::var_os(name)),
             fsync: FsyncWord::default(),
             fsync_interval_ms: 100,
@@ -135,7 +150,7 @@ impl Default for ServerConfig {
             limits: Limits::default(),
             heartbeat_ms: 30_000,
             tls: None,
-            audit: None,
+            audit: AuditConfig::default(),
         }
     }
 }
@@ -171,6 +186,12 @@ impl ServerConfig {
         let config = serde_json::from_value(value)
             .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
         check::check(config)
+    }
+
+    /// The file of the audit log.
+    pub fn audit_path(&self) -> PathBuf {
+        let own = || self.state_dir.join(AUDIT);
+        self.audit.path.clone().unwrap_or_else(own)
     }
 
     /// When a session entry counts as kept.

@@ -23,7 +23,7 @@ pub(super) fn resolve(config: &mut ServerConfig, folder: &Path) {
         all.extend(&mut jwt.key_file);
         all.extend(&mut jwt.jwks_file);
     }
-    all.extend(config.audit.as_mut().map(|audit| &mut audit.path));
+    all.extend(&mut config.audit.path);
     for path in all {
         *path = config::resolved(path, folder);
     }

@@ -21,6 +21,8 @@ fn everything() -> Value {
     json!({
         "$schema": "gateway.schema.json",
         "listen": "[::1]:0",
+        "hosts": ["gate.example"],
+        "origins": ["https://console.example"],
         "stateDir": "/var/lib/gateway",
         "fsync": "interval",
         "fsyncIntervalMs": 20,
@@ -44,7 +46,7 @@ fn everything() -> Value {
             "frameBytes": 2048, "idleMs": 60000, "sessions": 7},
         "heartbeatMs": 100,
         "tls": {"certFile": "c", "keyFile": "k", "clientCaFile": "ca"},
-        "audit": {"path": "audit.jsonl", "maxBytes": 4096},
+        "audit": {"enabled": false, "path": "audit.jsonl", "maxBytes": 4096},
     })
 }
 
@@ -86,7 +88,10 @@ fn an_empty_configuration_is_a_gateway_on_loopback() {
             .all(|member| names.contains(&member.as_str()))
     );
     assert_eq!(config.triad.quorum, Quorum::Majority);
-    assert!(config.auth.is_none() && config.tls.is_none() && config.audit.is_none());
+    assert!(config.auth.is_none() && config.tls.is_none());
+    assert!(config.hosts.is_empty() && config.origins.is_empty());
+    assert!(config.audit.enabled);
+    assert_eq!(config.audit_path(), config.state_dir.join("audit.jsonl"));
 }
 
 #[test]
@@ -118,7 +123,13 @@ fn every_key_is_read() {
         sessions: 7,
     };
     assert_eq!(config.limits, limits);
-    assert_eq!(config.audit.unwrap().max_bytes, 4096);
+    assert_eq!(
+        (config.audit.enabled, config.audit.max_bytes),
+        (false, 4096)
+    );
+    assert_eq!(config.audit.path.as_deref(), Some(Path::new("audit.jsonl")));
+    assert_eq!(config.hosts, ["gate.example"]);
+    assert_eq!(config.origins, ["https://console.example"]);
 }
 
 #[test]
@@ -143,7 +154,14 @@ fn the_schema_says_the_defaults_of_the_code() {
         default("/triad/properties/deadlineMs"),
         config.triad.deadline_ms
     );
-    assert_eq!(default("/audit/properties/maxBytes"), AuditConfig::size());
+    assert_eq!(
+        default("/audit/properties/maxBytes"),
+        AuditConfig::default().max_bytes
+    );
+    assert_eq!(
+        default("/audit/properties/enabled"),
+        AuditConfig::default().enabled
+    );
     let limit = |name: &str| {
         default(&format!("/limits/properties/{name}"))
             .as_u64()
@@ -316,7 +334,12 @@ fn what_is_wrong_is_named_by_its_place() {
             "/limits/idleMs",
             "heartbeatMs",
         ),
-        (with("/audit", json!({})), "/audit", "`path` is missing"),
+        (
+            with("/origins", json!(["https://console.example/"])),
+            "/origins/0",
+            "no origin",
+        ),
+        (with("/audit/path", json!("")), "/audit/path", "fewer"),
     ] {
         let (at, message) = wrong(json);
         assert_eq!(at, place, "{message}");
@@ -363,8 +386,8 @@ fn paths_begin_at_the_folder_of_the_file_or_at_home() {
         config.state_dir,
         std::env::home_dir().unwrap().join(".openclaw")
     );
+    assert_eq!(config.audit_path(), folder.join("audit.jsonl"));
     assert_eq!(config.tls.unwrap().cert_file, folder.join("c"));
-    assert_eq!(config.audit.unwrap().path, folder.join("audit.jsonl"));
     let key_file = config.auth.unwrap().jwt.unwrap().key_file;
     assert_eq!(key_file, Some("/etc/key".into()));
     let missing = ServerConfig::read(&file).unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! Files and folders that nobody but their owner may read.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 /// Options for a file that nobody but its owner may read, where it is made.
@@ -14,7 +14,7 @@ pub(super) fn private() -> OpenOptions {
 }
 
 /// Makes a folder and those above it, for their owner alone. Those that are there stay as they are.
-pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -44,6 +44,22 @@ pub(super) fn open_to_append(path: &Path) -> io::Result<File> {
         }
     }
     Ok(file)
+}
+
+/// Writes a file as a whole: another process reads the old text or the new one. A new file is for its owner alone, and one that
+/// is there keeps its permissions.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut draft = path.clone().into_os_string();
+    draft.push(".new");
+    let draft = Path::new(&draft);
+    let mut file = create_new(draft)?;
+    if let Ok(before) = fs::metadata(&path) {
+        file.set_permissions(before.permissions())?;
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(draft, path)
 }
 
 /// Opens an empty file to append to it, in place of one that a crash has left behind.

@@ -11,7 +11,7 @@ mod archive;
 mod aside;
 mod entry;
 mod error;
-mod files;
+pub(crate) mod files;
 mod index;
 mod line;
 mod load;

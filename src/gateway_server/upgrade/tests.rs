@@ -20,7 +20,12 @@ fn usual(line: &str, more: &[&str]) -> String {
 }
 
 async fn asked(request: &str) -> Result<Granted, Refused> {
-    read(&mut request.as_bytes(), true).await.unwrap()
+    asked_at(&ServerConfig::default(), request).await
+}
+
+async fn asked_at(config: &ServerConfig, request: &str) -> Result<Granted, Refused> {
+    let access = AccessControl::new(config);
+    read(&mut request.as_bytes(), &access).await.unwrap()
 }
 
 async fn status(request: &str) -> &'static str {
@@ -84,6 +89,7 @@ async fn a_page_from_elsewhere_may_not_connect() {
         "https://evil.example",
         "null",
         "http://127.0.0.1.evil.example",
+        "http://localhost:5173",
         "file://",
     ] {
         let origin = format!("origin: {origin}");
@@ -92,14 +98,22 @@ async fn a_page_from_elsewhere_may_not_connect() {
     }
     let request = usual(
         "GET / HTTP/1.1",
-        &["host: 127.0.0.1", "origin: http://localhost:5173"],
+        &["host: LOCALHOST:1", "origin: http://localhost:1"],
     );
     asked(&request).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_name_that_was_pointed_at_this_machine_is_refused() {
-    for host in ["evil.example:18789", "10.0.0.1", ""] {
+    for host in [
+        "evil.example:18789",
+        "10.0.0.1",
+        "",
+        "a@localhost",
+        "localhost:",
+        "localhost:x",
+        "localhost/evil.example",
+    ] {
         let host = format!("host: {host}");
         assert_eq!(
             status(&usual("GET / HTTP/1.1", &[&host])).await,
@@ -112,6 +126,29 @@ async fn a_name_that_was_pointed_at_this_machine_is_refused() {
         let host = format!("host: {host}");
         asked(&usual("GET / HTTP/1.1", &[&host])).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn gateway_beyond_loopback_answers_to_its_own_names_alone() {
+    let mut config = ServerConfig {
+        listen: "192.0.2.1:1".parse().unwrap(),
+        hosts: vec!["Gate.example".into()],
+        ..ServerConfig::default()
+    };
+    let ask = async |config: &ServerConfig, host: &str| {
+        let host = format!("host: {host}");
+        let request = usual("GET / HTTP/1.1", &[&host]);
+        asked_at(config, &request).await.is_ok()
+    };
+    for host in ["192.0.2.1:1", "gate.example:443", "localhost"] {
+        assert!(ask(&config, host).await, "{host}");
+    }
+    for host in ["rebound.example", "192.0.2.7", "a.gate.example"] {
+        assert!(!ask(&config, host).await, "{host}");
+    }
+    config.listen = "0.0.0.0:1".parse().unwrap();
+    assert!(ask(&config, "192.0.2.7").await);
+    assert!(!ask(&config, "rebound.example").await);
 }
 
 #[tokio::test]

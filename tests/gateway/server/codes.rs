@@ -1,6 +1,6 @@
 //! Each error of the registry (000 appendix B) as it comes about: most are the gateway's, over real sockets; some only a client can find.
 
-use openclaw_remote_agent::{collective::ErrorCode, gateway_server::config::AuditConfig};
+use openclaw_remote_agent::collective::ErrorCode;
 
 use super::*;
 use crate::{
@@ -21,12 +21,8 @@ fn said(agent: &str) -> Value {
 
 /// A gateway of these settings answers each frame with this error, and its log has the outcomes and nothing of what was said.
 async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
-    let mut config = config(settings);
+    let config = config(settings);
     let log = config.state_dir.join("audit.jsonl");
-    config.audit = Some(AuditConfig {
-        path: log.clone(),
-        max_bytes: 1 << 20,
-    });
     let mut gateway = Gateway::of(config, Pace::default()).await;
     let mut client = gateway.client().await;
     for (code, frame) in frames {

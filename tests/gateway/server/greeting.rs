@@ -118,6 +118,40 @@ async fn h_08_a_message_before_the_handshake_is_served() {
 }
 
 #[tokio::test]
+async fn h_09_another_major_version_is_refused_and_ends() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut watcher = gateway.client().await;
+    for version in ["2.0.0", "0.9", "10.0", "next", ""] {
+        let mut client = gateway.client().await;
+        let capabilities = json!({"supportedAgents": ["alpha"], "version": version});
+        client
+            .say(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}}))
+            .await;
+        assert_eq!(client.refused().await, 1004, "{version}");
+        assert_eq!(client.closed().await, 1008, "{version}");
+        let listed = watcher
+            .ask(json!({"type": "discovery", "content": {"action": "list"}}))
+            .await;
+        let agents = listed["content"]["agents"].as_array().unwrap();
+        let alpha = agents.iter().find(|agent| agent["name"] == "alpha");
+        assert_eq!(alpha.unwrap()["status"], "offline", "{version}");
+    }
+}
+
+#[tokio::test]
+async fn h_09_the_same_major_version_is_served() {
+    let gateway = Gateway::start(json!({})).await;
+    for version in [json!("1"), json!("1.7"), json!("v1.0.0"), json!(null)] {
+        let said = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"version": version}}});
+        let acknowledged = gateway.client().await.ask(said).await;
+        assert_eq!(
+            acknowledged["content"]["action"], "acknowledge",
+            "{version}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn h_10_before_the_credential_nothing_is_served_and_the_third_frame_is_the_last() {
     let gateway = Gateway::start(keys()).await;
     let mut client = gateway.client().await;

@@ -1,5 +1,6 @@
 //! The reference gateway over real sockets, by a client that shares none of its code but the framing.
 
+mod admission;
 mod codes;
 mod flow;
 mod greeting;
@@ -126,17 +127,22 @@ async fn upgrade(
         "GET / HTTP/1.1\r\nhost: {address}\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: a2a-v1\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await?;
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await?);
-    }
-    let head = String::from_utf8(head).unwrap();
+    let head = head(stream).await?;
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     assert!(
         head.contains("sec-websocket-protocol: a2a-v1\r\n"),
         "{head}"
     );
     Ok(())
+}
+
+/// The head of an HTTP response.
+async fn head(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    Ok(String::from_utf8(head).unwrap())
 }
 
 /// A client that says what the test says.

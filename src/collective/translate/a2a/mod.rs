@@ -24,7 +24,8 @@
 //! | any other state | `status` `unknown` |
 //! | `artifact-update` | `event` `artifact` |
 //!
-//! One text part is a text, anything else `{"parts": […]}`. `contextId` is `sessionId`, and a task's id the correlation id. `metadata` is shared:
+//! One text part is a text, anything else `{"parts": […]}`. `contextId` is `sessionId`, and for a task without a session the task's id, because A2A
+//! requires one; a task's id is the correlation id. `metadata` is shared:
 //! what an envelope has and A2A has no field for is under `a2a-v1` there, and the other way round under `a2a`. Tasks that were no envelopes stay
 //! whole in `content.a2a`.
 

@@ -124,9 +124,9 @@ fn from_pocket(
     if !(parts.is_empty() && content.is_empty()) {
         fields.insert("content".into(), content.into());
     }
-    for (field, value) in [("id", id), ("sessionId", &object["contextId"])] {
-        if value.is_string() {
-            fields.entry(field).or_insert_with(|| value.clone());
+    for (field, value) in [("id", id.as_str()), ("sessionId", context(object))] {
+        if let Some(value) = value {
+            fields.entry(field).or_insert_with(|| value.into());
         }
     }
     let metadata = own_metadata(object);
@@ -181,7 +181,7 @@ fn message(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
     }
     let mut envelope = Envelope::new(kind, content)
         .with("id", object["messageId"].clone())
-        .with("sessionId", object["contextId"].clone())
+        .with("sessionId", context(object))
         .with("agent", fill.agent)
         .with("timestamp", fill.now);
     if !metadata.is_empty() || object.get("metadata").is_some() {
@@ -252,6 +252,11 @@ fn task(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
     Ok(about(object, kind, content, fill))
 }
 
+/// The context of an object. Some writers have an empty text where there is none.
+fn context(object: &Value) -> Option<&str> {
+    object["contextId"].as_str().filter(|id| !id.is_empty())
+}
+
 /// Data that says what a triad decided.
 fn decision(data: &Value) -> Option<&Value> {
     let result = matches!(data["result"].as_str(), Some("approved" | "rejected"));
@@ -269,14 +274,10 @@ fn about(object: &Value, kind: Kind, content: Value, fill: &mut Fill<'_>) -> Env
         Value::Null => fill.now.into(),
         at => at.clone(),
     };
-    let session = &object["contextId"];
     let envelope = Envelope::new(kind, content)
         .with("timestamp", timestamp)
-        .with("agent", fill.agent);
-    let envelope = match session.as_str() {
-        Some("") | None => envelope,
-        Some(session) => envelope.with("sessionId", session),
-    };
+        .with("agent", fill.agent)
+        .with("sessionId", context(object));
     match id.is_string() {
         true => envelope.with_metadata("correlationId", id.clone()),
         false => envelope,

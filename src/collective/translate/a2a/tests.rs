@@ -308,10 +308,29 @@ fn a_pocket_that_does_not_fit_its_object_is_not_believed() {
     );
 }
 
+#[test]
+fn never_writes_empty_context_id() {
+    let frames = [
+        json!({"type": "vote", "id": "v", "content": {"proposalId": "p", "vote": "approve"}}),
+        json!({"type": "decision", "content": {"proposalId": "p", "result": "approved"}}),
+        json!({"type": "response", "content": {"result": "done"}, "metadata": {"correlationId": "p"}}),
+        json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "no"}, "metadata": {"parentId": "p"}}),
+    ];
+    // What is about one task is about one context.
+    let contexts = frames.map(|frame| write(frame)["contextId"].clone());
+    assert_eq!(contexts, ["p", "p", "p", "p"]);
+    let task = json!({"kind": "task", "id": "t", "contextId": "", "status": {"state": "working"}});
+    assert_eq!(write(read(&task))["contextId"], "t");
+    let message = json!({"kind": "message", "messageId": "m", "role": "user", "contextId": "", "parts": [{"kind": "text", "text": "x"}]});
+    assert_eq!(write(read(&message)).get("contextId"), None);
+}
+
 proptest! {
     #[test]
     fn an_envelope_that_was_written_is_read_as_the_same(frame in any_envelope()) {
-        prop_assert_eq!(read(&write(frame.clone())), frame);
+        let written = write(frame.clone());
+        prop_assert!(written["contextId"] != "", "{}", written);
+        prop_assert_eq!(read(&written), frame);
     }
 
     #[test]

@@ -25,7 +25,14 @@ pub fn to_a2a(envelope: &Envelope, fill: &mut Fill<'_>) -> Result<Value, Malform
     if let Some(whole @ Value::Object(fields)) = envelope.content().get(KEPT)
         && fields.contains_key("kind")
     {
-        return Ok(whole.clone());
+        let mut whole = whole.clone();
+        if whole["contextId"] == "" {
+            let ids = ["id", "taskId"].into_iter().map(|field| &whole[field]);
+            let task = ids.filter_map(Value::as_str).find(|id| !id.is_empty());
+            let context = task.map_or_else(|| (fill.new_id)(), str::to_owned);
+            whole["contextId"] = context.into();
+        }
+        return Ok(whole);
     }
     let letter = Letter::new(envelope);
     Ok(match envelope.kind() {
@@ -130,7 +137,8 @@ impl<'a> Letter<'a> {
         let parts = [parts::data_part(self.content().into())];
         let id = self.id(fill);
         let message = json!({"kind": "message", "messageId": id, "role": "agent", "parts": parts});
-        let (task, context) = (self.task_id(fill), self.context());
+        let task = self.task_id(fill);
+        let context = self.context(&task);
         self.with_metadata(json!({
             "kind": "status-update", "taskId": task, "contextId": context,
             "status": {"state": "working", "message": message}, "final": false,
@@ -170,7 +178,8 @@ impl<'a> Letter<'a> {
         if let Some(id) = self.envelope.id() {
             self.pocket.insert("id".into(), id.into());
         }
-        let (id, context) = (self.task_id(fill), self.context());
+        let id = self.task_id(fill);
+        let context = self.context(&id);
         let mut task = json!({"kind": "task", "id": id, "contextId": context, "status": status});
         if let Some(artifact) = artifact {
             task["artifacts"] = json!([artifact]);
@@ -206,20 +215,23 @@ impl<'a> Letter<'a> {
     /// What the answer, the votes and the decision have in common.
     fn task_id(&self, fill: &mut Fill<'_>) -> String {
         let of_proposal = self.envelope.said("proposalId");
-        let id = of_proposal
-            .or(self.envelope.correlation_id())
-            .or(self.envelope.parent_id())
-            .or(self.envelope.id());
+        let ids = [
+            of_proposal,
+            self.envelope.correlation_id(),
+            self.envelope.parent_id(),
+            self.envelope.id(),
+        ];
+        let id = ids.into_iter().flatten().find(|id| !id.is_empty());
         id.map_or_else(|| (fill.new_id)(), str::to_owned)
     }
 
-    /// Tasks always have one, envelopes need not.
-    fn context(&mut self) -> String {
+    /// The session, else the id of the task: A2A requires a context, and all that is about one task shares it.
+    fn context(&mut self, task: &str) -> String {
         match self.envelope.session_id() {
             Some(session) => session.to_owned(),
             None => {
                 self.pocket.insert("sessionId".into(), Value::Null);
-                String::new()
+                task.to_owned()
             }
         }
     }

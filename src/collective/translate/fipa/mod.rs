@@ -14,8 +14,8 @@
 //!
 //! # Where 000 §12 contradicts itself
 //! - §12.3 makes `agree` and `refuse` a `response (vote: …)`, but a vote is of the type `vote` (§10.4) and a `response` is what a service
-//!   answers (§9.2). Here `agree` is a `vote` that approves and `refuse` one that rejects. A `response` whose content has a `vote` is still
-//!   written as `agree` or `refuse`.
+//!   answers (§9.2). Here `agree` and `refuse` are a `vote` where they name a proposal (`conversation-id`, `in-reply-to` or
+//!   `content.proposalId`), and else the `response` of the table, with `vote` beside its `result`. Both are written as `agree` or `refuse`.
 //! - The code of §12.4 writes every decision as `accept-proposal`. The table of §12.3 has `reject-proposal` beside it, and a rejection that
 //!   reads as an acceptance would be a lie: the decision's `result` chooses.
 //! - The code of §12.4 has no word for votes and reads `agree` as a `message`. The table wins.

@@ -16,6 +16,8 @@ enum Meaning {
     Request,
     Proposal,
     Vote(Vote),
+    /// A vote that names no proposal: it answers a request.
+    Response(Vote),
     Decision(&'static str),
     Error(ErrorCode),
 }
@@ -142,13 +144,17 @@ impl Letter<'_> {
     fn worded(&self, now: u64) -> Result<Vec<Envelope>, Malformed> {
         let lower = self.word.to_ascii_lowercase();
         let meaning = MEANINGS.iter().find(|(word, _)| *word == lower);
-        let meaning = meaning.map_or(Meaning::Message, |(_, meaning)| *meaning);
+        let meaning = match meaning.map_or(Meaning::Message, |(_, meaning)| *meaning) {
+            Meaning::Vote(vote) if self.proposal().is_none() => Meaning::Response(vote),
+            meaning => meaning,
+        };
         let content = self.content(meaning)?;
         let kind = match meaning {
             Meaning::Message => Kind::Message,
             Meaning::Request => Kind::Request,
             Meaning::Proposal => Kind::Proposal,
             Meaning::Vote(_) => Kind::Vote,
+            Meaning::Response(_) => Kind::Response,
             Meaning::Decision(_) => Kind::Decision,
             Meaning::Error(_) => Kind::Error,
         };
@@ -274,6 +280,17 @@ impl Letter<'_> {
                 let content = Content::of_words("reasoning", content);
                 self.about_a_proposal(content, "vote", vote.as_str())
             }
+            Meaning::Response(vote) => {
+                let vote = vote.as_str();
+                let said = content.map_or(&Value::Null, |content| &content["vote"]);
+                self.says(said, "vote", vote)?;
+                Ok(match content {
+                    None => under("reasoning").and("result", vote),
+                    Some(_) if has(&["result"]) => Content::whole(content),
+                    Some(_) => under("result"),
+                }
+                .and("vote", vote))
+            }
             Meaning::Decision(result) => {
                 let content = Content::of_words("reasoning", content);
                 self.about_a_proposal(content, "result", result)
@@ -290,6 +307,26 @@ impl Letter<'_> {
         }
     }
 
+    /// The proposal that it is about.
+    fn proposal(&self) -> Option<&str> {
+        let content = self.acl.get("content");
+        self.text("conversation-id")
+            .or_else(|| self.text("in-reply-to"))
+            .or_else(|| content?.get("proposalId")?.as_str())
+    }
+
+    /// Refuses content that says something else than the performative does.
+    fn says(&self, said: &Value, field: &str, word: &str) -> Result<(), Malformed> {
+        if said.is_null() || said == word {
+            return Ok(());
+        }
+        let message = format!(
+            "`performative` is `{}`, which says `{word}`, but `content.{field}` is {said}",
+            self.word
+        );
+        refused(ErrorCode::InvalidContent, message)
+    }
+
     /// Adds which proposal it is about, and what the performative says to it.
     fn about_a_proposal(
         &self,
@@ -298,18 +335,9 @@ impl Letter<'_> {
         word: &'static str,
     ) -> Result<Content, Malformed> {
         let said = content.fields.get(field).unwrap_or(&Value::Null);
-        if !said.is_null() && said != word {
-            let message = format!(
-                "`performative` is `{}`, which says `{word}`, but `content.{field}` is {said}",
-                self.word
-            );
-            return refused(ErrorCode::InvalidContent, message);
-        }
-        let proposal = self
-            .text("conversation-id")
-            .or_else(|| self.text("in-reply-to"));
+        self.says(said, field, word)?;
         let content = content.and(field, word);
-        Ok(match proposal {
+        Ok(match self.proposal() {
             Some(proposal) => content.and("proposalId", proposal),
             None => content,
         })

@@ -225,9 +225,39 @@ fn a_vote_is_about_the_proposal_of_its_conversation() {
             json!({"vote": "approve", "proposalId": "p", "reasoning": "fits the roadmap"})
         );
     }
-    let (code, message) = refusal(json!({"performative": "agree", "sender": "alpha"}));
-    assert_eq!(code, ErrorCode::MissingField);
-    assert!(message.contains("content.proposalId"), "{message}");
+}
+
+#[test]
+fn h_49_agreement_without_proposal_is_response() {
+    for (word, vote) in [("agree", "approve"), ("refuse", "reject")] {
+        for (said, content) in [
+            (
+                json!("Not today"),
+                json!({"vote": vote, "result": "Not today"}),
+            ),
+            (json!({"result": 7}), json!({"vote": vote, "result": 7})),
+            (
+                json!({"reasoning": "x"}),
+                json!({"vote": vote, "result": {"reasoning": "x"}}),
+            ),
+            (json!(null), json!({"vote": vote, "result": vote})),
+        ] {
+            let acl = json!({"performative": word, "sender": "alpha", "receiver": "steward", "content": said});
+            let frame = one(acl.clone());
+            assert_eq!(
+                (&frame["type"], &frame["content"]),
+                (&json!("response"), &content)
+            );
+            let mut back = to_fipa(&envelope(frame.clone())).unwrap();
+            assert_eq!(one(back.clone()), frame);
+            back.as_object_mut().unwrap().remove(POCKET);
+            let parameters = ["performative", "sender", "receiver"];
+            for parameter in parameters {
+                assert_eq!(back[parameter], acl[parameter]);
+            }
+            assert_eq!(back.get("content").unwrap_or(&Value::Null), &acl["content"]);
+        }
+    }
 }
 
 #[test]
@@ -351,12 +381,15 @@ proptest! {
         text in "[a-z( )]{1,12}",
         object in any::<bool>(),
         sl in any::<bool>(),
-        conversation in "[a-z]{1,5}",
+        conversation in proptest::option::of("[a-z]{1,5}"),
     ) {
         let content = if object { json!({"reasoning": text, "proposal": text}) } else { json!(text) };
         let language = if sl { "fipa-sl" } else { "json" };
-        let acl = json!({"performative": word, "sender": "a", "receiver": "b", "content": content, "language": language,
-            "ontology": "heretek-v1", "conversation-id": conversation, "protocol": "own"});
+        let mut acl = json!({"performative": word, "sender": "a", "receiver": "b", "content": content, "language": language,
+            "ontology": "heretek-v1", "protocol": "own"});
+        if let Some(conversation) = conversation {
+            acl["conversation-id"] = json!(conversation);
+        }
         let frame = one(acl.clone());
         let mut back = to_fipa(&envelope(frame.clone())).unwrap();
         // With the pocket it is the same envelope again, without it the same foreign message.

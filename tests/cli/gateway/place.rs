@@ -1,0 +1,268 @@
+//! Which gateway a command means, what it keeps in files, and what its commands say of its agents and sessions.
+
+use super::*;
+
+/// The permissions of a file or folder.
+#[cfg(unix)]
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn create_makes_files_for_their_owner_alone() {
+    let folder = scratch("gateway-modes");
+    let (state, etc) = (folder.join("state"), folder.join("etc"));
+    let file = etc.join("gateway.json");
+    let args = ["gateway", "agents", "create", "reviewer", "--role", "R"];
+    let (config, dir) = (file.to_str().unwrap(), state.to_str().unwrap());
+    let first = run(&[&args[..], &["--state-dir", dir]].concat()).await;
+    exits(&first, 0);
+    for made in [
+        &state,
+        &state.join("agents"),
+        &state.join("agents/reviewer"),
+    ] {
+        assert_eq!(mode(made), 0o700, "{}", made.display());
+    }
+    assert_eq!(mode(&state.join("gateway.json")), 0o600);
+    std::fs::create_dir(&etc).unwrap();
+    std::fs::write(&file, "{}").unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    let other = run(&[&args[..], &["--state-dir", dir, "--config", config]].concat()).await;
+    exits(&other, 0);
+    // A file that was there keeps its permissions.
+    assert_eq!(mode(&file), 0o640);
+}
+
+/// Every file and folder below a folder that others than its owner may read.
+#[cfg(unix)]
+fn readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if mode(&path) & 0o077 != 0 {
+            found.push(path.clone());
+        }
+        if path.is_dir() {
+            found.extend(readable_by_others(&path));
+        }
+    }
+    found
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn gateway_writes_nothing_that_others_may_read() {
+    let folder = scratch("gateway-private");
+    let state = folder.join("state");
+    let (gateway, url) = Running::gateway(&state, &[]);
+    let alpha = Running::agent(&url, "alpha", &[]);
+    let place = ["--state-dir", state.to_str().unwrap(), "--url", &url];
+    let create = ["gateway", "agents", "create", "reviewer", "--role", "R"];
+    exits(&run(&[&create[..], &place].concat()).await, 0);
+    let send = ["send", "--gateway", &url, "--target", "alpha", "hello"];
+    exits(&run(&send).await, 0);
+    let archive = [
+        "gateway",
+        "sessions",
+        "archive",
+        "alpha",
+        "--older-than",
+        "0s",
+    ];
+    exits(&run(&[&archive[..], &place].concat()).await, 0);
+    drop((alpha, gateway));
+    assert_eq!(
+        readable_by_others(&folder),
+        Vec::<std::path::PathBuf>::new()
+    );
+}
+
+#[tokio::test]
+async fn running_gateway_learns_of_created_agent() {
+    let folder = scratch("gateway-informed");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let place = ["--state-dir", folder.to_str().unwrap(), "--url", &url];
+    let create = [
+        "gateway", "agents", "create", "reviewer", "--role", "Reviewer",
+    ];
+    let created = run(&[&create[..], &place].concat()).await;
+    exits(&created, 0);
+    let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
+    exits(&status, 1);
+    has(&status.stdout, &["Reviewer", "offline"]);
+}
+
+#[tokio::test]
+async fn relative_state_directory_is_that_of_the_running_gateway() {
+    let folder = scratch("gateway-relative");
+    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let create = [
+        "gateway",
+        "agents",
+        "create",
+        "reviewer",
+        "--role",
+        "R",
+        "--state-dir",
+        "state",
+        "--url",
+        &url,
+    ];
+    let created = command(&create).current_dir(&folder).spawn().unwrap();
+    let created = end(created).await;
+    exits(&created, 0);
+    has(&created.stderr, &["knows it"]);
+}
+
+#[tokio::test]
+async fn created_agent_is_no_business_of_another_gateway() {
+    let (ours, theirs) = (
+        scratch("gateway-create-ours"),
+        scratch("gateway-create-theirs"),
+    );
+    let (_gateway, url) = Running::gateway(&theirs, &[]);
+    let state = ours.to_str().unwrap();
+    let create = [
+        "gateway",
+        "agents",
+        "create",
+        "reviewer",
+        "--role",
+        "R",
+        "--state-dir",
+        state,
+        "--url",
+        &url,
+    ];
+    let created = run(&create).await;
+    exits(&created, 0);
+    has(&created.stderr, &["elsewhere"]);
+    let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
+    exits(&status, 2);
+}
+
+#[tokio::test]
+async fn offline_agent_says_that_it_is_offline() {
+    let folder = scratch("gateway-offline");
+    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let status = run(&["gateway", "agents", "status", "beta", "--url", &url]).await;
+    exits(&status, 1);
+    has(&status.stderr, &["`beta` is offline"]);
+    let restart = run(&["gateway", "agents", "restart", "beta", "--url", &url]).await;
+    exits(&restart, 1);
+    has(&restart.stderr, &["`beta` is offline"]);
+    assert!(!restart.stderr.contains("message"), "{}", restart.stderr);
+}
+
+#[tokio::test]
+async fn gateway_commands_take_the_same_place() {
+    let folder = scratch("gateway-place");
+    let file = folder.join("own.json");
+    let state = folder.join("state");
+    std::fs::write(&file, r#"{"listen": "127.0.0.1:1", "stateDir": "state"}"#).unwrap();
+    let (_gateway, url) = Running::gateway(&state, &["--config", file.to_str().unwrap()]);
+    let place = [
+        "--config",
+        file.to_str().unwrap(),
+        "--state-dir",
+        state.to_str().unwrap(),
+        "--url",
+        &url,
+    ];
+    for (command, code) in [
+        (&["sessions", "list"][..], 0),
+        (&["agents", "list"], 0),
+        (&["agents", "status", "alpha"], 1),
+        (&["agents", "config", "alpha", "get"], 0),
+        (&["agents", "restart", "alpha"], 1),
+        (&["agents", "create", "reviewer", "--role", "R"], 0),
+        (&["status"], 0),
+        (&["validate"], 0),
+    ] {
+        let ended = run(&[&["gateway"], command, &place].concat()).await;
+        exits(&ended, code);
+    }
+}
+
+#[tokio::test]
+async fn gateway_is_looked_for_where_its_configuration_says() {
+    let folder = scratch("gateway-listen");
+    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let file = folder.join("own.json");
+    let listen = url.strip_prefix("ws://").unwrap();
+    std::fs::write(
+        &file,
+        format!(r#"{{"listen": "{listen}", "stateDir": "state"}}"#),
+    )
+    .unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    for command in [&["status", "--json"][..], &["agents", "list", "--json"]] {
+        let ended = run(&[&["gateway"], command, &config].concat()).await;
+        exits(&ended, 0);
+        assert_eq!(ended.stderr, "");
+    }
+}
+
+#[tokio::test]
+async fn validate_names_agents_that_the_running_gateway_does_not_know() {
+    let folder = scratch("gateway-validate-url");
+    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let file = folder.join("own.json");
+    std::fs::write(
+        &file,
+        r#"{"agents": [{"name": "reviewer", "role": "R"}], "triad": {"members": ["a", "b", "c"]}}"#,
+    )
+    .unwrap();
+    let validate = ["gateway", "validate", "--config", file.to_str().unwrap()];
+    exits(&run(&validate).await, 0);
+    let checked = run(&[&validate[..], &["--url", &url]].concat()).await;
+    exits(&checked, 1);
+    has(&checked.stderr, &["`reviewer`"]);
+}
+
+#[tokio::test]
+async fn sessions_list_leaves_out_archived_ones() {
+    let folder = scratch("gateway-archived");
+    let place = ["--json", "--state-dir", folder.to_str().unwrap()];
+    let sessions =
+        async |args: &[&str]| run(&[&["gateway", "sessions"], args, &place].concat()).await;
+    exits(&sessions(&["create", "alpha", "--session", "old"]).await, 0);
+    exits(
+        &sessions(&["archive", "alpha", "--older-than", "0s"]).await,
+        0,
+    );
+    exits(&sessions(&["create", "alpha", "--session", "new"]).await, 0);
+    let listed = async |args: &[&str]| {
+        let all = lines(&sessions(args).await)[0]["sessions"].take();
+        let all = all.as_array().unwrap().clone();
+        let ids = all
+            .iter()
+            .map(|one| one["sessionId"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&["list"]).await, ["new"]);
+    assert_eq!(listed(&["list", "--archived"]).await, ["new", "old"]);
+}
+
+#[tokio::test]
+async fn audit_log_is_written_unless_it_is_switched_off() {
+    let folder = scratch("gateway-audit");
+    let off = folder.join("off.json");
+    std::fs::write(&off, r#"{"audit": {"enabled": false}}"#).unwrap();
+    for (name, more, lines) in [
+        ("on", &[][..], 2),
+        ("off", &["--config", off.to_str().unwrap()], 0),
+    ] {
+        let state = folder.join(name);
+        let (mut gateway, url) = Running::gateway(&state, more);
+        exits(&run(&["gateway", "status", "--url", &url]).await, 0);
+        interrupt(&gateway.child);
+        gateway.child.wait().unwrap();
+        let log = std::fs::read_to_string(state.join("audit.jsonl")).unwrap_or_default();
+        assert!(log.lines().count() >= lines, "{name}: {log}");
+        assert_eq!(log.is_empty(), lines == 0, "{name}: {log}");
+    }
+}
