@@ -25,7 +25,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Takes each of `secrets` as it is and as a JSON string writes it. Empty ones are left out.
+    /// Takes each of `secrets` as it is, as a JSON string writes it, and as the query of a URL does. Empty ones are left out.
     pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Self {
         let mut all = Self::default();
         for secret in secrets {
@@ -33,7 +33,9 @@ impl Secrets {
             let json = Value::from(plain).to_string();
             let quoted = &json[1..json.len() - 1];
             let escaped = quoted.replace('/', "\\/");
-            for form in [plain, quoted, &escaped].map(str::to_owned) {
+            let form: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();
+            let query = form.replace('+', "%20");
+            for form in [plain, quoted, &escaped, &form, &query].map(str::to_owned) {
                 all.insert(form.into());
             }
         }
@@ -356,6 +358,15 @@ mod tests {
         assert_eq!(
             secrets.redact(r#"open\/\"sesame\" open/\"sesame\""#),
             "[redacted] [redacted]"
+        );
+    }
+
+    #[test]
+    fn redacts_secret_as_a_query_writes_it() {
+        let secrets = secrets(&["a b/c"]);
+        assert_eq!(
+            secrets.redact("?k=a%20b%2Fc&l=a+b%2Fc"),
+            "?k=[redacted]&l=[redacted]"
         );
     }
 

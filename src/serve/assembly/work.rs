@@ -117,3 +117,30 @@ fn trust(file: &PathBuf) -> Result<Arc<Trust>, ConfigError> {
         .map(Arc::new)
         .map_err(|_| wrong("holds no authorities in PEM form".into()))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn token_of_the_gateway_and_address_of_the_store_are_secrets() {
+        let config = json!({
+            "taskStore": "rediss://me:st%40re@store.example/0", "gateway": {"token": "gate-token"},
+            "envVars": {"GIVEN": "given-value"}
+        });
+        let config = ServeConfig::parse(&config.to_string()).unwrap();
+        let secrets = secrets(&config).unwrap();
+        for text in [
+            "rediss://me:st%40re@store.example/0",
+            "st%40re",
+            "st@re",
+            "gate-token",
+            "given-value",
+        ] {
+            assert_eq!(secrets.redact(text), "[redacted]", "{text}");
+        }
+    }
+}
