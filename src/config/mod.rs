@@ -42,7 +42,7 @@ pub const LONGEST_CALL: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Config {
-    /// Whether a host offers the tool. A loaded instance answers whatever this says.
+    /// Whether OpenClaw offers the tool. An instance that a host made answers whatever this says.
     pub enabled: bool,
     /// What holds for every target that does not say otherwise.
     pub defaults: Defaults,

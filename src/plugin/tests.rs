@@ -27,6 +27,20 @@ async fn a_panic_in_a_call_is_an_answer_and_a_line_in_the_log() {
 }
 
 #[tokio::test]
+async fn instance_answers_whatever_enabled_says() {
+    for config in [r#"{"enabled": false}"#, r#"{"enabled": true}"#, "{}"] {
+        let plugin = Arc::new(Plugin::new(config, Arc::new(Silent)).unwrap());
+        let job = Job {
+            request: r#"{"action": "list_targets"}"#.to_owned(),
+            ..Job::default()
+        };
+        let listed: Value = serde_json::from_str(&plugin.start(job).await).unwrap();
+        assert_eq!(listed["ok"], true, "{config}: {listed}");
+        plugin.close();
+    }
+}
+
+#[tokio::test]
 async fn the_end_takes_leave_of_the_gateway() {
     let gateway = Gateways::named("reference-11.2").await.unwrap();
     let config = json!({"gateway": {"enabled": true, "url": gateway.url()}});

@@ -20,7 +20,7 @@ use url::Url;
 pub use limits::Limits;
 pub use place::default_state_dir;
 
-use super::executor::Thinking;
+use super::executor::{Local, Thinking};
 use crate::config::{ConfigError, Secret, SecretMap};
 use crate::validation;
 
@@ -79,8 +79,12 @@ pub struct ServeConfig {
     pub openclaw_path: PathBuf,
     /// Where the command is run.
     pub working_directory: Option<PathBuf>,
-    /// Variables of the command beside the server's own.
+    /// Variables of the command beside those that it gets of the server's.
     pub env_vars: SecretMap,
+    /// Names of variables of the server's that the command gets too.
+    pub pass_env: Vec<String>,
+    /// Whether the command runs turns itself.
+    pub local: Local,
     /// A request of 0.3 that does not say `blocking` is answered with the task at once.
     pub async_mode: bool,
     /// Where tasks are kept, in words; see [`TaskStore`].
@@ -261,6 +265,8 @@ impl Default for ServeConfig {
             openclaw_path: "openclaw".into(),
             working_directory: None,
             env_vars: SecretMap::default(),
+            pass_env: Vec::new(),
+            local: Local::default(),
             async_mode: true,
             task_store: None,
             fsync: FsyncWord::default(),

@@ -32,6 +32,8 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("openclawPath", &["--openclaw-path"]),
     ("workingDirectory", &["--working-directory"]),
     ("envVars", &["--env-var"]),
+    ("passEnv", &["--pass-env"]),
+    ("local", &["--local"]),
     ("asyncMode", &["--async-mode"]),
     ("taskStore", &["--task-store", "--task-store-env"]),
     ("fsync", &["--fsync"]),

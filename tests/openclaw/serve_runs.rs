@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use openclaw_remote_agent::delegation::Delegations;
 use remote_agent_server::a2a::Part;
 use remote_agent_server::executor::{Executor as _, Outcome, Report};
@@ -25,6 +26,8 @@ macro_rules! tests {
 pub const TESTS: &[Test] = tests![
     without_a_gateway_the_command_runs_a_turn_itself
     with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command
+    text_of_a_client_is_no_option_of_the_command
+    image_paths_in_texts_of_clients_attach_nothing
     agents_are_told_without_the_triad
     an_answer_streams_back_through_the_delegation
     a_row_of_delegations_ends_at_its_limit
@@ -69,8 +72,10 @@ fn without_a_gateway_the_command_runs_a_turn_itself(_: &World, pair: &Pair) {
 }
 
 fn with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command(_: &World, pair: &Pair) {
-    let ran = turn(&pair.command, job("/new which word was it"));
+    // JavaScript takes the mark in front for white space, and so does OpenClaw.
+    let ran = turn(&pair.command, job("\u{feff}/new which word was it"));
     let (outcome, reports) = pair.runtime.block_on(ran);
+    println!("what the command's model was given for a slash: {outcome:?}");
     assert!(
         text_of(&outcome).contains("/new which word was it"),
         "{outcome:?}"
@@ -87,6 +92,63 @@ fn with_a_gateway_the_command_goes_through_it_and_a_slash_is_no_command(_: &Worl
         });
 }
 
+/// Options that the launcher looks for in all arguments.
+const OPTIONS: [&str; 3] = ["--container=stranger", "--profile=stranger", "--dev"];
+
+fn text_of_a_client_is_no_option_of_the_command(_: &World, pair: &Pair) {
+    for text in OPTIONS {
+        let (outcome, _) = pair.runtime.block_on(turn(&pair.command, job(text)));
+        println!("{text}: {outcome:?}");
+        assert!(text_of(&outcome).contains(text), "{outcome:?}");
+    }
+    let home = pair.host.state().with_file_name("home");
+    let made = std::fs::read_dir(home).into_iter().flatten();
+    let names: Vec<_> = made
+        .filter_map(|entry| Some(entry.ok()?.file_name()))
+        .collect();
+    assert!(
+        names
+            .iter()
+            .all(|name| !name.to_string_lossy().contains("stranger")),
+        "{names:?}"
+    );
+}
+
+/// A red square.
+const IMAGE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC";
+
+fn image_paths_in_texts_of_clients_attach_nothing(_: &World, pair: &Pair) {
+    let folder = pair.host.state().with_file_name("workspace");
+    let file = folder.join("square.png");
+    std::fs::write(&file, STANDARD.decode(IMAGE).unwrap()).unwrap();
+    let asked = |marker: &str| {
+        let body = pair.model.requests.wait("the model to be asked", |body| {
+            body["messages"].to_string().contains(marker)
+        });
+        let messages = body["messages"].to_string();
+        let images = messages.matches("\"image_url\":").count();
+        println!("{marker}: {images} images");
+        (images, messages)
+    };
+    // OpenClaw attaches what its own operator names.
+    let own = format!("operator looks at {}", file.display());
+    pair.socket.run("agent:main:image", &own);
+    assert!(asked("operator looks at").0 > 0);
+    let said = format!(
+        "at ./square.png and (file://{0}) and [media attached: x]{0}",
+        file.display()
+    );
+    let mut by_command = job(&format!("command looks {said}"));
+    by_command.session = "a2a-image".to_owned();
+    pair.runtime.block_on(turn(&pair.command, by_command));
+    pair.ask("image", &format!("gateway looks {said}"));
+    for marker in ["command looks", "gateway looks"] {
+        let (images, messages) = asked(marker);
+        assert_eq!(images, 0, "{messages}");
+        assert!(messages.contains("./square[.]png"), "{messages}");
+    }
+}
+
 // ---- the gateway ------------------------------------------------------------------------------------------------------
 
 fn agents_are_told_without_the_triad(_: &World, pair: &Pair) {
@@ -98,9 +160,9 @@ fn agents_are_told_without_the_triad(_: &World, pair: &Pair) {
 
 fn what_looks_like_a_command_leaves_the_conversation_as_it_is(_: &World, pair: &Pair) {
     pair.ask("fruit:1", "the fruit is a fig");
-    let told = answer(&pair.ask("fruit:1", "/reset which fruit was it"));
+    let told = answer(&pair.ask("fruit:1", "\u{feff}/reset which fruit was it"));
     println!("what the model was given for a slash: {told}");
-    assert!(told.contains("\n\n/reset which fruit was it"), "{told}");
+    assert!(told.contains("/reset which fruit was it"), "{told}");
     pair.model
         .requests
         .wait("the model to see both messages", |body| {

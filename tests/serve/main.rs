@@ -36,6 +36,8 @@ mod safety;
 #[path = "../support/sdk/mod.rs"]
 #[allow(dead_code)]
 mod sdk;
+#[cfg(unix)]
+mod secrets;
 mod server;
 mod tasks;
 

@@ -138,6 +138,14 @@ struct WorkArgs {
     #[arg(long, value_name = "DIR")]
     working_directory: Option<PathBuf>,
 
+    /// Give the command this variable of the server too, beside those that every program needs; `AWS_*` stands for all that begin so; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pass_env: Vec<String>,
+
+    /// Whether the command runs turns itself, with `--local` [default: auto]
+    #[arg(long, value_name = "WHEN", value_enum)]
+    local: Option<LocalWhen>,
+
     /// Give the command this variable too; may be given several times. Other users of the machine can see it here; the file hides it
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env_var: Vec<(String, String)>,
@@ -155,6 +163,16 @@ enum Who {
     Command,
     /// A script that does what messages say: for conformance kits and clients under test
     Scripted,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LocalWhen {
+    /// Where no gateway runs on OpenClaw's state
+    Auto,
+    /// Always; OpenClaw refuses that while a gateway runs on its state
+    Always,
+    /// Never; a gateway has to run
+    Never,
 }
 
 /// Where tasks are kept.
@@ -283,6 +301,8 @@ impl ServeArgs {
         );
         over.put("asyncMode", work.async_mode);
         let variables: Map<_, _> = pairs(&work.env_var);
+        over.list("passEnv", &work.pass_env);
+        over.put("local", work.local.map(LocalWhen::word));
         over.put("envVars", (!variables.is_empty()).then_some(variables));
         over.put("gateway", work.gateway());
         over.put("taskStore", store.task_store.as_deref().map(kept));
@@ -339,6 +359,16 @@ impl Who {
             Self::Gateway => "gateway",
             Self::Command => "command",
             Self::Scripted => "scripted",
+        }
+    }
+}
+
+impl LocalWhen {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
         }
     }
 }

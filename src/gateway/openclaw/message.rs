@@ -32,7 +32,7 @@ pub(super) fn carried(parts: &[Part], image_bytes: usize) -> Carried {
         }
         carried.text.push_str(&text);
     }
-    if carried.text.trim().is_empty() {
+    if carried.text.chars().all(is_space) {
         // The gateway takes no message without text.
         carried.text = match carried.attachments.len() {
             0 => "(The message is empty.)".into(),
@@ -40,6 +40,12 @@ pub(super) fn carried(parts: &[Part], image_bytes: usize) -> Carried {
         };
     }
     carried
+}
+
+/// What OpenClaw takes for white space: `WhiteSpace` and `LineTerminator` of ECMAScript, which its `trim` and `\s` go by.
+/// Rust's own differs in `U+FEFF` and `U+0085`.
+pub(crate) fn is_space(c: char) -> bool {
+    c == '\u{feff}' || (c.is_whitespace() && c != '\u{85}')
 }
 
 /// What the text says of a file.

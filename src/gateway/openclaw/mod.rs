@@ -50,6 +50,8 @@ use stream::RunStream;
 pub(crate) use begin::THINKING;
 pub(crate) use begin::TIME_LIMIT;
 pub(crate) use greet::greet;
+#[cfg(feature = "serve")]
+pub(crate) use message::is_space;
 
 /// The dialect's name in results.
 const DIALECT: &str = "openclaw/4";

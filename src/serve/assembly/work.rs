@@ -6,22 +6,50 @@ use std::time::Duration;
 
 use remote_agent_server::executor::Executor;
 use remote_agent_server::executor::scripted::Scripted;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::error::StartError;
 use crate::config::{ConfigError, gateway_url};
 use crate::credential::Trust;
 use crate::gateway;
-use crate::serve::config::{ExecutorWord, ServeConfig};
+use crate::redact::Secrets;
+use crate::serve::config::{ExecutorWord, ServeConfig, TaskStore};
 use crate::serve::executor::{
-    CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns, state_dir,
+    CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns, Redacted, password, secrets_of,
+    secrets_of_given, state_dir,
 };
 use crate::serve::journal::Journal;
 
-/// The executor that the configuration names.
+/// The executor that the configuration names, which says no secret of the server's.
 ///
 /// # Errors
 /// It cannot be set up as the configuration says.
 pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
+    let inner = unredacted(config)?;
+    // It knows nothing but what its clients say.
+    if config.executor == ExecutorWord::Scripted {
+        return Ok(inner);
+    }
+    Ok(Arc::new(Redacted::new(inner, secrets(config)?)))
+}
+
+/// What no client may read: the token of the gateway and the address of the store, whatever variable they are in, and what
+/// the variables of the server and of the command hold.
+fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
+    let mut all = secrets_of(std::env::vars_os());
+    let given = config.env_vars.iter();
+    all.extend(secrets_of_given(
+        given.map(|(name, value)| (name.as_str(), value.as_str())),
+    ));
+    all.extend(token(config)?);
+    if let TaskStore::Redis(address) = config.store(|name| std::env::var(name).ok())? {
+        all.extend(password(address.expose_secret()));
+        all.push(address);
+    }
+    Ok(Secrets::new(all))
+}
+
+fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let timeout = Duration::from_secs(config.timeout);
     let world = Arc::new(crate::world::System);
     let log = Arc::new(Journal);
@@ -38,6 +66,8 @@ pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartE
                 env_vars: variables
                     .map(|(name, value)| (name.clone(), value.as_str().into()))
                     .collect(),
+                pass_env: config.pass_env.clone(),
+                local: config.local,
             };
             Arc::new(CommandExecutor::new(settings, world, log))
         }
@@ -60,17 +90,20 @@ fn gateway(config: &ServeConfig) -> Result<gateway::Settings, ConfigError> {
     let url = gateway_url(&config.gateway.url)
         .map_err(|wrong| ConfigError::at("/gateway/url", format!("the URL {wrong}")))?;
     let mut settings = gateway::Settings::new(url);
-    let variable = |name: &str| std::env::var(name).ok();
-    // What OpenClaw's own clients show.
-    let usual = || variable("OPENCLAW_GATEWAY_TOKEN").filter(|token| !token.is_empty());
-    settings.token = config
-        .gateway_token(variable)?
-        .or_else(|| usual().map(Into::into));
+    settings.token = token(config)?;
     settings.timeout = Duration::from_millis(config.gateway.timeout_ms);
     settings.allow_remote = config.gateway.allow_remote;
     settings.agents.clone_from(&config.agents);
     settings.trust = config.gateway.ca_file.as_ref().map(trust).transpose()?;
     Ok(settings)
+}
+
+/// What is shown to the gateway: the token of the configuration, else what OpenClaw's own clients show.
+fn token(config: &ServeConfig) -> Result<Option<SecretString>, ConfigError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let usual = || variable("OPENCLAW_GATEWAY_TOKEN").filter(|token| !token.is_empty());
+    let token = config.gateway_token(variable)?;
+    Ok(token.or_else(|| usual().map(Into::into)))
 }
 
 fn trust(file: &PathBuf) -> Result<Arc<Trust>, ConfigError> {
@@ -83,4 +116,31 @@ fn trust(file: &PathBuf) -> Result<Arc<Trust>, ConfigError> {
     trust
         .map(Arc::new)
         .map_err(|_| wrong("holds no authorities in PEM form".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn token_of_the_gateway_and_address_of_the_store_are_secrets() {
+        let config = json!({
+            "taskStore": "rediss://me:st%40re@store.example/0", "gateway": {"token": "gate-token"},
+            "envVars": {"GIVEN": "given-value"}
+        });
+        let config = ServeConfig::parse(&config.to_string()).unwrap();
+        let secrets = secrets(&config).unwrap();
+        for text in [
+            "rediss://me:st%40re@store.example/0",
+            "st%40re",
+            "st@re",
+            "gate-token",
+            "given-value",
+        ] {
+            assert_eq!(secrets.redact(text), "[redacted]", "{text}");
+        }
+    }
 }

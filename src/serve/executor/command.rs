@@ -2,6 +2,11 @@
 //!
 //! Where a gateway runs on OpenClaw's state, the command goes through it; where none does, it is run with `--local`. Which
 //! of both is so only OpenClaw can tell, by refusing the other before anything has begun; what it said last is tried first.
+//! A setting keeps it to one of the two.
+//!
+//! The launcher of OpenClaw looks for its own options (`--profile`, `--container`) in all arguments before it parses them,
+//! values of other options among them. So no text of a peer is an argument: the message is read from standard input, and
+//! each value stands in one argument with its option.
 //! A turn takes half a minute with `--local` and some seconds through a gateway, and tells nothing before it is over.
 
 mod answer;
@@ -29,18 +34,16 @@ use crate::session_key;
 use crate::world::World;
 
 use super::delegated::Delegated;
+use super::environment;
 use super::harmless::harmless;
 use super::parts;
-use super::settings::{Thinking, state_dir};
+use super::settings::{Local, Thinking, state_dir};
 use answer::Reading;
 use child::Ended;
-use trouble::{Hidden, Trouble};
+use trouble::Trouble;
 
 /// How long the command may take to list the agents.
 const LISTING: Duration = Duration::from_secs(60);
-
-/// The longest message that goes on the command line, in bytes. Linux takes 128 KiB for one argument.
-const ON_THE_LINE: usize = 96 * 1024;
 
 /// How the command is run. `Debug` shows no value of a variable.
 #[derive(Debug, Clone)]
@@ -56,8 +59,12 @@ pub struct CommandSettings {
     pub timeout: Duration,
     /// Where the command is run; where the server is where there is none.
     pub working_directory: Option<PathBuf>,
-    /// Variables beside those of the server.
+    /// Variables beside those that it gets of the server's.
     pub env_vars: Vec<(String, SecretString)>,
+    /// Names of variables of the server's that the command gets too; a `*` at the end stands for anything.
+    pub pass_env: Vec<String>,
+    /// Whether the command runs turns itself.
+    pub local: Local,
 }
 
 impl Default for CommandSettings {
@@ -69,6 +76,8 @@ impl Default for CommandSettings {
             timeout: Duration::from_secs(300),
             working_directory: None,
             env_vars: Vec::new(),
+            pass_env: Vec::new(),
+            local: Local::default(),
         }
     }
 }
@@ -79,7 +88,7 @@ pub struct CommandExecutor(Arc<Turns>);
 struct Turns {
     settings: CommandSettings,
     delegated: Delegated,
-    hidden: Hidden,
+    home: Option<PathBuf>,
     /// No gateway ran when the command was run last.
     local: AtomicBool,
     /// The model takes no level of thinking.
@@ -100,9 +109,9 @@ impl CommandExecutor {
         });
         Self(Arc::new(Turns {
             delegated: Delegated::new(state_dir, world, log),
-            hidden: Hidden::new(&settings.env_vars),
+            home: std::env::home_dir().filter(|home| home.components().count() > 1),
+            local: AtomicBool::new(settings.local == Local::Always),
             settings,
-            local: AtomicBool::new(false),
             plain: AtomicBool::new(false),
             default: OnceCell::new(),
         }))
@@ -172,9 +181,8 @@ impl Turns {
         let (mut local, mut turned) = (self.local.load(Ordering::Relaxed), false);
         loop {
             let thinking = self.thinking();
-            let (command, input) =
-                self.command(agent.as_deref(), &job.session, &text, local, thinking);
-            let ended = child::run(command, input, until, cancel).await;
+            let command = self.command(agent.as_deref(), &job.session, &text, local, thinking);
+            let ended = child::run(command, Some(&text), until, cancel).await;
             let ended =
                 ended.map_err(|error| self.trouble(Trouble::of_start(&error, &self.settings)))?;
             let reading = match ended {
@@ -190,9 +198,11 @@ impl Turns {
                     }
                     return Ok(outcome);
                 }
-                // In both cases nothing has begun.
-                Ok(Reading::OtherWay) if !turned => (local, turned) = (!local, true),
-                Ok(Reading::OtherWay) => return Err(self.trouble(Trouble::neither())),
+                // In all three cases nothing has begun.
+                Ok(Reading::OtherWay) => match self.settings.local {
+                    Local::Auto if !turned => (local, turned) = (!local, true),
+                    only => return Err(self.trouble(Trouble::of_way(only))),
+                },
                 Err(trouble) if thinking.is_some() && self.may_do_without(&trouble) => {
                     self.plain.store(true, Ordering::Relaxed);
                 }
@@ -246,10 +256,10 @@ impl Turns {
             Ended::Late => Err(Trouble::late(LISTING)),
             Ended::Canceled => Err(Trouble::canceled()),
         }
-        .map_err(|trouble| self.hidden.without(trouble))
+        .map_err(|trouble| trouble.without(self.home.as_deref()))
     }
 
-    /// One turn as a command, and what it is to read where the message is too long for a command line.
+    /// One turn as a command that reads its message from standard input.
     fn command(
         &self,
         agent: Option<&str>,
@@ -257,36 +267,41 @@ impl Turns {
         text: &str,
         local: bool,
         thinking: Option<Thinking>,
-    ) -> (Command, Option<Vec<u8>>) {
+    ) -> Command {
         let mut command = self.openclaw();
         command.arg("agent");
         if local {
             command.arg("--local");
         }
-        // Each value is an argument of its own: nothing in it is an option, and no shell reads it.
-        let input = if text.len() <= ON_THE_LINE {
-            command.args(["--message", text]);
-            None
+        if cfg!(unix) {
+            command.arg("--message-file=/dev/stdin");
         } else {
-            command.args(["--message-file", "/dev/stdin"]);
-            Some(text.as_bytes().to_vec())
-        };
-        command.args(["--json", "--session-id", session]);
+            // Where standard input has no name in the file system.
+            command.arg(format!("--message={text}"));
+        }
+        command.arg("--json").arg(format!("--session-id={session}"));
         if let Some(agent) = agent {
-            command.args(["--agent", agent]);
+            command.arg(format!("--agent={agent}"));
         }
         if let Some(level) = thinking {
-            command.args(["--thinking", level.as_str()]);
+            command.arg(format!("--thinking={level}"));
         }
         let seconds = self.settings.timeout.as_millis().div_ceil(1000).max(1);
-        command.arg("--timeout").arg(seconds.to_string());
-        (command, input)
+        command.arg(format!("--timeout={seconds}"));
+        command
     }
 
     fn openclaw(&self) -> Command {
         let mut command = Command::new(&self.settings.openclaw_path);
         let own = self.settings.env_vars.iter();
+        let models = self.settings.local != Local::Never;
         command
+            .env_clear()
+            .envs(environment::passed(
+                std::env::vars_os(),
+                models,
+                &self.settings.pass_env,
+            ))
             .env("NO_COLOR", "1")
             .envs(own.map(|(name, value)| (name, value.expose_secret())))
             .stdin(Stdio::null());
@@ -308,7 +323,7 @@ impl Turns {
     }
 
     fn trouble(&self, trouble: Trouble) -> Outcome {
-        let Trouble { reason, text } = self.hidden.without(trouble);
+        let Trouble { reason, text } = trouble.without(self.home.as_deref());
         Outcome::Failed { reason, text }
     }
 }

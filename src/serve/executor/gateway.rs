@@ -26,8 +26,8 @@ use crate::gateway::{self, Gateway, TRIAD, openclaw};
 use crate::log::Log;
 use crate::net::Http;
 use crate::peer::{
-    ConnectionState, End, EventStream, Fault, LocalGateway as _, Opening, Outgoing, Peer,
-    PeerError, Step,
+    ConnectionState, End, EventStream, Fault, LocalGateway as _, MemberStatus, Opening, Outgoing,
+    Peer, PeerError, Step,
 };
 use crate::session_key;
 use crate::world::World;
@@ -43,6 +43,9 @@ const THERE: Duration = Duration::from_secs(5);
 
 /// How long to wait before each attempt to find a run again whose connection broke: a restart of the gateway fits in.
 const AGAIN: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
+
+/// The agent that is asked where neither the message nor the gateway names one, as OpenClaw calls its first one.
+const DEFAULT: &str = "main";
 
 /// How runs are made.
 #[derive(Debug, Clone)]
@@ -168,10 +171,13 @@ impl Executor for GatewayExecutor {
 
 impl Runs {
     async fn listed(&self) -> Result<Vec<Agent>, PeerError> {
-        let members = self.gateway.members().await?;
+        let mut members = self.gateway.members().await?;
+        members.retain(|member| member.name != TRIAD);
+        if !self.names_its_default() {
+            members.sort_by_key(|member| (rank(member.status), member.name != DEFAULT));
+        }
         let agents: Vec<_> = members
             .into_iter()
-            .filter(|member| member.name != TRIAD)
             .map(|member| {
                 let view = member.card.view.ok();
                 let title = view.and_then(|view| view.name);
@@ -186,6 +192,12 @@ impl Runs {
         let first = agents.first().map(|agent| agent.name.clone());
         *self.default.lock().unwrap_or_else(PoisonError::into_inner) = first;
         Ok(agents)
+    }
+
+    /// OpenClaw says which agent is its default, and lists it first. Other gateways list their agents in any order.
+    fn names_its_default(&self) -> bool {
+        let dialect = self.gateway.connection().dialect;
+        dialect.is_some_and(|dialect| dialect.starts_with("openclaw"))
     }
 
     /// The agent that a job is for.
@@ -281,6 +293,15 @@ impl Runs {
             metadata: Some(metadata),
             ..Outgoing::default()
         }
+    }
+}
+
+/// Lower for those who are more likely to answer.
+fn rank(status: MemberStatus) -> u8 {
+    match status {
+        MemberStatus::Online | MemberStatus::Idle | MemberStatus::Busy => 0,
+        MemberStatus::Unknown => 1,
+        MemberStatus::Offline | MemberStatus::Error => 2,
     }
 }
 

@@ -7,28 +7,44 @@ use base64::engine::general_purpose::STANDARD;
 use remote_agent_server::a2a::{Part, PartContent};
 use serde_json::{Map, Value};
 
+use super::harmless::inert;
 use crate::peer;
 
-/// Parts of a message as they are handed to an agent.
+/// Parts of a message as they are handed to an agent, [`inert`] wherever the agent reads them as text.
 pub(super) fn to_agent(parts: Vec<Part>) -> Vec<peer::Part> {
     parts.into_iter().map(handed).collect()
 }
 
 fn handed(part: Part) -> peer::Part {
-    let Part {
-        content,
-        filename,
-        media_type,
-        ..
-    } = part;
-    match content {
-        PartContent::Text(text) => peer::Part::text(text),
+    let plain = |text: String| inert(&text).into_owned();
+    let (name, media_type) = (part.filename.map(plain), part.media_type.map(plain));
+    match part.content {
+        PartContent::Text(text) => peer::Part::text(plain(text)),
         PartContent::Raw(bytes) => {
-            peer::Part::file(None, Some(STANDARD.encode(bytes)), filename, media_type)
+            let bytes = String::from_utf8(bytes).map_or_else(
+                |binary| STANDARD.encode(binary.as_bytes()),
+                |text| STANDARD.encode(plain(text)),
+            );
+            peer::Part::file(None, Some(bytes), name, media_type)
         }
-        PartContent::Url(url) => peer::Part::file(Some(url), None, filename, media_type),
-        PartContent::Data(Value::Object(data)) => peer::Part::data(data),
-        PartContent::Data(other) => peer::Part::text(other.to_string()),
+        PartContent::Url(url) => peer::Part::file(Some(plain(url)), None, name, media_type),
+        PartContent::Data(data) => match inert_json(data) {
+            Value::Object(data) => peer::Part::data(data),
+            other => peer::Part::text(other.to_string()),
+        },
+    }
+}
+
+/// Its texts are inert one by one: as JSON each stands between quotes, where OpenClaw looks for paths too.
+fn inert_json(value: Value) -> Value {
+    match value {
+        Value::String(text) => inert(&text).into(),
+        Value::Array(items) => items.into_iter().map(inert_json).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (inert(&key).into_owned(), inert_json(value)))
+            .collect(),
+        other => other,
     }
 }
 
@@ -101,6 +117,24 @@ mod tests {
     fn data_that_is_no_object_is_handed_over_as_its_json() {
         let handed = to_agent(vec![Part::data(json!([1, 2]))]);
         assert_eq!(handed[0].json()["text"], "[1,2]");
+    }
+
+    #[test]
+    fn peers_image_paths_are_inert_in_every_part() {
+        let part = |json: Value| serde_json::from_value::<Part>(json).unwrap();
+        let parts = vec![
+            part(json!({"text": "see ./x.png"})),
+            part(json!({"data": {"at": "/etc/logo.PNG", "~/k.jpg": 1}})),
+            part(json!({"data": ["../a.gif"]})),
+            part(json!({"url": "file:///tmp/x.webp", "filename": "~/x.png"})),
+            part(json!({"raw": "KC4vYS5wbmcp", "filename": "a.txt", "mediaType": "text/plain"})),
+        ];
+        let text = crate::gateway::openclaw::text(&to_agent(parts));
+        assert_eq!(
+            text,
+            "see ./x[.]png\n\n```json\n{\n  \"at\": \"/etc/logo[.]PNG\",\n  \"~/k[.]jpg\": 1\n}\n```\n\n[\"../a[.]gif\"]\n\n\
+             [File ~/x[.]png: file:///tmp/x[.]webp]\n\n[File a.txt, text/plain]\n```\n(./a[.]png)\n```"
+        );
     }
 
     #[test]

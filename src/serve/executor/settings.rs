@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::Deserialize;
+
 /// How hard a turn thinks, in OpenClaw's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thinking {
@@ -65,6 +67,19 @@ impl FromStr for Thinking {
         let known = Self::ALL.into_iter().find(|level| level.as_str() == word);
         known.ok_or(UnknownThinking)
     }
+}
+
+/// Whether the command `openclaw agent` runs a turn itself (`--local`) or has a gateway run it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Local {
+    /// Through a gateway where one runs on OpenClaw's state, itself where none does.
+    #[default]
+    Auto,
+    /// Itself. OpenClaw refuses that while a gateway runs on its state.
+    Always,
+    /// Through a gateway.
+    Never,
 }
 
 /// Where the OpenClaw of a user keeps its state, by the variables of an environment: `OPENCLAW_STATE_DIR`, else `.openclaw`

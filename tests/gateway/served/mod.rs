@@ -3,6 +3,7 @@
 mod connecting;
 mod envelopes;
 mod rooms;
+mod serving;
 mod votes;
 
 use openclaw_remote_agent::conformance::gateways::{Member, What};

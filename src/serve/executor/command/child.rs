@@ -56,7 +56,7 @@ pub(super) struct Finished {
 /// It does not start.
 pub(super) async fn run(
     mut command: Command,
-    input: Option<Vec<u8>>,
+    input: Option<&str>,
     until: Instant,
     cancel: &CancellationToken,
 ) -> io::Result<Ended> {
@@ -114,7 +114,7 @@ pub(super) async fn run(
 
 async fn to_the_end(
     child: &mut Child,
-    input: Option<Vec<u8>>,
+    input: Option<&str>,
     (out, more): (&mut Vec<u8>, &mut bool),
     err: &mut Vec<u8>,
 ) -> io::Result<ExitStatus> {
@@ -143,9 +143,9 @@ async fn to_the_end(
 }
 
 /// Who does not read it does without.
-async fn feed(stdin: Option<ChildStdin>, input: Option<Vec<u8>>) {
+async fn feed(stdin: Option<ChildStdin>, input: Option<&str>) {
     if let (Some(mut stdin), Some(input)) = (stdin, input) {
-        let _ = stdin.write_all(&input).await;
+        let _ = stdin.write_all(input.as_bytes()).await;
     }
 }
 

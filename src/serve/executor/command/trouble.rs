@@ -5,16 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use secrecy::{ExposeSecret as _, SecretString};
-
-use super::CommandSettings;
 use super::child::Finished;
+use super::{CommandSettings, Local};
 
 /// The longest text that is passed on of what OpenClaw says, in characters.
 const LONGEST: usize = 1000;
-
-/// Shorter values are no secrets, and would tear holes into every text.
-const SHORTEST_SECRET: usize = 4;
 
 /// Why a turn has no answer.
 #[derive(Debug, PartialEq)]
@@ -100,11 +95,30 @@ impl Trouble {
         )
     }
 
-    /// Both ways of running it were refused.
-    pub(super) fn neither() -> Self {
-        let text =
-            "OpenClaw's gateway came and went while the command was run; send the message again";
-        Self::new("gateway_unreachable", text)
+    /// OpenClaw refused every way that `local` allows.
+    pub(super) fn of_way(local: Local) -> Self {
+        match local {
+            Local::Auto => Self::new(
+                "gateway_unreachable",
+                "OpenClaw's gateway came and went while the command was run; send the message again",
+            ),
+            Local::Always => Self::new(
+                "gateway_running",
+                "cannot run the turn with `--local`: a gateway runs on OpenClaw's state; stop it, or set `local` to `auto`",
+            ),
+            Local::Never => Self::new(
+                "gateway_unreachable",
+                "cannot reach OpenClaw's gateway: the connection is refused; start it, or set `local` to `auto`",
+            ),
+        }
+    }
+
+    /// The same, with `~` for the operator's home.
+    pub(super) fn without(mut self, home: Option<&Path>) -> Self {
+        if let Some(home) = home.and_then(Path::to_str) {
+            self.text = self.text.replace(home, "~");
+        }
+        self
     }
 
     pub(super) fn misshapen(why: &str) -> Self {
@@ -198,47 +212,6 @@ fn shown(text: &str) -> String {
 fn end(text: &str) -> &str {
     let from = text.char_indices().rev().nth(LONGEST - 1);
     from.map_or(text, |(at, _)| &text[at..])
-}
-
-/// What no text may show: values of variables that were given, and where the operator's home is.
-#[derive(Debug)]
-pub(super) struct Hidden {
-    secrets: Vec<SecretString>,
-    home: Option<PathBuf>,
-}
-
-impl Hidden {
-    pub(super) fn new(given: &[(String, SecretString)]) -> Self {
-        let long = |value: &&SecretString| value.expose_secret().len() >= SHORTEST_SECRET;
-        let own = given.iter().map(|(_, value)| value).filter(long).cloned();
-        // Tools print them now and then, and peers read what this says.
-        let inherited = std::env::vars_os().filter_map(|(name, value)| {
-            let name = name.to_string_lossy().to_ascii_uppercase();
-            let secret = ["TOKEN", "SECRET", "PASSWORD", "API_KEY"]
-                .iter()
-                .any(|word| name.contains(word));
-            let value = value.into_string().ok()?;
-            (secret && value.len() >= 2 * SHORTEST_SECRET).then(|| SecretString::from(value))
-        });
-        Self {
-            secrets: own.chain(inherited).collect(),
-            home: std::env::home_dir().filter(|home| home.components().count() > 1),
-        }
-    }
-
-    /// The same without any of that.
-    pub(super) fn without(&self, mut trouble: Trouble) -> Trouble {
-        for secret in &self.secrets {
-            let secret = secret.expose_secret();
-            if trouble.text.contains(secret) {
-                trouble.text = trouble.text.replace(secret, "[redacted]");
-            }
-        }
-        if let Some(home) = self.home.as_deref().and_then(Path::to_str) {
-            trouble.text = trouble.text.replace(home, "~");
-        }
-        trouble
-    }
 }
 
 /// Whether the command is there, by the directories of `path` where it is only a name.

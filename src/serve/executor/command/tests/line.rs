@@ -14,17 +14,14 @@ async fn every_setting_is_on_the_command_line() {
     outcome_of(&executor(settings), job("do it")).await;
     let expected = [
         "agent",
-        "--message",
-        "do it",
+        "--message-file=/dev/stdin",
         "--json",
-        "--session-id",
-        "a2a-context",
-        "--agent",
-        "helper",
+        "--session-id=a2a-context",
+        "--agent=helper",
+        "--thinking=high",
+        "--timeout=42",
     ];
-    let seen = fake.seen();
-    assert_eq!(seen[..8], expected);
-    assert_eq!(seen[8..], ["--thinking", "high", "--timeout", "42"]);
+    assert_eq!(fake.seen(), expected);
 }
 
 #[tokio::test]
@@ -37,13 +34,8 @@ async fn the_agent_of_a_message_comes_before_the_one_of_the_settings() {
     let mut job = job("hello");
     job.agent = Some("other".into());
     outcome_of(&executor(settings), job).await;
-    assert!(
-        fake.seen()
-            .windows(2)
-            .any(|pair| pair == ["--agent", "other"]),
-        "{:?}",
-        fake.seen()
-    );
+    let seen = fake.seen();
+    assert!(seen.contains(&"--agent=other".to_owned()), "{seen:?}");
 }
 
 #[tokio::test]
@@ -61,40 +53,86 @@ async fn what_is_no_name_of_an_agent_never_gets_there() {
     assert!(!fake.file("seen").exists());
 }
 
+/// Every option that the launcher of OpenClaw looks for in all arguments before it parses them, and some of `agent`'s own.
+const OPTIONS: [&str; 14] = [
+    "--profile=stranger",
+    "--profile",
+    "--dev",
+    "--container=stranger",
+    "--container",
+    "--log-level=silent",
+    "--log-level",
+    "--no-color",
+    "--update",
+    "--help",
+    "--version",
+    "--local",
+    "--json",
+    "--",
+];
+
 #[tokio::test]
-async fn text_is_one_argument_whatever_it_says() {
-    for text in ["--local", "-x", "$(touch x); `id` \"'", "two\nlines"] {
+async fn text_of_a_peer_is_no_argument() {
+    for text in OPTIONS
+        .into_iter()
+        .chain(["$(touch x); `id`", "two\nlines"])
+    {
         let fake = Fake::printing(LOCAL);
         outcome_of(&fake.executor(), job(text)).await;
-        let seen = fake.seen();
-        assert_eq!(seen[..2], ["agent", "--message"]);
-        assert!(
-            seen[2] == text || seen[2].ends_with(&format!("\n\n{text}")),
-            "{seen:?}"
-        );
-        assert_eq!(seen[3], "--json");
+        let expected = [
+            "agent",
+            "--message-file=/dev/stdin",
+            "--json",
+            "--session-id=a2a-context",
+            "--thinking=low",
+            "--timeout=300",
+        ];
+        assert_eq!(fake.seen(), expected, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn every_value_stands_with_its_option() {
+    let fake = Fake::printing(LOCAL);
+    outcome_of(&fake.executor(), job("hello")).await;
+    let bare: Vec<_> = fake.seen();
+    let bare: Vec<_> = bare.iter().filter(|word| !word.starts_with("--")).collect();
+    assert_eq!(bare, ["agent"]);
+}
+
+/// What the command reads as a message.
+async fn read(text: &str) -> String {
+    let fake = Fake::new(&format!(
+        "cat /dev/stdin > \"$OPENCLAW_STATE_DIR/read\"; echo '{LOCAL}'"
+    ));
+    let (outcome, _) = outcome_of(&fake.executor(), job(text)).await;
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    fs::read_to_string(fake.file("read")).unwrap()
+}
+
+#[tokio::test]
+async fn message_is_read_from_the_input_unchanged() {
+    let long = "x".repeat(300_000);
+    for text in ["do it", "-x \0 \"'", &long] {
+        assert!(read(text).await == text);
     }
 }
 
 #[tokio::test]
 async fn a_slash_in_front_comes_behind_a_line_of_ours() {
-    let fake = Fake::printing(LOCAL);
-    outcome_of(&fake.executor(), job("/new")).await;
+    let text = read("/new").await;
     assert!(
-        fake.seen()[2].starts_with("// ") && fake.seen()[2].ends_with("\n\n/new"),
-        "{:?}",
-        fake.seen()
+        text.starts_with("// ") && text.ends_with("\n\n/new"),
+        "{text}"
     );
 }
 
 #[tokio::test]
-async fn a_message_too_long_for_a_command_line_is_read_from_the_input() {
-    let fake = Fake::new(&format!(
-        "wc -c < /dev/stdin > \"$OPENCLAW_STATE_DIR/read\"; echo '{LOCAL}'"
-    ));
-    let (outcome, _) = outcome_of(&fake.executor(), job(&"x".repeat(300_000))).await;
-    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
-    assert_eq!(written(&fake.file("read")).await, "300000");
+async fn command_sees_no_other_variables_of_the_server() {
+    let fake = Fake::new(
+        r#"printf '{"payloads":[{"text":"%s %s"}],"meta":{}}' "${CARGO_MANIFEST_DIR-unset}" "${PATH:+set}""#,
+    );
+    assert_eq!(answer_of(&fake).await, [Part::text("unset set")]);
 }
 
 #[tokio::test]

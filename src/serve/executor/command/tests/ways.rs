@@ -43,7 +43,7 @@ const NO_LEVEL: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"Thi
 /// Refuses a level of thinking, as OpenClaw does for a model that has none.
 fn without_thinking() -> Fake {
     Fake::new(&format!(
-        "case \" $* \" in *' --thinking '*) echo level >> \"$OPENCLAW_STATE_DIR/ways\"; echo '{NO_LEVEL}'; exit 1;; \
+        "case \" $* \" in *' --thinking='*) echo level >> \"$OPENCLAW_STATE_DIR/ways\"; echo '{NO_LEVEL}'; exit 1;; \
          *) echo none >> \"$OPENCLAW_STATE_DIR/ways\"; echo '{LOCAL}';; esac"
     ))
 }
@@ -75,4 +75,30 @@ async fn a_gateway_that_comes_and_goes_is_tried_once_each_way() {
     let fake = two_ways(RUNS, AWAY);
     assert_eq!(failure(&fake.executor()).await.0, "gateway_unreachable");
     assert_eq!(ways(&fake), ["gateway", "local"]);
+}
+
+#[tokio::test]
+async fn local_always_is_never_run_through_a_gateway() {
+    let fake = two_ways(RUNS, THROUGH);
+    let settings = CommandSettings {
+        local: Local::Always,
+        ..fake.settings()
+    };
+    let (reason, text) = failure(&executor(settings)).await;
+    assert_eq!(reason, "gateway_running");
+    assert!(text.contains("stop it"), "{text}");
+    assert_eq!(ways(&fake), ["local"]);
+}
+
+#[tokio::test]
+async fn local_never_is_always_run_through_a_gateway() {
+    let fake = two_ways(LOCAL, AWAY);
+    let settings = CommandSettings {
+        local: Local::Never,
+        ..fake.settings()
+    };
+    let (reason, text) = failure(&executor(settings)).await;
+    assert_eq!(reason, "gateway_unreachable");
+    assert!(text.contains("start it"), "{text}");
+    assert_eq!(ways(&fake), ["gateway"]);
 }

@@ -1,0 +1,85 @@
+//! The A2A server's executor over the reference gateway.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openclaw_remote_agent::gateway::Settings;
+use openclaw_remote_agent::log::Silent;
+use openclaw_remote_agent::serve::executor::{GatewayExecutor, GatewayRuns};
+use openclaw_remote_agent::world::System;
+use remote_agent_server::a2a::{Message, Part, Role};
+use remote_agent_server::executor::{Executor as _, Job, Outcome, Report};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::rig::soon;
+use crate::support::reference::Reference;
+use crate::support::voters::{agent, answers};
+
+fn executor(gateway: &Reference) -> GatewayExecutor {
+    let settings = Settings::new(Url::parse(&gateway.url).unwrap());
+    let runs = GatewayRuns {
+        timeout: Duration::from_secs(20),
+        thinking: None,
+        state_dir: None,
+    };
+    GatewayExecutor::new(settings, runs, Arc::new(System), Arc::new(Silent)).unwrap()
+}
+
+/// What the default agent answers.
+async fn answer(executor: &GatewayExecutor) -> String {
+    let job = Job {
+        task_id: "task".into(),
+        context_id: "context".into(),
+        session: "a2a-context".into(),
+        agent: None,
+        peer: "peer".into(),
+        message: Message::new(Role::User, vec![Part::text("who are you")]),
+        delegation: None,
+    };
+    let (reports, mut heard) = mpsc::channel(64);
+    let outcome = soon(executor.run(job, reports, CancellationToken::new())).await;
+    let mut said = String::new();
+    while let Some(report) = heard.recv().await {
+        if let Report::Artifact { artifact, .. } = report {
+            said.extend(artifact.parts.iter().filter_map(Part::as_text));
+        }
+    }
+    match outcome {
+        Outcome::Completed(parts) => {
+            let parts = parts.unwrap_or_default();
+            said.extend(parts.iter().filter_map(Part::as_text));
+            said
+        }
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+async fn names(executor: &GatewayExecutor) -> Vec<String> {
+    let agents = executor.agents().await.unwrap();
+    agents.into_iter().map(|agent| agent.name).collect()
+}
+
+#[tokio::test]
+async fn serve_prefers_main_of_a_reference_gateway() {
+    let gateway = Reference::start(json!({})).await;
+    let _alpha = agent(&gateway.url, "alpha", json!([answers("alpha here")])).await;
+    let _main = agent(&gateway.url, "main", json!([answers("main here")])).await;
+    let executor = executor(&gateway);
+    assert_eq!(answer(&executor).await, "main here");
+    assert_eq!(names(&executor).await[..2], ["main", "alpha"]);
+    executor.close().await;
+}
+
+#[tokio::test]
+async fn serve_without_main_asks_the_first_that_is_online() {
+    let gateway = Reference::start(json!({})).await;
+    let _zoe = agent(&gateway.url, "zoe", json!([answers("zoe here")])).await;
+    let executor = executor(&gateway);
+    assert_eq!(answer(&executor).await, "zoe here");
+    // The gateway lists `main` and others that never came.
+    assert_eq!(names(&executor).await[..2], ["zoe", "main"]);
+    executor.close().await;
+}
