@@ -77,6 +77,11 @@ async fn answered(
     outgoing: &Outgoing,
 ) -> Result<(), ToolError> {
     let reply = session.bounds.run(peer.send(outgoing)).await??;
+    if let Reply::Task(task) = &reply
+        && !task.state().is_terminal()
+    {
+        session.can_find(task)?;
+    }
     session.hear_whole(reply.into(), false)
 }
 
@@ -103,11 +108,15 @@ async fn task(
     outgoing: &Outgoing,
     listen: bool,
 ) -> Result<(), ToolError> {
-    match session.bounds.run(peer.send(outgoing)).await?? {
-        Reply::Task(task) if listen => taken_up(session, peer, task).await,
-        Reply::Task(task) => session.hear_whole(Reply::Task(task).into(), false),
-        Reply::Message(message) => Err(not_a_task(&message)),
+    let task = match session.bounds.run(peer.send(outgoing)).await?? {
+        Reply::Task(task) => task,
+        Reply::Message(message) => return Err(not_a_task(&message)),
+    };
+    session.can_find(&task)?;
+    if listen {
+        return taken_up(session, peer, task).await;
     }
+    session.hear_whole(Reply::Task(task).into(), false)
 }
 
 /// The task that an answer shows, followed from there.
@@ -116,6 +125,7 @@ async fn taken_up(session: &mut Session<'_>, peer: &dyn Peer, task: Task) -> Res
     if task.state().is_settled() {
         return Ok(());
     }
+    session.can_find(&task)?;
     follow(session, peer, Start::Answer(task)).await
 }
 

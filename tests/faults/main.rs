@@ -15,6 +15,7 @@ mod filter;
 mod in_process;
 mod memory;
 mod newer_version;
+mod redundant;
 mod rig;
 mod side_by_side;
 mod signed_cards;
