@@ -77,10 +77,8 @@ async fn answered(
     outgoing: &Outgoing,
 ) -> Result<(), ToolError> {
     let reply = session.bounds.run(peer.send(outgoing)).await??;
-    if let Reply::Task(task) = &reply
-        && !task.state().is_terminal()
-    {
-        session.can_find(task)?;
+    if let Reply::Task(task) = &reply {
+        finished_or_named(session, task)?;
     }
     session.hear_whole(reply.into(), false)
 }
@@ -121,12 +119,20 @@ async fn task(
 
 /// The task that an answer shows, followed from there.
 async fn taken_up(session: &mut Session<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
+    finished_or_named(session, &task)?;
     session.hear_whole(Reply::Task(task.clone()).into(), true)?;
     if task.state().is_settled() {
         return Ok(());
     }
-    session.can_find(&task)?;
     follow(session, peer, Start::Answer(task)).await
+}
+
+/// A finished task is a result whatever it is called; any other must be found again.
+fn finished_or_named(session: &Session<'_>, task: &Task) -> Result<(), ToolError> {
+    if task.state().is_terminal() {
+        return Ok(());
+    }
+    session.can_find(task)
 }
 
 fn not_a_task(message: &Message) -> ToolError {

@@ -19,5 +19,6 @@ mod redundant;
 mod rig;
 mod side_by_side;
 mod signed_cards;
+mod speech;
 mod turns;
 mod updates;
