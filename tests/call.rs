@@ -334,11 +334,10 @@ async fn an_unknown_field_of_an_operation_is_named() {
 async fn a_request_that_is_no_json_is_called_so_once() {
     let ended = run(&["call", "{"], "").await;
     let envelope: Value = serde_json::from_str(&ended.stdout).unwrap();
-    let message = envelope["error"]["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("remote_agent input validation failed: the request is not JSON: "),
-        "{message}"
-    );
+    let error = &envelope["error"];
+    assert_eq!(error["message"], "remote_agent input validation failed");
+    let hint = error["details"]["hint"].as_str().unwrap();
+    assert!(hint.contains("First: the request is not JSON: "), "{hint}");
 }
 
 #[tokio::test]

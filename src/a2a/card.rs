@@ -41,24 +41,27 @@ pub(super) fn read(json: &Value) -> Result<Card, String> {
 fn supported(card: &Map<String, Value>) -> Vec<Interface> {
     let list = items(card.get("supportedInterfaces")).iter();
     let all = list.filter_map(|entry| {
-        let transport = text(entry.get("protocolBinding"))?;
+        let transport = text(entry.get("protocolBinding"));
         Some(Interface {
             version: text(entry.get("protocolVersion")),
             tenant: text(entry.get("tenant")),
-            ..Interface::new(transport, text(entry.get("url"))?)
+            ..Interface::new(transport.unwrap_or_else(usual), text(entry.get("url"))?)
         })
     });
     once(all.collect())
 }
 
+/// The transport of an interface that names none.
+fn usual() -> String {
+    "JSONRPC".into()
+}
+
 /// The interfaces of 0.3: the main one, then the additional ones. A card that names no version is one of 0.3.
 fn older(card: &Map<String, Value>) -> Vec<Interface> {
-    let Some(url) = text(card.get("url")) else {
-        return Vec::new();
-    };
     let version = text(card.get("protocolVersion")).unwrap_or_else(|| "0.3".into());
-    let transport = text(card.get("preferredTransport")).unwrap_or_else(|| "JSONRPC".into());
-    let mut all = vec![Interface::new(transport, url)];
+    let transport = text(card.get("preferredTransport")).unwrap_or_else(usual);
+    let main = text(card.get("url")).map(|url| Interface::new(transport, url));
+    let mut all: Vec<_> = main.into_iter().collect();
     all.extend(declared(card.get("additionalInterfaces")));
     for interface in &mut all {
         interface.version = Some(version.clone());

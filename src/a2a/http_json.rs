@@ -38,8 +38,6 @@ struct Dialect {
     card: &'static str,
     body: fn(&Outgoing, Option<&str>) -> serde_json::Result<Vec<u8>>,
     reader: &'static Reader,
-    /// Turns an answer or an event into the model's.
-    reply: fn(Value) -> Result<Value, Value>,
     event: Decode,
 }
 
@@ -50,8 +48,7 @@ static V0_3: Dialect = Dialect {
     card: "/v1/card",
     body: |outgoing, _| serde_json::to_vec(&v0_3::proto::send_body(outgoing)),
     reader: &v0_3::proto::READER,
-    reply: |answer| v0_3::proto::READER.unwrapped(answer),
-    event: |data, secrets| event(data, secrets, V0_3.reply),
+    event: |data, secrets| event(data, secrets, V0_3.reader),
 };
 
 /// A2A 1.0 §11.3.
@@ -61,8 +58,7 @@ static V1_0: Dialect = Dialect {
     card: "/extendedAgentCard",
     body: |outgoing, tenant| serde_json::to_vec(&v1::write::SendParams::of(outgoing, tenant)),
     reader: &v1::read::READER,
-    reply: |answer| v1::read::READER.reply(answer),
-    event: |data, secrets| event(data, secrets, V1_0.reply),
+    event: |data, secrets| event(data, secrets, V1_0.reader),
 };
 
 /// A peer's HTTP+JSON interface.
@@ -190,7 +186,7 @@ impl HttpJson {
         if let Some(error) = explained(&answer, self.line.secrets()) {
             return Err(error);
         }
-        match (self.dialect.reply)(answer) {
+        match self.dialect.reader.reply(answer) {
             Ok(inner) => Reply::read(inner).map_err(misshapen),
             Err(_) => Err(misshapen(Misshape {
                 pointer: String::new(),
@@ -225,6 +221,10 @@ impl HttpJson {
     }
 
     fn message(&self, outgoing: &Outgoing) -> Result<Bytes, PeerError> {
+        if self.dialect.version == Version::V0_3 && !outgoing.reference_task_ids.is_empty() {
+            let message = "HTTP+JSON of A2A 0.3 cannot carry reference_task_ids";
+            return Err(PeerError::new(Fault::Unaddressable, message).undelivered());
+        }
         let body = (self.dialect.body)(outgoing, self.tenant.as_deref());
         body.map(Bytes::from).map_err(unwritable)
     }
@@ -350,11 +350,7 @@ impl Peer for HttpJson {
     }
 }
 
-fn event(
-    data: &str,
-    secrets: &Secrets,
-    reply: fn(Value) -> Result<Value, Value>,
-) -> Result<Event, PeerError> {
+fn event(data: &str, secrets: &Secrets, reader: &Reader) -> Result<Event, PeerError> {
     let mut json: Value = serde_json::from_str(data).map_err(|e| {
         PeerError::new(
             Fault::InvalidResponse,
@@ -365,7 +361,7 @@ fn event(
     if let Some(error) = explained(&json, secrets) {
         return Err(error);
     }
-    Event::read(reply(json).unwrap_or_else(|unknown| unknown)).map_err(misshapen)
+    Event::read(reader.reply(json).unwrap_or_else(|unknown| unknown)).map_err(misshapen)
 }
 
 fn explain(body: Value, secrets: &Secrets) -> Option<PeerError> {

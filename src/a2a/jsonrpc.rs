@@ -20,7 +20,7 @@ use super::{card, v0_3, v1};
 /// What most calls fit into, in bytes.
 const USUAL: usize = 1024;
 
-/// Each exchange has a connection of its own, so one id tells every answer from noise.
+/// Each exchange has a connection of its own, so one id tells every answer from noise, and an answer without one is its own.
 const ID: u32 = 1;
 
 /// What a version writes and reads over JSON-RPC.
@@ -287,11 +287,20 @@ fn unwrapped(answer: Value, check_id: bool, secrets: &Secrets) -> Result<Value, 
     if let Some(error) = answer.remove("error").filter(|error| !error.is_null()) {
         return Err(rpc_error(error, secrets));
     }
-    if check_id && answer.get("id").and_then(Value::as_u64) != Some(ID.into()) {
+    if check_id && is_another(answer.get("id")) {
         let message = "the answer's JSON-RPC id is not the request's, so it answers something else";
         return Err(PeerError::new(Fault::InvalidResponse, message));
     }
     Ok(answer.remove("result").unwrap_or_default())
+}
+
+/// The id of an answer is that of another request. Some peers leave it out or write it as a string.
+fn is_another(id: Option<&Value>) -> bool {
+    match id {
+        None | Some(Value::Null) => false,
+        Some(Value::String(id)) => *id != ID.to_string(),
+        Some(id) => id.as_f64() != Some(ID.into()),
+    }
 }
 
 /// The error in a body that came with an error status.

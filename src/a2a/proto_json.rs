@@ -37,7 +37,7 @@ impl Reader {
     ///
     /// # Errors
     /// The answer as it came, where it holds nothing known.
-    pub(super) fn unwrapped(&self, answer: Value) -> Result<Value, Value> {
+    fn unwrapped(&self, answer: Value) -> Result<Value, Value> {
         let Value::Object(mut answer) = answer else {
             return Err(answer);
         };
@@ -66,11 +66,11 @@ impl Reader {
             let has = |key: &str| bare.get(key).is_some();
             match () {
                 () if has("artifact") => Ok(self.artifact_update(bare)),
-                () if has("status") && (has("taskId") || has("task_id")) => {
+                () if has("status") && (has("taskId") || has("task_id") || has("final")) => {
                     Ok(self.status_update(bare))
                 }
                 () if has("status") => Ok(self.task(bare)),
-                () if has("parts") => Ok(self.message(bare)),
+                () if has("parts") || has("content") => Ok(self.message(bare)),
                 () => Err(bare),
             }
         })

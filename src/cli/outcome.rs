@@ -110,16 +110,13 @@ pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &Missing) 
     }
     complain(&text::line(message));
     let details = &error["details"];
-    let places = details["errors"].as_array().map_or(&[][..], Vec::as_slice);
-    if places.len() > 1 {
-        for place in places {
-            let [path, message] = ["instancePath", "message"].map(|field| place[field].as_str());
-            note(text::line(&format!(
-                "  {} {}",
-                path.unwrap_or_default(),
-                message.unwrap_or_default()
-            )));
-        }
+    for place in details["errors"].as_array().into_iter().flatten() {
+        let [path, message] = ["instancePath", "message"].map(|field| place[field].as_str());
+        note(text::line(&format!(
+            "  {} {}",
+            path.unwrap_or_default(),
+            message.unwrap_or_default()
+        )));
     }
     if let Some(hint) = hints::hint(envelope, peers) {
         note(format_args!("what to do: {hint}"));

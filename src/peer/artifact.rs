@@ -35,9 +35,18 @@ impl Artifact {
         }
     }
 
-    /// Its id, unique within the task.
+    /// Its id, unique within the task; empty in a piece that names no artifact.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The artifact that stands at `place` of its task, with an id that says so where it has none.
+    #[must_use]
+    pub fn numbered(mut self, place: usize) -> Self {
+        if self.id.is_empty() {
+            self.id = format!("artifact-{}", place + 1);
+        }
+        self
     }
 
     /// Its parts, as the peer gave them.
@@ -163,7 +172,7 @@ fn times_each(parts: &[Value], end: &[Value]) -> usize {
 
 pub(super) fn check(value: &Value) -> Result<(), Misshape> {
     let map = json::object(value)?;
-    json::name(map, "artifactId")?;
+    json::optional_id(map, "artifactId")?;
     json::parts(map)
 }
 

@@ -101,20 +101,21 @@ pub struct StatusUpdate(Value);
 impl StatusUpdate {
     fn read(value: Value) -> Result<Self, Misshape> {
         let map = json::object(&value)?;
-        json::name(map, "taskId")?;
-        json::optional_id(map, "contextId")?;
+        for key in ["taskId", "contextId"] {
+            json::optional_id(map, key)?;
+        }
         task::check_status(map)?;
         Ok(Self(value))
     }
 
-    /// The task it is about.
-    pub fn task_id(&self) -> &str {
-        json::str_at(&self.0, "taskId").unwrap_or_default()
+    /// The task it is about; `None` where only its stream says that.
+    pub fn task_id(&self) -> Option<&str> {
+        json::id_at(&self.0, "taskId")
     }
 
     /// The conversation the task belongs to.
     pub fn context_id(&self) -> Option<&str> {
-        json::str_at(&self.0, "contextId").filter(|id| !id.is_empty())
+        json::id_at(&self.0, "contextId")
     }
 
     /// The new state.
@@ -143,21 +144,22 @@ pub struct ArtifactUpdate(Value);
 impl ArtifactUpdate {
     fn read(value: Value) -> Result<Self, Misshape> {
         let map = json::object(&value)?;
-        json::name(map, "taskId")?;
-        json::optional_id(map, "contextId")?;
+        for key in ["taskId", "contextId"] {
+            json::optional_id(map, key)?;
+        }
         let artifact = map.get("artifact").unwrap_or(&Value::Null);
         artifact::check(artifact).map_err(|e| e.under("artifact"))?;
         Ok(Self(value))
     }
 
-    /// The task it belongs to.
-    pub fn task_id(&self) -> &str {
-        json::str_at(&self.0, "taskId").unwrap_or_default()
+    /// The task it belongs to; `None` where only its stream says that.
+    pub fn task_id(&self) -> Option<&str> {
+        json::id_at(&self.0, "taskId")
     }
 
     /// The conversation the task belongs to.
     pub fn context_id(&self) -> Option<&str> {
-        json::str_at(&self.0, "contextId").filter(|id| !id.is_empty())
+        json::id_at(&self.0, "contextId")
     }
 
     /// The artifact or piece.
@@ -193,7 +195,7 @@ fn kind_of(value: &Value) -> Kind {
             let has = |key: &str| value.get(key).is_some();
             match () {
                 () if has("artifact") => Kind::Artifact,
-                () if has("status") && has("taskId") => Kind::Status,
+                () if has("status") && (has("taskId") || has("final")) => Kind::Status,
                 () if has("status") => Kind::Task,
                 () if has("parts") => Kind::Message,
                 () => Kind::Unknown,
@@ -220,7 +222,7 @@ mod tests {
         );
         assert_eq!(
             place(
-                json!({"kind":"task","id":"t","status":{"state":"working"},"artifacts":[{"parts":[]}]})
+                json!({"kind":"task","id":"t","status":{"state":"working"},"artifacts":[{"artifactId":7}]})
             ),
             "/artifacts/0/artifactId"
         );
@@ -236,7 +238,7 @@ mod tests {
             "/status"
         );
         assert_eq!(
-            place(json!({"kind":"artifact-update","taskId":"t","artifact":{"artifactId":"a"}})),
+            place(json!({"kind":"artifact-update","taskId":"t","artifact":{"parts":{}}})),
             "/artifact/parts"
         );
         assert_eq!(place(json!("text")), "");
@@ -253,6 +255,18 @@ mod tests {
             Reply::Message(_)
         ));
         assert!(Reply::read(json!(null)).is_err());
+    }
+
+    #[test]
+    fn a_status_with_a_final_mark_is_an_update() {
+        for (value, is_update) in [
+            (json!({"status":{"state":"working"},"final":false}), true),
+            (json!({"status":{"state":"working"},"taskId":"t"}), true),
+            (json!({"status":{"state":"working"}}), false),
+        ] {
+            let event = Event::read(value.clone()).unwrap();
+            assert_eq!(matches!(event, Event::Status(_)), is_update, "{value}");
+        }
     }
 
     #[test]

@@ -124,10 +124,12 @@ pub(super) fn objects(map: &Map<String, Value>, key: &str) -> Result<(), Misshap
     }
 }
 
-/// An array of message or artifact parts. The text of one, where it has any, is text.
+/// An array of message or artifact parts; missing and null count as empty. The text of one, where it has any, is text.
 pub(super) fn parts(map: &Map<String, Value>) -> Result<(), Misshape> {
-    let Some(Value::Array(parts)) = map.get("parts") else {
-        return Err(Misshape::here("an array", map.get("parts")).under("parts"));
+    let parts = match map.get("parts") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Array(parts)) => parts,
+        other => return Err(Misshape::here("an array", other).under("parts")),
     };
     for (i, part) in parts.iter().enumerate() {
         let check = || {
@@ -145,6 +147,11 @@ pub(super) fn parts(map: &Map<String, Value>) -> Result<(), Misshape> {
 /// The string at `key` of an object, where there is one.
 pub(super) fn str_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
+}
+
+/// The id at `key` of an object; an empty one counts as missing.
+pub(super) fn id_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    str_at(value, key).filter(|id| !id.is_empty())
 }
 
 /// The items at `key` of an object; none where it is no array.

@@ -152,7 +152,7 @@ impl Part {
 pub struct Message(Value);
 
 impl Message {
-    /// Reads a message; its parts must be an array of objects.
+    /// Reads a message; its parts, where it has any, must be an array of objects.
     ///
     /// # Errors
     /// The first place that is not as it should be.
@@ -168,12 +168,12 @@ impl Message {
 
     /// The task it belongs to.
     pub fn task_id(&self) -> Option<&str> {
-        json::str_at(&self.0, "taskId").filter(|id| !id.is_empty())
+        json::id_at(&self.0, "taskId")
     }
 
     /// The conversation it belongs to.
     pub fn context_id(&self) -> Option<&str> {
-        json::str_at(&self.0, "contextId").filter(|id| !id.is_empty())
+        json::id_at(&self.0, "contextId")
     }
 
     /// What it says in text, its parts apart by a blank line; `None` where it has no text part.
@@ -197,7 +197,7 @@ impl Message {
 pub struct Task(Value);
 
 impl Task {
-    /// Reads a task: an id, a state, and artifacts with ids and parts where it has any.
+    /// Reads a task: a state, and artifacts with parts where it has any.
     ///
     /// # Errors
     /// The first place that is not as it should be.
@@ -215,8 +215,9 @@ impl Task {
                 found,
             });
         }
-        json::name(map, "id")?;
-        json::optional_id(map, "contextId")?;
+        for key in ["id", "contextId"] {
+            json::optional_id(map, key)?;
+        }
         check_status(map)?;
         json::objects(map, "artifacts")?;
         for (i, artifact) in json::items_at(&value, "artifacts").iter().enumerate() {
@@ -225,14 +226,14 @@ impl Task {
         Ok(Self(value))
     }
 
-    /// Its id, unique at the peer.
-    pub fn id(&self) -> &str {
-        json::str_at(&self.0, "id").unwrap_or_default()
+    /// Its id, unique at the peer; `None` where only the request that it answers says that.
+    pub fn id(&self) -> Option<&str> {
+        json::id_at(&self.0, "id")
     }
 
     /// The conversation it belongs to.
     pub fn context_id(&self) -> Option<&str> {
-        json::str_at(&self.0, "contextId").filter(|id| !id.is_empty())
+        json::id_at(&self.0, "contextId")
     }
 
     /// Where it stands.
@@ -245,11 +246,12 @@ impl Task {
         status_text_of(&self.0)
     }
 
-    /// What it has produced so far.
+    /// What it has produced so far. Artifacts without an id are numbered by their place.
     pub fn artifacts(&self) -> impl Iterator<Item = Artifact> {
         json::items_at(&self.0, "artifacts")
             .iter()
-            .map(Artifact::of)
+            .enumerate()
+            .map(|(i, artifact)| Artifact::of(artifact).numbered(i))
     }
 
     /// The text of the newest message of the peer in the history.

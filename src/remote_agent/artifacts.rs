@@ -114,7 +114,12 @@ impl Artifacts {
         append: bool,
         bytes: usize,
     ) -> Result<(), ToolError> {
-        let at = self.by_id.get(piece.id()).and_then(|at| at.last()).copied();
+        let at = match (piece.id(), append) {
+            // A piece that names no artifact continues the newest, or begins one.
+            ("", true) => self.held.len().checked_sub(1),
+            ("", false) => None,
+            (id, _) => self.by_id.get(id).and_then(|at| at.last()).copied(),
+        };
         let replaced = at.filter(|_| !append).map_or(0, |i| self.held[i].bytes);
         let all = self.bytes + bytes - replaced;
         self.check(all)?;
@@ -126,8 +131,9 @@ impl Artifacts {
             Some(i) => self.held[i] = Held::whole(piece, bytes),
             None if self.held.len() == self.most => return Err(self.too_many()),
             None => {
-                self.by_id
-                    .insert(piece.id().to_owned(), vec![self.held.len()]);
+                let piece = piece.numbered(self.held.len());
+                let places = self.by_id.entry(piece.id().to_owned());
+                places.or_default().push(self.held.len());
                 let since_gap = (append && self.gap != Gap::No).then_some(0);
                 self.held.push(Held {
                     since_gap,

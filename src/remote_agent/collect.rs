@@ -111,13 +111,13 @@ impl Collected {
             }
             Event::Task(task) => self.task(task, Source::Said).map(|_| ()),
             Event::Status(update) => {
-                self.ids(Some(update.task_id()), update.context_id());
+                self.ids(update.task_id(), update.context_id());
                 self.state = Some(update.state());
                 self.status_text = update.status_text();
                 Ok(())
             }
             Event::Artifact(update) => {
-                self.ids(Some(update.task_id()), update.context_id());
+                self.ids(update.task_id(), update.context_id());
                 self.artifacts
                     .piece(update.artifact(), update.append(), bytes)
             }
@@ -159,7 +159,7 @@ impl Collected {
     /// What a snapshot says of the task, and whether any of it is new. One that was asked for and is behind what a stream
     /// has said does not set a settled task going again, nor makes a finished one wait for its caller.
     fn task(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
-        self.ids(Some(task.id()), task.context_id());
+        self.ids(task.id(), task.context_id());
         let state = task.state();
         let behind = source == Source::Asked
             && self.state.as_ref().is_some_and(|known| {

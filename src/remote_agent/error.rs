@@ -171,7 +171,7 @@ reasons! {
         "Do not call this agent: someone may speak in its name. The message says what is wrong with each signature.";
     /// What was asked for cannot be written in a request of this transport.
     Unaddressable = "unaddressable", Peer, false,
-        "Use another transport for this target, or another id.";
+        "Use another transport for this target, or change what the message names.";
     /// The local gateway has no agent of that name.
     AgentNotFound = "agent_not_found", TargetResolution, false,
         "Call list_targets and use one of the gateway's agents it shows.";

@@ -194,7 +194,7 @@ impl RemoteAgent {
                 let message = format!("the request is not JSON: {e}");
                 let wrong = complaint("", "#/type", "type", json!({ "type": "object" }), &message);
                 account.settle(Err(Reason::InvalidRequest));
-                return envelope::failure("unknown", invalid(vec![wrong], 0));
+                return envelope::failure("unknown", ToolError::invalid(vec![wrong], 0));
             }
         };
         let action = action_of(&value).to_owned();
@@ -260,7 +260,7 @@ impl RemoteAgent {
         let errors = rules::of_target(&request, &resolved.target);
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);
-            return Err(invalid(errors, more));
+            return Err(ToolError::invalid(errors, more));
         }
         let timeout = request
             .timeout_ms
@@ -321,7 +321,7 @@ impl RemoteAgent {
     fn valid(&self, value: Value) -> Result<Box<Request>, ToolError> {
         let (errors, more) = self.schema.complaints(&value);
         if !errors.is_empty() {
-            return Err(invalid(errors, more));
+            return Err(ToolError::invalid(errors, more));
         }
         let errors = value
             .as_object()
@@ -329,13 +329,12 @@ impl RemoteAgent {
             .unwrap_or_default();
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);
-            return Err(invalid(errors, more));
+            return Err(ToolError::invalid(errors, more));
         }
         serde_json::from_value(value).map_err(|e| {
-            ToolError::new(
-                Reason::InvalidRequest,
-                format!("the request cannot be read: {e}"),
-            )
+            let message = format!("the request cannot be read: {e}");
+            let wrong = complaint("", "#/type", "type", json!({ "type": "object" }), &message);
+            ToolError::invalid(vec![wrong], 0)
         })
     }
 
@@ -361,31 +360,4 @@ fn action_of(request: &Value) -> &str {
     action
         .filter(|action| action.len() <= LONGEST_ACTION)
         .unwrap_or("unknown")
-}
-
-/// The error for a request that is not as it should be: the faults to list, and how many more there are.
-fn invalid(errors: Vec<Value>, more: usize) -> ToolError {
-    let first = errors.first().map(|error| {
-        let [place, message] =
-            ["instancePath", "message"].map(|field| error[field].as_str().unwrap_or_default());
-        match place {
-            // The schema's sentences lack a subject, the others have one.
-            "" if message.starts_with("must ") => format!(": the request {message}"),
-            "" => format!(": {message}"),
-            place => format!(": {place} {message}"),
-        }
-    });
-    let message = format!(
-        "remote_agent input validation failed{}",
-        first.unwrap_or_default()
-    );
-    let error = ToolError::new(Reason::InvalidRequest, message)
-        .with("source", "ajv")
-        .with("tool", "remote_agent")
-        .with("errors", errors);
-    if more > 0 {
-        error.with("more_errors", more)
-    } else {
-        error
-    }
 }

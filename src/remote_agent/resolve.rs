@@ -9,6 +9,7 @@ use crate::targets::{Catalog, Refused, Target, local_name, same_place};
 
 use super::error::{Reason, ToolError};
 use super::request::{ContinuationTarget, Request};
+use super::rules::bad_url;
 
 /// What a request means.
 #[derive(Debug)]
@@ -43,7 +44,6 @@ pub(super) fn resolve(
             .and_then(|c| c.conversation.as_ref())
             .map(|conversation| conversation.context_id.as_str())
     });
-    one_story(request)?;
 
     // A handle that is gone ends a request that has nothing else to go by. A continuation has, and so has a task id with a
     // target.
@@ -79,6 +79,15 @@ pub(super) fn resolve(
             .with("handle_task_id", &*entry.task_id)
             .with("explicit_task_id", explicit));
     }
+    if let (Some(explicit), Some(held)) = (context_id, entry.context_id.as_deref())
+        && explicit != held
+    {
+        let message = format!("the handle's task is in conversation `{held}`, not in `{explicit}`");
+        return Err(ToolError::new(Reason::Contradiction, message)
+            .with("task_handle", text)
+            .with("handle_context_id", held)
+            .with("explicit_context_id", explicit));
+    }
     agrees(request, catalog, &entry.target).map_err(|explicit| match explicit {
         Mismatch::Other(explicit) => ToolError::new(
             Reason::Contradiction,
@@ -99,53 +108,6 @@ pub(super) fn resolve(
     })
 }
 
-/// What stands beside a continuation says the same as the continuation.
-fn one_story(request: &Request) -> Result<(), ToolError> {
-    let Some(continuation) = &request.continuation else {
-        return Ok(());
-    };
-    let task = continuation.task.as_ref();
-    let conversation = continuation.conversation.as_ref();
-    let told_twice = [
-        ("task_id", &request.task_id, task.map(|task| &task.task_id)),
-        (
-            "task_handle",
-            &request.task_handle,
-            task.and_then(|task| task.task_handle.as_ref()),
-        ),
-        (
-            "context_id",
-            &request.context_id,
-            conversation.map(|conversation| &conversation.context_id),
-        ),
-        (
-            "target_alias",
-            &request.target_alias,
-            continuation.target.target_alias.as_ref(),
-        ),
-    ];
-    for (name, flat, nested) in told_twice {
-        if let (Some(flat), Some(nested)) = (flat, nested)
-            && flat != nested
-        {
-            let message = format!("{name} is `{flat}`, but the continuation says `{nested}`");
-            return Err(ToolError::new(Reason::Contradiction, message).with("field", name));
-        }
-    }
-    let other_place = request.target_url.as_ref().is_some_and(|flat| {
-        let parse = |text: &str| url::Url::parse(text).ok();
-        match (parse(flat), parse(&continuation.target.target_url)) {
-            (Some(a), Some(b)) => !same_place(&a, &b),
-            _ => *flat != continuation.target.target_url,
-        }
-    });
-    if other_place {
-        let message = "target_url and the continuation name different places";
-        return Err(ToolError::new(Reason::Contradiction, message).with("field", "target_url"));
-    }
-    Ok(())
-}
-
 enum Mismatch {
     /// The request names this other target.
     Other(Value),
@@ -160,10 +122,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
         .as_ref()
         .map(|continuation| &continuation.target)
     {
-        let same = named.target_url == target.url
-            || url::Url::parse(&named.target_url)
-                .is_ok_and(|url| same_place(&url, &target.reach.base_url));
-        if !(same
+        if !(is_at(&named.target_url, target)
             && named.card_path == target.card_path
             && named.transports() == target.reach.preferred)
         {
@@ -175,16 +134,32 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
             })));
         }
     }
-    match flat_target(request, catalog).map_err(Mismatch::Refused)? {
-        Some(named)
-            if named.url != target.url
-                || named.card_path != target.card_path
-                || named.reach.preferred != target.reach.preferred =>
+    let by_alias = request
+        .target_alias
+        .as_deref()
+        .map(|alias| by_alias(alias, catalog));
+    let elsewhere = |url: &&str| !is_at(url, target);
+    let by_url = request
+        .target_url
+        .as_deref()
+        .filter(elsewhere)
+        .map(|url| by_url(url, catalog));
+    for named in [by_alias, by_url].into_iter().flatten() {
+        let named = named.map_err(Mismatch::Refused)?;
+        if named.url != target.url
+            || named.card_path != target.card_path
+            || named.reach.preferred != target.reach.preferred
         {
-            Err(Mismatch::Other(shown(&named)))
+            return Err(Mismatch::Other(shown(&named)));
         }
-        _ => Ok(()),
     }
+    Ok(())
+}
+
+/// `url` is the base URL of `target`, however it is written.
+fn is_at(url: &str, target: &Target) -> bool {
+    url == target.url
+        || url::Url::parse(url).is_ok_and(|url| same_place(&url, &target.reach.base_url))
 }
 
 fn explicit_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Target>>, ToolError> {
@@ -196,18 +171,23 @@ fn explicit_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Ta
 
 fn flat_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Target>>, ToolError> {
     if let Some(alias) = &request.target_alias {
-        return match catalog.by_alias(alias) {
-            Some(target) => Ok(Some(target)),
-            None => Err(no_target(alias)),
-        };
+        return by_alias(alias, catalog).map(Some);
     }
-    let Some(url) = &request.target_url else {
-        return Ok(None);
-    };
+    request
+        .target_url
+        .as_deref()
+        .map(|url| by_url(url, catalog))
+        .transpose()
+}
+
+fn by_alias(alias: &str, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
+    catalog.by_alias(alias).ok_or_else(|| no_target(alias))
+}
+
+fn by_url(url: &str, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
     catalog
         .by_url(url)
-        .map(Some)
-        .map_err(|refused| told(refused, url))
+        .map_err(|refused| told(refused, url, "/target_url"))
 }
 
 fn by_continuation(
@@ -221,7 +201,13 @@ fn by_continuation(
             &named.transports(),
             named.target_alias.as_deref(),
         )
-        .map_err(|refused| told(refused, &named.target_url))
+        .map_err(|refused| {
+            told(
+                refused,
+                &named.target_url,
+                "/continuation/target/target_url",
+            )
+        })
 }
 
 fn default_target(catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
@@ -251,7 +237,8 @@ const NO_GATEWAY: &str = "Ask the operator to configure the gateway that the con
 /// What to do about a continuation of another gateway.
 const NOT_OF_GATEWAY: &str = "A continuation of a local gateway is good for that gateway and agent alone: call list_targets and begin anew with one of its targets, or ask the operator to set gateway.url back.";
 
-fn told(refused: Refused, url: &str) -> ToolError {
+/// Why the URL at `at` of a request names no target that may be used.
+fn told(refused: Refused, url: &str, at: &str) -> ToolError {
     // Nothing of a URL but its place is repeated: the rest may hold a secret.
     let place = url::Url::parse(url)
         .map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path()));
@@ -279,9 +266,7 @@ fn told(refused: Refused, url: &str) -> ToolError {
             ),
         )
         .with("hint", NOT_OF_GATEWAY),
-        Refused::BadUrl(wrong) => {
-            ToolError::new(Reason::InvalidRequest, format!("the target's URL {wrong}"))
-        }
+        Refused::BadUrl(wrong) => ToolError::invalid(vec![bad_url(at, &wrong)], 0),
         Refused::Ambiguous(aliases) => ToolError::new(
             Reason::AmbiguousTarget,
             format!("several targets are configured at `{place}`"),

@@ -37,6 +37,15 @@ const RESTRICTED: [(&str, &[&str]); 13] = [
     ("offset", &["status"]),
 ];
 
+/// The fields that a continuation stands for, in the order in which they are complained about.
+const ROUTING: [&str; 5] = [
+    "task_handle",
+    "task_id",
+    "context_id",
+    "target_alias",
+    "target_url",
+];
+
 /// Headers that no request may set, whatever else it may: they carry credentials, frame the connection, or tell the peer
 /// whose call it is. Names that begin with `content-` or `a2a-` are closed too.
 const CLOSED_HEADERS: [&str; 14] = [
@@ -67,8 +76,13 @@ pub(super) fn complaints(
         .get("action")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    target(request, catalog, &mut out);
-    restricted(request, action, &mut out);
+    let continued = action != "list_targets" && request.contains_key("continuation");
+    if continued {
+        routing(request, action, &mut out);
+    } else {
+        target(request, catalog, &mut out);
+    }
+    restricted(request, action, continued, &mut out);
     if action == "send" {
         send(request, &mut out);
         callback(request, callbacks, &mut out);
@@ -82,6 +96,13 @@ pub(super) fn complaints(
     }
     headers(request, &mut out);
     out
+}
+
+/// The complaint about a URL that cannot be called; `wrong` is the end of a sentence.
+pub(super) fn bad_url(place: &str, wrong: &str) -> Value {
+    let message = format!("the URL {wrong}");
+    let params = json!({ "format": "uri" });
+    complaint(place, "#/runtime/format", "format", params, &message)
 }
 
 fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>) {
@@ -102,16 +123,7 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
         return;
     };
     match catalog.by_url(url) {
-        Err(Refused::BadUrl(wrong)) => {
-            let message = format!("the URL {wrong}");
-            out.push(complaint(
-                "/target_url",
-                "#/runtime/format",
-                "format",
-                json!({ "format": "uri" }),
-                &message,
-            ));
-        }
+        Err(Refused::BadUrl(wrong)) => out.push(bad_url("/target_url", &wrong)),
         Err(Refused::NotConfigured) => {
             let params = json!({ "allowTargetUrlOverride": false, "configuredTargetAliases": catalog.aliases() });
             let message = "no target is configured at this URL, and policy does not allow others; use target_alias";
@@ -133,7 +145,24 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
     }
 }
 
-fn restricted(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
+/// Refuses the routing fields beside a continuation, which names the target, the task and the conversation.
+fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
+    for name in ROUTING {
+        if request.contains_key(name) {
+            let message = format!("does not go with continuation in {action}; leave it out");
+            out.push(complaint(
+                &format!("/{name}"),
+                "#/runtime/not",
+                "not",
+                json!({ "property": name, "action": action }),
+                &message,
+            ));
+        }
+    }
+}
+
+/// Refuses the fields that `action` does not take. Where the request is `continued`, routing fields are refused already.
+fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: &mut Vec<Value>) {
     let mut refuse = |name: &str| {
         let message = format!("{action} does not take {name}");
         out.push(complaint(
@@ -160,7 +189,8 @@ fn restricted(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) 
         return;
     }
     for (name, actions) in RESTRICTED {
-        if request.contains_key(name) && !actions.contains(&action) {
+        let refused = continued && ROUTING.contains(&name);
+        if request.contains_key(name) && !actions.contains(&action) && !refused {
             refuse(name);
         }
     }

@@ -77,6 +77,9 @@ async fn answered(
     outgoing: &Outgoing,
 ) -> Result<(), ToolError> {
     let reply = session.bounds.run(peer.send(outgoing)).await??;
+    if let Reply::Task(task) = &reply {
+        finished_or_named(session, task)?;
+    }
     session.hear_whole(reply.into(), false)
 }
 
@@ -103,20 +106,33 @@ async fn task(
     outgoing: &Outgoing,
     listen: bool,
 ) -> Result<(), ToolError> {
-    match session.bounds.run(peer.send(outgoing)).await?? {
-        Reply::Task(task) if listen => taken_up(session, peer, task).await,
-        Reply::Task(task) => session.hear_whole(Reply::Task(task).into(), false),
-        Reply::Message(message) => Err(not_a_task(&message)),
+    let task = match session.bounds.run(peer.send(outgoing)).await?? {
+        Reply::Task(task) => task,
+        Reply::Message(message) => return Err(not_a_task(&message)),
+    };
+    session.can_find(&task)?;
+    if listen {
+        return taken_up(session, peer, task).await;
     }
+    session.hear_whole(Reply::Task(task).into(), false)
 }
 
 /// The task that an answer shows, followed from there.
 async fn taken_up(session: &mut Session<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
+    finished_or_named(session, &task)?;
     session.hear_whole(Reply::Task(task.clone()).into(), true)?;
     if task.state().is_settled() {
         return Ok(());
     }
     follow(session, peer, Start::Answer(task)).await
+}
+
+/// A finished task is a result whatever it is called; any other must be found again.
+fn finished_or_named(session: &Session<'_>, task: &Task) -> Result<(), ToolError> {
+    if task.state().is_terminal() {
+        return Ok(());
+    }
+    session.can_find(task)
 }
 
 fn not_a_task(message: &Message) -> ToolError {

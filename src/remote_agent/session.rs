@@ -9,7 +9,10 @@ use tokio::time::Instant;
 
 use crate::handles::{Handle, Named};
 use crate::panics;
-use crate::peer::{Artifact, Delivered, Event, HostSession, Opening, Peer, Task, TaskState};
+use crate::peer::{
+    Artifact, Delivered, Event, Fault, HostSession, Misshape, Opening, Peer, PeerError, Task,
+    TaskState,
+};
 use crate::targets::{KnownCard, Target};
 
 use super::artifacts::Source;
@@ -169,13 +172,11 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The task that is followed: the one that the peer named in this call, or the one that a watch asks about. A task
-    /// that a message was meant for is not taken to have it.
+    /// The task that is followed: the one that the peer named in this call, else the one that a watch asks about or that a
+    /// peer answers with events of a task for. A task that a message was meant for is not taken to have it.
     pub(super) fn followed_task(&self) -> Option<&str> {
-        let asked = self
-            .task_id
-            .as_ref()
-            .filter(|_| self.action == Action::Watch);
+        let meant = self.action == Action::Watch || self.said.kind == Some(Kind::Task);
+        let asked = self.task_id.as_ref().filter(|_| meant);
         self.said.task_id.as_ref().or(asked).map(String::as_str)
     }
 
@@ -205,6 +206,18 @@ impl<'a> Session<'a> {
     pub(super) fn hear_whole(&mut self, answer: Event, tell: bool) -> Result<(), ToolError> {
         self.hear(answer, 0, tell)
             .map_err(|error| self.interrupted(error))
+    }
+
+    /// Refuses a task without an id that is not known otherwise: it could not be found again.
+    ///
+    /// # Errors
+    /// [`Reason::InvalidResponse`], with the place.
+    pub(super) fn can_find(&self, task: &Task) -> Result<(), ToolError> {
+        if task.id().or(self.task_id.as_deref()).is_some() {
+            return Ok(());
+        }
+        let missing = Misshape::here("a string that is not empty", None).under("id");
+        Err(PeerError::new(Fault::InvalidResponse, missing.to_string()).into())
     }
 
     /// Updates are best effort: a caller that fails to take one misses it.

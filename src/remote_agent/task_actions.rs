@@ -1,8 +1,11 @@
 //! `watch`, `status` and `cancel`: what can be done about a task that exists.
 
-use crate::peer::Reply;
+use serde_json::json;
 
-use super::error::{Reason, ToolError};
+use crate::peer::Reply;
+use crate::validation::complaint;
+
+use super::error::ToolError;
 use super::rejoin::{Start, follow};
 use super::request::Request;
 use super::session::Session;
@@ -71,8 +74,9 @@ fn parameters(request: &Request) -> Vec<(String, String)> {
 }
 
 fn task_id(session: &Session<'_>) -> Result<String, ToolError> {
-    session
-        .task_id
-        .clone()
-        .ok_or_else(|| ToolError::new(Reason::InvalidRequest, "the request names no task"))
+    session.task_id.clone().ok_or_else(|| {
+        let message = "the request names no task";
+        let wrong = complaint("", "#/runtime/anyOf", "anyOf", json!({}), message);
+        ToolError::invalid(vec![wrong], 0)
+    })
 }

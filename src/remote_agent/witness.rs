@@ -99,16 +99,16 @@ impl Seen {
             Event::Message(message) => self.ids(message.task_id(), message.context_id()),
             Event::Task(task) => self.task(task),
             Event::Status(update) => {
-                self.ids(Some(update.task_id()), update.context_id());
+                self.ids(update.task_id(), update.context_id());
                 self.state = Some(update.state());
             }
-            Event::Artifact(update) => self.ids(Some(update.task_id()), update.context_id()),
+            Event::Artifact(update) => self.ids(update.task_id(), update.context_id()),
             Event::Unknown(_) => {}
         }
     }
 
     fn task(&mut self, task: &Task) {
-        self.ids(Some(task.id()), task.context_id());
+        self.ids(task.id(), task.context_id());
         self.state = Some(task.state());
     }
 

@@ -13,6 +13,7 @@ mod in_process;
 mod manifests;
 mod ordered;
 mod reading;
+mod requests;
 mod results;
 mod serve;
 mod settings;

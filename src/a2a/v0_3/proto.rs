@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn flags_that_are_absent_are_false() {
-        let update = READER.unwrapped(
+        let update = READER.reply(
             json!({"statusUpdate": {"taskId": "t", "contextId": "", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}}),
         );
         assert_eq!(
@@ -191,7 +191,7 @@ mod tests {
                 json!({"kind": "status-update", "taskId": "t", "final": false, "status": {"state": "input-required"}})
             )
         );
-        assert_eq!(READER.unwrapped(json!({})), Err(json!({})));
-        assert_eq!(READER.unwrapped(json!([])), Err(json!([])));
+        assert_eq!(READER.reply(json!({})), Err(json!({})));
+        assert_eq!(READER.reply(json!([])), Err(json!([])));
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn send(
     outgoing: &Outgoing,
 ) -> Result<Awaited, PeerError> {
     let id = format!("corr-{}", line.world.uuid());
-    let context_id = context(line, about, outgoing);
+    let context_id = context(line, about, outgoing)?;
     let message_id = message_id(&outgoing.message_id, line);
     let content = json!({"role": "user", "content": said(&outgoing.parts)});
     let envelope = Envelope::new(Kind::Message, content)
@@ -70,12 +70,26 @@ pub(super) async fn hand_over(
     Ok(entry)
 }
 
-/// The session that a message belongs to: the caller's, or a new one.
-pub(super) fn context(line: &Line, about: &About, outgoing: &Outgoing) -> String {
+/// The session that a message belongs to: the caller's, that of the task it continues, or a new one.
+///
+/// # Errors
+/// [`Fault::TaskForgotten`](crate::peer::Fault::TaskForgotten)
+pub(super) fn context(
+    line: &Line,
+    about: &About,
+    outgoing: &Outgoing,
+) -> Result<String, PeerError> {
     let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
-    named
-        .cloned()
-        .unwrap_or_else(|| format!("sess-{}", line.world.uuid()))
+    match (named, &outgoing.task_id) {
+        (Some(context), _) => Ok(context.clone()),
+        (None, Some(task)) => {
+            let known = line.ledger.known(&about.agent, task);
+            known
+                .map(|entry| entry.context_id.clone())
+                .map_err(PeerError::undelivered)
+        }
+        (None, None) => Ok(format!("sess-{}", line.world.uuid())),
+    }
 }
 
 /// The tool's own id for the message, as this protocol writes them.

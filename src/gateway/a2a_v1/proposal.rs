@@ -24,7 +24,7 @@ pub(super) async fn propose(
     let now = line.millis();
     let left = u64::try_from(proposal.open_for.as_millis()).unwrap_or(u64::MAX);
     let id = format!("prop-{}", line.world.uuid());
-    let context_id = context(line, about, outgoing);
+    let context_id = context(line, about, outgoing)?;
     let mut content = json!({"proposal": proposal.text, "deadline": now.saturating_add(left)});
     if let Some(reasoning) = proposal.reasoning {
         content["reasoning"] = reasoning.into();

@@ -141,10 +141,15 @@ impl Triad {
         // Without a gateway nobody can be asked, and that is no decision.
         (self.links)().await?;
         let fresh = || self.world.uuid().to_string();
-        let context = outgoing
-            .context_id
-            .clone()
-            .or_else(|| about.context_id.clone());
+        let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
+        let context = match (named, &outgoing.task_id) {
+            (Some(context), _) => Some(context.clone()),
+            (None, Some(task)) => {
+                let task = self.get_task(task).map_err(PeerError::undelivered)?;
+                task.context_id().map(str::to_owned)
+            }
+            (None, None) => None,
+        };
         let vote = Arc::new(Deliberation::new(
             &outgoing.message_id,
             &context.unwrap_or_else(fresh),

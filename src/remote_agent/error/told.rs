@@ -10,6 +10,9 @@ use super::Reason;
 const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
 With follow_updates or task_requirement: required there is a task to ask about.";
 
+/// The whole message of an error for an invalid request; its faults are in `details.errors`.
+const INVALID: &str = "remote_agent input validation failed";
+
 /// A failed call.
 #[derive(Debug, Clone)]
 pub struct ToolError {
@@ -34,6 +37,25 @@ impl ToolError {
             details: Map::new(),
             retryable: reason.retryable(),
             delivered: Delivered::Unknown,
+        }
+    }
+
+    /// The error for a request with these faults, in Ajv's form, and `more` that are not listed. The hint ends with the first.
+    pub fn invalid(errors: Vec<Value>, more: usize) -> Self {
+        let reason = Reason::InvalidRequest;
+        let hint = match errors.first() {
+            Some(first) => format!("{} First: {}.", reason.hint(), fault(first)),
+            None => reason.hint().to_owned(),
+        };
+        let error = Self::new(reason, INVALID)
+            .with("hint", hint)
+            .with("source", "ajv")
+            .with("tool", "remote_agent")
+            .with("errors", errors);
+        if more > 0 {
+            error.with("more_errors", more)
+        } else {
+            error
         }
     }
 
@@ -76,6 +98,18 @@ impl ToolError {
             self.details.entry("hint").or_insert_with(|| hint.into());
         }
         self
+    }
+}
+
+/// A fault of a request as the end of a sentence.
+fn fault(error: &Value) -> String {
+    let [place, message] =
+        ["instancePath", "message"].map(|field| error[field].as_str().unwrap_or_default());
+    match place {
+        // The schema's sentences lack a subject, the others have one.
+        "" if message.starts_with("must ") => format!("the request {message}"),
+        "" => message.to_owned(),
+        place => format!("{place} {message}"),
     }
 }
 

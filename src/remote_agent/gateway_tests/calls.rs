@@ -70,8 +70,8 @@ async fn a_handle_leads_back_to_its_agent() {
         .call(json!({"action": "status", "task_handle": handle}))
         .await;
     assert_eq!(looked["summary"]["target_alias"], "gateway:beta");
-    let both = json!({"action": "status", "task_handle": handle, "continuation": continuation});
-    assert_eq!(stage.call(both).await["ok"], true);
+    let whole = json!({"action": "status", "continuation": continuation});
+    assert_eq!(stage.call(whole).await["ok"], true);
     let other = json!({"action": "status", "task_handle": handle, "target_alias": "gateway:alpha"});
     assert_eq!(stage.call(other).await["error"]["reason"], "contradiction");
 }
@@ -202,6 +202,8 @@ async fn what_a_gateway_cannot_carry_is_refused_and_not_dropped() {
             "push_notification_config",
             json!({"url": "https://call.example/"}),
         ),
+        ("reference_task_ids", json!(["t-0"])),
+        ("accepted_output_modes", json!(["text/plain"])),
     ] {
         let refused = stage.send("gateway:alpha", json!({name: value})).await;
         assert_eq!(refused["error"]["reason"], "invalid_request", "{refused}");

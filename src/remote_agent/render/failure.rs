@@ -98,8 +98,7 @@ fn complaints(reading: &mut Reading, failure: &Failure<'_>) {
     });
     let aliases = failure.details.aliases.iter();
     let aliases = aliases.map(|alias| format!("- target_alias {}", line(alias)));
-    // The message tells of the first complaint already.
-    for told in wrong.skip(1).chain(aliases) {
+    for told in wrong.chain(aliases) {
         let Some(left) = room.checked_sub(length(&told) + 1) else {
             return;
         };

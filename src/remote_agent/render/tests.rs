@@ -211,13 +211,13 @@ fn the_peers_words_in_an_error_are_fenced_and_the_hint_is_not() {
 fn a_refused_request_is_told_in_the_open() {
     let text = read(
         &failure(
-            json!({"code": "VALIDATION_ERROR", "reason": "invalid_request", "retryable": false, "message": "failed: /a must be b",
+            json!({"code": "VALIDATION_ERROR", "reason": "invalid_request", "retryable": false, "message": "input validation failed",
             "details": {"hint": "Correct it.", "errors": [{"instancePath": "/a", "message": "must be b"}, {"instancePath": "/c", "message": "must be d"}]}}),
         ),
         12_000,
     );
     assert!(
-        text.ends_with("message: failed: /a must be b\n- /c must be d"),
+        text.ends_with("message: input validation failed\n- /a must be b\n- /c must be d"),
         "{text}"
     );
     assert!(!text.contains("<<<"), "{text}");

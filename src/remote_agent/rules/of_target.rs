@@ -16,10 +16,16 @@ pub(in crate::remote_agent) fn of_target(request: &Request, target: &Target) -> 
     }
 }
 
-/// A gateway has no HTTP headers and calls nobody back. What would be lost on the way is refused.
+/// A gateway has no HTTP headers, calls nobody back and has no fields for media types and other tasks. What would be lost on
+/// the way is refused.
 fn not_carried(request: &Request) -> Vec<Value> {
     let headers = !request.service_parameters.is_empty();
     let callback = request.push_notification_config.is_some();
+    let references = !request.reference_task_ids.is_empty();
+    let modes = request
+        .accepted_output_modes
+        .as_ref()
+        .is_some_and(|modes| !modes.is_empty());
     let fields = [
         (
             headers,
@@ -30,6 +36,16 @@ fn not_carried(request: &Request) -> Vec<Value> {
             callback,
             "push_notification_config",
             "leave it out, and call watch or status",
+        ),
+        (
+            references,
+            "reference_task_ids",
+            "leave them out, or name the tasks in the message",
+        ),
+        (
+            modes,
+            "accepted_output_modes",
+            "leave them out, or say in the message what you can take",
         ),
     ];
     let told = fields.into_iter().filter(|(given, _, _)| *given);

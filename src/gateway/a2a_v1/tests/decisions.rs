@@ -108,7 +108,11 @@ async fn h_35_votes_that_were_told_or_not_told_before_are_no_contradiction() {
 /// A proposal that is followed when the gateway takes leave and wants nobody back.
 async fn dismissed(rig: &mut Rig) -> (Value, Task) {
     let (mut connection, asked, working) = proposed(rig, text("X")).await;
-    let mut stream = rig.peer("triad").resubscribe(working.id()).await.unwrap();
+    let mut stream = rig
+        .peer("triad")
+        .resubscribe(working.id().unwrap())
+        .await
+        .unwrap();
     event(&mut stream).await;
     let began = tokio::time::Instant::now();
     connection
@@ -139,7 +143,7 @@ async fn h_47_the_call_after_manual_connects_and_hears_the_decision() {
     let mut rig = rig(settings());
     let (asked, working) = dismissed(&mut rig).await;
     let peer = rig.peer("triad");
-    let id = working.id().to_owned();
+    let id = working.id().unwrap().to_owned();
     let watching = tokio::spawn(async move { peer.resubscribe(&id).await });
     let mut connection = rig.greeted().await;
     assert_eq!(
@@ -163,7 +167,10 @@ async fn h_47_after_manual_and_the_deadline_nothing_is_connected_for_a_proposal(
     let mut rig = rig(settings());
     let (_, working) = dismissed(&mut rig).await;
     tokio::time::sleep(Duration::from_secs(303)).await;
-    let told = rig.peer("triad").get_task(working.id(), None).await;
+    let told = rig
+        .peer("triad")
+        .get_task(working.id().unwrap(), None)
+        .await;
     assert_eq!(told.unwrap().state(), TaskState::Failed);
     assert_eq!(rig.net.asked().len(), 1);
 }

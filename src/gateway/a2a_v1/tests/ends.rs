@@ -196,7 +196,7 @@ async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_
     drop(connection);
     settle().await;
     let peer = rig.peer("alpha");
-    let failed = peer.get_task(working.id(), None).await.unwrap();
+    let failed = peer.get_task(working.id().unwrap(), None).await.unwrap();
     assert_eq!(failed.state(), TaskState::Failed);
     assert!(
         failed
@@ -207,7 +207,7 @@ async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_
     let mut connection = rig.connected().await;
     connection.say(reply(&asked, "alpha", "late")).await;
     settle().await;
-    let late = peer.get_task(working.id(), None).await.unwrap();
+    let late = peer.get_task(working.id().unwrap(), None).await.unwrap();
     assert_eq!(
         (late.state(), artifact_text(&late)),
         (TaskState::Completed, "late".into())
@@ -228,7 +228,11 @@ async fn a_status_is_told_while_the_gateway_is_away_where_it_is_known() {
         Refusal::Fails(NetFault::Unreachable),
         9,
     ));
-    let known = rig.peer("alpha").get_task(done.id(), None).await.unwrap();
+    let known = rig
+        .peer("alpha")
+        .get_task(done.id().unwrap(), None)
+        .await
+        .unwrap();
     assert_eq!(known.state(), TaskState::Completed);
     assert_eq!(rig.net.asked().len(), 1);
 }

@@ -154,6 +154,34 @@ async fn h_22_the_session_is_the_conversation_and_a_new_one_gets_an_id() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn h_22_a_task_alone_goes_on_in_its_session() {
+    let mut rig = rig(settings());
+    let first = Outgoing {
+        context_id: Some("sess-7".into()),
+        ..task_of(text("hello"))
+    };
+    let sending = rig.send("alpha", first);
+    let mut connection = rig.greeted().await;
+    connection.hear().await;
+    let Reply::Task(task) = sending.await.unwrap().unwrap() else {
+        panic!("no task")
+    };
+    let again = |task_id: &str| Outgoing {
+        message_id: "m-2".into(),
+        task_id: Some(task_id.to_owned()),
+        ..text("and?")
+    };
+    let _sending = rig.send("alpha", again(task.json()["id"].as_str().unwrap()));
+    assert_eq!(connection.hear().await["sessionId"], "sess-7");
+    let error = rig.send("alpha", again("corr-0")).await.unwrap();
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::TaskForgotten, Delivered::No)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn h_04_a_message_above_a_mebibyte_is_not_sent() {
     let mut rig = rig(settings());
     let sending = rig.send("alpha", text(&"x".repeat(1024 * 1024)));
@@ -259,7 +287,7 @@ async fn h_07_a_gateway_that_knows_no_pings_lives_and_the_message_under_way_too(
     settle().await;
     let done = rig
         .peer("alpha")
-        .get_task(working.id(), None)
+        .get_task(working.id().unwrap(), None)
         .await
         .unwrap();
     assert_eq!(done.state(), TaskState::Completed);

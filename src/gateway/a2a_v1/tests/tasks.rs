@@ -35,7 +35,7 @@ async fn h_28_a_late_answer_is_kept_for_whoever_asks_and_given_to_no_other() {
     assert_eq!(said(other.await.unwrap()), "the quick answer");
     let later = rig
         .peer("alpha")
-        .get_task(working.id(), None)
+        .get_task(working.id().unwrap(), None)
         .await
         .unwrap();
     assert_eq!(
@@ -53,7 +53,7 @@ async fn h_28_256_answers_are_kept_and_the_oldest_goes() {
         let sending = rig.send("alpha", task_of(text(&n.to_string())));
         let asked = connection.hear().await;
         connection.say(reply(&asked, "alpha", "done")).await;
-        ids.push(task(sending.await.unwrap()).id().to_owned());
+        ids.push(task(sending.await.unwrap()).id().unwrap().to_owned());
     }
     let peer = rig.peer("alpha");
     let error = peer.get_task(&ids[0], None).await.unwrap_err();
@@ -79,10 +79,13 @@ async fn h_28_an_answer_is_kept_for_a_day() {
     let done = task(sending.await.unwrap());
     let peer = rig.peer("alpha");
     tokio::time::sleep(Duration::from_secs(23 * 60 * 60)).await;
-    assert!(peer.get_task(done.id(), None).await.is_ok());
+    assert!(peer.get_task(done.id().unwrap(), None).await.is_ok());
     tokio::time::sleep(Duration::from_secs(2 * 60 * 60)).await;
     assert_eq!(
-        peer.get_task(done.id(), None).await.unwrap_err().fault,
+        peer.get_task(done.id().unwrap(), None)
+            .await
+            .unwrap_err()
+            .fault,
         Fault::TaskForgotten
     );
 }
@@ -112,7 +115,7 @@ async fn a_task_is_its_agents_alone() {
     let working = task(sending.await.unwrap());
     let error = rig
         .peer("beta")
-        .get_task(working.id(), None)
+        .get_task(working.id().unwrap(), None)
         .await
         .unwrap_err();
     assert_eq!(error.fault, Fault::TaskForgotten);
@@ -125,7 +128,10 @@ async fn a_task_that_is_wanted_comes_at_once_unless_it_is_refused_at_once() {
     let sending = rig.send("alpha", task_of(text("hello")));
     let asked = connection.hear().await;
     let working = task(sending.await.unwrap());
-    assert_eq!(json!(working.id()), asked["metadata"]["correlationId"]);
+    assert_eq!(
+        json!(working.id().unwrap()),
+        asked["metadata"]["correlationId"]
+    );
     assert_eq!(json!(working.context_id()), asked["sessionId"]);
     let sending = rig.send("alpha", task_of(text("hello")));
     let asked = connection.hear().await;
@@ -178,7 +184,7 @@ async fn a_second_listener_hears_the_same_task() {
     let asked = connection.hear().await;
     let working = task(sending.await.unwrap());
     let peer = rig.peer("alpha");
-    let mut stream = peer.resubscribe(working.id()).await.unwrap();
+    let mut stream = peer.resubscribe(working.id().unwrap()).await.unwrap();
     event(&mut stream).await;
     connection.say(reply(&asked, "alpha", "well")).await;
     assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
@@ -192,7 +198,7 @@ async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
     let asked = connection.hear().await;
     let working = task(sending.await.unwrap());
     let peer = rig.peer("alpha");
-    let canceled = peer.cancel(working.id()).await.unwrap();
+    let canceled = peer.cancel(working.id().unwrap()).await.unwrap();
     assert_eq!(canceled.state(), TaskState::Canceled);
     assert!(
         canceled
@@ -203,7 +209,10 @@ async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
     connection.say(reply(&asked, "alpha", "well")).await;
     settle().await;
     assert_eq!(
-        peer.get_task(working.id(), None).await.unwrap().state(),
+        peer.get_task(working.id().unwrap(), None)
+            .await
+            .unwrap()
+            .state(),
         TaskState::Canceled
     );
 }

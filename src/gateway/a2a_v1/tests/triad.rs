@@ -55,7 +55,10 @@ pub(super) fn decided(task: &Task) -> Value {
 
 pub(super) async fn now(rig: &Rig, task: &Task) -> Task {
     settle().await;
-    rig.peer("triad").get_task(task.id(), None).await.unwrap()
+    rig.peer("triad")
+        .get_task(task.id().unwrap(), None)
+        .await
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,14 +314,14 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
     let mut rig = rig(settings());
     let (connection, asked, working) = proposed(&mut rig, text("X")).await;
     let peer = rig.peer("triad");
-    let mut stream = peer.resubscribe(working.id()).await.unwrap();
+    let mut stream = peer.resubscribe(working.id().unwrap()).await.unwrap();
     event(&mut stream).await;
     drop(connection);
     let Step::End(End::Broken(error)) = stream.next().await else {
         panic!("a cut")
     };
     assert_eq!(error.fault, Fault::Gateway(ErrorCode::ConnectionReset));
-    let id = working.id().to_owned();
+    let id = working.id().unwrap().to_owned();
     let again = tokio::spawn(async move { peer.resubscribe(&id).await });
     let mut connection = rig.greeted().await;
     // What is decided meanwhile is told to who subscribes to it.
@@ -373,7 +376,11 @@ async fn h_46_after_the_deadline_it_is_unknown_and_said_so() {
         proposal(json!({"proposal": "X", "deadline": BEGAN + 60_000})),
     )
     .await;
-    let mut stream = rig.peer("triad").resubscribe(working.id()).await.unwrap();
+    let mut stream = rig
+        .peer("triad")
+        .resubscribe(working.id().unwrap())
+        .await
+        .unwrap();
     event(&mut stream).await;
     let Event::Status(end) = event(&mut stream).await else {
         panic!("the end")

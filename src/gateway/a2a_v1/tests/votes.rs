@@ -71,7 +71,11 @@ async fn h_43_votes_that_are_cast_before_a_task_is_followed_are_told_when_it_is(
     decides(&mut connection, &asked["id"]).await;
     let begun = task(sending.await.unwrap());
     assert_eq!(begun.state(), TaskState::Working);
-    let mut stream = rig.peer("triad").resubscribe(begun.id()).await.unwrap();
+    let mut stream = rig
+        .peer("triad")
+        .resubscribe(begun.id().unwrap())
+        .await
+        .unwrap();
     assert_eq!(told(&mut stream).await, ALL);
 }
 

@@ -24,7 +24,10 @@ async fn a_message_is_a_run_in_the_session_of_its_context() {
     let Reply::Task(task) = reply.unwrap() else {
         panic!("no task")
     };
-    assert_eq!((task.id(), task.context_id()), ("run-1", Some("ctx")));
+    assert_eq!(
+        (task.id().unwrap(), task.context_id()),
+        ("run-1", Some("ctx"))
+    );
     assert_eq!(task.json()["artifacts"][0]["parts"][0]["text"], "hi");
 }
 
@@ -209,7 +212,10 @@ async fn an_answer_that_takes_longer_than_patience_is_a_task_that_goes_on() {
     let Reply::Task(task) = reply.unwrap() else {
         panic!("no task")
     };
-    assert_eq!((task.id(), task.state()), ("run-1", TaskState::Working));
+    assert_eq!(
+        (task.id().unwrap(), task.state()),
+        ("run-1", TaskState::Working)
+    );
 }
 
 #[tokio::test]

@@ -138,3 +138,23 @@ async fn a_triad_has_three_different_members() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_alone_leads_to_its_session() {
+    let (triad, _agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
+    let first = Outgoing {
+        context_id: Some("sess-7".into()),
+        ..proposing("x")
+    };
+    triad.send(&About::default(), &first).await.unwrap();
+    let next = |task: &str| Outgoing {
+        message_id: "proposal-2".into(),
+        task_id: Some(task.into()),
+        ..proposing("y")
+    };
+    let forgotten = triad.send(&About::default(), &next("proposal-0")).await;
+    assert_eq!(forgotten.unwrap_err().fault, Fault::TaskForgotten);
+    let _ = triad.stream(&About::default(), &next("proposal-1")).await;
+    let task = triad.get_task("proposal-2").unwrap();
+    assert_eq!(task.context_id(), Some("sess-7"));
+}

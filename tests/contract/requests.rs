@@ -1,0 +1,385 @@
+//! Which action takes which field, alone and beside a continuation, and what a handle agrees with.
+
+use openclaw_remote_agent::{
+    conformance::{Peers, peers::Recorded},
+    plugin::{Job, Plugin},
+};
+use serde_json::{Value, json};
+
+use crate::in_process::InProcess;
+
+const ACTIONS: [&str; 5] = ["list_targets", "send", "watch", "status", "cancel"];
+
+/// The action takes the field.
+const OK: &str = "ok";
+/// The action never takes the field: one error at the root.
+const NO: &str = "no";
+/// The action takes the value from its continuation: one error at the field.
+const AT: &str = "at";
+/// The field needs another one beside it: one error at the root.
+const LACKS: &str = "lacks";
+
+/// The verdict on each field, by action in the order of [`ACTIONS`].
+type Table = [(&'static str, [&'static str; 5])];
+
+/// Without a continuation. `watch`, `status` and `cancel` name the task by `task_id`.
+const ALONE: &Table = &[
+    ("target_alias", [NO, OK, OK, OK, OK]),
+    ("target_url", [NO, OK, OK, OK, OK]),
+    ("parts", [NO, OK, NO, NO, NO]),
+    ("task_handle", [NO, OK, OK, OK, OK]),
+    ("message_id", [NO, OK, NO, NO, NO]),
+    ("task_id", [NO, OK, OK, OK, OK]),
+    ("context_id", [NO, OK, NO, NO, NO]),
+    ("reference_task_ids", [NO, OK, NO, NO, NO]),
+    ("task_requirement", [NO, OK, NO, NO, NO]),
+    ("follow_updates", [NO, OK, NO, NO, NO]),
+    ("accepted_output_modes", [NO, OK, NO, NO, NO]),
+    ("blocking", [NO, OK, NO, NO, NO]),
+    ("history_length", [NO, OK, NO, OK, NO]),
+    ("artifact_id", [NO, NO, NO, OK, NO]),
+    ("offset", [NO, NO, NO, LACKS, NO]),
+    ("timeout_ms", [NO, OK, OK, OK, OK]),
+    ("service_parameters", [NO, OK, OK, OK, OK]),
+    ("metadata", [NO, OK, NO, NO, NO]),
+    ("push_notification_config", [NO, OK, NO, NO, NO]),
+];
+
+/// Beside a continuation, which no request for `list_targets` takes.
+const CONTINUED: &Table = &[
+    ("target_alias", [NO, AT, AT, AT, AT]),
+    ("target_url", [NO, AT, AT, AT, AT]),
+    ("parts", [NO, OK, NO, NO, NO]),
+    ("task_handle", [NO, AT, AT, AT, AT]),
+    ("continuation", [NO, OK, OK, OK, OK]),
+    ("message_id", [NO, OK, NO, NO, NO]),
+    ("task_id", [NO, AT, AT, AT, AT]),
+    ("context_id", [NO, AT, AT, AT, AT]),
+    ("reference_task_ids", [NO, OK, NO, NO, NO]),
+    ("task_requirement", [NO, OK, NO, NO, NO]),
+    ("follow_updates", [NO, OK, NO, NO, NO]),
+    ("accepted_output_modes", [NO, OK, NO, NO, NO]),
+    ("blocking", [NO, OK, NO, NO, NO]),
+    ("history_length", [NO, OK, NO, OK, NO]),
+    ("artifact_id", [NO, NO, NO, OK, NO]),
+    ("offset", [NO, NO, NO, LACKS, NO]),
+    ("timeout_ms", [NO, OK, OK, OK, OK]),
+    ("service_parameters", [NO, OK, OK, OK, OK]),
+    ("metadata", [NO, OK, NO, NO, NO]),
+    ("push_notification_config", [NO, OK, NO, NO, NO]),
+];
+
+/// The fields that a continuation stands for.
+const ROUTING: [&str; 5] = [
+    "task_handle",
+    "task_id",
+    "context_id",
+    "target_alias",
+    "target_url",
+];
+
+/// Two agents, the first of which has a task, and what the task's `send` gave to go on with.
+struct Desk {
+    peers: Peers,
+    plugin: InProcess,
+    continuation: Value,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let task = |state: &str| {
+            json!({"result": {"kind": "task", "id": "t-1", "contextId": "c-1", "status": {"state": state},
+                "artifacts": [{"artifactId": "a-1", "parts": [{"kind": "text", "text": "hello"}]}]}})
+        };
+        let card = json!({
+            "protocolVersion": "0.3.0", "name": "Desk", "description": "Answers.", "version": "1.0.0",
+            "url": "{{origin}}/a2a/jsonrpc", "preferredTransport": "JSONRPC", "capabilities": {"streaming": true},
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+        });
+        let rpc = json!({
+            "message/send": [task("input-required")], "tasks/get": [task("input-required")],
+            "tasks/cancel": [task("canceled")],
+            "message/stream": [{"sse": [task("completed")]}],
+            "tasks/resubscribe": [{"sse": [task("completed")]}],
+        });
+        let peer = json!({"card": card, "rpc": rpc});
+        let peers = Peers::start(&json!({"peers": {"desk": peer, "other": peer}}))
+            .await
+            .unwrap();
+        let target = |name: &str| json!({"alias": name, "baseUrl": peers.origin(name), "default": name == "desk"});
+        let config = json!({"enabled": true, "targets": [target("desk"), target("other")]});
+        let plugin = InProcess::started(&config).await;
+        let mut desk = Self {
+            peers,
+            plugin,
+            continuation: Value::Null,
+        };
+        let sent = desk.plugin.call(&send()).await;
+        desk.continuation = sent["summary"]["continuation"].clone();
+        assert!(desk.continuation["task"].is_object(), "{sent}");
+        desk
+    }
+
+    /// A value that fits the field.
+    fn value(&self, field: &str) -> Value {
+        match field {
+            "target_alias" => json!("desk"),
+            "target_url" => json!(self.peers.origin("desk")),
+            "parts" => send()["parts"].clone(),
+            "task_handle" => self.continuation["task"]["task_handle"].clone(),
+            "continuation" => self.continuation.clone(),
+            "message_id" => json!("m-1"),
+            "task_id" => json!("t-1"),
+            "context_id" => json!("c-1"),
+            "reference_task_ids" => json!(["t-0"]),
+            "task_requirement" => json!("required"),
+            "follow_updates" => json!(true),
+            "accepted_output_modes" => json!(["text/plain"]),
+            "blocking" => json!(false),
+            "history_length" => json!(1),
+            "artifact_id" => json!("a-1"),
+            "offset" => json!(0),
+            "timeout_ms" => json!(20_000),
+            "service_parameters" => json!({"x-team": "a"}),
+            "metadata" => json!({"k": "v"}),
+            "push_notification_config" => json!({"url": "https://callback.example/"}),
+            other => panic!("no value for `{other}`"),
+        }
+    }
+
+    /// What becomes of each action with each field, where that is not what the table says.
+    async fn departures(&self, table: &Table, continued: bool) -> Vec<String> {
+        let mut departures = Vec::new();
+        for (field, verdicts) in table {
+            for (action, expected) in ACTIONS.into_iter().zip(verdicts) {
+                let mut request = json!({ "action": action });
+                if action == "send" {
+                    request["parts"] = self.value("parts");
+                }
+                if continued {
+                    request["continuation"] = self.continuation.clone();
+                } else if !matches!(action, "send" | "list_targets") {
+                    request["task_id"] = self.value("task_id");
+                }
+                // `list_targets` is asked with nothing but the field.
+                if action == "list_targets" {
+                    request = json!({ "action": action });
+                }
+                request[*field] = self.value(field);
+                let envelope = self.plugin.call(&request).await;
+                let got = verdict(&envelope, action, field);
+                if got != *expected {
+                    departures.push(format!("{action} {field}: {got}, not {expected}"));
+                }
+            }
+        }
+        departures
+    }
+
+    fn sent(&self) -> usize {
+        let log = self.peers.log("desk");
+        log.iter().filter_map(Recorded::rpc_method).count()
+    }
+}
+
+fn send() -> Value {
+    json!({"action": "send", "parts": [{"kind": "text", "text": "hello"}]})
+}
+
+/// What became of a request, in the words of the tables; anything else as the errors say it.
+fn verdict(envelope: &Value, action: &str, field: &str) -> String {
+    if envelope["ok"] == true {
+        return OK.to_owned();
+    }
+    let error = &envelope["error"];
+    let errors = error["details"]["errors"].as_array();
+    let [one] = errors.map(Vec::as_slice).unwrap_or_default() else {
+        return error.to_string();
+    };
+    let refused = json!({"property": field, "action": action});
+    let told = (
+        one["keyword"].as_str().unwrap_or_default(),
+        one["instancePath"].as_str().unwrap_or_default(),
+    );
+    match told {
+        _ if error["code"] != "VALIDATION_ERROR" => error.to_string(),
+        ("not", "") if one["params"] == refused => NO.to_owned(),
+        ("not", place) if place == format!("/{field}") && one["params"] == refused => AT.to_owned(),
+        ("required", "") => LACKS.to_owned(),
+        _ => one.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn each_action_takes_the_fields_of_its_table() {
+    let desk = Desk::new().await;
+    let departures = desk.departures(ALONE, false).await;
+    assert!(departures.is_empty(), "{departures:#?}");
+}
+
+#[tokio::test]
+async fn a_continuation_stands_for_every_routing_field() {
+    let desk = Desk::new().await;
+    let departures = desk.departures(CONTINUED, true).await;
+    assert!(departures.is_empty(), "{departures:#?}");
+}
+
+#[test]
+fn the_tables_hold_every_field_of_the_schema() {
+    let schema = crate::json("schema/request.schema.json");
+    let fields = schema["properties"].as_object().unwrap().keys();
+    let fields: Vec<_> = fields.filter(|field| *field != "action").collect();
+    let named: Vec<_> = CONTINUED.iter().map(|(field, _)| field).collect();
+    assert!(fields.iter().all(|field| named.contains(&&field.as_str())));
+    assert_eq!(named.len(), fields.len());
+    assert_eq!(ALONE.len(), fields.len() - 1);
+}
+
+#[tokio::test]
+async fn routing_fields_beside_a_continuation_give_an_error_each() {
+    let desk = Desk::new().await;
+    let before = desk.sent();
+    for action in &ACTIONS[1..] {
+        let mut request = json!({"action": action, "continuation": desk.continuation});
+        if *action == "send" {
+            request["parts"] = desk.value("parts");
+        }
+        for field in ROUTING {
+            request[field] = desk.value(field);
+        }
+        let envelope = desk.plugin.call(&request).await;
+        let errors = envelope["error"]["details"]["errors"].as_array();
+        let errors = errors.unwrap_or_else(|| panic!("{envelope}")).iter();
+        let places: Vec<_> = errors
+            .map(|error| error["instancePath"].as_str().unwrap())
+            .collect();
+        let expected = ROUTING.map(|field| format!("/{field}"));
+        assert_eq!(places, expected, "{action}");
+    }
+    assert_eq!(desk.sent(), before);
+}
+
+/// Each action with a flat handle and these fields beside it is refused as a contradiction, and nothing is sent.
+async fn contradicts(actions: &[&str], fields: impl Fn(&Desk) -> Value, details: Value) {
+    let desk = Desk::new().await;
+    let before = desk.sent();
+    for action in actions {
+        let mut request = json!({"action": action});
+        if *action == "send" {
+            request["parts"] = desk.value("parts");
+        }
+        let fields = fields(&desk);
+        let request_fields = request.as_object_mut().unwrap();
+        request_fields.extend(fields.as_object().unwrap().clone());
+        let envelope = desk.plugin.call(&request).await;
+        let error = &envelope["error"];
+        assert_eq!(error["code"], "VALIDATION_ERROR", "{action}: {envelope}");
+        assert_eq!(error["reason"], "contradiction", "{action}: {envelope}");
+        for (name, value) in details.as_object().unwrap() {
+            assert_eq!(error["details"][name], *value, "{action}: {envelope}");
+        }
+    }
+    assert_eq!(desk.sent(), before);
+}
+
+#[tokio::test]
+async fn a_handle_with_another_context_is_a_contradiction() {
+    let fields =
+        |desk: &Desk| json!({"task_handle": desk.value("task_handle"), "context_id": "c-2"});
+    let details = json!({"handle_context_id": "c-1", "explicit_context_id": "c-2"});
+    contradicts(&["send"], fields, details).await;
+}
+
+#[tokio::test]
+async fn a_continuation_with_another_context_is_a_contradiction() {
+    let fields = |desk: &Desk| {
+        let mut continuation = desk.continuation.clone();
+        continuation["conversation"]["context_id"] = json!("c-2");
+        json!({ "continuation": continuation })
+    };
+    let details = json!({"handle_context_id": "c-1", "explicit_context_id": "c-2"});
+    contradicts(&ACTIONS[1..], fields, details).await;
+}
+
+#[tokio::test]
+async fn a_handle_with_another_task_is_a_contradiction() {
+    let fields = |desk: &Desk| json!({"task_handle": desk.value("task_handle"), "task_id": "t-2"});
+    let details = json!({"handle_task_id": "t-1", "explicit_task_id": "t-2"});
+    contradicts(&ACTIONS[1..], fields, details).await;
+}
+
+#[tokio::test]
+async fn a_handle_with_another_alias_is_a_contradiction() {
+    let fields =
+        |desk: &Desk| json!({"task_handle": desk.value("task_handle"), "target_alias": "other"});
+    contradicts(&ACTIONS[1..], fields, json!({})).await;
+}
+
+#[tokio::test]
+async fn a_handle_with_another_url_is_a_contradiction() {
+    let fields = |desk: &Desk| json!({"task_handle": desk.value("task_handle"), "target_alias": "desk", "target_url": desk.peers.origin("other")});
+    contradicts(&ACTIONS[1..], fields, json!({})).await;
+}
+
+/// The message, the hint and the text for models of a request that is refused.
+async fn told(request: &str) -> (String, String, String) {
+    let config =
+        json!({"targets": [{"alias": "desk", "baseUrl": "https://desk.example", "default": true}]});
+    let log = std::sync::Arc::new(openclaw_remote_agent::log::Silent);
+    let plugin = std::sync::Arc::new(Plugin::new(&config.to_string(), log).unwrap());
+    let job = Job {
+        request: request.to_owned(),
+        ..Job::default()
+    };
+    let envelope = plugin.start(job).await;
+    let text = plugin.render(&envelope);
+    let envelope: Value = serde_json::from_str(&envelope).unwrap();
+    let error = &envelope["error"];
+    assert_eq!(error["reason"], "invalid_request", "{envelope}");
+    let field = |value: &Value| value.as_str().unwrap().to_owned();
+    (
+        field(&error["message"]),
+        field(&error["details"]["hint"]),
+        text,
+    )
+}
+
+/// Requests with one fault, and the fault as it is told.
+const FAULTY: [(&str, &str); 6] = [
+    ("{", "the request is not JSON"),
+    ("[]", "the request must be object"),
+    (r#"{"action":"send"}"#, "send requires parts"),
+    (
+        r#"{"action":"send","parts":[]}"#,
+        "/parts must NOT have fewer than 1 items",
+    ),
+    (r#"{"action":"status"}"#, "status requires task_handle"),
+    (
+        r#"{"action":"watch","task_id":"t","message_id":"m"}"#,
+        "watch does not take message_id",
+    ),
+];
+
+#[tokio::test]
+async fn the_message_of_an_invalid_request_is_constant() {
+    for (request, _) in FAULTY {
+        let (message, _, _) = told(request).await;
+        assert_eq!(message, "remote_agent input validation failed", "{request}");
+    }
+}
+
+#[tokio::test]
+async fn the_hint_names_the_first_fault() {
+    for (request, fault) in FAULTY {
+        let (_, hint, _) = told(request).await;
+        assert!(hint.contains(fault), "{request}: {hint}");
+    }
+}
+
+#[tokio::test]
+async fn the_text_for_models_names_the_first_fault() {
+    for (request, fault) in FAULTY {
+        let (_, _, text) = told(request).await;
+        assert!(text.contains(fault), "{request}: {text}");
+    }
+}

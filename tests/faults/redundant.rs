@@ -1,0 +1,371 @@
+//! Peers that leave out what the rest of their answer already says.
+
+use openclaw_remote_agent::conformance::peers::Recorded;
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, message, peers, reason, result, send, status, stream, task};
+use crate::speech::{body, speeches};
+
+/// Every update of the stream leaves out `taskId` and `contextId`; its first event is the task.
+#[tokio::test]
+async fn updates_without_ids_belong_to_the_task_of_their_stream() {
+    for speech in speeches() {
+        let events = [
+            (speech.event)((speech.task)(speech.named(speech.working))),
+            speech.status(speech.working),
+            speech.artifact("the result"),
+            speech.status(speech.completed),
+        ];
+        let peers = speech
+            .peer(vec![(speech.places[1], json!({"sse": events}))])
+            .await;
+        let envelope = Rig::at(&peers).call(&stream()).await;
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        let summary = &envelope["summary"];
+        assert_eq!(summary["message_text"], "the result", "{}", speech.name);
+        let task = &summary["continuation"]["task"];
+        assert_eq!(task["task_id"], "t-1", "{}", speech.name);
+        assert_eq!(task["status"], "completed", "{}", speech.name);
+        let conversation = &summary["continuation"]["conversation"];
+        assert_eq!(conversation["context_id"], "c-1", "{}", speech.name);
+        assert_eq!(envelope["raw"]["events"].as_array().unwrap().len(), 4);
+    }
+}
+
+/// No event of the subscription says whose it is.
+#[tokio::test]
+async fn a_watch_without_ids_belongs_to_the_task_it_watches() {
+    for speech in speeches() {
+        let events = [
+            speech.status(speech.working),
+            speech.artifact("the result"),
+            speech.status(speech.completed),
+        ];
+        let whole = speech.named(speech.completed);
+        let peers = speech
+            .peer(vec![
+                (speech.places[2], json!({"sse": events})),
+                (speech.places[3], (speech.answer)(whole)),
+            ])
+            .await;
+        let request = json!({"action": "watch", "task_id": "t-1"});
+        let envelope = Rig::at(&peers).call(&request).await;
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        let summary = &envelope["summary"];
+        assert_eq!(summary["message_text"], "the result", "{}", speech.name);
+        let task = &summary["continuation"]["task"];
+        assert_eq!(task["task_id"], "t-1", "{}", speech.name);
+        assert_eq!(task["status"], "completed", "{}", speech.name);
+    }
+}
+
+/// The task has no name at all: its result counts, and there is nothing to go on with.
+#[tokio::test]
+async fn a_stream_that_never_names_its_task_gives_its_result() {
+    for speech in speeches() {
+        let events = [
+            speech.status(speech.working),
+            speech.artifact("the result"),
+            speech.status(speech.completed),
+        ];
+        let peers = speech
+            .peer(vec![(speech.places[1], json!({"sse": events}))])
+            .await;
+        let envelope = Rig::at(&peers).call(&stream()).await;
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        let summary = &envelope["summary"];
+        assert_eq!(summary["message_text"], "the result", "{}", speech.name);
+        assert_eq!(summary["response_kind"], "task", "{}", speech.name);
+        assert!(summary["continuation"].is_null(), "{}", speech.name);
+    }
+}
+
+/// The message continues a task, the stream breaks off, and no event has said whose it is: the task is followed.
+#[tokio::test]
+async fn a_cut_stream_without_ids_is_resumed_by_the_task_it_continues() {
+    for speech in speeches() {
+        let cut = json!({"sse": [speech.status(speech.working)], "end": "destroy"});
+        let again =
+            json!({"sse": [speech.artifact("the result"), speech.status(speech.completed)]});
+        let whole = (speech.answer)(speech.named(speech.completed));
+        let peers = speech
+            .peer(vec![
+                (speech.places[1], cut),
+                (speech.places[2], again),
+                (speech.places[3], whole),
+            ])
+            .await;
+        let mut request = stream();
+        request["task_id"] = json!("t-1");
+        let envelope = Rig::at(&peers).call(&request).await;
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        let text = &envelope["summary"]["message_text"];
+        assert_eq!(text, "the result", "{}", speech.name);
+    }
+}
+
+/// The stream breaks off before the task has an end or a name.
+#[tokio::test]
+async fn a_cut_stream_that_named_no_task_is_an_error_with_what_came() {
+    let speech = &speeches()[0];
+    let cut = json!({"sse": [speech.artifact("half")], "end": "destroy"});
+    let peers = speech.peer(vec![(speech.places[1], cut)]).await;
+    let envelope = Rig::at(&peers).call(&stream()).await;
+    assert_eq!(reason(&envelope), "stream_cut", "{envelope}");
+    let summary = &envelope["error"]["details"]["latest_event_summary"];
+    assert_eq!(summary["message_text"], "half", "{envelope}");
+}
+
+#[tokio::test]
+async fn a_task_that_was_asked_for_needs_no_id() {
+    for speech in speeches() {
+        let mut whole = speech.named(speech.completed);
+        whole.as_object_mut().unwrap().remove("id");
+        let answer = (speech.answer)(whole);
+        let peers = speech.peer(vec![(speech.places[3], answer)]).await;
+        let request = json!({"action": "status", "task_id": "t-1"});
+        let envelope = Rig::at(&peers).call(&request).await;
+        assert_eq!(envelope["ok"], true, "{}: {envelope}", speech.name);
+        let task = &envelope["summary"]["continuation"]["task"];
+        assert_eq!(task["task_id"], "t-1", "{}", speech.name);
+        assert_eq!(task["status"], "completed", "{}", speech.name);
+    }
+}
+
+/// The result of a finished task counts whatever it is called; a task that goes on cannot be found again.
+#[tokio::test]
+async fn a_new_task_without_an_id_counts_once_it_is_finished() {
+    for speech in speeches() {
+        let answer = |state: &str| {
+            let task = json!({"status": {"state": state}, "artifacts": [{"artifactId": "a", "parts": [{"text": "the result"}]}]});
+            (speech.answer)((speech.task)(task))
+        };
+        let answers = json!([answer(speech.completed), answer(speech.working)]);
+        let peers = speech.peer(vec![(speech.places[0], answers)]).await;
+        let rig = Rig::at(&peers);
+        let finished = rig.call(&send()).await;
+        assert_eq!(finished["ok"], true, "{}: {finished}", speech.name);
+        let text = &finished["summary"]["message_text"];
+        assert_eq!(text, "the result", "{}", speech.name);
+        let working = rig.call(&send()).await;
+        assert_eq!(
+            reason(&working),
+            "invalid_response",
+            "{}: {working}",
+            speech.name
+        );
+    }
+}
+
+/// `task_requirement: "required"` promises a task to come back to.
+#[tokio::test]
+async fn a_required_task_has_an_id() {
+    let answer = json!({"kind": "task", "status": {"state": "completed"}});
+    let peers = speeches()[0]
+        .peer(vec![("message/send", result(answer))])
+        .await;
+    let mut request = send();
+    request["task_requirement"] = json!("required");
+    let envelope = Rig::at(&peers).call(&request).await;
+    assert_eq!(reason(&envelope), "invalid_response", "{envelope}");
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(message.contains("/id"), "{message}");
+}
+
+/// The wrapper or `kind` that says what an answer or event is.
+#[tokio::test]
+async fn an_answer_is_known_by_its_shape() {
+    for speech in speeches() {
+        let answers = json!([
+            (speech.answer)(speech.named(speech.completed)),
+            (speech.answer)(json!({"parts": [{"text": "hello"}]})),
+        ]);
+        let events = json!({"sse": [
+            (speech.event)(speech.named(speech.working)),
+            (speech.event)(json!({"taskId": "t-1", "artifact": {"artifactId": "a", "parts": [{"text": "the result"}]}})),
+            (speech.event)(json!({"status": {"state": speech.completed}, "final": true})),
+        ]});
+        let peers = speech
+            .peer(vec![
+                (speech.places[0], answers),
+                (speech.places[1], events),
+            ])
+            .await;
+        let rig = Rig::at(&peers);
+        let task = rig.call(&send()).await;
+        let status = &task["summary"]["continuation"]["task"]["status"];
+        assert_eq!(status, "completed", "{}: {task}", speech.name);
+        let said = rig.call(&send()).await;
+        assert_eq!(
+            said["summary"]["message_text"], "hello",
+            "{}: {said}",
+            speech.name
+        );
+        let followed = rig.call(&stream()).await;
+        let text = &followed["summary"]["message_text"];
+        assert_eq!(text, "the result", "{}: {followed}", speech.name);
+        let status = &followed["summary"]["continuation"]["task"]["status"];
+        assert_eq!(status, "completed", "{}: {followed}", speech.name);
+    }
+}
+
+/// The last event of the stream does not say that it is the last.
+#[tokio::test]
+async fn a_stream_without_a_final_mark_ends_with_its_task() {
+    let mut last = status("completed", true);
+    last.as_object_mut().unwrap().remove("final");
+    let events = json!({"sse": [result(task("working")), result(last)], "end": "hang"});
+    let peers = speeches()[0].peer(vec![("message/stream", events)]).await;
+    let envelope = Rig::at(&peers).call(&stream()).await;
+    let status = &envelope["summary"]["continuation"]["task"]["status"];
+    assert_eq!(status, "completed", "{envelope}");
+}
+
+/// A task of two artifacts, neither of which has an id.
+fn unnamed() -> Value {
+    json!({"id": "t-1", "status": {"state": "completed"}, "artifacts": [
+        {"parts": [{"kind": "text", "text": "one"}]}, {"parts": [{"kind": "text", "text": "two"}]},
+    ]})
+}
+
+#[tokio::test]
+async fn artifacts_without_ids_are_numbered() {
+    for speech in speeches() {
+        let mut answer = unnamed();
+        answer["status"]["state"] = json!(speech.completed);
+        let answer = (speech.answer)(answer);
+        let peers = speech.peer(vec![(speech.places[3], answer)]).await;
+        let rig = Rig::at(&peers);
+        let request = json!({"action": "status", "task_id": "t-1"});
+        let whole = rig.call(&request).await;
+        let artifacts = whole["summary"]["artifacts"].as_array();
+        let artifacts = artifacts
+            .unwrap_or_else(|| panic!("{}: {whole}", speech.name))
+            .iter();
+        let ids: Vec<_> = artifacts.map(|artifact| &artifact["artifactId"]).collect();
+        assert_eq!(ids, ["artifact-1", "artifact-2"], "{}", speech.name);
+        let page = json!({"action": "status", "task_id": "t-1", "artifact_id": "artifact-2"});
+        let page = rig.call(&page).await;
+        assert_eq!(page["summary"]["artifact_page"]["text"], "two", "{page}");
+    }
+}
+
+/// A piece that continues no named artifact continues the newest; one that begins anew is a new one.
+#[tokio::test]
+async fn pieces_without_ids_continue_the_newest_artifact() {
+    let piece = |text: &str, append: bool| {
+        let artifact = json!({"parts": [{"kind": "text", "text": text}]});
+        result(json!({"kind": "artifact-update", "append": append, "artifact": artifact}))
+    };
+    let end = json!({"kind": "task", "id": "t-1", "status": {"state": "completed"}});
+    let events = [
+        piece("o", false),
+        piece("ne", true),
+        piece("tw", false),
+        piece("o", true),
+        result(end),
+    ];
+    let peers = speeches()[0]
+        .peer(vec![("message/stream", json!({"sse": events}))])
+        .await;
+    let envelope = Rig::at(&peers).call(&stream()).await;
+    assert_eq!(
+        envelope["summary"]["message_text"], "one\n\ntwo",
+        "{envelope}"
+    );
+}
+
+/// A marker such as the last chunk's may have no content.
+#[tokio::test]
+async fn an_artifact_without_parts_is_empty() {
+    let speech = &speeches()[0];
+    let mark = json!({"kind": "artifact-update", "taskId": "t-1", "append": true, "lastChunk": true, "artifact": {"artifactId": "a"}});
+    let events = [
+        speech.artifact("whole"),
+        result(mark),
+        result(task("completed")),
+    ];
+    let peers = speech
+        .peer(vec![("message/stream", json!({"sse": events}))])
+        .await;
+    let envelope = Rig::at(&peers).call(&stream()).await;
+    assert_eq!(envelope["summary"]["message_text"], "whole", "{envelope}");
+}
+
+/// Each exchange has a connection of its own: the id says nothing that is not known, unless it is another's.
+#[tokio::test]
+async fn a_json_rpc_answer_needs_no_id_and_no_version() {
+    let answers = [
+        (json!({"result": message("pong")}), true),
+        (json!({"id": null, "result": message("pong")}), true),
+        (json!({"id": "1", "result": message("pong")}), true),
+        (json!({"id": 1.0, "result": message("pong")}), true),
+        (json!({"id": 2, "result": message("pong")}), false),
+        (json!({"id": "other", "result": message("pong")}), false),
+        (json!({"id": [1], "result": message("pong")}), false),
+    ];
+    for (answer, good) in answers {
+        let peers = speeches()[0]
+            .peer(vec![("message/send", body(answer.clone()))])
+            .await;
+        let envelope = Rig::at(&peers).call(&send()).await;
+        assert_eq!(envelope["ok"], good, "{answer}: {envelope}");
+        if !good {
+            assert_eq!(reason(&envelope), "invalid_response", "{answer}");
+        }
+    }
+}
+
+/// Cards that lack what the rest of them says, or what has a usual value.
+#[tokio::test]
+async fn a_card_needs_no_more_than_one_address() {
+    let url = "{{origin}}/a2a/jsonrpc";
+    for (card, place) in [
+        (json!({ "url": url }), "message/send"),
+        (
+            json!({"url": url, "capabilities": null, "skills": null, "name": null}),
+            "message/send",
+        ),
+        (
+            json!({"additionalInterfaces": [{"url": url, "transport": "JSONRPC"}]}),
+            "message/send",
+        ),
+        (
+            json!({"supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC"}]}),
+            "SendMessage",
+        ),
+        (
+            json!({"supportedInterfaces": [{"url": url, "protocolVersion": "1.0"}]}),
+            "SendMessage",
+        ),
+        (
+            json!({"supportedInterfaces": [{ "url": url }]}),
+            "SendMessage",
+        ),
+    ] {
+        let answer = result(json!({"parts": [{"text": "pong"}]}));
+        let mut rpc = json!({});
+        rpc[place] = answer;
+        let peers = peers(json!({"main": {"card": card, "rpc": rpc}})).await;
+        let envelope = Rig::at(&peers).call(&send()).await;
+        assert_eq!(envelope["ok"], true, "{card}: {envelope}");
+        let log = peers.log("main");
+        let asked: Vec<_> = log.iter().filter_map(Recorded::rpc_method).collect();
+        assert_eq!(asked, [place], "{card}");
+    }
+}
+
+/// What a transport has no field for is refused before anything is sent.
+#[tokio::test]
+async fn references_that_http_json_of_0_3_cannot_say_are_refused() {
+    let speech = &speeches()[1];
+    let answer =
+        (speech.answer)(json!({"message": {"messageId": "m", "content": [{"text": "pong"}]}}));
+    let peers = speech.peer(vec![(speech.places[0], answer)]).await;
+    let mut request = send();
+    request["reference_task_ids"] = json!(["t-0"]);
+    let envelope = Rig::at(&peers).call(&request).await;
+    assert_eq!(reason(&envelope), "unaddressable", "{envelope}");
+    let posts = peers.log("main");
+    assert!(posts.iter().all(|request| request.method != "POST"));
+}

@@ -1,0 +1,154 @@
+//! Peers of both versions over both transports, each scripted in its own way of writing.
+
+use openclaw_remote_agent::conformance::Peers;
+use serde_json::{Value, json};
+
+use crate::rig::{card, peers, result};
+
+/// A peer of one version and transport, and how it writes.
+pub(crate) struct Speech {
+    pub(crate) name: &'static str,
+    pub(crate) card: Value,
+    /// Where a message is sent, where a stream is asked for, where a task is resubscribed to, and where it is asked for.
+    pub(crate) places: [&'static str; 4],
+    /// Wraps an answer.
+    pub(crate) answer: fn(Value) -> Value,
+    /// Wraps an event.
+    pub(crate) event: fn(Value) -> Value,
+    pub(crate) task: fn(Value) -> Value,
+    pub(crate) status: fn(Value) -> Value,
+    pub(crate) artifact: fn(Value) -> Value,
+    pub(crate) completed: &'static str,
+    pub(crate) working: &'static str,
+}
+
+fn kind(name: &str, mut value: Value) -> Value {
+    value["kind"] = json!(name);
+    value
+}
+
+fn http_json_card() -> Value {
+    let mut card = card();
+    card["url"] = json!("{{origin}}/rest");
+    card["preferredTransport"] = json!("HTTP+JSON");
+    card
+}
+
+fn card_of_1_0(transport: &str) -> Value {
+    json!({
+        "name": "Desk", "description": "Answers.", "version": "1.0.0", "capabilities": {"streaming": true},
+        "supportedInterfaces": [{"url": "{{origin}}/a2a/jsonrpc", "protocolBinding": transport, "protocolVersion": "1.0"}],
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+    })
+}
+
+fn rest(value: Value) -> Value {
+    json!({ "rest": value })
+}
+
+pub(crate) fn body(value: Value) -> Value {
+    json!({ "json": value })
+}
+
+pub(crate) fn speeches() -> [Speech; 4] {
+    let of_1_0 = |name, card, places, answer, event| Speech {
+        name,
+        card,
+        places,
+        answer,
+        event,
+        task: |task| json!({ "task": task }),
+        status: |update| json!({ "statusUpdate": update }),
+        artifact: |update| json!({ "artifactUpdate": update }),
+        completed: "TASK_STATE_COMPLETED",
+        working: "TASK_STATE_WORKING",
+    };
+    [
+        Speech {
+            name: "0.3 JSONRPC",
+            card: card(),
+            places: [
+                "message/send",
+                "message/stream",
+                "tasks/resubscribe",
+                "tasks/get",
+            ],
+            answer: result,
+            event: result,
+            task: |task| kind("task", task),
+            status: |update| kind("status-update", update),
+            artifact: |update| kind("artifact-update", update),
+            completed: "completed",
+            working: "working",
+        },
+        of_1_0(
+            "0.3 HTTP+JSON",
+            http_json_card(),
+            [
+                "POST /rest/v1/message:send",
+                "POST /rest/v1/message:stream",
+                "POST /rest/v1/tasks/t-1:subscribe",
+                "GET /rest/v1/tasks/t-1",
+            ],
+            body,
+            rest,
+        ),
+        of_1_0(
+            "1.0 JSONRPC",
+            card_of_1_0("JSONRPC"),
+            [
+                "SendMessage",
+                "SendStreamingMessage",
+                "SubscribeToTask",
+                "GetTask",
+            ],
+            result,
+            result,
+        ),
+        of_1_0(
+            "1.0 HTTP+JSON",
+            card_of_1_0("HTTP+JSON"),
+            [
+                "POST /a2a/jsonrpc/message:send",
+                "POST /a2a/jsonrpc/message:stream",
+                "POST /a2a/jsonrpc/tasks/t-1:subscribe",
+                "GET /a2a/jsonrpc/tasks/t-1",
+            ],
+            body,
+            rest,
+        ),
+    ]
+}
+
+impl Speech {
+    /// The peer, with these responses by place.
+    pub(crate) async fn peer(&self, responses: Vec<(&str, Value)>) -> Peers {
+        let (mut rpc, mut routes) = (json!({}), json!({}));
+        for (place, response) in responses {
+            let map = if place.contains(' ') {
+                &mut routes
+            } else {
+                &mut rpc
+            };
+            map[place] = response;
+        }
+        peers(json!({"main": {"card": self.card, "rpc": rpc, "routes": routes}})).await
+    }
+
+    pub(crate) fn status(&self, state: &str) -> Value {
+        (self.event)((self.status)(json!({"status": {"state": state}})))
+    }
+
+    pub(crate) fn artifact(&self, text: &str) -> Value {
+        let part = match self.name {
+            "0.3 JSONRPC" => json!({"kind": "text", "text": text}),
+            _ => json!({ "text": text }),
+        };
+        let update = json!({"artifact": {"artifactId": "a", "parts": [part]}, "lastChunk": true});
+        (self.event)((self.artifact)(update))
+    }
+
+    pub(crate) fn named(&self, state: &str) -> Value {
+        json!({"id": "t-1", "contextId": "c-1", "status": {"state": state}})
+    }
+}
