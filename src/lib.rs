@@ -30,6 +30,7 @@ pub mod net;
 pub mod panics;
 pub mod peer;
 pub mod plugin;
+pub mod redact;
 pub mod remote_agent;
 #[cfg(feature = "serve")]
 pub mod serve;

@@ -1,0 +1,396 @@
+//! Replaces secrets in text, in JSON and in bytes, also where they arrive in pieces.
+//!
+//! [`Secrets`] redacts what is complete; [`Redactor`] redacts a text that arrives piece by piece. Both give the same
+//! result, however the text is cut. Where a redactor cuts depends on the text and on the lengths of the secrets, never on
+//! their characters: a peer that makes an agent repeat guesses must not learn from the cuts how much of a guess is right.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+
+/// What stands in place of a secret.
+pub const MARK: &str = "[redacted]";
+
+/// Texts that must not be shown. `Debug` shows none of them.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    all: Vec<SecretString>,
+    /// The length in bytes of the longest secret that is one run of visible ASCII characters.
+    longest_word: usize,
+    /// The length in bytes of the longest of the other secrets.
+    longest_other: usize,
+}
+
+impl Secrets {
+    /// Takes each of `secrets` as it is and as a JSON string writes it. Empty ones are left out.
+    pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Self {
+        let mut all = Self::default();
+        for secret in secrets {
+            let plain = secret.expose_secret();
+            let json = Value::from(plain).to_string();
+            let quoted = &json[1..json.len() - 1];
+            let escaped = quoted.replace('/', "\\/");
+            for form in [plain, quoted, &escaped].map(str::to_owned) {
+                all.insert(form.into());
+            }
+        }
+        all
+    }
+
+    fn insert(&mut self, secret: SecretString) {
+        let text = secret.expose_secret();
+        let known = |other: &SecretString| other.expose_secret() == text;
+        if text.is_empty() || self.all.iter().any(known) {
+            return;
+        }
+        let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let longest = match is_word {
+            true => &mut self.longest_word,
+            false => &mut self.longest_other,
+        };
+        *longest = text.len().max(*longest);
+        self.all.push(secret);
+    }
+
+    /// Returns whether there is no secret.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns `text` without any secret.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let found = self.find(text.as_bytes(), None);
+        match found.is_empty() {
+            true => text.into(),
+            false => without(text.as_bytes(), 0..text.len(), &found).into(),
+        }
+    }
+
+    /// Redacts texts that are read one after another as if they were one: a secret may begin in one and end in another.
+    pub fn redact_joined(&self, pieces: &mut [&mut String]) {
+        let whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
+        let found = self.find(whole.as_bytes(), None);
+        if found.is_empty() {
+            return;
+        }
+        let mut from = 0;
+        for piece in pieces {
+            let place = from..from + piece.len();
+            from = place.end;
+            **piece = without(whole.as_bytes(), place, &found);
+        }
+    }
+
+    /// Redacts every text, key and number of a JSON value.
+    pub fn redact_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => self.redact_text(text),
+            Value::Number(number) => {
+                if matches!(self.redact(&number.to_string()), Cow::Owned(_)) {
+                    *value = MARK.into();
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            Value::Object(fields) => {
+                let is_shown = |key: &String| matches!(self.redact(key), Cow::Owned(_));
+                if fields.keys().any(is_shown) {
+                    let kept = std::mem::take(fields).into_iter();
+                    let clean = kept.map(|(key, value)| (self.redact(&key).into_owned(), value));
+                    *fields = clean.collect::<Map<_, _>>();
+                }
+                fields
+                    .values_mut()
+                    .for_each(|value| self.redact_value(value));
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Redacts a text in place.
+    pub fn redact_text(&self, text: &mut String) {
+        if let Cow::Owned(clean) = self.redact(text) {
+            *text = clean;
+        }
+    }
+
+    /// Redacts bytes in place, such as the content of a file.
+    pub fn redact_bytes(&self, bytes: &mut Vec<u8>) {
+        let found = self.find(bytes, None);
+        if found.is_empty() {
+            return;
+        }
+        let (mut clean, mut from) = (Vec::with_capacity(bytes.len()), 0);
+        for Range { start, end } in found {
+            clean.extend_from_slice(&bytes[from..start]);
+            clean.extend_from_slice(MARK.as_bytes());
+            from = end;
+        }
+        clean.extend_from_slice(&bytes[from..]);
+        *bytes = clean;
+    }
+
+    /// Where secrets are, in order; occurrences that overlap are one place. `first` is a place that is known already.
+    fn find(&self, text: &[u8], first: Option<Range<usize>>) -> Vec<Range<usize>> {
+        let mut found: Vec<_> = first.into_iter().collect();
+        for secret in &self.all {
+            let secret = secret.expose_secret().as_bytes();
+            let finder = memchr::memmem::Finder::new(secret);
+            let mut from = 0;
+            while let Some(at) = finder.find(&text[from..]) {
+                let start = from + at;
+                found.push(start..start + secret.len());
+                from = start + 1;
+            }
+        }
+        found.sort_unstable_by_key(|place| place.start);
+        found.dedup_by(|next, last| {
+            let overlaps = next.start < last.end;
+            if overlaps {
+                last.end = last.end.max(next.end);
+            }
+            overlaps
+        });
+        found
+    }
+
+    /// Where the end of `text` begins that a secret may begin in which is not complete yet.
+    fn undecided(&self, text: &str) -> usize {
+        let word = text.bytes().rev().take(self.longest_word.saturating_sub(1));
+        let word = word.take_while(u8::is_ascii_graphic).count();
+        let other = self.longest_other.saturating_sub(1).min(text.len());
+        text.floor_char_boundary(text.len() - word.max(other))
+    }
+}
+
+/// The bytes of `text` in `place` without what was found. A mark stands where a secret begins.
+fn without(text: &[u8], place: Range<usize>, found: &[Range<usize>]) -> String {
+    let (mut clean, mut from) = (Vec::with_capacity(place.len()), place.start);
+    for secret in found {
+        if secret.end <= from {
+            continue;
+        }
+        if secret.start >= place.end {
+            break;
+        }
+        if secret.start >= place.start {
+            clean.extend_from_slice(&text[from..secret.start]);
+            clean.extend_from_slice(MARK.as_bytes());
+        }
+        from = secret.end.min(place.end);
+    }
+    clean.extend_from_slice(&text[from..place.end]);
+    String::from_utf8_lossy(&clean).into_owned()
+}
+
+/// Redacts a text that arrives in pieces. It keeps the end of what it was given for as long as a secret may begin there:
+/// the last run of visible ASCII characters, and no more of it than the longest secret has. For secrets with other
+/// characters in them it keeps as much as the longest of those has.
+#[derive(Debug)]
+pub struct Redactor {
+    secrets: Arc<Secrets>,
+    kept: String,
+    /// How much of the beginning of `kept` belongs to a secret whose mark was given out.
+    marked: usize,
+}
+
+impl Redactor {
+    /// Returns a redactor for one text.
+    pub fn new(secrets: Arc<Secrets>) -> Self {
+        Self {
+            secrets,
+            kept: String::new(),
+            marked: 0,
+        }
+    }
+
+    /// Takes the next piece. Returns what may be shown by now.
+    pub fn push(&mut self, piece: &str) -> String {
+        self.kept.push_str(piece);
+        let until = self.secrets.undecided(&self.kept);
+        self.release(until)
+    }
+
+    /// Ends the text. Returns the rest of it; the redactor is as new afterwards.
+    pub fn finish(&mut self) -> String {
+        self.release(self.kept.len())
+    }
+
+    fn release(&mut self, until: usize) -> String {
+        let marked = (self.marked > 0).then_some(0..self.marked);
+        let found = self.secrets.find(self.kept.as_bytes(), marked.clone());
+        let clean = without(self.kept.as_bytes(), 0..until, &found);
+        // The mark of what began in an earlier piece was given out with that one.
+        let clean = match marked {
+            Some(_) if until > 0 => clean.strip_prefix(MARK).unwrap_or_default().to_owned(),
+            _ => clean,
+        };
+        if until > 0 {
+            let across = found
+                .iter()
+                .find(|place| place.start < until && place.end > until);
+            self.marked = across.map_or(0, |place| place.end - until);
+        }
+        self.kept.drain(..until);
+        clean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn secrets(all: &[&str]) -> Arc<Secrets> {
+        let all = all.iter().map(|secret| SecretString::from(*secret));
+        Arc::new(Secrets::new(all))
+    }
+
+    fn in_pieces<'a>(
+        secrets: &Arc<Secrets>,
+        pieces: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<String> {
+        let mut redactor = Redactor::new(Arc::clone(secrets));
+        let mut shown: Vec<_> = pieces
+            .into_iter()
+            .map(|piece| redactor.push(piece))
+            .collect();
+        shown.push(redactor.finish());
+        shown
+    }
+
+    #[test]
+    fn replaces_every_occurrence() {
+        let secrets = secrets(&["s3cret-one", "two words"]);
+        assert_eq!(
+            secrets.redact("s3cret-one, two words, s3cret-one."),
+            "[redacted], [redacted], [redacted]."
+        );
+    }
+
+    #[test]
+    fn borrows_text_without_secrets() {
+        assert!(matches!(
+            secrets(&["s3cret-one"]).redact("plain"),
+            Cow::Borrowed(_)
+        ));
+    }
+
+    #[test]
+    fn overlapping_secrets_are_one_mark() {
+        let secrets = secrets(&["abcdef", "defghi", "cd"]);
+        assert_eq!(secrets.redact("xabcdefghiy"), "x[redacted]y");
+    }
+
+    #[test]
+    fn redacts_secret_cut_in_two_pieces() {
+        let shown = in_pieces(&secrets(&["s3cret-one"]), ["it is s3cr", "et-one ok"]);
+        assert_eq!(shown, ["it is ", "[redacted] ", "ok"]);
+    }
+
+    #[test]
+    fn redacts_secret_that_arrives_by_characters() {
+        let text = "a s3cret-one b";
+        let pieces = text.char_indices().map(|(at, _)| &text[at..=at]);
+        assert_eq!(
+            in_pieces(&secrets(&["s3cret-one"]), pieces).concat(),
+            "a [redacted] b"
+        );
+    }
+
+    #[test]
+    fn words_are_shown_as_they_end() {
+        let shown = in_pieces(&secrets(&["s3cret-one"]), ["one ", "two ", "three"]);
+        assert_eq!(shown, ["one ", "two ", "", "three"]);
+    }
+
+    #[test]
+    fn cuts_do_not_depend_on_right_guesses() {
+        let lengths = |pieces: [&str; 3]| {
+            let shown = in_pieces(&secrets(&["s3cret-one"]), pieces);
+            shown.iter().map(String::len).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lengths(["x s3cret", "-on! ", "end"]),
+            lengths(["x q3crat", "-xn! ", "end"])
+        );
+    }
+
+    #[test]
+    fn endless_repetition_keeps_little() {
+        let mut redactor = Redactor::new(secrets(&["aaaaaa"]));
+        let mut shown = String::new();
+        for _ in 0..1000 {
+            shown += &redactor.push("aaa");
+            assert!(redactor.kept.len() < 6);
+        }
+        shown += &redactor.finish();
+        assert_eq!(shown, MARK);
+    }
+
+    #[test]
+    fn redacts_secret_across_texts_and_leaves_the_cut() {
+        let (mut first, mut second) = ("a s3cr".to_owned(), "et-one b".to_owned());
+        secrets(&["s3cret-one"]).redact_joined(&mut [&mut first, &mut second]);
+        assert_eq!([first, second], ["a [redacted]", " b"]);
+    }
+
+    #[test]
+    fn redacts_keys_texts_and_numbers_of_json() {
+        let mut value =
+            json!({"s3cret-one": ["x s3cret-one", 12_345_678, true], "n": 1, "m": 12_345_678.5});
+        secrets(&["s3cret-one", "12345678"]).redact_value(&mut value);
+        assert_eq!(
+            value,
+            json!({"[redacted]": ["x [redacted]", "[redacted]", true], "n": 1, "m": "[redacted]"})
+        );
+    }
+
+    #[test]
+    fn redacts_secret_as_json_writes_it() {
+        let secrets = secrets(&["open/\"sesame\""]);
+        assert_eq!(
+            secrets.redact(r#"open\/\"sesame\" open/\"sesame\""#),
+            "[redacted] [redacted]"
+        );
+    }
+
+    #[test]
+    fn redacts_bytes_that_are_no_text() {
+        let mut bytes = b"\xff\x00s3cret-one\xff".to_vec();
+        secrets(&["s3cret-one"]).redact_bytes(&mut bytes);
+        assert_eq!(bytes, b"\xff\x00[redacted]\xff");
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let redactor = Redactor::new(secrets(&["s3cret-one"]));
+        assert!(!format!("{redactor:?}").contains("s3cret"));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_give_what_the_whole_gives(
+            all in prop::collection::vec("[abé ]{1,5}", 0..4),
+            pieces in prop::collection::vec("[abcé ]{0,4}", 0..12),
+        ) {
+            let all: Vec<_> = all.iter().map(String::as_str).collect();
+            let secrets = secrets(&all);
+            let whole = pieces.concat();
+            let shown = in_pieces(&secrets, pieces.iter().map(String::as_str));
+            prop_assert_eq!(shown.concat(), secrets.redact(&whole));
+
+            let mut parts = pieces.clone();
+            secrets.redact_joined(&mut parts.iter_mut().collect::<Vec<_>>());
+            prop_assert_eq!(parts.concat(), secrets.redact(&whole));
+
+            let mut bytes = whole.clone().into_bytes();
+            secrets.redact_bytes(&mut bytes);
+            prop_assert_eq!(bytes, secrets.redact(&whole).into_owned().into_bytes());
+        }
+    }
+}
