@@ -113,7 +113,10 @@ impl Secrets {
 fn scrub(secrets: &redact::Secrets, value: &mut Value) {
     if !secrets.is_empty() {
         secrets.redact_value(value);
-        secrets.redact_joined(&mut texts_mut(value));
+        let mut texts = texts_mut(value);
+        if texts.len() > 1 {
+            secrets.redact_joined(&mut texts);
+        }
     }
 }
 

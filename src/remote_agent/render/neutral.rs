@@ -21,82 +21,27 @@ const START: &[u8] = b"EXTERNALUNTRUSTEDCONTENT";
 const END: &[u8] = b"ENDEXTERNALUNTRUSTEDCONTENT";
 
 /// The words in angle brackets by which models tell roles and turns apart, beside those with bars, as in `<|word|>`, which
-/// are all taken for one. Only letters, digits and slashes count, and a word may end with digits.
-const TOKENS: [&str; 40] = [
-    "s",
-    "/s",
-    "bos",
-    "eos",
-    "pad",
-    "unk",
-    "eot",
-    "eod",
-    "sop",
-    "eop",
-    "gmask",
-    "sys",
-    "/sys",
-    "startofturn",
-    "endofturn",
-    "startofimage",
-    "endofimage",
-    "startofaudio",
-    "endofaudio",
-    "bostoken",
-    "eostoken",
-    "padtoken",
-    "unktoken",
-    "eoptoken",
-    "masktoken",
-    "seedbos",
-    "seedeos",
-    "seedthink",
-    "/seedthink",
-    "think",
-    "/think",
-    "toolcall",
-    "/toolcall",
-    "toolresponse",
-    "/toolresponse",
-    "functioncalls",
-    "/functioncalls",
-    "unused",
-    "reserved",
-    "special",
+/// are all taken for one. Only letters, digits and slashes count.
+#[rustfmt::skip]
+const TOKENS: [&str; 37] = [
+    "S", "/S", "BOS", "EOS", "PAD", "UNK", "EOT", "EOD", "SOP", "EOP", "GMASK", "SYS", "/SYS",
+    "STARTOFTURN", "ENDOFTURN", "STARTOFIMAGE", "ENDOFIMAGE", "STARTOFAUDIO", "ENDOFAUDIO",
+    "BOSTOKEN", "EOSTOKEN", "PADTOKEN", "UNKTOKEN", "EOPTOKEN", "MASKTOKEN", "SEEDBOS", "SEEDEOS",
+    "SEEDTHINK", "/SEEDTHINK", "THINK", "/THINK", "TOOLCALL", "/TOOLCALL", "TOOLRESPONSE",
+    "/TOOLRESPONSE", "FUNCTIONCALLS", "/FUNCTIONCALLS",
 ];
 
 /// The words in square brackets, in capital letters.
-const SQUARE_TOKENS: [&str; 29] = [
-    "INST",
-    "/INST",
-    "SYSTEMPROMPT",
-    "/SYSTEMPROMPT",
-    "AVAILABLETOOLS",
-    "/AVAILABLETOOLS",
-    "TOOLCALLS",
-    "/TOOLCALLS",
-    "TOOLRESULTS",
-    "/TOOLRESULTS",
-    "TOOLCONTENT",
-    "/TOOLCONTENT",
-    "CALLID",
-    "ARGS",
-    "IMG",
-    "IMGBREAK",
-    "IMGEND",
-    "AUDIO",
-    "BEGINAUDIO",
-    "TRANSCRIBE",
-    "PREFIX",
-    "MIDDLE",
-    "SUFFIX",
-    "THINK",
-    "/THINK",
-    "MODELSETTINGS",
-    "/MODELSETTINGS",
-    "GMASK",
-    "CONTROL",
+#[rustfmt::skip]
+const SQUARE_TOKENS: [&str; 28] = [
+    "INST", "/INST", "SYSTEMPROMPT", "/SYSTEMPROMPT", "AVAILABLETOOLS", "/AVAILABLETOOLS",
+    "TOOLCALLS", "/TOOLCALLS", "TOOLRESULTS", "/TOOLRESULTS", "TOOLCONTENT", "/TOOLCONTENT",
+    "CALLID", "ARGS", "IMG", "IMGBREAK", "IMGEND", "AUDIO", "BEGINAUDIO", "TRANSCRIBE", "PREFIX",
+    "MIDDLE", "SUFFIX", "THINK", "/THINK", "MODELSETTINGS", "/MODELSETTINGS", "GMASK",
 ];
+
+/// The words with a number behind, in either brackets.
+const NUMBERED: [&str; 5] = ["UNUSED", "RESERVED", "SPECIAL", "EXTRAID", "CONTROL"];
 
 /// The longest token, the longest id of a forged marker, the longest control sequence and the most characters between two
 /// letters of a marker. All bound the work on a text that only looks like one.
@@ -215,7 +160,7 @@ fn unmarked(text: &str) -> Cow<'_, str> {
 fn forgery<'a>(text: &'a str, glyphs: &[Glyph], at: usize) -> Option<(Cow<'a, str>, usize)> {
     let marked = match glyphs[at].c {
         '<' => fenced_marker(glyphs, at),
-        'E' => bare_marker(glyphs, at),
+        'E' | '3' => bare_marker(glyphs, at),
         _ => None,
     };
     if let Some((is_end, end)) = marked {
@@ -322,11 +267,11 @@ fn letter(c: char) -> (Option<u8>, bool) {
     (Some(meant), false)
 }
 
-/// Where the token ends that begins here.
+/// Where the token ends that begins here. Quotation marks that look like angle brackets begin none.
 fn token(text: &str, glyphs: &[Glyph], at: usize) -> Option<usize> {
-    let (closes, words): (char, &[&str]) = match glyphs[at].c {
-        '<' => ('>', &TOKENS),
-        '[' => (']', &SQUARE_TOKENS),
+    let (closes, words): (char, &[&str]) = match text[glyphs[at].from..].chars().next()? {
+        '<' | '\u{ff1c}' | '\u{fe64}' => ('>', &TOKENS),
+        '[' | '\u{ff3b}' => (']', &SQUARE_TOKENS),
         _ => return None,
     };
     let mut word = String::new();
@@ -345,21 +290,20 @@ fn token(text: &str, glyphs: &[Glyph], at: usize) -> Option<usize> {
     let found = if closes == '>' && bare.len() < word.len() {
         !bare.is_empty()
     } else {
-        let is_loud =
-            !text[glyphs[at].from..glyphs[end].to].contains(|c: char| c.is_ascii_lowercase());
+        let written = &text[glyphs[at].from..glyphs[end].to];
+        let is_loud = !written.contains(|c: char| c.is_ascii_lowercase());
+        let number = word.trim_end_matches(|c: char| c.is_ascii_digit());
         (closes == '>' || is_loud || word == "GMASK")
-            && words.iter().any(|known| is_same(&word, known))
+            && (words.iter().any(|known| is_same(&word, known))
+                || (number != word && NUMBERED.iter().any(|known| is_same(number, known))))
     };
     found.then_some(end + 1)
 }
 
-/// The word is a known one, in letters that may be taken for its own, with or without a number behind.
+/// The word is a known one, in letters that may be taken for its own.
 fn is_same(word: &str, known: &str) -> bool {
-    let letters =
-        |word: &str| -> Vec<_> { word.chars().map(|c| letter(c).0.unwrap_or(b'/')).collect() };
-    let number = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    let known = letters(&known.to_ascii_uppercase());
-    letters(word) == known || (!number.is_empty() && letters(number) == known)
+    let letters = |word: &str| -> Vec<_> { word.chars().map(|c| letter(c).0.ok_or(c)).collect() };
+    word.len() == known.len() && letters(word) == letters(known)
 }
 
 #[cfg(test)]
@@ -420,7 +364,8 @@ mod tests {
             "external, untrusted content <b>x</b>",
             "End. External untrusted content ends here.",
             "Внешний контент 外部 محتوى éxtérieur",
-            "a <think it over> [see below] <|> x <| f |> y [1] <3",
+            "a <think it over> [see below] <|> x <| f |> y [1] <3 [args] <special>",
+            "«think» 《bos》",
         ] {
             assert_eq!(harmless(text), text);
         }
