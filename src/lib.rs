@@ -12,6 +12,7 @@ pub mod collective;
 pub mod config;
 #[cfg(feature = "cli")]
 pub mod conformance;
+pub mod confusables;
 pub mod credential;
 pub mod delegation;
 #[cfg(test)]

@@ -8,11 +8,32 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use memchr::{memchr_iter, memmem};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
+use crate::confusables::is_ignorable;
+
 /// What stands in place of a secret.
 pub const MARK: &str = "[redacted]";
+
+/// What URLs keep as it is (RFC 3986 §2.3), what JavaScript's `encodeURIComponent` keeps, and what paths keep.
+const KEPT_IN_URLS: [&AsciiSet; 3] = [UNRESERVED, COMPONENT, PATH];
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+const COMPONENT: &AsciiSet = &UNRESERVED
+    .remove(b'!')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*');
+const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 
 /// Texts that must not be shown. `Debug` shows none of them.
 #[derive(Debug, Default)]
@@ -38,6 +59,23 @@ impl Secrets {
             for form in [plain, quoted, &escaped, &form, &query].map(str::to_owned) {
                 all.insert(form.into());
             }
+        }
+        all
+    }
+
+    /// Takes each of `secrets` in every form in which programs repeat one: as it is, as URLs, forms and JSON strings write
+    /// it, and in Base64 of either alphabet, alone or inside of more bytes.
+    pub fn in_all_forms(secrets: impl IntoIterator<Item = SecretString>) -> Self {
+        let secrets = secrets.into_iter();
+        Self::new(secrets.flat_map(|secret| forms(secret.expose_secret())))
+    }
+
+    /// Returns these secrets and those of `other`.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut all = Self::default();
+        for secret in self.all.iter().chain(&other.all) {
+            all.insert(secret.clone());
         }
         all
     }
@@ -73,7 +111,12 @@ impl Secrets {
 
     /// Redacts texts that are read one after another as if they were one: a secret may begin in one and end in another.
     pub fn redact_joined(&self, pieces: &mut [&mut String]) {
-        let whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
+        let mut whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
+        if self.is_disguised_in(&whole) {
+            whole.retain(|c| !is_ignorable(c));
+            let pieces = pieces.iter_mut();
+            pieces.for_each(|piece| piece.retain(|c| !is_ignorable(c)));
+        }
         let found = self.find(whole.as_bytes(), None);
         if found.is_empty() {
             return;
@@ -86,12 +129,19 @@ impl Secrets {
         }
     }
 
+    /// Returns a part of `text` without the secrets of the whole. A mark stands where a secret begins.
+    pub fn redact_part(&self, text: &str, part: Range<usize>) -> String {
+        let text = text.as_bytes();
+        without(text, part, &self.find(text, None))
+    }
+
     /// Redacts every text, key and number of a JSON value.
     pub fn redact_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.redact_text(text),
             Value::Number(number) => {
-                if matches!(self.redact(&number.to_string()), Cow::Owned(_)) {
+                let written = matches!(self.redact(&number.to_string()), Cow::Owned(_));
+                if written || number.as_f64().is_some_and(|number| self.has(number)) {
                     *value = MARK.into();
                 }
             }
@@ -111,11 +161,56 @@ impl Secrets {
         }
     }
 
-    /// Redacts a text in place.
+    /// Redacts a text in place. Where a secret shows once the characters that are not shown are gone, they go as well.
     pub fn redact_text(&self, text: &mut String) {
+        if self.is_disguised_in(text) {
+            text.retain(|c| !is_ignorable(c));
+        }
         if let Cow::Owned(clean) = self.redact(text) {
             *text = clean;
         }
+    }
+
+    /// Returns whether a text holds characters that are not shown, and without them a secret.
+    fn is_disguised_in(&self, text: &str) -> bool {
+        if text.is_ascii() || self.is_empty() || !text.contains(is_ignorable) {
+            return false;
+        }
+        let shown: String = text.chars().filter(|c| !is_ignorable(*c)).collect();
+        !self.find(shown.as_bytes(), None).is_empty()
+    }
+
+    /// Returns whether a number is a secret, however many digits of it are written.
+    fn has(&self, number: f64) -> bool {
+        self.all.iter().any(|secret| {
+            let secret = secret.expose_secret();
+            let is_number = secret.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c));
+            // Both were read from decimal digits by the same rule.
+            is_number
+                && secret
+                    .parse::<f64>()
+                    .is_ok_and(|secret| secret.total_cmp(&number).is_eq())
+        })
+    }
+
+    /// Returns the length in bytes of the longest secret.
+    pub fn longest(&self) -> usize {
+        self.longest_word.max(self.longest_other)
+    }
+
+    /// Returns where the end of `text` begins that is the beginning of a secret; its length where it is none.
+    pub fn begun(&self, text: &str) -> usize {
+        let text = text.as_bytes();
+        let mut begun = text.len();
+        for secret in &self.all {
+            let secret = secret.expose_secret().as_bytes();
+            let from = text.len().saturating_sub(secret.len() - 1).min(begun);
+            let mut places = memchr_iter(secret[0], &text[from..begun]);
+            begun = places
+                .find(|at| secret.starts_with(&text[from + at..]))
+                .map_or(begun, |at| from + at);
+        }
+        begun
     }
 
     /// Redacts bytes in place, such as the content of a file.
@@ -139,9 +234,8 @@ impl Secrets {
         let mut found: Vec<_> = first.into_iter().collect();
         for secret in &self.all {
             let secret = secret.expose_secret().as_bytes();
-            let finder = memchr::memmem::Finder::new(secret);
             let mut from = 0;
-            while let Some(at) = finder.find(&text[from..]) {
+            while let Some(at) = memmem::find(&text[from..], secret) {
                 let start = from + at;
                 found.push(start..start + secret.len());
                 from = start + 1;
@@ -165,6 +259,46 @@ impl Secrets {
         let other = self.longest_other.saturating_sub(1).min(text.len());
         text.floor_char_boundary(text.len() - word.max(other))
     }
+}
+
+/// A secret in every form in which programs repeat one, but for those of JSON.
+fn forms(secret: &str) -> Vec<SecretString> {
+    let mut all = vec![
+        secret.to_owned(),
+        url::form_urlencoded::byte_serialize(secret.as_bytes()).collect(),
+    ];
+    for kept in KEPT_IN_URLS {
+        all.push(utf8_percent_encode(secret, kept).to_string());
+    }
+    let lower: Vec<_> = all[1..].iter().map(|form| lower_escapes(form)).collect();
+    all.extend(lower);
+    all.push(STANDARD.encode(secret));
+    all.push(STANDARD_NO_PAD.encode(secret));
+    // In the middle of other bytes it begins with the first, second or third of a group of three; of the characters at
+    // both ends that it shares with other bytes nothing is known.
+    for (before, shared) in [(0, 0), (1, 2), (2, 3)] {
+        let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
+        let text = STANDARD_NO_PAD.encode(&bytes);
+        all.push(text[shared..bytes.len() * 8 / 6].to_owned());
+    }
+    let base64 = all.len() - 5;
+    let other: Vec<_> = all[base64..]
+        .iter()
+        .map(|text| text.replace('+', "-").replace('/', "_"))
+        .collect();
+    all.extend(other);
+    all.into_iter().map(SecretString::from).collect()
+}
+
+/// A text with its percent-encoded bytes in small letters.
+fn lower_escapes(text: &str) -> String {
+    let mut left: u8 = 0;
+    let lower = text.chars().map(|c| {
+        let is_digit = left > 0;
+        left = if c == '%' { 2 } else { left.saturating_sub(1) };
+        if is_digit { c.to_ascii_lowercase() } else { c }
+    });
+    lower.collect()
 }
 
 /// The bytes of `text` in `place` without what was found. A mark stands where a secret begins.
@@ -193,6 +327,8 @@ fn without(text: &[u8], place: Range<usize>, found: &[Range<usize>]) -> String {
 #[derive(Debug)]
 pub struct Redactor {
     secrets: Arc<Secrets>,
+    /// It keeps no more than what a secret begins with.
+    exact: bool,
     kept: String,
     /// How much of the beginning of `kept` belongs to a secret whose mark was given out.
     marked: usize,
@@ -203,15 +339,33 @@ impl Redactor {
     pub fn new(secrets: Arc<Secrets>) -> Self {
         Self {
             secrets,
+            exact: false,
             kept: String::new(),
             marked: 0,
         }
     }
 
+    /// Returns a redactor that keeps no more than what a secret begins with. Its cuts tell a guess that is right from one
+    /// that is wrong, so it is for texts whose authors know the secrets.
+    pub fn exact(secrets: Arc<Secrets>) -> Self {
+        Self {
+            exact: true,
+            ..Self::new(secrets)
+        }
+    }
+
+    /// Looks for `secrets` from now on.
+    pub fn renew(&mut self, secrets: &Arc<Secrets>) {
+        self.secrets = Arc::clone(secrets);
+    }
+
     /// Takes the next piece. Returns what may be shown by now.
     pub fn push(&mut self, piece: &str) -> String {
         self.kept.push_str(piece);
-        let until = self.secrets.undecided(&self.kept);
+        let until = match self.exact {
+            true => self.secrets.begun(&self.kept),
+            false => self.secrets.undecided(&self.kept),
+        };
         self.release(until)
     }
 
@@ -242,6 +396,7 @@ impl Redactor {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -342,6 +497,17 @@ mod tests {
     }
 
     #[test]
+    fn redacts_secret_with_characters_that_are_not_shown() {
+        let secrets = secrets(&["s3cret-one"]);
+        let (mut first, mut second) = ("a s3\u{200b}cr".to_owned(), "\u{ad}et-one".to_owned());
+        secrets.redact_joined(&mut [&mut first, &mut second]);
+        assert_eq!([first, second], ["a [redacted]", ""]);
+        let mut other = "a\u{200d}b".to_owned();
+        secrets.redact_text(&mut other);
+        assert_eq!(other, "a\u{200d}b");
+    }
+
+    #[test]
     fn redacts_keys_texts_and_numbers_of_json() {
         let mut value =
             json!({"s3cret-one": ["x s3cret-one", 12_345_678, true], "n": 1, "m": 12_345_678.5});
@@ -371,6 +537,53 @@ mod tests {
     }
 
     #[test]
+    fn redacts_secret_in_every_form() {
+        let secrets = Secrets::in_all_forms(["open+sesame/7f3a (1)".to_owned().into()]);
+        for form in [
+            "open%2Bsesame%2F7f3a+%281%29",
+            "open%2bsesame%2f7f3a%20%281%29",
+            "open%2Bsesame/7f3a%20%281%29",
+            "open%2Bsesame%2F7f3a%20(1)",
+            "open+sesame\\/7f3a (1)",
+            "b3BlbitzZXNhbWUvN2YzYSAoMSk=",
+            "b3BlbitzZXNhbWUvN2YzYSAoMSk",
+        ] {
+            assert_eq!(
+                secrets.redact(&format!("a {form} b")),
+                "a [redacted] b",
+                "{form}"
+            );
+        }
+        for around in ["", "x", "xy", "xyz"] {
+            let bytes = format!("{around}open+sesame/7f3a (1){around}");
+            let shown = secrets.redact(&STANDARD.encode(bytes)).into_owned();
+            assert!(
+                shown.contains(MARK) && shown.len() < MARK.len() + 12,
+                "{shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn redacts_secret_that_is_a_number_of_many_digits() {
+        let mut value: Value = serde_json::from_str("[123456789012345678901234, 1.5]").unwrap();
+        secrets(&["123456789012345678901234"]).redact_value(&mut value);
+        assert_eq!(value, json!(["[redacted]", 1.5]));
+    }
+
+    #[test]
+    fn exact_redactor_keeps_what_a_secret_begins_with() {
+        let mut redactor = Redactor::exact(secrets(&["s3cret-one", "two words"]));
+        let pieces = ["one s", "3cret-two", " two w", "ords two s3cret-o"];
+        let mut shown: Vec<_> = pieces.iter().map(|piece| redactor.push(piece)).collect();
+        shown.push(redactor.finish());
+        assert_eq!(
+            shown,
+            ["one ", "s3cret-", "two ", "[redacted] two ", "s3cret-o"]
+        );
+    }
+
+    #[test]
     fn redacts_bytes_that_are_no_text() {
         let mut bytes = b"\xff\x00s3cret-one\xff".to_vec();
         secrets(&["s3cret-one"]).redact_bytes(&mut bytes);
@@ -394,6 +607,12 @@ mod tests {
             let whole = pieces.concat();
             let shown = in_pieces(&secrets, pieces.iter().map(String::as_str));
             prop_assert_eq!(shown.concat(), secrets.redact(&whole));
+
+            let mut exact = Redactor::exact(Arc::clone(&secrets));
+            let mut shown: String = pieces.iter().map(|piece| exact.push(piece)).collect();
+            prop_assert!(exact.kept.len() < secrets.longest().max(1));
+            shown += &exact.finish();
+            prop_assert_eq!(shown, secrets.redact(&whole));
 
             let mut parts = pieces.clone();
             secrets.redact_joined(&mut parts.iter_mut().collect::<Vec<_>>());

@@ -7,6 +7,7 @@ use crate::peer::{
     BoxFuture, Card, Delivered, EventStream, Fault, Outgoing, Peer, PeerError, Reply, Spoken, Task,
     Transport, Version,
 };
+use crate::redact::Secrets;
 
 use super::error_body::{METHOD_NOT_FOUND, VERSION_NOT_SUPPORTED, bears_out};
 use super::http_json::nobody_there;
@@ -187,6 +188,10 @@ where
 impl Peer for Attempts {
     fn spoken(&self) -> Spoken {
         self.current().current().spoken()
+    }
+
+    fn secrets(&self) -> Arc<Secrets> {
+        self.current().current().secrets()
     }
 
     fn card<'a>(&'a self) -> BoxFuture<'a, Result<Card, PeerError>> {

@@ -12,6 +12,7 @@ use crate::peer::{
     BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Spoken,
     Task, Transport, Version,
 };
+use crate::redact;
 
 use super::error_body::{bears_out, explained};
 use super::events::{Answered, Decode};
@@ -250,6 +251,10 @@ impl Peer for HttpJson {
             version: self.dialect.version.as_str(),
             transport: Transport::HttpJson,
         }
+    }
+
+    fn secrets(&self) -> Arc<redact::Secrets> {
+        self.line.secrets().current()
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {

@@ -1,5 +1,7 @@
 //! A2A over JSON-RPC 2.0 (A2A 0.3 §3.2.1, 1.0 §9): one address, one POST a call.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::Method;
 use serde::Serialize;
@@ -10,6 +12,7 @@ use crate::peer::{
     BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Spoken,
     Task, Transport, Version, quoted,
 };
+use crate::redact;
 
 use super::error_body::KEPT_DATA;
 use super::events::{Answered, Decode};
@@ -175,6 +178,10 @@ impl Peer for JsonRpc {
             version: self.dialect.version.as_str(),
             transport: Transport::JsonRpc,
         }
+    }
+
+    fn secrets(&self) -> Arc<redact::Secrets> {
+        self.line.secrets().current()
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {

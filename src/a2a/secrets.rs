@@ -1,19 +1,18 @@
 //! A peer's credentials, kept out of everything that is told about it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::COOKIE;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::credential::Credential;
-use crate::peer::Reach;
+use crate::peer::{Reach, texts_mut};
+use crate::redact;
 
 /// Shorter values ("1", "en") are no secrets, and would tear holes into every text.
 const SHORTEST: usize = 6;
-
-const INSTEAD: &str = "[redacted]";
 
 /// Words in the name of a header whose value is a credential whatever it looks like.
 const TELLING: [&str; 7] = [
@@ -26,32 +25,30 @@ const LONG: usize = 20;
 /// The credentials of one peer. Its answers pass through here before they are read, since a peer may repeat what it was sent.
 pub(super) struct Secrets {
     /// What is a credential beyond doubt: what `auth` holds, and headers that look like one.
-    sure: Vec<SecretString>,
+    sure: Arc<redact::Secrets>,
     /// Where access tokens come from. They change while the peer answers.
     issuing: Option<Arc<Credential>>,
+    /// The tokens that were known last, and `sure` with them.
+    issued: Mutex<(Arc<[SecretString]>, Arc<redact::Secrets>)>,
     /// Other values of the operator's headers. One may be an ordinary word, such as the name of a tenant, which answers
     /// must be able to hold.
-    maybe: Vec<SecretString>,
+    maybe: redact::Secrets,
 }
 
 impl Secrets {
     pub(super) fn of(reach: &Reach) -> Self {
-        let mut all = Self {
-            sure: Vec::new(),
-            issuing: None,
-            maybe: Vec::new(),
-        };
+        let (mut sure, mut maybe, mut issuing) = (Vec::new(), Vec::new(), None);
         if let Some(credential) = &reach.credential {
-            all.sure.extend(credential.secrets());
-            all.issuing = credential.issued().map(|_| Arc::clone(credential));
+            sure.extend(credential.secrets());
+            issuing = credential.issued().map(|_| Arc::clone(credential));
         }
         for (name, value) in &reach.headers {
             let Ok(value) = value.to_str() else { continue };
             let telling = TELLING.iter().any(|word| name.as_str().contains(word));
             let list = if telling || value.len() >= LONG {
-                &mut all.sure
+                &mut sure
             } else {
-                &mut all.maybe
+                &mut maybe
             };
             // `Bearer x` is as good as `x` to whoever reads it.
             list.extend(
@@ -65,94 +62,68 @@ impl Secrets {
             }
             list.push(value.to_owned().into());
         }
-        for list in [&mut all.sure, &mut all.maybe] {
-            list.retain(|secret| secret.expose_secret().len() >= SHORTEST);
-            // The longest first, so that what is left of one is not mistaken for another.
-            list.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+        let sure = Arc::new(long_enough(sure));
+        Self {
+            issued: Mutex::new((Arc::default(), Arc::clone(&sure))),
+            sure,
+            issuing,
+            maybe: long_enough(maybe),
         }
-        all
+    }
+
+    /// What is a credential beyond doubt, by now.
+    pub(super) fn current(&self) -> Arc<redact::Secrets> {
+        let Some(issued) = self.issuing.as_ref().and_then(|from| from.issued()) else {
+            return Arc::clone(&self.sure);
+        };
+        let mut known = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&known.0, &issued) {
+            let all = self.sure.with(&long_enough(issued.iter().cloned()));
+            *known = (issued, Arc::new(all));
+        }
+        Arc::clone(&known.1)
     }
 
     /// What a peer says about a failure, without any credential.
     pub(super) fn scrub<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
-        self.maybe
-            .iter()
-            .fold(self.without_sure(text.into(), &self.issued()), without)
+        let mut text = text.into();
+        for secrets in [&*self.current(), &self.maybe] {
+            let clean = match secrets.redact(&text) {
+                Cow::Owned(clean) => clean,
+                Cow::Borrowed(_) => continue,
+            };
+            text = clean.into();
+        }
+        text
     }
 
     /// The same in every text of a JSON value.
     pub(super) fn scrub_failure(&self, value: &mut Value) {
-        let issued = self.issued();
-        if !self.sure.is_empty() || !self.maybe.is_empty() || !issued.is_empty() {
-            walk(value, &|text| {
-                let clean = self.without_sure(text.into(), &issued);
-                self.maybe.iter().fold(clean, without)
-            });
-        }
+        self.scrub_answer(value);
+        scrub(&self.maybe, value);
     }
 
     /// An answer without what is a credential beyond doubt. Everything else must arrive as it was given.
     pub(super) fn scrub_answer(&self, value: &mut Value) {
-        let issued = self.issued();
-        if !self.sure.is_empty() || !issued.is_empty() {
-            walk(value, &|text| self.without_sure(text.into(), &issued));
-        }
-    }
-
-    /// The access tokens that are known by now.
-    fn issued(&self) -> Arc<[SecretString]> {
-        let issued = self
-            .issuing
-            .as_ref()
-            .and_then(|credential| credential.issued());
-        issued.unwrap_or_default()
-    }
-
-    fn without_sure<'a>(&self, text: Cow<'a, str>, issued: &[SecretString]) -> Cow<'a, str> {
-        let issued = issued
-            .iter()
-            .filter(|token| token.expose_secret().len() >= SHORTEST);
-        self.sure.iter().chain(issued).fold(text, without)
+        scrub(&self.current(), value);
     }
 }
 
-fn without<'a>(text: Cow<'a, str>, secret: &SecretString) -> Cow<'a, str> {
-    let secret = secret.expose_secret();
-    let text = replaced(text, secret);
-    // JSON that stands in a text, such as the body of an error, may write `/` as `\/` (RFC 8259 §7).
-    if secret.contains('/') && text.contains("\\/") {
-        return replaced(text, &secret.replace('/', "\\/"));
-    }
-    text
-}
-
-fn replaced<'a>(text: Cow<'a, str>, secret: &str) -> Cow<'a, str> {
-    if text.contains(secret) {
-        text.replace(secret, INSTEAD).into()
-    } else {
-        text
+/// A value without secrets, also where its parts hold pieces of one.
+fn scrub(secrets: &redact::Secrets, value: &mut Value) {
+    if !secrets.is_empty() {
+        secrets.redact_value(value);
+        let mut texts = texts_mut(value);
+        if texts.len() > 1 {
+            secrets.redact_joined(&mut texts);
+        }
     }
 }
 
-fn walk(value: &mut Value, clean: &dyn for<'a> Fn(&'a str) -> Cow<'a, str>) {
-    match value {
-        Value::String(text) => {
-            if let Cow::Owned(cleaned) = clean(text) {
-                *text = cleaned;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, clean)),
-        Value::Object(fields) => {
-            if fields.keys().any(|key| matches!(clean(key), Cow::Owned(_))) {
-                let kept = std::mem::take(fields).into_iter();
-                *fields = kept
-                    .map(|(key, value)| (clean(&key).into_owned(), value))
-                    .collect::<Map<_, _>>();
-            }
-            fields.values_mut().for_each(|value| walk(value, clean));
-        }
-        _ => {}
-    }
+fn long_enough(secrets: impl IntoIterator<Item = SecretString>) -> redact::Secrets {
+    let secrets = secrets.into_iter();
+    let long = secrets.filter(|secret| secret.expose_secret().len() >= SHORTEST);
+    redact::Secrets::in_all_forms(long)
 }
 
 #[cfg(test)]
@@ -166,10 +137,12 @@ mod tests {
     use super::*;
 
     fn secrets() -> Secrets {
+        let sure = Arc::new(long_enough(["sesame-7f3a".to_owned().into()]));
         Secrets {
-            sure: vec!["sesame-7f3a".to_owned().into()],
+            issued: Mutex::new((Arc::default(), Arc::clone(&sure))),
+            sure,
             issuing: None,
-            maybe: vec!["acme-corp".to_owned().into()],
+            maybe: long_enough(["acme-corp".to_owned().into()]),
         }
     }
 

@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{basic, form_encoded, written};
+use super::{basic, form_encoded};
 
 /// A peer may repeat a token that it was sent a while ago; so many of the newest are kept out of what it says.
 const REMEMBERED: usize = 8;
@@ -51,11 +51,9 @@ impl OAuth2 {
         basic(&form_encoded(&self.client_id), &secret)
     }
 
-    /// The client's secret in every form in which it is written.
+    /// The client's secret, alone and with the client's id.
     pub fn secrets(&self) -> Vec<SecretString> {
-        let mut all = written(&self.client_secret);
-        all.push(self.basic());
-        all
+        vec![self.client_secret.clone(), self.basic()]
     }
 }
 

@@ -88,6 +88,7 @@ impl Gateway {
             connector: Arc::clone(&self.connector),
             triad: Arc::clone(&self.triad),
             claim: tokio::sync::Mutex::new(self.connector.claim()),
+            secrets: Arc::new(self.settings().secrets()),
             about,
         })
     }

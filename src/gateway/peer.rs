@@ -7,6 +7,7 @@ use crate::peer::{
     BoxFuture, Card, Delivered, EventStream, Fault, Outgoing, Peer, PeerError, Reply, Spoken, Task,
     Transport,
 };
+use crate::redact::Secrets;
 
 use super::connector::{Claim, Connector};
 use super::settings::DialectChoice;
@@ -18,6 +19,8 @@ pub(super) struct Call {
     pub(super) connector: Arc<Connector>,
     pub(super) triad: Arc<Triad>,
     pub(super) about: About,
+    /// The gateway's token.
+    pub(super) secrets: Arc<Secrets>,
     pub(super) claim: tokio::sync::Mutex<Claim>,
 }
 
@@ -83,6 +86,10 @@ impl Peer for Call {
             }),
             transport: Transport::Gateway,
         }
+    }
+
+    fn secrets(&self) -> Arc<Secrets> {
+        Arc::clone(&self.secrets)
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {

@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::collective::{DELIBERATION_MS, LARGEST_FRAME, Quorum, SUBPROTOCOL};
 use crate::credential::Trust;
+use crate::redact::Secrets;
 
 use super::TRIAD;
 
@@ -116,6 +117,15 @@ pub struct TriadSettings {
 
 /// Shorter values are no secrets, and would tear holes into every text.
 const SHORTEST_SECRET: usize = 6;
+
+impl Settings {
+    /// The token, in whatever form a gateway may repeat it.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let token = self.token.iter().cloned();
+        let long = token.filter(|token| token.expose_secret().len() >= SHORTEST_SECRET);
+        Secrets::in_all_forms(long)
+    }
+}
 
 /// What a gateway said, without our token should it repeat it.
 pub(crate) fn without_token<'a>(text: &'a str, settings: &Settings) -> Cow<'a, str> {

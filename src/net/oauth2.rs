@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::credential::{NoToken, OAuth2, Token, Trust};
+use crate::redact::Secrets;
 
 use super::auth::sensitive;
 use super::error::place;
@@ -241,12 +242,8 @@ fn unavailable(client: &OAuth2, why: impl std::fmt::Display) -> NetError {
 
 /// The server's words: short, and without the secrets it was told.
 fn said(client: &OAuth2, text: &str) -> String {
-    let clean = client
-        .secrets()
-        .iter()
-        .fold(text.to_owned(), |text, secret| {
-            text.replace(secret.expose_secret(), "[redacted]")
-        });
+    let secrets = Secrets::in_all_forms(client.secrets());
+    let clean = secrets.redact(text);
     clean.chars().take(QUOTED).collect()
 }
 

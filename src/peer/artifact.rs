@@ -49,6 +49,15 @@ impl Artifact {
         self
     }
 
+    /// The texts of its parts.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let parts = self.parts.iter_mut();
+        parts.filter_map(|part| match part.get_mut("text") {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        })
+    }
+
     /// Its parts, as the peer gave them.
     pub fn parts(&self) -> &[Value] {
         &self.parts

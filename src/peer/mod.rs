@@ -19,6 +19,9 @@ mod text;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::redact::Secrets;
 
 pub use artifact::Artifact;
 pub use card::{Capabilities, Card, CardView, Interface, Skill};
@@ -32,6 +35,7 @@ pub use quoted::quoted;
 pub use reach::{CardKeys, CardLocation, NoVersion, Reach, Spoken, Transport, Version};
 pub use security::{Scheme, Security, SecurityScheme};
 pub use task::{Message, Part, Task, TaskState};
+pub use text::{text_at, texts_mut};
 
 /// A boxed future, so that peers can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -40,6 +44,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Peer: Send + Sync {
     /// How it is spoken to. Where the card leaves that open, a call may find out, so this is true after a call.
     fn spoken(&self) -> Spoken;
+
+    /// What it was sent to prove who calls, by now. No answer holds it in one piece; several together may.
+    fn secrets(&self) -> Arc<Secrets> {
+        Arc::default()
+    }
 
     /// The card the peer shows to this caller in particular (A2A 0.3 §7.10, 1.0 §3.1.11: the extended card).
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>>;

@@ -14,6 +14,35 @@ pub(super) fn texts(parts: &[Value]) -> impl Iterator<Item = &str> {
         .filter_map(|part| json::str_at(part, "text"))
 }
 
+/// The texts of all parts that a value holds, in the order in which they are read.
+pub fn texts_mut(value: &mut Value) -> Vec<&mut String> {
+    fn collect<'a>(value: &'a mut Value, is_item: bool, all: &mut Vec<&'a mut String>) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| collect(item, true, all)),
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    match value {
+                        Value::String(text) => {
+                            all.extend((is_item && key == "text").then_some(text))
+                        }
+                        value => collect(value, false, all),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    collect(value, false, &mut all);
+    all
+}
+
+/// The text of the parts at a place of a value, apart by a blank line; `None` where there is none.
+pub fn text_at(value: &Value, pointer: &str) -> Option<String> {
+    let parts = value.pointer(pointer)?.as_array()?;
+    joined(texts(parts), "\n\n").map(Cow::into_owned)
+}
+
 /// Texts as one, with `between` between them; `None` where there are none.
 pub(super) fn joined<'a>(
     mut texts: impl Iterator<Item = &'a str>,

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::config::Limits;
 use crate::peer::{Artifact, Task};
+use crate::redact::Secrets;
 
 use super::error::{Reason, ToolError};
 
@@ -89,6 +90,13 @@ impl Artifacts {
         self.bytes = 0;
         let held = std::mem::take(&mut self.held);
         held.into_iter().map(|held| held.artifact).collect()
+    }
+
+    /// Redacts the texts of all artifacts as if they were one.
+    pub(super) fn redact(&mut self, secrets: &Secrets) {
+        let held = self.held.iter_mut();
+        let mut texts: Vec<_> = held.flat_map(|held| held.artifact.texts_mut()).collect();
+        secrets.redact_joined(&mut texts);
     }
 
     /// Here pieces may have been missed, as likely as `gap` says.

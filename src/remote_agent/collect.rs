@@ -2,15 +2,17 @@
 //!
 //! Work per event is constant and memory is bounded: artifacts grow in place, and of the events the newest are kept.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
 use crate::config::Limits;
-use crate::peer::{Artifact, Event, Message, Task, TaskState};
+use crate::peer::{Artifact, Event, Message, Task, TaskState, text_at, texts_mut};
+use crate::redact::{MARK, Secrets};
 
 use super::artifacts::{Artifacts, Gap, Source, weight};
 use super::error::ToolError;
+use super::redaction::FEW_BYTES;
 
 /// What a peer has said so far.
 #[derive(Debug)]
@@ -202,6 +204,58 @@ impl Collected {
             .as_ref()
             .or(self.message_text.as_ref())
             .cloned()
+    }
+
+    /// Redacts what several pieces or events hold together of a secret. What one of them holds is redacted already.
+    pub(super) fn redact(&mut self, secrets: &Secrets) {
+        if secrets.is_empty() {
+            return;
+        }
+        self.artifacts.redact(secrets);
+        // Whether the texts that are kept are those of an event, which may change.
+        let newest_with = |pointer: &str, text: &Option<String>| {
+            let mut events = self.log.iter().rev().map(|(event, _)| event);
+            let event = events.find_map(|event| text_at(event, pointer));
+            text.is_some() && event == *text
+        };
+        let (status, message) = ("/status/message/parts", "/parts");
+        let has_status = newest_with(status, &self.status_text);
+        let has_message = newest_with(message, &self.message_text);
+        let newest = self.log.len().saturating_sub(1);
+        let mut said = Vec::new();
+        let mut pieces: HashMap<String, Vec<&mut String>> = HashMap::new();
+        for (i, (event, _)) in self.log.iter_mut().enumerate() {
+            let id = event.pointer("/artifact/artifactId");
+            if let Some(id) = id.and_then(Value::as_str).map(str::to_owned) {
+                pieces.entry(id).or_default().extend(texts_mut(event));
+            } else if let Some(Value::Array(artifacts)) = event.get_mut("artifacts") {
+                // A snapshot stands between the pieces that it holds.
+                let artifacts = artifacts.iter_mut().filter(|_| i < newest);
+                for text in artifacts.filter_map(|artifact| texts_mut(artifact).pop()) {
+                    let begun = secrets.begun(text);
+                    if text.len() - begun >= FEW_BYTES {
+                        text.truncate(begun);
+                        text.push_str(MARK);
+                    }
+                }
+            } else {
+                said.extend(texts_mut(event));
+            }
+        }
+        secrets.redact_joined(&mut said);
+        for texts in pieces.values_mut() {
+            secrets.redact_joined(texts);
+        }
+        let newest_text = |pointer| {
+            let mut events = self.log.iter().rev();
+            events.find_map(|(event, _)| text_at(event, pointer))
+        };
+        if has_status {
+            self.status_text = newest_text(status);
+        }
+        if has_message {
+            self.message_text = newest_text(message);
+        }
     }
 
     /// The artifacts, which are no longer held.

@@ -23,6 +23,7 @@ mod list_targets;
 mod pace;
 mod poll;
 mod reading;
+mod redaction;
 mod rejoin;
 mod render;
 mod request;

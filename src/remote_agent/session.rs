@@ -11,8 +11,9 @@ use crate::handles::{Handle, Named};
 use crate::panics;
 use crate::peer::{
     Artifact, Delivered, Event, Fault, HostSession, Misshape, Opening, Peer, PeerError, Task,
-    TaskState,
+    TaskState, text_at,
 };
+use crate::redact::Secrets;
 use crate::targets::{KnownCard, Target};
 
 use super::artifacts::Source;
@@ -21,6 +22,7 @@ use super::collect::{Collected, Kind};
 use super::envelope::{self, Continuation, Summary};
 use super::error::ToolError;
 use super::reading::{ArtifactPage, bare};
+use super::redaction::Redaction;
 use super::render;
 use super::request::Action;
 use super::resolve::Resolved;
@@ -47,6 +49,8 @@ pub(super) struct Session<'a> {
     pub card: Option<KnownCard>,
     /// What the peer has said so far.
     pub said: Collected,
+    /// What updates have shown of it.
+    redaction: Redaction,
     /// The target, once it is open.
     peer: Option<Arc<dyn Peer>>,
     /// The caller's time was up before the peer was done.
@@ -83,6 +87,7 @@ impl<'a> Session<'a> {
             context_id: resolved.context_id,
             card: None,
             said: Collected::new(&tool.limits),
+            redaction: Redaction::default(),
             peer: None,
             wait_expired: false,
             incomplete: false,
@@ -223,16 +228,49 @@ impl<'a> Session<'a> {
     /// Updates are best effort: a caller that fails to take one misses it.
     fn tell(&mut self) {
         self.remember();
-        let (Some(updates), Some(event)) = (self.updates, self.said.newest()) else {
+        let is_last = self.said.is_settled();
+        let secrets = self.secrets();
+        let Some(event) = self.said.newest() else {
             return;
         };
-        let mut summary = self.place();
-        // Repeating what an earlier event said would make a long stream cost the square of its length.
-        if event.pointer("/status/message").is_some() {
-            summary.status_message = self.said.status_text.as_deref();
+        let is_last = is_last && event.get("status").is_some();
+        let event = self.redaction.event(&secrets, event, is_last);
+        let rest = match is_last {
+            true => rest(&mut self.redaction, &self.said),
+            false => Vec::new(),
+        };
+        for event in rest.iter().chain([&*event]) {
+            self.update(event);
         }
+    }
+
+    /// Tells the caller what no update has shown so far.
+    fn tell_rest(&mut self) {
+        if self.updates.is_some() {
+            for event in rest(&mut self.redaction, &self.said) {
+                self.update(&event);
+            }
+        }
+    }
+
+    fn update(&self, event: &Value) {
+        let Some(updates) = self.updates else {
+            return;
+        };
+        // Repeating what an earlier event said would make a long stream cost the square of its length.
+        let status = text_at(event, "/status/message/parts");
+        let summary = Summary {
+            status_message: status.as_deref(),
+            ..self.place()
+        };
         let update = envelope::update(self.action.as_str(), summary, event);
         let _ = panics::catch(|| updates(&update));
+    }
+
+    /// What the peer was sent to prove who calls.
+    fn secrets(&self) -> Arc<Secrets> {
+        let peer = self.peer.as_ref();
+        peer.map(|peer| peer.secrets()).unwrap_or_default()
     }
 
     /// Names the task, where there is one, with a handle.
@@ -345,7 +383,7 @@ impl<'a> Session<'a> {
 
     /// The envelope of a call that had one answer, which is moved there: it can be asked for once.
     pub(super) fn answered(&mut self) -> String {
-        self.remember_anew();
+        self.conclude();
         let answer = self.said.take_answer();
         envelope::success(self.action.as_str(), self.summary(), answer)
     }
@@ -355,7 +393,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// The task has no such artifact.
     pub(super) fn paged(&mut self, artifact_id: &str, offset: u64) -> Result<String, ToolError> {
-        self.remember_anew();
+        self.conclude();
         let answer = bare(self.said.take_answer());
         let waits = self
             .said
@@ -375,7 +413,7 @@ impl<'a> Session<'a> {
 
     /// The envelope of a call that followed a stream, whose events are moved there: it can be asked for once.
     pub(super) fn followed(&mut self) -> String {
-        self.remember_anew();
+        self.conclude();
         let raw = self.said.take_raw();
         envelope::success(self.action.as_str(), self.summary(), raw)
     }
@@ -385,7 +423,7 @@ impl<'a> Session<'a> {
         if self.said.count() == 0 {
             return error;
         }
-        self.remember_anew();
+        self.conclude();
         self.said.forget_events();
         let summary = self.told();
         error
@@ -394,11 +432,20 @@ impl<'a> Session<'a> {
             .delivered(Delivered::Yes)
     }
 
-    /// Using a handle keeps it alive: its time counts from the end of the call.
-    fn remember_anew(&mut self) {
+    /// The peer says no more in this call. Using a handle keeps it alive: its time counts from here.
+    fn conclude(&mut self) {
         self.remembered = None;
         self.remember();
+        self.tell_rest();
+        let secrets = self.secrets();
+        self.said.redact(&secrets);
     }
+}
+
+/// What updates have held back, as the last pieces of the task's artifacts.
+fn rest(redaction: &mut Redaction, said: &Collected) -> Vec<Value> {
+    let task_id = said.task_id.as_deref().unwrap_or_default();
+    redaction.rest(task_id, said.context_id.as_deref())
 }
 
 /// The diagnostics of a failed send, for `details`.

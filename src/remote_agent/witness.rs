@@ -10,6 +10,7 @@ use crate::peer::{
     BoxFuture, Card, Event, EventStream, Outgoing, Peer, PeerError, Reply, Spoken, Step, Task,
     TaskState, Transport,
 };
+use crate::redact::Secrets;
 
 use super::artifacts::weight;
 use super::collect::take_id;
@@ -153,6 +154,10 @@ macro_rules! exchange {
 impl Peer for Watched {
     fn spoken(&self) -> Spoken {
         self.peer.spoken()
+    }
+
+    fn secrets(&self) -> Arc<Secrets> {
+        self.peer.secrets()
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {

@@ -78,6 +78,30 @@ fn ten() -> Value {
     artifacts.collect()
 }
 
+/// What the page says of forgeries.
+const REPLACED: &str = r#"
+## What is replaced and left out
+
+The envelope keeps an agent's words as they came, without credentials. In the text for a model the library changes them:
+
+| an agent writes | a model reads |
+|---|---|
+| a marker of the fence, with or without its brackets | `[[MARKER_SANITIZED]]` or `[[END_MARKER_SANITIZED]]` |
+| a control token of a model: `<\|im_start\|>`, `<｜User｜>`, `<bos>`, `[TOOL_CALLS]` | the same in round brackets: `(\|im_start\|)` |
+| control characters but tabs and line ends, and terminal sequences | nothing |
+| characters that are not shown (Unicode's `Default_Ignorable_Code_Point`) | nothing |
+
+A marker or token is found as a reader would read it: in any case, in letters of other scripts and styles (Unicode's `confusables.txt`, compatibility
+forms, small capitals), with accents and other marks, and with characters that are not shown in it. A marker is found with punctuation and spaces
+between its letters too, and with digits in the place of letters. All other text keeps its letters, whatever the script.
+
+Tokens are all words between `<|` and `|>`, with one of the two bars or both, ASCII or full-width, and the tokens without bars of Llama, Gemma, Mistral,
+Qwen, DeepSeek, GLM, Command R and Seed. Tokens in square brackets count in capital letters only.
+
+Emoji lose the characters that join them or choose their style: 👩‍👧 becomes 👩👧, and ❤️ becomes ❤. Persian and the scripts of India lose the
+characters that keep letters apart. Each such word stays readable, and a text cannot hide another in them. `details` has the text as it came.
+"#;
+
 #[tokio::test]
 async fn the_figures_are_those_of_the_code() {
     let desk = Desk::with(&ten(), &json!({})).await;
@@ -126,6 +150,7 @@ async fn the_figures_are_those_of_the_code() {
         "\nThe question, for example:\n\n```text\n{}\n```\n",
         anonymous(&example)
     );
+    page += REPLACED;
     generated::file("docs/reading.md", &page);
     assert!(desk.plugin.render(&ten_sent).chars().count() <= 12_000);
 }

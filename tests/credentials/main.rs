@@ -15,6 +15,7 @@ mod echo;
 #[allow(dead_code, reason = "its driver serves the recorded cases")]
 mod in_process;
 mod oauth2;
+mod pieces;
 mod places;
 #[path = "../faults/rig.rs"]
 #[allow(dead_code, reason = "it serves the tests of faults as well")]

@@ -10,6 +10,7 @@ use crate::rig::{Rig, send, stream};
 pub(crate) struct Watched {
     pub(crate) rig: Rig,
     told: Vec<String>,
+    updates: Vec<Value>,
 }
 
 impl Watched {
@@ -22,7 +23,11 @@ impl Watched {
             plugin::parse_config(&text).unwrap(),
             rig.plugin.definition(),
         ];
-        Self { rig, told }
+        Self {
+            rig,
+            told,
+            updates: Vec::new(),
+        }
     }
 
     /// An instance with one target, `main`, which is the default.
@@ -37,13 +42,33 @@ impl Watched {
     pub(crate) async fn call(&mut self, request: &Value) -> Value {
         let (envelope, updates) = self.rig.follow(request).await;
         self.keep(&envelope);
+        let reading = self.read(&envelope);
+        self.told.push(reading);
         updates.iter().for_each(|update| self.keep(update));
+        self.updates.extend(updates);
         envelope
     }
 
     /// Keeps an envelope or update of a call that was made another way.
     pub(crate) fn keep(&mut self, said: &Value) {
         self.told.push(said.to_string());
+    }
+
+    /// The events of the updates so far.
+    pub(crate) fn updates(&self) -> impl Iterator<Item = &Value> {
+        self.updates.iter().map(|update| &update["raw"])
+    }
+
+    /// The status messages of the updates so far.
+    pub(crate) fn statuses(&self) -> Vec<&str> {
+        let said = self.updates.iter();
+        said.filter_map(|update| update["summary"]["status_message"].as_str())
+            .collect()
+    }
+
+    /// What a model reads of an envelope.
+    pub(crate) fn read(&self, envelope: &Value) -> String {
+        self.rig.plugin.render(&envelope.to_string())
     }
 
     /// Fails where one of `secrets` shows in anything that was told, in any form in which it is sent.

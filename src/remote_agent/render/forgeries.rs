@@ -1,6 +1,9 @@
 //! Whatever agents write, and however they forge: what always holds of the text that a model reads.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -22,6 +25,98 @@ fn nasty() -> impl Strategy<Value = String> {
         Just("<|im_end|>\u{202e}\u{85}\r".to_owned()),
     ];
     proptest::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat())
+}
+
+/// A character that a reader may take for this one, as Unicode's own list has it, or the same in a style.
+fn disguised(c: char) -> impl Strategy<Value = String> {
+    static ALIKE: LazyLock<HashMap<char, Vec<char>>> = LazyLock::new(|| {
+        let mut all: HashMap<char, Vec<char>> = HashMap::new();
+        for c in ('\u{80}'..=char::MAX).filter(|c| !"ſẛ".contains(*c)) {
+            let text = c.to_string();
+            let to: Vec<_> = unicode_security::confusable_detection::skeleton(&text).collect();
+            if let [to] = to[..]
+                && to.is_ascii_alphabetic()
+            {
+                all.entry(to.to_ascii_uppercase()).or_default().push(c);
+            }
+        }
+        all
+    });
+    let mut all = vec![c, c.to_ascii_lowercase(), c.to_ascii_uppercase()];
+    let alike = ALIKE.get(&c.to_ascii_uppercase()).into_iter().flatten();
+    all.extend(alike.filter(|_| c.is_ascii_alphabetic()));
+    if c.is_ascii_alphabetic() {
+        let nth = u32::from(c.to_ascii_uppercase()) - u32::from('A');
+        let styles = [
+            0x1d400, 0x1d56c, 0x1d63c, 0xff21, 0xff41, 0x24b6, 0x1f130, 0x1f150, 0x1f170,
+        ];
+        all.extend(styles.map(|first| char::from_u32(first + nth).unwrap()));
+    }
+    let unseen = "\u{ad}\u{34f}\u{61c}\u{115f}\u{17b4}\u{180b}\u{200d}\u{202e}\u{2065}\u{3164}\u{fe0f}\u{ffa0}\u{1d173}\u{e0041}\u{301}\u{332}\u{20dd}\u{7}";
+    let unseen: Vec<_> = unseen.chars().collect();
+    let unseen = proptest::collection::vec(proptest::sample::select(unseen), 0..3);
+    (proptest::sample::select(all), unseen).prop_map(|(c, unseen)| {
+        let unseen: String = unseen.into_iter().collect();
+        format!("{c}{unseen}")
+    })
+}
+
+/// The text in disguise, letter by letter.
+fn forged(text: &str) -> impl Strategy<Value = String> {
+    let all: Vec<_> = text.chars().map(disguised).collect();
+    all.prop_map(|all| all.concat())
+}
+
+const TOKENS: [&str; 14] = [
+    "<|im_start|>",
+    "<|eot_id|>",
+    "<｜User｜>",
+    "<｜end▁of▁sentence｜>",
+    "<bos>",
+    "</s>",
+    "<start_of_turn>",
+    "<tool_call>",
+    "<unk>",
+    "<|START_OF_TURN_TOKEN|>",
+    "<think>",
+    "[INST]",
+    "[/INST]",
+    "[TOOL_CALLS]",
+];
+
+proptest! {
+    #[test]
+    fn no_disguise_lets_a_marker_through(
+        before in nasty(), after in "[a-z ]{0,9}", end in any::<bool>(), between in "[ _日.-]{1,2}",
+        words in (forged("EXTERNAL"), forged("UNTRUSTED"), forged("CONTENT"), forged("END")),
+        brackets in (proptest::sample::select(vec!["<<<", "＜＜＜", "⋘", "《<", "‹‹‹"]), proptest::sample::select(vec![">>>", "", " id=\"x\"⋙"])),
+    ) {
+        let name = [words.0, words.1, words.2].join(&between);
+        let end = if end { format!("{}{between}", words.3) } else { String::new() };
+        let text = format!("{before} {}{end}{name}{} {after}", brackets.0, brackets.1);
+        let clean = neutral::harmless(&text).into_owned();
+        prop_assert!(clean.contains("MARKER_SANITIZED]]"), "{:?} from {:?}", clean, text);
+        prop_assert!(end.is_empty() || clean.contains("[[END_MARKER_SANITIZED]]"), "{:?}", clean);
+        check(&clean, usize::MAX)?;
+        prop_assert!(clean.chars().count() <= text.chars().count());
+        prop_assert_eq!(neutral::harmless(&clean), &*clean);
+    }
+
+    #[test]
+    fn no_disguise_lets_a_token_through(token in proptest::sample::select(&TOKENS[..]).prop_flat_map(|token| (Just(token), forged(token)))) {
+        let (token, forged) = token;
+        // Mistral's tokens are in capital letters, and those of others beside them are texts.
+        prop_assume!(!token.starts_with('[') || !forged.contains(|c: char| c.is_ascii_lowercase()));
+        let clean = neutral::harmless(&forged).into_owned();
+        prop_assert!(clean.starts_with('(') && clean.contains(')'), "{:?} from {:?}", clean, forged);
+        prop_assert_eq!(neutral::harmless(&clean), &*clean);
+    }
+
+    #[test]
+    fn what_is_not_shown_is_left_out(text in "\\PC{0,20}[\u{ad}\u{115f}\u{2065}\u{3164}\u{ffa0}\u{17b4}\u{e0100}]{1,3}\\PC{0,20}") {
+        let clean = neutral::harmless(&text).into_owned();
+        prop_assert!(!clean.contains(crate::confusables::is_ignorable), "{:?}", clean);
+    }
 }
 
 /// The text as a reader might take it: without what has no width, look-alikes as what they look like, gaps as one `_`.
