@@ -22,7 +22,36 @@ mod sample;
 
 use std::time::Duration;
 
-use remote_agent_server::store::Fsync;
+use std::path::Path;
+use std::sync::Arc;
+
+use remote_agent_server::store::durable::{self, Durable};
+use remote_agent_server::store::sqlite::{self, Sqlite};
+use remote_agent_server::store::{Fsync, Store};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Journal,
+    Sqlite,
+}
+
+impl Kind {
+    pub(crate) fn open(self, directory: &Path, fsync: Fsync) -> Arc<dyn Store> {
+        let now = chrono::DateTime::UNIX_EPOCH;
+        match self {
+            Self::Journal => {
+                let mut options = durable::Options::new(directory);
+                options.fsync = fsync;
+                Arc::new(Durable::open(&options, now).unwrap())
+            }
+            Self::Sqlite => {
+                let mut options = sqlite::Options::new(directory);
+                options.fsync = fsync;
+                Arc::new(Sqlite::open(&options, now).unwrap())
+            }
+        }
+    }
+}
 
 fn main() {
     let arguments: Vec<String> = std::env::args()
@@ -30,8 +59,13 @@ fn main() {
         .filter(|word| word != "--bench")
         .collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if let ["--open", directory] = words[..] {
-        return many::open(directory);
+    if let ["--open", kind, directory] = words[..] {
+        let kind = if kind == "Journal" {
+            Kind::Journal
+        } else {
+            Kind::Sqlite
+        };
+        return many::open(kind, directory);
     }
     let mut numbers = words.iter().map(|word| word.parse::<u64>().unwrap());
     let tasks = numbers.next().unwrap_or(100_000);
@@ -45,12 +79,16 @@ fn main() {
     floor::measure("plain file, write and fdatasync", time, true);
     for fsync in [Fsync::Never, Fsync::Interval, Fsync::Always] {
         for writers in [1, 16, 128] {
-            changes::measure(fsync, writers, time);
+            for _ in 0..2 {
+                changes::measure(Kind::Journal, fsync, writers, time);
+                changes::measure(Kind::Sqlite, fsync, writers, time);
+            }
         }
     }
     // Disks change their mind: once more after those that waited for it.
     floor::measure("plain file, write and fdatasync, again", time, true);
-    many::measure(tasks);
+    many::measure(Kind::Journal, tasks);
+    many::measure(Kind::Sqlite, tasks);
 }
 
 /// The value that `share` of all are not above, in microseconds.

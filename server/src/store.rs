@@ -16,6 +16,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use crate::caller::Version;
 use crate::record::{Change, Record};
 
+pub(crate) mod body;
 #[cfg(test)]
 pub(crate) mod conformance;
 pub mod durable;
@@ -23,6 +24,7 @@ pub mod hub;
 pub mod memory;
 pub mod queues;
 pub mod redis;
+pub mod sqlite;
 
 /// Keeps tasks, contexts and push notification configurations.
 pub trait Store: Send + Sync + 'static {
@@ -274,6 +276,50 @@ pub struct Retention {
     pub age: Duration,
     /// At most so many; the longest settled go first.
     pub count: usize,
+}
+
+impl Retention {
+    /// Tasks that last changed before this are too old.
+    pub(crate) fn before_ms(&self, now: DateTime<Utc>) -> i64 {
+        let age = i64::try_from(self.age.as_millis()).unwrap_or(i64::MAX);
+        now.timestamp_millis().saturating_sub(age)
+    }
+}
+
+/// What a state means to a server that may have to go on with the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// A server works on it.
+    Working = 0,
+    /// It waits for its client.
+    Interrupted = 1,
+    /// Nothing more happens to it.
+    Terminal = 2,
+}
+
+impl Phase {
+    pub(crate) fn of(state: &TaskState) -> Self {
+        match state {
+            TaskState::InputRequired | TaskState::AuthRequired => Self::Interrupted,
+            state if state.is_terminal() => Self::Terminal,
+            _ => Self::Working,
+        }
+    }
+}
+
+/// What stores call a state.
+pub(crate) fn state_word(state: &TaskState) -> &'static str {
+    match state {
+        TaskState::Unspecified => "unspecified",
+        TaskState::Submitted => "submitted",
+        TaskState::Working => "working",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Canceled => "canceled",
+        TaskState::InputRequired => "input-required",
+        TaskState::Rejected => "rejected",
+        TaskState::AuthRequired => "auth-required",
+    }
 }
 
 /// When a change of the durable store counts as kept.

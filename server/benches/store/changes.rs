@@ -3,21 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use remote_agent_server::store::durable::{Durable, Options};
 use remote_agent_server::store::{Fsync, Store};
 
-use super::{sample, share};
+use super::{Kind, sample, share};
 
 /// A task is settled after so many, and the next one begins.
 const CHANGES: u64 = 50;
 
-pub(crate) fn measure(fsync: Fsync, writers: u64, time: Duration) {
+pub(crate) fn measure(kind: Kind, fsync: Fsync, writers: u64, time: Duration) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let mut options = Options::new(directory.path());
-        options.fsync = fsync;
-        let store = Arc::new(Durable::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
+        let store = kind.open(directory.path(), fsync);
         let start = Instant::now();
         let work = (0..writers)
             .map(|writer| tokio::spawn(write(Arc::clone(&store), writer, start + time)));
@@ -25,7 +22,7 @@ pub(crate) fn measure(fsync: Fsync, writers: u64, time: Duration) {
         let elapsed = start.elapsed();
         let mut took: Vec<Duration> = took.into_iter().flat_map(Result::unwrap).collect();
         took.sort_unstable();
-        let name = format!("{fsync:?}, {writers} at a time").to_lowercase();
+        let name = format!("{kind:?}, {fsync:?}, {writers} at a time").to_lowercase();
         println!(
             "{name:<40} {:>9.0}/s   p50 {:>6} us   p99 {:>6} us",
             took.len() as f64 / elapsed.as_secs_f64(),
@@ -36,7 +33,7 @@ pub(crate) fn measure(fsync: Fsync, writers: u64, time: Duration) {
     });
 }
 
-async fn write(store: Arc<Durable>, writer: u64, until: Instant) -> Vec<Duration> {
+async fn write(store: Arc<dyn Store>, writer: u64, until: Instant) -> Vec<Duration> {
     let mut took = Vec::new();
     for number in 0.. {
         let task = sample::task(writer * 1_000_000 + number);

@@ -1,23 +1,21 @@
 //! A store of many tasks.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use remote_agent_server::store::durable::{Durable, Options};
 use remote_agent_server::store::{Filter, Fsync, Store};
 
-use super::sample;
+use super::{Kind, sample};
 
 const AT_ONCE: u64 = 64;
 
-pub(crate) fn measure(tasks: u64) {
+pub(crate) fn measure(kind: Kind, tasks: u64) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let mut options = Options::new(directory.path());
-        options.fsync = Fsync::Never;
-        let store = Arc::new(Durable::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
+        let store = kind.open(directory.path(), Fsync::Never);
         let start = Instant::now();
         let work = (0..AT_ONCE).map(|writer| {
             let store = Arc::clone(&store);
@@ -40,7 +38,7 @@ pub(crate) fn measure(tasks: u64) {
             done.unwrap();
         }
         println!(
-            "{tasks} tasks of six changes each written in {:?}",
+            "{kind:?}: {tasks} tasks of six changes each written in {:?}",
             start.elapsed()
         );
         store.close().await.unwrap();
@@ -52,6 +50,7 @@ pub(crate) fn measure(tasks: u64) {
     println!("they take {} MB of the disk", size / 1_000_000);
     let status = Command::new(std::env::current_exe().unwrap())
         .arg("--open")
+        .arg(format!("{kind:?}"))
         .arg(directory.path())
         .status()
         .unwrap();
@@ -59,10 +58,10 @@ pub(crate) fn measure(tasks: u64) {
 }
 
 /// In a process of its own, so that its memory can be told from that of the writers.
-pub(crate) fn open(directory: &str) {
+pub(crate) fn open(kind: Kind, directory: &str) {
     let before = memory();
     let start = Instant::now();
-    let store = Durable::open(&Options::new(directory), chrono::DateTime::UNIX_EPOCH).unwrap();
+    let store = kind.open(Path::new(directory), Fsync::Interval);
     let took = start.elapsed();
     println!(
         "opened in {took:?}, with {:.1} MB of memory",
@@ -114,7 +113,7 @@ pub(crate) fn open(directory: &str) {
     });
 }
 
-async fn listed(store: &Durable, what: &str, mut filter: Filter) {
+async fn listed(store: &Arc<dyn Store>, what: &str, mut filter: Filter) {
     let start = Instant::now();
     let mut read = 0;
     loop {

@@ -7,8 +7,7 @@ use chrono::{DateTime, Utc};
 use futures_util::future::try_join_all;
 
 use super::inner::Inner;
-use super::tasks::word;
-use crate::store::{Cursor, Filter, Listed, Retention, StoreError};
+use crate::store::{Cursor, Filter, Listed, Retention, StoreError, state_word};
 
 /// How many tasks are forgotten in one step, in which Redis does nothing else.
 const BATCH: usize = 100;
@@ -16,7 +15,7 @@ const BATCH: usize = 100;
 /// The set to look in, and what is asked of each task there: its owner and its state.
 fn index(filter: &Filter) -> (String, &str, &'static str) {
     let owner = filter.owner.as_deref();
-    let state = filter.state.as_ref().map(word);
+    let state = filter.state.as_ref().map(state_word);
     match (&filter.context_id, owner, state) {
         (Some(context), owner, state) => (
             format!("context:{context}"),
@@ -79,8 +78,7 @@ impl Inner {
         retention: &Retention,
         now: DateTime<Utc>,
     ) -> Result<usize, StoreError> {
-        let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
-        let before = now.timestamp_millis().saturating_sub(age);
+        let before = retention.before_ms(now);
         let mut forgotten = 0;
         loop {
             let call = self

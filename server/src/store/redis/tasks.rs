@@ -3,42 +3,22 @@
 //! `task:ID` is a hash, `log:ID` the list of changes. A change is appended to the list, so that its work does not grow with
 //! the task; who loads a task with many changes puts them together for whoever comes next.
 
-use a2a::{TaskState, TaskStatus};
+use a2a::TaskStatus;
 use serde_json::Error;
 
 use super::inner::Inner;
 use crate::record::{Change, Record};
-use crate::store::StoreError;
+use crate::store::{Phase, StoreError, state_word};
 
 /// So many changes are put together by who loads them.
 const MANY: usize = 64;
 
-/// What a state means to a server that may have to go on with the task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// A server works on it.
-    Run,
-    /// It waits for its peer.
-    Wait,
-    /// It is settled.
-    Done,
-}
-
-impl Phase {
-    fn of(state: &TaskState) -> Self {
-        match state {
-            TaskState::InputRequired | TaskState::AuthRequired => Self::Wait,
-            state if state.is_terminal() => Self::Done,
-            _ => Self::Run,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Wait => "wait",
-            Self::Done => "done",
-        }
+/// What the scripts call a phase.
+fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Working => "run",
+        Phase::Interrupted => "wait",
+        Phase::Terminal => "done",
     }
 }
 
@@ -56,10 +36,10 @@ impl Inner {
             .arg(&record.owner)
             .arg(&record.task.context_id)
             .arg(&record.session)
-            .arg(word(&status.state))
+            .arg(state_word(&status.state))
             .arg(since(status))
             .arg(record.changed_ms)
-            .arg(phase.word())
+            .arg(phase_word(phase))
             .arg(self.token());
         let said: String = self.link.call(&call).await?;
         self.outcome(&record.task.id, Some(phase), &said)
@@ -74,7 +54,7 @@ impl Inner {
     ) -> Result<(), StoreError> {
         let (state, since, phase) = match change {
             Change::Status(status) => (
-                word(&status.state),
+                state_word(&status.state),
                 since(status),
                 Some(Phase::of(&status.state)),
             ),
@@ -91,7 +71,7 @@ impl Inner {
             .arg(self.token())
             .arg(state)
             .arg(since)
-            .arg(phase.map_or("", Phase::word))
+            .arg(phase.map_or("", phase_word))
             .arg(i32::from(self.runs(task_id)));
         // A run that goes on here outlives a restart of Redis. After the lease it is somebody else's.
         let said: String = self.link.call_patiently(&call, self.lease).await?;
@@ -102,8 +82,8 @@ impl Inner {
         match said {
             "ok" => {
                 match phase {
-                    Some(Phase::Run) => self.begun(task_id),
-                    Some(Phase::Wait | Phase::Done) => self.ended(task_id),
+                    Some(Phase::Working) => self.begun(task_id),
+                    Some(Phase::Interrupted | Phase::Terminal) => self.ended(task_id),
                     None => {}
                 }
                 Ok(())
@@ -224,21 +204,6 @@ fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
     let (number, rest) = entry.split_at(space);
     let number = std::str::from_utf8(number).ok()?.parse().ok()?;
     Some((number, rest.get(1..)?))
-}
-
-/// What a state is called in keys.
-pub(super) fn word(state: &TaskState) -> &'static str {
-    match state {
-        TaskState::Unspecified => "unspecified",
-        TaskState::Submitted => "submitted",
-        TaskState::Working => "working",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Canceled => "canceled",
-        TaskState::InputRequired => "input-required",
-        TaskState::Rejected => "rejected",
-        TaskState::AuthRequired => "auth-required",
-    }
 }
 
 /// Since when a status holds, in microseconds since 1970: Lua's numbers are exact so far.

@@ -1,0 +1,126 @@
+//! One server has the directory at a time.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::database::{file_error, open_private};
+use crate::store::StoreError;
+
+const NAME: &str = "lock";
+
+/// Who has a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its process.
+    pub process: u32,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Where it can be asked, as a URL, once it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// Keeps other servers away until it is dropped. The system drops it with the process, however that ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: File,
+    holder: Holder,
+}
+
+impl Lock {
+    pub(super) fn take(directory: &Path, now: DateTime<Utc>) -> Result<Self, StoreError> {
+        let path = directory.join(NAME);
+        let file = open_private(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(directory, told(file).as_ref())),
+            // Some network file systems have no locks. Two servers there would each overwrite what the other keeps.
+            Err(TryLockError::Error(error)) => return Err(file_error("lock", &path, &error)),
+        }
+        let holder = Holder {
+            process: std::process::id(),
+            since: now,
+            url: None,
+        };
+        let mut lock = Self { file, holder };
+        lock.tell();
+        Ok(lock)
+    }
+
+    /// Says where this server can be asked.
+    pub(super) fn announce(&mut self, url: String) {
+        self.holder.url = Some(url);
+        self.tell();
+    }
+
+    /// Who has it is told for people and for commands; the lock holds without.
+    fn tell(&mut self) {
+        if let Err(error) = self.write() {
+            tracing::warn!(%error, "cannot write into the lock file who has the task store");
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let text = serde_json::to_vec(&self.holder)?;
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(&text)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Whoever reads an empty file knows that nobody has it; the lock itself goes with the file.
+        let _ = self.file.set_len(0);
+    }
+}
+
+/// Who has the directory now; `None` where nobody has.
+///
+/// # Errors
+/// Where its lock cannot be looked at.
+pub fn holder(directory: &Path) -> Result<Option<Option<Holder>>, StoreError> {
+    let path: PathBuf = directory.join(NAME);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(file_error("open", &path, &error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Ok(Some(told(file))),
+        Err(TryLockError::Error(error)) => Err(file_error("lock", &path, &error)),
+    }
+}
+
+fn told(mut file: File) -> Option<Holder> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn in_use(directory: &Path, holder: Option<&Holder>) -> StoreError {
+    let by = match holder {
+        Some(Holder {
+            process,
+            since,
+            url,
+        }) => {
+            let at = url
+                .as_ref()
+                .map(|url| format!(" at {url}"))
+                .unwrap_or_default();
+            let since = since.format("%Y-%m-%d %H:%M:%S UTC");
+            format!("process {process}{at}, since {since}")
+        }
+        None => "another process".to_owned(),
+    };
+    StoreError::Failed(format!(
+        "the task store `{}` is in use by {by}; stop that server, or give this one a directory of its own",
+        directory.display()
+    ))
+}

@@ -1,0 +1,529 @@
+//! Tasks, contexts and push configurations as rows.
+
+use a2a::{TaskPushNotificationConfig, TaskState, TaskStatus};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+
+use super::database::SqlError;
+use crate::caller::Version;
+use crate::record::{Change, Record};
+use crate::store::body;
+use crate::store::{Context, Cursor, Filter, Phase, StoreError, state_word};
+
+/// A record, and how many changes it was put together from.
+pub(super) struct Loaded {
+    pub(super) record: Record,
+    pub(super) changes: usize,
+}
+
+/// Inserts a task with its record, already written as `json`.
+pub(super) fn create(connection: &Connection, facts: &Facts, json: &[u8]) -> Result<(), SqlError> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO tasks (id, owner, context, agent, state, phase, since_us, created_ms, changed_ms, revision, bytes, asked, says)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (id) DO NOTHING",
+    )?;
+    let inserted = insert.execute(params![
+        facts.id,
+        facts.owner,
+        facts.context,
+        facts.agent,
+        state_word(&facts.state),
+        Phase::of(&facts.state) as i64,
+        facts.since_us,
+        facts.created_ms,
+        facts.changed_ms,
+        facts.revision,
+        json.len() as i64,
+        facts.asked,
+        facts.says,
+    ])?;
+    if inserted == 0 {
+        return Err(StoreError::Conflict.into());
+    }
+    let key = connection.last_insert_rowid();
+    insert_log(connection, key, facts.revision, facts.changed_ms, json)?;
+    claim(connection, &facts.context, &facts.owner, &facts.session)?;
+    Ok(())
+}
+
+/// What the row of a task is made from.
+pub(super) struct Facts {
+    pub(super) id: String,
+    pub(super) owner: String,
+    pub(super) context: String,
+    pub(super) session: String,
+    pub(super) agent: Option<String>,
+    pub(super) state: TaskState,
+    pub(super) since_us: Option<i64>,
+    pub(super) created_ms: i64,
+    pub(super) changed_ms: i64,
+    pub(super) revision: i64,
+    pub(super) asked: Option<String>,
+    pub(super) says: Option<String>,
+}
+
+impl Facts {
+    pub(super) fn of(record: &Record) -> Self {
+        Self {
+            id: record.task.id.clone(),
+            owner: record.owner.clone(),
+            context: record.task.context_id.clone(),
+            session: record.session.clone(),
+            agent: record.agent.clone(),
+            state: record.task.status.state.clone(),
+            since_us: since_us(&record.task.status),
+            created_ms: record.created_ms,
+            changed_ms: record.changed_ms,
+            revision: number(record.revision),
+            asked: record.asked(),
+            says: record
+                .task
+                .status
+                .message
+                .as_ref()
+                .map(crate::record::excerpt),
+        }
+    }
+}
+
+/// What a change means for the row of its task.
+pub(super) enum Effect {
+    Status {
+        state: TaskState,
+        since_us: Option<i64>,
+        says: Option<String>,
+    },
+    Asked(String),
+    Body,
+}
+
+impl Effect {
+    pub(super) fn of(change: &Change) -> Self {
+        match change {
+            Change::Status(status) => Self::Status {
+                state: status.state.clone(),
+                since_us: since_us(status),
+                says: status.message.as_ref().map(crate::record::excerpt),
+            },
+            Change::Message(message) if message.role == a2a::Role::User => {
+                Self::Asked(crate::record::excerpt(message))
+            }
+            _ => Self::Body,
+        }
+    }
+}
+
+/// Appends a change, already written as `json`, after the task's first `revision` changes.
+pub(super) fn append(
+    connection: &Connection,
+    id: &str,
+    revision: u64,
+    at_ms: i64,
+    effect: &Effect,
+    json: &[u8],
+) -> Result<(), SqlError> {
+    let mut find =
+        connection.prepare_cached("SELECT key, revision, phase FROM tasks WHERE id = ?1")?;
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let found: Option<(i64, i64, i64)> = find.query_row([id], row).optional()?;
+    let Some((key, at, phase)) = found else {
+        return Err(StoreError::Gone.into());
+    };
+    if phase == Phase::Terminal as i64 {
+        return Err(StoreError::Settled.into());
+    }
+    if at != number(revision) {
+        return Err(StoreError::Conflict.into());
+    }
+    let next = at + 1;
+    insert_log(connection, key, next, at_ms, json)?;
+    let bytes = json.len() as i64;
+    match effect {
+        Effect::Status {
+            state,
+            since_us,
+            says,
+        } => connection
+            .prepare_cached(
+                "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, state = ?5, phase = ?6, since_us = ?7, says = ?8
+                 WHERE key = ?1",
+            )?
+            .execute(params![
+                key,
+                at_ms,
+                next,
+                bytes,
+                state_word(state),
+                Phase::of(state) as i64,
+                since_us,
+                says
+            ])?,
+        Effect::Asked(asked) => connection
+            .prepare_cached(
+                "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5) WHERE key = ?1",
+            )?
+            .execute(params![key, at_ms, next, bytes, asked])?,
+        Effect::Body => connection
+            .prepare_cached("UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4 WHERE key = ?1")?
+            .execute(params![key, at_ms, next, bytes])?,
+    };
+    Ok(())
+}
+
+fn insert_log(
+    connection: &Connection,
+    key: i64,
+    revision: i64,
+    at_ms: i64,
+    json: &[u8],
+) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached(
+            "INSERT INTO log (task, revision, at_ms, sum, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![key, revision, at_ms, crc32fast::hash(json), json])?;
+    Ok(())
+}
+
+/// Puts the changes up to `record`'s revision together, unless that was done meanwhile.
+pub(super) fn compact(
+    connection: &Connection,
+    id: &str,
+    revision: u64,
+    at_ms: i64,
+    json: &[u8],
+) -> Result<(), SqlError> {
+    let key: Option<i64> = connection
+        .prepare_cached(
+            "SELECT key FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
+        )?
+        .query_row(params![id, number(revision)], |row| row.get(0))
+        .optional()?;
+    let Some(key) = key else {
+        return Ok(());
+    };
+    connection
+        .prepare_cached("DELETE FROM log WHERE task = ?1 AND revision <= ?2")?
+        .execute(params![key, number(revision)])?;
+    insert_log(connection, key, number(revision), at_ms, json)?;
+    connection
+        .prepare_cached(
+            "UPDATE tasks SET bytes = (SELECT sum(length(body)) FROM log WHERE task = ?1) WHERE key = ?1",
+        )?
+        .execute([key])?;
+    Ok(())
+}
+
+/// Loads a task.
+pub(super) fn load(connection: &Connection, id: &str) -> Result<Option<Loaded>, SqlError> {
+    let mut select = connection.prepare_cached(
+        "SELECT log.revision, at_ms, sum, body FROM tasks JOIN log ON task = key WHERE id = ?1 ORDER BY log.revision",
+    )?;
+    let rows = select.query([id])?;
+    let loaded = assemble(rows, |why| unreadable(id, why))?;
+    if loaded.is_none() && exists(connection, id)? {
+        return Err(unreadable(id, "its record is missing").into());
+    }
+    Ok(loaded)
+}
+
+/// Loads the task of that key.
+pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loaded>, SqlError> {
+    let mut select = connection.prepare_cached(
+        "SELECT revision, at_ms, sum, body FROM log WHERE task = ?1 ORDER BY revision",
+    )?;
+    let rows = select.query([key])?;
+    assemble(rows, |why| unreadable(&format!("number {key}"), why))
+}
+
+fn assemble(
+    mut rows: rusqlite::Rows<'_>,
+    unreadable: impl Fn(&str) -> StoreError,
+) -> Result<Option<Loaded>, SqlError> {
+    let mut loaded: Option<Loaded> = None;
+    while let Some(row) = rows.next()? {
+        let (revision, at_ms, sum): (i64, i64, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let json = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+        if crc32fast::hash(json) != sum {
+            return Err(unreadable(&format!("its revision {revision} is damaged")).into());
+        }
+        match &mut loaded {
+            None => {
+                let record = body::decode_record(json).map_err(|why| unreadable(&why))?;
+                loaded = Some(Loaded { record, changes: 0 });
+            }
+            Some(loaded) => {
+                body::apply(&mut loaded.record, at_ms, json).map_err(|why| unreadable(&why))?;
+                loaded.changes += 1;
+            }
+        }
+        if loaded
+            .as_ref()
+            .is_some_and(|loaded| number(loaded.record.revision) != revision)
+        {
+            let why = format!("what happened to it before its revision {revision} is missing");
+            return Err(unreadable(&why).into());
+        }
+    }
+    Ok(loaded)
+}
+
+/// A task that cannot be read.
+fn unreadable(id: &str, why: &str) -> StoreError {
+    StoreError::Failed(format!(
+        "cannot read the task `{id}`: {why}; delete it, or restore the directory of the task store from a copy"
+    ))
+}
+
+pub(super) fn exists(connection: &Connection, id: &str) -> Result<bool, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT 1 FROM tasks WHERE id = ?1")?
+        .exists([id])
+}
+
+/// A page: the ids, where it ended unless it is the last one, and how many tasks there are on all pages.
+pub(super) fn page(
+    connection: &Connection,
+    filter: &Filter,
+) -> Result<(Vec<(i64, String)>, Option<Cursor>, usize), SqlError> {
+    let transaction = connection.unchecked_transaction()?;
+    let (mut clauses, mut values) = conditions(filter);
+    let total: i64 = transaction
+        .prepare_cached(&format!("SELECT count(*) FROM tasks{}", all_of(&clauses)))?
+        .query_row(params_from_iter(&values), |row| row.get(0))?;
+    if let Some(after) = &filter.after {
+        clauses.push("(changed_ms, id) < (?, ?)");
+        values.push(Value::Integer(after.changed_ms));
+        values.push(Value::Text(after.task_id.clone()));
+    }
+    // One more than the page has, to see whether there is another.
+    values.push(Value::Integer(
+        i64::try_from(filter.page_size).unwrap_or(i64::MAX - 1) + 1,
+    ));
+    let mut select = transaction.prepare_cached(&format!(
+        "SELECT changed_ms, id FROM tasks{} ORDER BY changed_ms DESC, id DESC LIMIT ?",
+        all_of(&clauses)
+    ))?;
+    let rows = select.query_map(params_from_iter(&values), |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let mut found: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
+    let more = found.len() > filter.page_size;
+    found.truncate(filter.page_size);
+    let next = found
+        .last()
+        .filter(|_| more)
+        .map(|(changed_ms, id)| Cursor {
+            changed_ms: *changed_ms,
+            task_id: id.clone(),
+        });
+    Ok((found, next, usize::try_from(total).unwrap_or_default()))
+}
+
+fn conditions(filter: &Filter) -> (Vec<&'static str>, Vec<Value>) {
+    let mut clauses = Vec::new();
+    let mut values = Vec::new();
+    if let Some(owner) = &filter.owner {
+        clauses.push("owner = ?");
+        values.push(Value::Text(owner.clone()));
+    }
+    if let Some(context) = &filter.context_id {
+        clauses.push("context = ?");
+        values.push(Value::Text(context.clone()));
+    }
+    if let Some(state) = &filter.state {
+        clauses.push("state = ?");
+        values.push(Value::Text(state_word(state).to_owned()));
+    }
+    if let Some(after) = &filter.changed_after {
+        clauses.push("since_us >= ?");
+        values.push(Value::Integer(after.timestamp_micros()));
+    }
+    (clauses, values)
+}
+
+fn all_of(clauses: &[&str]) -> String {
+    match clauses {
+        [] => String::new(),
+        clauses => format!(" WHERE {}", clauses.join(" AND ")),
+    }
+}
+
+/// Deletes a task with all that belongs to it, and its context with the last task of it.
+pub(super) fn delete(connection: &Connection, id: &str) -> Result<bool, SqlError> {
+    let found: Option<(i64, String)> = connection
+        .prepare_cached("SELECT key, context FROM tasks WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((key, context)) = found else {
+        return Ok(false);
+    };
+    for delete in [
+        "DELETE FROM log WHERE task = ?1",
+        "DELETE FROM pushes WHERE task = ?1",
+        "DELETE FROM tasks WHERE key = ?1",
+    ] {
+        connection.prepare_cached(delete)?.execute([key])?;
+    }
+    connection
+        .prepare_cached(
+            "DELETE FROM contexts WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE context = ?1)",
+        )?
+        .execute([context])?;
+    Ok(true)
+}
+
+/// Gives back so many pages of the file that hold nothing any more.
+pub(super) fn shrink(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let mut vacuum = connection.prepare_cached("PRAGMA incremental_vacuum(256)")?;
+    let mut rows = vacuum.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
+/// Returns whose a context is.
+pub(super) fn context(
+    connection: &Connection,
+    id: &str,
+) -> Result<Option<Context>, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT owner, session FROM contexts WHERE id = ?1")?
+        .query_row([id], |row| {
+            Ok(Context {
+                owner: row.get(0)?,
+                session: row.get(1)?,
+            })
+        })
+        .optional()
+}
+
+/// Gives a context to `owner` unless it has one.
+pub(super) fn claim(
+    connection: &Connection,
+    id: &str,
+    owner: &str,
+    session: &str,
+) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached(
+            "INSERT INTO contexts (id, owner, session) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING",
+        )?
+        .execute([id, owner, session])?;
+    Ok(())
+}
+
+/// Keeps a push configuration. One that replaces another takes its place.
+pub(super) fn put_push(
+    connection: &Connection,
+    task_id: &str,
+    config_id: &str,
+    version: Version,
+    json: &str,
+) -> Result<(), SqlError> {
+    let put = connection
+        .prepare_cached(
+            "INSERT INTO pushes (task, config, place, version, body)
+             SELECT key, ?2, (SELECT coalesce(max(place), 0) + 1 FROM pushes WHERE task = key), ?3, ?4 FROM tasks WHERE id = ?1
+             ON CONFLICT (task, config) DO UPDATE SET version = excluded.version, body = excluded.body",
+        )?
+        .execute([task_id, config_id, version_word(version), json])?;
+    match put {
+        0 => Err(StoreError::Gone.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The push configurations of a task, in the order they were registered in.
+pub(super) fn pushes(
+    connection: &Connection,
+    task_id: &str,
+) -> Result<Vec<(TaskPushNotificationConfig, Version)>, SqlError> {
+    let mut select = connection.prepare_cached(
+        "SELECT body, version FROM pushes JOIN tasks ON task = key WHERE id = ?1 ORDER BY place",
+    )?;
+    let mut rows = select.query([task_id])?;
+    let mut pushes = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (json, version): (String, String) = (row.get(0)?, row.get(1)?);
+        let config = serde_json::from_str(&json)
+            .map_err(|_| unreadable(task_id, "one of its push configurations is damaged"))?;
+        let version = match version.as_str() {
+            "0.3" => Version::V0_3,
+            _ => Version::V1,
+        };
+        pushes.push((config, version));
+    }
+    Ok(pushes)
+}
+
+pub(super) fn delete_push(
+    connection: &Connection,
+    task_id: &str,
+    config_id: &str,
+) -> Result<bool, SqlError> {
+    let deleted = connection
+        .prepare_cached(
+            "DELETE FROM pushes WHERE config = ?2 AND task = (SELECT key FROM tasks WHERE id = ?1)",
+        )?
+        .execute([task_id, config_id])?;
+    Ok(deleted > 0)
+}
+
+/// The tasks up to `last` that are not terminal.
+pub(super) fn open(connection: &Connection, last: i64) -> Result<Vec<String>, SqlError> {
+    let mut select =
+        connection.prepare_cached("SELECT id FROM tasks WHERE phase < 2 AND key <= ?1")?;
+    let rows = select.query_map([last], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The key of the newest task.
+pub(super) fn last_key(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.query_row("SELECT coalesce(max(key), 0) FROM tasks", [], |row| {
+        row.get(0)
+    })
+}
+
+/// The settled tasks that retention does not keep, the oldest first: at most `limit`.
+pub(super) fn outlived(
+    connection: &Connection,
+    before_ms: i64,
+    count: usize,
+    limit: usize,
+) -> Result<Vec<String>, SqlError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let mut old = connection.prepare_cached(
+        "SELECT id FROM tasks WHERE changed_ms < ?1 AND phase = 2 ORDER BY changed_ms, id LIMIT ?2",
+    )?;
+    let old = old.query_map([before_ms, limit], |row| row.get(0))?;
+    let mut ids: Vec<String> = old.collect::<Result<_, _>>()?;
+    if !ids.is_empty() {
+        return Ok(ids);
+    }
+    let total: i64 = connection
+        .prepare_cached("SELECT count(*) FROM tasks WHERE phase = 2")?
+        .query_row([], |row| row.get(0))?;
+    let mut oldest = connection
+        .prepare_cached("SELECT id FROM tasks WHERE phase = 2 ORDER BY changed_ms, id LIMIT ?1")?;
+    let oldest = oldest.query_map([(total - count).clamp(0, limit)], |row| row.get(0))?;
+    for id in oldest {
+        ids.push(id?);
+    }
+    Ok(ids)
+}
+
+fn since_us(status: &TaskStatus) -> Option<i64> {
+    status.timestamp.map(|at| at.timestamp_micros())
+}
+
+fn number(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}
+
+fn version_word(version: Version) -> &'static str {
+    match version {
+        Version::V0_3 => "0.3",
+        Version::V1 => "1.0",
+    }
+}

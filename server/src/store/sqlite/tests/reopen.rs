@@ -1,0 +1,189 @@
+//! What is there after a restart.
+
+use a2a::{TaskPushNotificationConfig, TaskState};
+
+use super::{any, open, refused, reopen};
+use crate::caller::Version;
+use crate::record::Change;
+use crate::store::conformance::{all, append, artifact, create, ids, load, moment, settle, status};
+use crate::store::{Filter, Store};
+
+fn chunk(text: &str, append: bool) -> Change {
+    Change::Artifact {
+        artifact: artifact("a", text),
+        append,
+        last_chunk: false,
+    }
+}
+
+fn config(task: &str, id: &str) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        url: "https://example.com/hook".to_owned(),
+        id: Some(id.to_owned()),
+        task_id: task.to_owned(),
+        token: Some("token".to_owned()),
+        authentication: None,
+        tenant: None,
+    }
+}
+
+#[tokio::test]
+async fn everything_is_there_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let tasks = any(&store);
+    let mut running = create(&tasks, "running", "ann", "c", 0).await;
+    for n in 0..100 {
+        append(&tasks, &mut running, chunk(&n.to_string(), n > 0), n).await;
+    }
+    let mut done = create(&tasks, "done", "bob", "d", 200).await;
+    append(&tasks, &mut done, chunk("all", false), 210).await;
+    settle(&tasks, &mut done, TaskState::Completed, 220).await;
+    create(&tasks, "deleted", "bob", "d", 300).await;
+    store.delete("deleted").await.unwrap();
+    store.claim("e", "cid", "s").await.unwrap();
+    store.close().await.unwrap();
+    for _ in 0..3 {
+        let store = any(&open(&directory));
+        assert_eq!(load(&store, "running").await.as_ref(), Some(&running));
+        assert_eq!(load(&store, "done").await.as_ref(), Some(&done));
+        assert_eq!(ids(&store, &all()).await, ["done", "running"]);
+        assert_eq!(store.claim("c", "eve", "x").await.unwrap().owner, "ann");
+        assert_eq!(store.claim("d", "eve", "x").await.unwrap().owner, "bob");
+        let own = store.claim("e", "eve", "x").await.unwrap();
+        assert_eq!((own.owner.as_str(), own.session.as_str()), ("cid", "s"));
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_task_goes_on_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let mut task = create(&any(&store), "t", "ann", "c", 0).await;
+    append(&any(&store), &mut task, chunk("one", false), 1).await;
+    let store = reopen(store, &directory).await;
+    append(&any(&store), &mut task, chunk("two", true), 2).await;
+    let store = reopen(store, &directory).await;
+    settle(&any(&store), &mut task, TaskState::Completed, 3).await;
+    let store = reopen(store, &directory).await;
+    assert_eq!(load(&any(&store), "t").await, Some(task));
+}
+
+#[tokio::test]
+async fn lists_find_what_they_found_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let mut done = create(&any(&store), "done", "ann", "c", 0).await;
+    settle(&any(&store), &mut done, TaskState::Failed, 50).await;
+    create(&any(&store), "new", "ann", "d", 20).await;
+    let store = any(&reopen(store, &directory).await);
+    let state = |state| Filter {
+        state: Some(state),
+        ..all()
+    };
+    let after = |at| Filter {
+        changed_after: Some(moment(at)),
+        ..all()
+    };
+    assert_eq!(ids(&store, &all()).await, ["done", "new"]);
+    assert_eq!(ids(&store, &state(TaskState::Failed)).await, ["done"]);
+    assert_eq!(ids(&store, &after(30)).await, ["done"]);
+    assert_eq!(ids(&store, &after(60)).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn only_what_another_process_left_is_recovered_and_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let mut waits = create(&any(&store), "waits", "ann", "c", 0).await;
+    let waiting = Change::Status(status(TaskState::InputRequired, 1));
+    append(&any(&store), &mut waits, waiting, 1).await;
+    let mut done = create(&any(&store), "done", "ann", "c", 0).await;
+    settle(&any(&store), &mut done, TaskState::Completed, 3).await;
+    assert_eq!(store.recover().await, Ok(Vec::new()));
+    let store = reopen(store, &directory).await;
+    create(&any(&store), "own", "ann", "c", 5).await;
+    assert_eq!(store.recover().await, Ok(vec![waits]));
+    assert_eq!(store.recover().await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn configurations_are_there_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let mut done = create(&any(&store), "done", "ann", "c", 0).await;
+    create(&any(&store), "running", "ann", "c", 0).await;
+    for task in ["done", "running"] {
+        for id in ["one", "two", "three"] {
+            store
+                .put_push(&config(task, id), Version::V0_3)
+                .await
+                .unwrap();
+        }
+        store.delete_push(task, "two").await.unwrap();
+    }
+    settle(&any(&store), &mut done, TaskState::Completed, 3).await;
+    store.delete_push("done", "one").await.unwrap();
+    store
+        .put_push(&config("done", "four"), Version::V1)
+        .await
+        .unwrap();
+    let store = reopen(store, &directory).await;
+    let kept = |task, ids: [(&str, Version); 2]| {
+        Ok(ids
+            .map(|(id, version)| (config(task, id), version))
+            .to_vec())
+    };
+    let (old, new) = (Version::V0_3, Version::V1);
+    assert_eq!(
+        store.pushes("running").await,
+        kept("running", [("one", old), ("three", old)])
+    );
+    assert_eq!(
+        store.pushes("done").await,
+        kept("done", [("three", old), ("four", new)])
+    );
+}
+
+#[tokio::test]
+async fn many_changes_of_a_task_become_one_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let mut task = create(&any(&store), "t", "ann", "c", 0).await;
+    for n in 0..200 {
+        append(&any(&store), &mut task, chunk(&n.to_string(), n > 0), n).await;
+    }
+    assert_eq!(load(&any(&store), "t").await.as_ref(), Some(&task));
+    // The load has asked for it, and writes are done in their order.
+    append(&any(&store), &mut task, chunk("last", true), 300).await;
+    let rows = store.read(|connection| {
+        Ok(connection.query_row("SELECT count(*) FROM log", [], |row| row.get::<_, i64>(0))?)
+    });
+    assert_eq!(rows.await, Ok(2));
+    let store = reopen(store, &directory).await;
+    assert_eq!(load(&any(&store), "t").await, Some(task));
+}
+
+#[tokio::test]
+async fn a_file_of_another_version_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let path = store.path().to_owned();
+    store.close().await.unwrap();
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.pragma_update(None, "user_version", 2).unwrap();
+    drop(connection);
+    let why = refused(directory.path());
+    assert!(why.contains("format 2, this is 1"), "{why}");
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = rusqlite::Connection::open(directory.path().join("tasks.db")).unwrap();
+    connection.execute_batch("CREATE TABLE t (x)").unwrap();
+    drop(connection);
+    let why = refused(directory.path());
+    assert!(why.contains("of another program"), "{why}");
+}
