@@ -1,4 +1,4 @@
-//! The durable store: changes kept a second for each `--fsync`, beside a plain file in the same run; a store of many tasks:
+//! The SQLite store: changes kept a second for each `--fsync`, beside a plain file in the same run; a store of many tasks:
 //! how long it takes to open, its memory, and tasks listed a second.
 //!
 //!     cargo bench -p openclaw-remote-agent-server --bench store                          100,000 tasks, 3 s each
@@ -25,32 +25,13 @@ use std::time::Duration;
 use std::path::Path;
 use std::sync::Arc;
 
-use remote_agent_server::store::durable::{self, Durable};
-use remote_agent_server::store::sqlite::{self, Sqlite};
+use remote_agent_server::store::sqlite::{Options, Sqlite};
 use remote_agent_server::store::{Fsync, Store};
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
-    Journal,
-    Sqlite,
-}
-
-impl Kind {
-    pub(crate) fn open(self, directory: &Path, fsync: Fsync) -> Arc<dyn Store> {
-        let now = chrono::DateTime::UNIX_EPOCH;
-        match self {
-            Self::Journal => {
-                let mut options = durable::Options::new(directory);
-                options.fsync = fsync;
-                Arc::new(Durable::open(&options, now).unwrap())
-            }
-            Self::Sqlite => {
-                let mut options = sqlite::Options::new(directory);
-                options.fsync = fsync;
-                Arc::new(Sqlite::open(&options, now).unwrap())
-            }
-        }
-    }
+pub(crate) fn open(directory: &Path, fsync: Fsync) -> Arc<dyn Store> {
+    let mut options = Options::new(directory);
+    options.fsync = fsync;
+    Arc::new(Sqlite::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap())
 }
 
 fn main() {
@@ -59,13 +40,8 @@ fn main() {
         .filter(|word| word != "--bench")
         .collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if let ["--open", kind, directory] = words[..] {
-        let kind = if kind == "Journal" {
-            Kind::Journal
-        } else {
-            Kind::Sqlite
-        };
-        return many::open(kind, directory);
+    if let ["--open", directory] = words[..] {
+        return many::open(directory);
     }
     let mut numbers = words.iter().map(|word| word.parse::<u64>().unwrap());
     let tasks = numbers.next().unwrap_or(100_000);
@@ -79,16 +55,12 @@ fn main() {
     floor::measure("plain file, write and fdatasync", time, true);
     for fsync in [Fsync::Never, Fsync::Interval, Fsync::Always] {
         for writers in [1, 16, 128] {
-            for _ in 0..2 {
-                changes::measure(Kind::Journal, fsync, writers, time);
-                changes::measure(Kind::Sqlite, fsync, writers, time);
-            }
+            changes::measure(fsync, writers, time);
         }
     }
     // Disks change their mind: once more after those that waited for it.
     floor::measure("plain file, write and fdatasync, again", time, true);
-    many::measure(Kind::Journal, tasks);
-    many::measure(Kind::Sqlite, tasks);
+    many::measure(tasks);
 }
 
 /// The value that `share` of all are not above, in microseconds.

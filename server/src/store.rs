@@ -19,7 +19,6 @@ use crate::record::{Change, Record};
 pub(crate) mod body;
 #[cfg(test)]
 pub(crate) mod conformance;
-pub mod durable;
 pub mod hub;
 pub mod memory;
 pub mod queues;
@@ -322,16 +321,15 @@ pub(crate) fn state_word(state: &TaskState) -> &'static str {
     }
 }
 
-/// When a change of the durable store counts as kept.
+/// When a change in a directory counts as kept. Every mode survives the death of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fsync {
     /// On the disk before it is acknowledged: survives the loss of power.
     Always,
-    /// With the operating system before it is acknowledged, on the disk within a second: survives the death of the process,
-    /// and loses at most that second with the power.
+    /// On the disk about a second later: the loss of power loses at most that second.
     #[default]
     Interval,
-    /// With the operating system before it is acknowledged: survives the death of the process.
+    /// On the disk when the operating system writes it: the loss of power loses that, and may damage the file.
     Never,
 }
 

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use remote_agent_server::store::{Fsync, Store};
 
-use super::{Kind, sample, share};
+use super::{sample, share};
 
 /// A task is settled after so many, and the next one begins.
 const CHANGES: u64 = 50;
 
-pub(crate) fn measure(kind: Kind, fsync: Fsync, writers: u64, time: Duration) {
+pub(crate) fn measure(fsync: Fsync, writers: u64, time: Duration) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let store = kind.open(directory.path(), fsync);
+        let store = super::open(directory.path(), fsync);
         let start = Instant::now();
         let work = (0..writers)
             .map(|writer| tokio::spawn(write(Arc::clone(&store), writer, start + time)));
@@ -22,7 +22,7 @@ pub(crate) fn measure(kind: Kind, fsync: Fsync, writers: u64, time: Duration) {
         let elapsed = start.elapsed();
         let mut took: Vec<Duration> = took.into_iter().flat_map(Result::unwrap).collect();
         took.sort_unstable();
-        let name = format!("{kind:?}, {fsync:?}, {writers} at a time").to_lowercase();
+        let name = format!("{fsync:?}, {writers} at a time").to_lowercase();
         println!(
             "{name:<40} {:>9.0}/s   p50 {:>6} us   p99 {:>6} us",
             took.len() as f64 / elapsed.as_secs_f64(),

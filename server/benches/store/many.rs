@@ -7,15 +7,15 @@ use std::time::Instant;
 
 use remote_agent_server::store::{Filter, Fsync, Store};
 
-use super::{Kind, sample};
+use super::sample;
 
 const AT_ONCE: u64 = 64;
 
-pub(crate) fn measure(kind: Kind, tasks: u64) {
+pub(crate) fn measure(tasks: u64) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let store = kind.open(directory.path(), Fsync::Never);
+        let store = super::open(directory.path(), Fsync::Never);
         let start = Instant::now();
         let work = (0..AT_ONCE).map(|writer| {
             let store = Arc::clone(&store);
@@ -38,7 +38,7 @@ pub(crate) fn measure(kind: Kind, tasks: u64) {
             done.unwrap();
         }
         println!(
-            "{kind:?}: {tasks} tasks of six changes each written in {:?}",
+            "{tasks} tasks of six changes each written in {:?}",
             start.elapsed()
         );
         store.close().await.unwrap();
@@ -50,7 +50,6 @@ pub(crate) fn measure(kind: Kind, tasks: u64) {
     println!("they take {} MB of the disk", size / 1_000_000);
     let status = Command::new(std::env::current_exe().unwrap())
         .arg("--open")
-        .arg(format!("{kind:?}"))
         .arg(directory.path())
         .status()
         .unwrap();
@@ -58,10 +57,10 @@ pub(crate) fn measure(kind: Kind, tasks: u64) {
 }
 
 /// In a process of its own, so that its memory can be told from that of the writers.
-pub(crate) fn open(kind: Kind, directory: &str) {
+pub(crate) fn open(directory: &str) {
     let before = memory();
     let start = Instant::now();
-    let store = kind.open(Path::new(directory), Fsync::Interval);
+    let store = super::open(Path::new(directory), Fsync::Interval);
     let took = start.elapsed();
     println!(
         "opened in {took:?}, with {:.1} MB of memory",

@@ -474,9 +474,7 @@ impl Store for Sqlite {
                 return Ok(());
             }
             // There may be room again.
-            let probe = |connection: &Connection| {
-                Ok(connection.pragma_update(None, "user_version", database::FORMAT)?)
-            };
+            let probe = |connection: &Connection| Ok(writer::probe(connection)?);
             self.write(0, probe, |()| {}).await
         }
         .boxed()

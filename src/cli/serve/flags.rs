@@ -188,7 +188,7 @@ enum When {
     Always,
     /// On the disk within a second: the loss of power loses at most that second
     Interval,
-    /// With the operating system, which decides when
+    /// On the disk when the operating system decides: the loss of power may damage the file
     Never,
 }
 

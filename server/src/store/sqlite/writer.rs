@@ -141,7 +141,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if unsynced.is_some_and(|since| since.elapsed() >= SYNC_INTERVAL) {
-                self.checkpoint();
+                self.sync();
                 unsynced = None;
             }
         };
@@ -218,27 +218,36 @@ impl Writer {
         database::failed("write", &self.path, error)
     }
 
-    /// Brings the write-ahead log to the disk, then into the database.
-    fn checkpoint(&self) {
-        if let Err(error) = self.move_log("PASSIVE") {
+    /// Brings the write-ahead log to the disk, by one transaction that waits for it. A checkpoint would not do: it leaves the
+    /// log alone while an old reader, such as a backup, holds it.
+    fn sync(&self) {
+        let synced = self
+            .synchronous("FULL")
+            .and_then(|()| probe(&self.connection))
+            .and_then(|()| self.synchronous("NORMAL"));
+        if let Err(error) = synced {
+            let error = database::failed("sync", &self.path, &error);
             tracing::error!(%error, "the task store may lose what it acknowledged with the power");
         }
     }
 
-    fn move_log(&self, mode: &str) -> Result<(), StoreError> {
-        let moved =
-            self.connection
-                .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
-        moved.map_err(|error| database::failed("sync", &self.path, &error))
+    fn synchronous(&self, mode: &str) -> Result<(), rusqlite::Error> {
+        self.connection.pragma_update(None, "synchronous", mode)
     }
 
     fn close(self) -> Result<(), StoreError> {
-        let synced = self.connection.pragma_update(None, "synchronous", "FULL");
-        let closed = synced
-            .map_err(|error| self.failed(&error))
-            .and_then(|()| self.move_log("TRUNCATE"));
+        let closed = self.synchronous("FULL").and_then(|()| {
+            let moved = "PRAGMA wal_checkpoint(TRUNCATE)";
+            self.connection.query_row(moved, [], |_| Ok(()))
+        });
+        let closed = closed.map_err(|error| database::failed("sync", &self.path, &error));
         drop(self.connection);
         drop(self.lock);
         closed
     }
+}
+
+/// Writes what is written already.
+pub(super) fn probe(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.pragma_update(None, "user_version", database::FORMAT)
 }
