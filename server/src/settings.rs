@@ -36,6 +36,8 @@ pub struct Limits {
     pub history: usize,
     /// What one task holds of its agent's: its artifacts, or what is said in one message, in bytes as JSON.
     pub artifact_bytes: usize,
+    /// What a page of a list holds, in bytes as JSON, unless its first task is larger.
+    pub page_bytes: usize,
     /// Push notification configurations of one task.
     pub pushes_per_task: usize,
     /// Notifications that wait to be delivered, all tasks together.
@@ -50,6 +52,7 @@ impl Default for Limits {
             parts: 100,
             history: 1000,
             artifact_bytes: 32 << 20,
+            page_bytes: 16 << 20,
             pushes_per_task: 10,
             waiting_pushes: 10_000,
         }

@@ -117,7 +117,7 @@ async fn listed(store: &Arc<dyn Store>, what: &str, mut filter: Filter) {
     let mut read = 0;
     loop {
         let page = store.list(&filter).await.unwrap();
-        read += page.records.len();
+        read += page.tasks.len();
         filter.after = page.next;
         if filter.after.is_none() {
             break;

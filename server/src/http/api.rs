@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 use super::door::Operator;
 use super::error::plain;
 use super::etag;
-use crate::record::{Record, excerpt};
 use crate::refusal::{Reason, Refusal};
-use crate::store::{Cursor, Filter};
+use crate::store::{Cursor, Filter, Summary};
 use crate::v0_3::word;
 
 /// So many tasks are shown, the newest.
@@ -64,7 +63,7 @@ pub(super) async fn tasks(
         "ready": ready,
         "total": listed.total,
         "next": listed.next.map(|next| next.to_string()),
-        "tasks": listed.records.iter().map(shown).collect::<Vec<_>>(),
+        "tasks": listed.tasks.iter().map(shown).collect::<Vec<_>>(),
     });
     let body = Bytes::from(body.to_string());
     let tag = etag::of(&body);
@@ -127,18 +126,17 @@ fn own_page(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// A task as the operator sees it: what it is about, and how it stands.
-pub fn shown(record: &Record) -> Value {
-    let task = &record.task;
+pub fn shown(task: &Summary) -> Value {
     json!({
         "id": task.id,
         "contextId": task.context_id,
-        "peer": record.owner,
-        "agent": record.agent,
-        "state": word(&task.status.state),
-        "settled": record.is_settled(),
-        "createdMs": record.created_ms,
-        "changedMs": record.changed_ms,
-        "asked": record.asked(),
-        "says": task.status.message.as_ref().map(excerpt),
+        "peer": task.owner,
+        "agent": task.agent,
+        "state": word(&task.state),
+        "settled": task.is_terminal(),
+        "createdMs": task.created_ms,
+        "changedMs": task.changed_ms,
+        "asked": task.asked,
+        "says": task.says,
     })
 }

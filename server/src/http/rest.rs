@@ -15,7 +15,7 @@ use super::paths::Resource;
 use super::read::{self, Dialect};
 use super::sse::{self, Binding};
 use super::write::Written;
-use super::{App, body, handle, version};
+use super::{App, body, handle, list, version};
 use crate::caller::{Caller, Version};
 use crate::refusal::{Reason, Refusal};
 
@@ -63,6 +63,9 @@ pub(crate) async fn serve(
         match call::answer(app, &caller, dialect, base, call).await? {
             Answer::Updates(updates) => {
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)
+            }
+            Answer::Tasks(page) => {
+                list::response(*page, dialect, Binding::Rest, media_type(&parts, needed))
             }
             // `google.protobuf.Empty`; clients that expect JSON find some.
             Answer::Deleted => json(media_type(&parts, needed), &Map::new()),

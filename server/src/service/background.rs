@@ -12,7 +12,7 @@ use super::live::Live;
 use super::take::DELEGATION;
 use super::words;
 use crate::executor::{Job, Outcome};
-use crate::record::{Change, Record};
+use crate::record::{Change, Record, is_interrupted};
 use crate::refusal::Refusal;
 
 /// How often what retention does not keep is forgotten, at least.
@@ -27,19 +27,26 @@ impl Core {
             .await
             .map_err(|error| refused(error, ""))?;
         // Runs of one session go on in the order they began in.
-        left.sort_by(|one, other| {
-            (one.created_ms, &one.task.id).cmp(&(other.created_ms, &other.task.id))
-        });
-        for record in left {
-            if record.is_settled() || self.lives.get(&record.task.id).is_some() {
+        left.sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
+        for task in left {
+            if task.is_terminal() || self.lives.get(&task.id).is_some() {
                 continue;
             }
             // A task that was left by a server is no more than its peer may have.
-            let _ = self.open.add(&record.owner, &record.task.id, usize::MAX);
-            if record.is_interrupted() {
+            let _ = self.open.add(&task.owner, &task.id, usize::MAX);
+            if is_interrupted(&task.state) {
                 continue;
             }
-            self.take_up(record).await;
+            let loaded = self.store.load(&task.id).await;
+            match loaded.map_err(|error| refused(error, &task.id)) {
+                Ok(Some(record)) if !record.is_settled() => self.take_up(record).await,
+                Ok(_) => {
+                    self.settled(&task.owner, &task.id);
+                }
+                Err(refusal) => {
+                    tracing::error!(task_id = task.id, %refusal, "a task cannot be taken up");
+                }
+            }
         }
         Ok(())
     }

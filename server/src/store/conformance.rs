@@ -41,6 +41,7 @@ macro_rules! store_laws {
             keeping: a_task_that_was_never_there_is_not_deleted,
             keeping: many_tasks_at_once_are_all_kept,
             lists: the_last_changed_comes_first,
+            lists: a_list_has_excerpts_of_its_tasks,
             lists: an_owner_sees_its_own,
             lists: a_context_is_picked_out,
             lists: a_state_is_picked_out,
@@ -211,11 +212,7 @@ pub(crate) fn all() -> Filter {
 /// The ids that a filter picks out, in order.
 pub(crate) async fn ids(store: &Any, filter: &Filter) -> Vec<String> {
     let listed = store.list(filter).await.unwrap();
-    listed
-        .records
-        .into_iter()
-        .map(|record| record.task.id)
-        .collect()
+    listed.tasks.into_iter().map(|task| task.id).collect()
 }
 
 /// What a change at the wrong time is answered with.

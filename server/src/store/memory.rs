@@ -11,7 +11,9 @@ use futures_util::future::{self, BoxFuture};
 
 use super::hub::Hub;
 use super::queues::Queues;
-use super::{Context, Cursor, Feed, Filter, Listed, Retention, Store, StoreError, Waiting};
+use super::{
+    Context, Cursor, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting, body,
+};
 use crate::caller::Version;
 use crate::record::{Change, Record};
 
@@ -31,8 +33,24 @@ struct Kept {
 
 #[derive(Debug)]
 struct Held {
-    record: Record,
+    summary: Summary,
+    /// The record at some revision, as JSON, and the changes since with their times.
+    base: Arc<[u8]>,
+    log: Vec<(i64, Arc<[u8]>)>,
+    revision: u64,
     pushes: Vec<(TaskPushNotificationConfig, Version)>,
+}
+
+impl Held {
+    fn new(record: &Record) -> Result<Self, StoreError> {
+        Ok(Self {
+            summary: Summary::of(record),
+            base: body::encode(record)?.into(),
+            log: Vec::new(),
+            revision: record.revision,
+            pushes: Vec::new(),
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -52,11 +70,32 @@ impl Memory {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, task_id: &str) -> Option<Record> {
-        self.locked()
-            .tasks
-            .get(task_id)
-            .map(|held| held.record.clone())
+    fn find(&self, task_id: &str) -> Result<Option<Record>, StoreError> {
+        let (base, log) = match self.locked().tasks.get(task_id) {
+            Some(held) => (Arc::clone(&held.base), held.log.clone()),
+            None => return Ok(None),
+        };
+        let unreadable = |why| StoreError::Failed(format!("cannot read the task: {why}"));
+        let mut record = body::decode_record(&base).map_err(unreadable)?;
+        for (at_ms, change) in &log {
+            body::apply(&mut record, *at_ms, change).map_err(unreadable)?;
+        }
+        if log.len() >= body::MAX_CHANGES {
+            self.compact(&record, &base, log.len())?;
+        }
+        Ok(Some(record))
+    }
+
+    /// Keeps `record` in place of `base` and the first `changes` after it.
+    fn compact(&self, record: &Record, base: &Arc<[u8]>, changes: usize) -> Result<(), StoreError> {
+        let whole = body::encode(record)?.into();
+        if let Some(held) = self.locked().tasks.get_mut(&record.task.id)
+            && Arc::ptr_eq(&held.base, base)
+        {
+            held.base = whole;
+            held.log.drain(..changes);
+        }
+        Ok(())
     }
 
     fn take(
@@ -66,17 +105,20 @@ impl Memory {
         at_ms: i64,
         change: &Change,
     ) -> Result<(), StoreError> {
+        let json = body::encode(change)?;
         let mut kept = self.locked();
         let held = kept.tasks.get_mut(task_id).ok_or(StoreError::Gone)?;
-        if held.record.is_settled() {
+        if held.summary.is_terminal() {
             return Err(StoreError::Settled);
         }
-        if held.record.revision != revision {
+        if held.revision != revision {
             return Err(StoreError::Conflict);
         }
-        held.record.apply(change.clone(), at_ms);
+        held.log.push((at_ms, json.into()));
+        held.revision += 1;
+        held.summary.apply(change, at_ms);
         // Under the lock, so that listeners hear of changes in their order.
-        self.hub.publish(task_id, held.record.revision, change);
+        self.hub.publish(task_id, held.revision, change);
         Ok(())
     }
 }
@@ -86,7 +128,7 @@ impl Kept {
         let Some(held) = self.tasks.remove(task_id) else {
             return false;
         };
-        if let Entry::Occupied(mut opened) = self.contexts.entry(held.record.task.context_id) {
+        if let Entry::Occupied(mut opened) = self.contexts.entry(held.summary.context_id) {
             opened.get_mut().tasks = opened.get().tasks.saturating_sub(1);
             if opened.get().tasks == 0 {
                 opened.remove();
@@ -96,40 +138,35 @@ impl Kept {
     }
 
     fn page(&self, filter: &Filter) -> Listed {
-        let mut found: Vec<(i64, &str)> = self
-            .tasks
-            .values()
-            .filter(|held| filter.takes(&held.record))
-            .map(|held| (held.record.changed_ms, held.record.task.id.as_str()))
+        let tasks = self.tasks.values().map(|held| &held.summary);
+        let mut found: Vec<(i64, &str, &Summary)> = tasks
+            .filter(|task| filter.takes(task))
+            .map(|task| (task.changed_ms, task.id.as_str(), task))
             .collect();
         let total = found.len();
         if let Some(after) = &filter.after {
-            found.retain(|place| *place < (after.changed_ms, after.task_id.as_str()));
+            let after = (after.changed_ms, after.task_id.as_str());
+            found.retain(|(changed_ms, id, _)| (*changed_ms, *id) < after);
         }
-        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.sort_unstable_by(|one, other| (other.0, other.1).cmp(&(one.0, one.1)));
         let more = found.len() > filter.page_size;
         found.truncate(filter.page_size);
-        let records: Vec<Record> = found
-            .iter()
-            .filter_map(|(_, id)| self.tasks.get(*id))
-            .map(|held| held.record.clone())
-            .collect();
+        let tasks: Vec<Summary> = found.into_iter().map(|(_, _, task)| task.clone()).collect();
         Listed {
-            next: records.last().filter(|_| more).map(Cursor::of),
-            records,
+            next: tasks.last().filter(|_| more).map(Cursor::of),
+            tasks,
             total,
         }
     }
 
     /// Settled tasks that retention does not keep.
     fn outlived(&self, retention: &Retention, now: DateTime<Utc>) -> Vec<String> {
-        let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
-        let oldest = now.timestamp_millis().saturating_sub(age);
+        let oldest = retention.before_ms(now);
         let mut settled: Vec<(i64, &str)> = self
             .tasks
             .values()
-            .filter(|held| held.record.is_settled())
-            .map(|held| (held.record.changed_ms, held.record.task.id.as_str()))
+            .filter(|held| held.summary.is_terminal())
+            .map(|held| (held.summary.changed_ms, held.summary.id.as_str()))
             .collect();
         settled.sort_unstable();
         let too_many = settled.len().saturating_sub(retention.count);
@@ -149,6 +186,10 @@ fn done<'a, T: Send + 'a>(outcome: Result<T, StoreError>) -> BoxFuture<'a, Resul
 
 impl Store for Memory {
     fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        let held = match Held::new(record) {
+            Ok(held) => held,
+            Err(error) => return done(Err(error)),
+        };
         let mut kept = self.locked();
         if kept.tasks.contains_key(&record.task.id) {
             return done(Err(StoreError::Conflict));
@@ -163,13 +204,7 @@ impl Store for Memory {
                 tasks: 0,
             })
             .tasks += 1;
-        kept.tasks.insert(
-            record.task.id.clone(),
-            Held {
-                record: record.clone(),
-                pushes: Vec::new(),
-            },
-        );
+        kept.tasks.insert(record.task.id.clone(), held);
         done(Ok(()))
     }
 
@@ -184,7 +219,7 @@ impl Store for Memory {
     }
 
     fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
-        done(Ok(self.find(task_id)))
+        done(self.find(task_id))
     }
 
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>> {
@@ -199,11 +234,14 @@ impl Store for Memory {
 
     fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
         let listener = self.hub.listen(task_id);
-        let Some(record) = self.find(task_id) else {
-            return done(Ok(None));
+        let record = match self.find(task_id) {
+            Ok(Some(record)) => record,
+            Ok(None) => return done(Ok(None)),
+            Err(error) => return done(Err(error)),
         };
         let store = self.clone();
-        let feed = listener.feed(record, move |id| future::ready(store.find(&id)).boxed());
+        let reload = move |id: String| future::ready(store.find(&id).ok().flatten()).boxed();
+        let feed = listener.feed(record, reload);
         done(Ok(Some(feed)))
     }
 
@@ -235,14 +273,11 @@ impl Store for Memory {
         done(Ok(self.queues.enter(queue)))
     }
 
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
-        done(Ok(self
-            .locked()
-            .tasks
-            .values()
-            .filter(|held| !held.record.is_settled())
-            .map(|held| held.record.clone())
-            .collect()))
+    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
+        let kept = self.locked();
+        let tasks = kept.tasks.values().map(|held| &held.summary);
+        let open = tasks.filter(|task| !task.is_terminal()).cloned().collect();
+        done(Ok(open))
     }
 
     fn put_push<'a>(

@@ -31,7 +31,7 @@ use self::lease::Handed;
 use self::link::Link;
 use self::queue::Leaving;
 use super::hub::Hub;
-use super::{Context, Feed, Filter, Listed, Retention, Store, StoreError, Waiting};
+use super::{Context, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting};
 use crate::caller::Version;
 use crate::record::{Change, Record};
 use crate::world::World;
@@ -221,7 +221,7 @@ impl Store for Redis {
         }
     }
 
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
         self.inner.recover(&self.handed).boxed()
     }
 

@@ -18,7 +18,9 @@ use tokio::task::spawn_blocking;
 
 use super::hub::Hub;
 use super::queues::Queues;
-use super::{Context, Feed, Filter, Fsync, Listed, Retention, Store, StoreError, Waiting, body};
+use super::{
+    Context, Feed, Filter, Fsync, Listed, Retention, Store, StoreError, Summary, Waiting, body,
+};
 use crate::caller::Version;
 use crate::record::{Change, Record};
 
@@ -33,7 +35,7 @@ pub use salvage::{check, export};
 
 use database::SqlError;
 use lock::Lock;
-use tasks::{Effect, Facts};
+use tasks::{Effect, New};
 use writer::{Command, Job, LastError, Writer};
 
 /// Connections that are kept for the next reader.
@@ -275,8 +277,14 @@ impl Store for Sqlite {
     fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             let json = body::encode(record)?;
-            let (facts, bytes) = (Facts::of(record), json.len());
-            let work = move |connection: &Connection| tasks::create(connection, &facts, &json);
+            let bytes = json.len();
+            let new = New {
+                summary: Summary::of(record),
+                session: record.session.clone(),
+                revision: record.revision,
+                json,
+            };
+            let work = move |connection: &Connection| tasks::create(connection, &new);
             self.write(bytes, work, |()| {}).await
         }
         .boxed()
@@ -319,23 +327,8 @@ impl Store for Sqlite {
 
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>> {
         let filter = filter.clone();
-        async move {
-            let found = self.read(move |connection| tasks::page(connection, &filter));
-            let (found, next, total) = found.await?;
-            let mut records = Vec::with_capacity(found.len());
-            for (_, id) in found {
-                match self.find(&id).await {
-                    Ok(record) => records.extend(record),
-                    Err(error) => tracing::error!(%error, "a task is left out of a list"),
-                }
-            }
-            Ok(Listed {
-                records,
-                next,
-                total,
-            })
-        }
-        .boxed()
+        self.read(move |connection| tasks::page(connection, &filter))
+            .boxed()
     }
 
     fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
@@ -389,21 +382,17 @@ impl Store for Sqlite {
         future::ready(Ok(self.shared.queues.enter(queue))).boxed()
     }
 
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
         async move {
             let left = self.shared.left.lock();
             let left = left.unwrap_or_else(PoisonError::into_inner).take();
-            let Some(last) = left else {
-                return Ok(Vec::new());
-            };
-            let ids = self
-                .read(move |connection| tasks::open(connection, last))
-                .await?;
-            let mut records = Vec::with_capacity(ids.len());
-            for id in ids {
-                records.extend(self.find(&id).await?);
+            match left {
+                Some(last) => {
+                    self.read(move |connection| tasks::open(connection, last))
+                        .await
+                }
+                None => Ok(Vec::new()),
             }
-            Ok(records)
         }
         .boxed()
     }

@@ -59,6 +59,9 @@ pub struct Limits {
     /// What one task holds of its agent's, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub artifact_bytes: usize,
+    /// What a page of a list holds, in bytes.
+    #[serde(deserialize_with = "whole_size")]
+    pub page_bytes: usize,
     /// So many webhooks of one task.
     #[serde(deserialize_with = "whole_size")]
     pub pushes_per_task: usize,
@@ -89,6 +92,7 @@ impl Default for Limits {
             parts: tasks.parts,
             history: tasks.history,
             artifact_bytes: tasks.artifact_bytes,
+            page_bytes: tasks.page_bytes,
             pushes_per_task: tasks.pushes_per_task,
             waiting_pushes: tasks.waiting_pushes,
         }
@@ -130,6 +134,7 @@ impl Limits {
             parts: self.parts,
             history: self.history,
             artifact_bytes: self.artifact_bytes,
+            page_bytes: self.page_bytes,
             pushes_per_task: self.pushes_per_task,
             waiting_pushes: self.waiting_pushes,
         }

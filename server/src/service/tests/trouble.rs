@@ -147,7 +147,7 @@ async fn a_message_that_gets_no_place_is_refused_and_leaves_no_task() {
     let refused = theatre.service.send(&alice(), says("hello")).await;
     assert_eq!(refused.unwrap_err().reason, Reason::Unavailable);
     let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
-    assert_eq!(listed.total_size, 0);
+    assert_eq!(listed.total_size(), 0);
     assert_eq!(theatre.service.under_way(), 0);
 }
 

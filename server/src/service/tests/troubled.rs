@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, broadcast};
 
 use super::*;
 use crate::record::Change;
-use crate::store::{Context, Feed, Retention, StoreError, Waiting};
+use crate::store::{Context, Feed, Retention, StoreError, Summary, Waiting};
 
 /// A memory that fails when it is told to, or that several servers share.
 #[derive(Clone)]
@@ -147,7 +147,7 @@ impl Store for Trouble {
         .boxed()
     }
 
-    fn recover(&self) -> Answer<'_, Vec<Record>> {
+    fn recover(&self) -> Answer<'_, Vec<Summary>> {
         match self.asked {
             // The other server lives.
             Some(_) => Box::pin(std::future::ready(Ok(Vec::new()))),

@@ -6,7 +6,7 @@ use a2a::TaskState;
 
 use super::{Any, all, append, artifact, create, ids, load, moment, settle};
 use crate::record::Change;
-use crate::store::{Filter, Listed, Retention};
+use crate::store::{Filter, Listed, Retention, Summary};
 
 pub(crate) async fn the_last_changed_comes_first(store: Any) {
     let mut first = create(&store, "first", "ann", "c", 0).await;
@@ -16,7 +16,31 @@ pub(crate) async fn the_last_changed_comes_first(store: Any) {
     settle(&store, &mut first, TaskState::Completed, 30).await;
     assert_eq!(ids(&store, &all()).await, ["first", "third", "second"]);
     let listed = store.list(&all()).await.unwrap();
-    assert_eq!(listed.records[0], first);
+    assert_eq!(listed.tasks[0], Summary::of(&first));
+}
+
+pub(crate) async fn a_list_has_excerpts_of_its_tasks(store: Any) {
+    let mut made = create(&store, "t", "ann", "c", 0).await;
+    let mut asks = super::status(TaskState::InputRequired, 1);
+    asks.message = Some(super::message("m-1", &"which one? ".repeat(100)));
+    append(&store, &mut made, Change::Status(asks), 1).await;
+    let listed = store.list(&all()).await.unwrap().tasks;
+    assert_eq!(listed, [Summary::of(&made)]);
+    assert_eq!(listed[0].asked.as_deref(), Some("do it"));
+    let says = listed[0].says.as_ref().unwrap().chars().count();
+    assert!((200..=241).contains(&says), "{says}");
+    append(
+        &store,
+        &mut made,
+        Change::Message(super::message("m-2", "that")),
+        2,
+    )
+    .await;
+    settle(&store, &mut made, TaskState::Completed, 3).await;
+    assert_eq!(
+        store.list(&all()).await.unwrap().tasks,
+        [Summary::of(&made)]
+    );
 }
 
 pub(crate) async fn an_owner_sees_its_own(store: Any) {
@@ -95,7 +119,7 @@ async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<Lis
     let mut read = Vec::new();
     loop {
         let page = store.list(&filter).await.unwrap();
-        assert!(page.records.len() <= size);
+        assert!(page.tasks.len() <= size);
         filter.after.clone_from(&page.next);
         read.push(page);
         if filter.after.is_none() {
@@ -108,8 +132,8 @@ async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<Lis
 }
 
 fn read(pages: &[Listed]) -> Vec<String> {
-    let records = pages.iter().flat_map(|page| &page.records);
-    records.map(|record| record.task.id.clone()).collect()
+    let records = pages.iter().flat_map(|page| &page.tasks);
+    records.map(|task| task.id.clone()).collect()
 }
 
 pub(crate) async fn pages_hold_every_task_once(store: Any) {
@@ -119,9 +143,7 @@ pub(crate) async fn pages_hold_every_task_once(store: Any) {
     let all = pages(&store, 3, async || {}).await;
     assert_eq!(read(&all), ["t6", "t5", "t4", "t3", "t2", "t1", "t0"]);
     assert_eq!(
-        all.iter()
-            .map(|page| page.records.len())
-            .collect::<Vec<_>>(),
+        all.iter().map(|page| page.tasks.len()).collect::<Vec<_>>(),
         [3, 3, 1]
     );
     assert!(all.iter().all(|page| page.total == 7));

@@ -4,10 +4,10 @@
 //! state and owner. What a filter asks beyond the best of them is asked of each task in that one.
 
 use chrono::{DateTime, Utc};
-use futures_util::future::try_join_all;
 
 use super::inner::Inner;
-use crate::store::{Cursor, Filter, Listed, Retention, StoreError, state_word};
+use super::tasks::{Row, summary};
+use crate::store::{Cursor, Filter, Listed, Retention, StoreError, Summary, state_word};
 
 /// How many tasks are forgotten in one step, in which Redis does nothing else.
 const BATCH: usize = 100;
@@ -48,27 +48,11 @@ impl Inner {
             .arg(owner)
             .arg(state)
             .arg(since.map(|at| at.to_string()).unwrap_or_default());
-        let (total, more, found): (usize, bool, Vec<(String, i64)>) = self.link.call(&call).await?;
-        let next = found
-            .last()
-            .filter(|_| more)
-            .map(|(task_id, changed_ms)| Cursor {
-                changed_ms: *changed_ms,
-                task_id: task_id.clone(),
-            });
-        let fetched = try_join_all(found.iter().map(|(id, _)| self.fetch(id))).await?;
-        let mut records = Vec::with_capacity(fetched.len());
-        for ((id, _), fetched) in found.iter().zip(fetched) {
-            match self.read(id, fetched).await {
-                // One that was deleted in the meantime is left out.
-                Ok(record) => records.extend(record),
-                // So is one that cannot be read: a list is not worth failing for it.
-                Err(why) => tracing::error!(%why, "a task is left out of a list"),
-            }
-        }
+        let (total, more, found): (usize, bool, Vec<Row>) = self.link.call(&call).await?;
+        let tasks: Vec<Summary> = found.into_iter().map(summary).collect();
         Ok(Listed {
-            records,
-            next,
+            next: tasks.last().filter(|_| more).map(Cursor::of),
+            tasks,
             total,
         })
     }

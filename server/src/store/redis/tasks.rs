@@ -3,12 +3,12 @@
 //! `task:ID` is a hash, `log:ID` the list of changes. A change is appended to the list, so that its work does not grow with
 //! the task; who loads a task with many changes puts them together for whoever comes next.
 
-use a2a::TaskStatus;
+use a2a::{Role, TaskStatus};
 use serde_json::Error;
 
 use super::inner::Inner;
-use crate::record::{Change, Record};
-use crate::store::{Phase, StoreError, state_word};
+use crate::record::{Change, Record, excerpt};
+use crate::store::{Phase, StoreError, Summary, state_of, state_word};
 
 /// So many changes are put together by who loads them.
 const MANY: usize = 64;
@@ -40,7 +40,11 @@ impl Inner {
             .arg(since(status))
             .arg(record.changed_ms)
             .arg(phase_word(phase))
-            .arg(self.token());
+            .arg(self.token())
+            .arg(record.created_ms)
+            .arg(record.agent.as_deref().unwrap_or_default())
+            .arg(record.asked().unwrap_or_default())
+            .arg(status.message.as_ref().map(excerpt).unwrap_or_default());
         let said: String = self.link.call(&call).await?;
         self.outcome(&record.task.id, Some(phase), &said)
     }
@@ -60,6 +64,11 @@ impl Inner {
             ),
             _ => ("", String::new(), None),
         };
+        let (asked, says) = match change {
+            Change::Status(status) => (String::new(), status.message.as_ref().map(excerpt)),
+            Change::Message(message) if message.role == Role::User => (excerpt(message), None),
+            _ => (String::new(), None),
+        };
         let call = self
             .scripts
             .append
@@ -72,7 +81,9 @@ impl Inner {
             .arg(state)
             .arg(since)
             .arg(phase.map_or("", phase_word))
-            .arg(i32::from(self.runs(task_id)));
+            .arg(i32::from(self.runs(task_id)))
+            .arg(asked)
+            .arg(says.unwrap_or_default());
         // A run that goes on here outlives a restart of Redis. After the lease it is somebody else's.
         let said: String = self.link.call_patiently(&call, self.lease).await?;
         self.outcome(task_id, phase, &said)
@@ -114,7 +125,7 @@ impl Inner {
     }
 
     /// What Redis has of a task.
-    pub(super) async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
+    async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
         let call = self.scripts.load.call().arg(task_id);
         self.link.call(&call).await
     }
@@ -123,11 +134,7 @@ impl Inner {
     ///
     /// # Errors
     /// It is none.
-    pub(super) async fn read(
-        &self,
-        task_id: &str,
-        found: redis::Value,
-    ) -> Result<Option<Record>, StoreError> {
+    async fn read(&self, task_id: &str, found: redis::Value) -> Result<Option<Record>, StoreError> {
         if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
             return Ok(None);
         }
@@ -189,6 +196,38 @@ impl Inner {
              has written under the prefix",
             self.link.shown()
         ))
+    }
+}
+
+/// What the scripts say of a task in a list.
+pub(super) type Row = (
+    String,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    String,
+    i64,
+    String,
+    String,
+);
+
+/// Reads what the scripts say of a task.
+pub(super) fn summary(row: Row) -> Summary {
+    let (id, changed_ms, context_id, owner, agent, state, since, created_ms, asked, says) = row;
+    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    Summary {
+        id,
+        context_id,
+        owner,
+        agent: some(agent),
+        state: state_of(&state),
+        since_us: since.parse().ok(),
+        created_ms,
+        changed_ms,
+        asked: some(asked),
+        says: some(says),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tasks, contexts and push configurations as rows.
 
-use a2a::{TaskPushNotificationConfig, TaskState, TaskStatus};
+use a2a::{TaskPushNotificationConfig, TaskState};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
@@ -8,7 +8,9 @@ use super::database::SqlError;
 use crate::caller::Version;
 use crate::record::{Change, Record};
 use crate::store::body;
-use crate::store::{Context, Cursor, Filter, Phase, StoreError, state_word};
+use crate::store::{
+    Context, Cursor, Filter, Listed, Phase, StoreError, Summary, since_us, state_of, state_word,
+};
 
 /// A record, and how many changes it was put together from.
 pub(super) struct Loaded {
@@ -16,74 +18,68 @@ pub(super) struct Loaded {
     pub(super) changes: usize,
 }
 
-/// Inserts a task with its record, already written as `json`.
-pub(super) fn create(connection: &Connection, facts: &Facts, json: &[u8]) -> Result<(), SqlError> {
+/// A new task.
+pub(super) struct New {
+    pub(super) summary: Summary,
+    pub(super) session: String,
+    pub(super) revision: u64,
+    /// Its record.
+    pub(super) json: Vec<u8>,
+}
+
+/// Inserts a task.
+pub(super) fn create(connection: &Connection, new: &New) -> Result<(), SqlError> {
+    let task = &new.summary;
+    let revision = number(new.revision);
     let mut insert = connection.prepare_cached(
         "INSERT INTO tasks (id, owner, context, agent, state, phase, since_us, created_ms, changed_ms, revision, bytes, asked, says)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (id) DO NOTHING",
     )?;
     let inserted = insert.execute(params![
-        facts.id,
-        facts.owner,
-        facts.context,
-        facts.agent,
-        state_word(&facts.state),
-        Phase::of(&facts.state) as i64,
-        facts.since_us,
-        facts.created_ms,
-        facts.changed_ms,
-        facts.revision,
-        json.len() as i64,
-        facts.asked,
-        facts.says,
+        task.id,
+        task.owner,
+        task.context_id,
+        task.agent,
+        state_word(&task.state),
+        Phase::of(&task.state) as i64,
+        task.since_us,
+        task.created_ms,
+        task.changed_ms,
+        revision,
+        length(&new.json),
+        task.asked,
+        task.says,
     ])?;
     if inserted == 0 {
         return Err(StoreError::Conflict.into());
     }
     let key = connection.last_insert_rowid();
-    insert_log(connection, key, facts.revision, facts.changed_ms, json)?;
-    claim(connection, &facts.context, &facts.owner, &facts.session)?;
+    insert_log(connection, key, revision, task.changed_ms, &new.json)?;
+    claim(connection, &task.context_id, &task.owner, &new.session)?;
     Ok(())
 }
 
-/// What the row of a task is made from.
-pub(super) struct Facts {
-    pub(super) id: String,
-    pub(super) owner: String,
-    pub(super) context: String,
-    pub(super) session: String,
-    pub(super) agent: Option<String>,
-    pub(super) state: TaskState,
-    pub(super) since_us: Option<i64>,
-    pub(super) created_ms: i64,
-    pub(super) changed_ms: i64,
-    pub(super) revision: i64,
-    pub(super) asked: Option<String>,
-    pub(super) says: Option<String>,
+const SUMMARY: &str =
+    "id, context, owner, agent, state, since_us, created_ms, changed_ms, asked, says";
+
+/// Reads the columns of [`SUMMARY`].
+fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, rusqlite::Error> {
+    Ok(Summary {
+        id: row.get(0)?,
+        context_id: row.get(1)?,
+        owner: row.get(2)?,
+        agent: row.get(3)?,
+        state: state_of(row.get_ref(4)?.as_str()?),
+        since_us: row.get(5)?,
+        created_ms: row.get(6)?,
+        changed_ms: row.get(7)?,
+        asked: row.get(8)?,
+        says: row.get(9)?,
+    })
 }
 
-impl Facts {
-    pub(super) fn of(record: &Record) -> Self {
-        Self {
-            id: record.task.id.clone(),
-            owner: record.owner.clone(),
-            context: record.task.context_id.clone(),
-            session: record.session.clone(),
-            agent: record.agent.clone(),
-            state: record.task.status.state.clone(),
-            since_us: since_us(&record.task.status),
-            created_ms: record.created_ms,
-            changed_ms: record.changed_ms,
-            revision: number(record.revision),
-            asked: record.asked(),
-            says: record
-                .task
-                .status
-                .message
-                .as_ref()
-                .map(crate::record::excerpt),
-        }
-    }
+fn length(json: &[u8]) -> i64 {
+    i64::try_from(json.len()).unwrap_or(i64::MAX)
 }
 
 /// What a change means for the row of its task.
@@ -137,7 +133,7 @@ pub(super) fn append(
     }
     let next = at + 1;
     insert_log(connection, key, next, at_ms, json)?;
-    let bytes = json.len() as i64;
+    let bytes = length(json);
     match effect {
         Effect::Status {
             state,
@@ -281,11 +277,8 @@ pub(super) fn exists(connection: &Connection, id: &str) -> Result<bool, rusqlite
         .exists([id])
 }
 
-/// A page: the ids, where it ended unless it is the last one, and how many tasks there are on all pages.
-pub(super) fn page(
-    connection: &Connection,
-    filter: &Filter,
-) -> Result<(Vec<(i64, String)>, Option<Cursor>, usize), SqlError> {
+/// Returns a page.
+pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<Listed, SqlError> {
     let transaction = connection.unchecked_transaction()?;
     let (mut clauses, mut values) = conditions(filter);
     let total: i64 = transaction
@@ -297,27 +290,21 @@ pub(super) fn page(
         values.push(Value::Text(after.task_id.clone()));
     }
     // One more than the page has, to see whether there is another.
-    values.push(Value::Integer(
-        i64::try_from(filter.page_size).unwrap_or(i64::MAX - 1) + 1,
-    ));
+    let limit = i64::try_from(filter.page_size.saturating_add(1)).unwrap_or(i64::MAX);
+    values.push(Value::Integer(limit));
     let mut select = transaction.prepare_cached(&format!(
-        "SELECT changed_ms, id FROM tasks{} ORDER BY changed_ms DESC, id DESC LIMIT ?",
+        "SELECT {SUMMARY} FROM tasks{} ORDER BY changed_ms DESC, id DESC LIMIT ?",
         all_of(&clauses)
     ))?;
-    let rows = select.query_map(params_from_iter(&values), |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })?;
-    let mut found: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
-    let more = found.len() > filter.page_size;
-    found.truncate(filter.page_size);
-    let next = found
-        .last()
-        .filter(|_| more)
-        .map(|(changed_ms, id)| Cursor {
-            changed_ms: *changed_ms,
-            task_id: id.clone(),
-        });
-    Ok((found, next, usize::try_from(total).unwrap_or_default()))
+    let rows = select.query_map(params_from_iter(&values), summary)?;
+    let mut tasks: Vec<Summary> = rows.collect::<Result<_, _>>()?;
+    let more = tasks.len() > filter.page_size;
+    tasks.truncate(filter.page_size);
+    Ok(Listed {
+        next: tasks.last().filter(|_| more).map(Cursor::of),
+        tasks,
+        total: usize::try_from(total).unwrap_or_default(),
+    })
 }
 
 fn conditions(filter: &Filter) -> (Vec<&'static str>, Vec<Value>) {
@@ -470,10 +457,11 @@ pub(super) fn delete_push(
 }
 
 /// The tasks up to `last` that are not terminal.
-pub(super) fn open(connection: &Connection, last: i64) -> Result<Vec<String>, SqlError> {
-    let mut select =
-        connection.prepare_cached("SELECT id FROM tasks WHERE phase < 2 AND key <= ?1")?;
-    let rows = select.query_map([last], |row| row.get(0))?;
+pub(super) fn open(connection: &Connection, last: i64) -> Result<Vec<Summary>, SqlError> {
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT {SUMMARY} FROM tasks WHERE phase < 2 AND key <= ?1"
+    ))?;
+    let rows = select.query_map([last], summary)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -511,10 +499,6 @@ pub(super) fn outlived(
         ids.push(id?);
     }
     Ok(ids)
-}
-
-fn since_us(status: &TaskStatus) -> Option<i64> {
-    status.timestamp.map(|at| at.timestamp_micros())
 }
 
 fn number(revision: u64) -> i64 {

@@ -1,5 +1,6 @@
 local id, revision, at, change, token = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local state, since, phase, mine = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
+local asked, says = ARGV[13], ARGV[14]
 local key = P .. 'task:' .. id
 local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token')
 if not is[1] then
@@ -29,9 +30,11 @@ if state ~= '' then
     redis.call('ZREM', P .. 'state:' .. is[3] .. ':owner:' .. is[4], id)
   end
   redis.call('HSET', key, 'state', state, 'since', since)
+  redis.call('HDEL', key, 'says')
 else
   state = is[3]
 end
+summary(key, '', asked, says)
 for _, index in ipairs(indexes(is[4], is[5], state)) do
   redis.call('ZADD', index, at, id)
 end

@@ -12,6 +12,29 @@ local function indexes(owner, context, state)
   }
 end
 
+-- What lists say of a task beside its state. An empty text stands for none; the first of `asked` stays.
+local function summary(key, agent, asked, says)
+  if agent ~= '' then
+    redis.call('HSET', key, 'agent', agent)
+  end
+  if asked ~= '' then
+    redis.call('HSETNX', key, 'asked', asked)
+  end
+  if says ~= '' then
+    redis.call('HSET', key, 'says', says)
+  end
+end
+
+-- What lists say of a task that last changed `at`.
+local function listed(id, at)
+  local is = redis.call('HMGET', P .. 'task:' .. id, 'context', 'owner', 'agent', 'state', 'since', 'created', 'asked', 'says')
+  local task = { id, at }
+  for field = 1, 8 do
+    task[field + 2] = is[field] or ''
+  end
+  return task
+end
+
 local function alive(server)
   return redis.call('EXISTS', P .. 'lease:' .. server) == 1
 end

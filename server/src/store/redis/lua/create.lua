@@ -1,12 +1,14 @@
 local id, record, revision, owner, context, session = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local state, since, changed, phase, token = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+local created, agent, asked, says = ARGV[15], ARGV[16], ARGV[17], ARGV[18]
 local key = P .. 'task:' .. id
 if redis.call('EXISTS', key) == 1 then
   -- The same call again, whose answer was lost on the way.
   return redis.call('HGET', key, 'token') == token and 'ok' or 'conflict'
 end
 redis.call('HSET', key, 'base', record, 'base_revision', revision, 'revision', revision, 'owner', owner,
-  'context', context, 'state', state, 'since', since, 'token', token)
+  'context', context, 'state', state, 'since', since, 'token', token, 'created', created)
+summary(key, agent, asked, says)
 for _, index in ipairs(indexes(owner, context, state)) do
   redis.call('ZADD', index, changed, id)
 end

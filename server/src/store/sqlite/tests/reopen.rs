@@ -6,7 +6,7 @@ use super::{any, open, refused, reopen};
 use crate::caller::Version;
 use crate::record::Change;
 use crate::store::conformance::{all, append, artifact, create, ids, load, moment, settle, status};
-use crate::store::{Filter, Store};
+use crate::store::{Filter, Store, Summary};
 
 fn chunk(text: &str, append: bool) -> Change {
     Change::Artifact {
@@ -104,7 +104,7 @@ async fn only_what_another_process_left_is_recovered_and_once() {
     assert_eq!(store.recover().await, Ok(Vec::new()));
     let store = reopen(store, &directory).await;
     create(&any(&store), "own", "ann", "c", 5).await;
-    assert_eq!(store.recover().await, Ok(vec![waits]));
+    assert_eq!(store.recover().await, Ok(vec![Summary::of(&waits)]));
     assert_eq!(store.recover().await, Ok(Vec::new()));
 }
 
