@@ -337,7 +337,7 @@ impl Drop for Turn {
 pub struct Retention {
     /// For so long after they last changed.
     pub age: Duration,
-    /// At most so many; the longest settled go first.
+    /// At most so many of each client; the longest settled go first. No client's tasks push out another's.
     pub count: usize,
 }
 

@@ -52,6 +52,7 @@ macro_rules! store_laws {
             lists: nothing_is_listed_of_nothing,
             lists: retention_by_age_takes_what_is_too_old,
             lists: retention_by_count_leaves_the_last_settled,
+            lists: retention_counts_each_client_apart,
             lists: retention_leaves_what_is_not_settled,
             feeds: a_follower_hears_what_follows,
             feeds: a_follower_of_a_settled_task_hears_nothing,

@@ -162,20 +162,23 @@ impl Kept {
     /// Settled tasks that retention does not keep.
     fn outlived(&self, retention: &Retention, now: DateTime<Utc>) -> Vec<String> {
         let oldest = retention.before_ms(now);
-        let mut settled: Vec<(i64, &str)> = self
-            .tasks
-            .values()
-            .filter(|held| held.summary.is_terminal())
-            .map(|held| (held.summary.changed_ms, held.summary.id.as_str()))
-            .collect();
-        settled.sort_unstable();
-        let too_many = settled.len().saturating_sub(retention.count);
-        settled
-            .into_iter()
-            .enumerate()
-            .filter(|(place, (changed_ms, _))| *place < too_many || *changed_ms < oldest)
-            .map(|(_, (_, id))| id.to_owned())
-            .collect()
+        let mut by_owner: HashMap<&str, Vec<(i64, &str)>> = HashMap::new();
+        for task in self.tasks.values().map(|held| &held.summary) {
+            if task.is_terminal() {
+                let settled = by_owner.entry(task.owner.as_str()).or_default();
+                settled.push((task.changed_ms, task.id.as_str()));
+            }
+        }
+        let mut outlived = Vec::new();
+        for mut settled in by_owner.into_values() {
+            settled.sort_unstable();
+            let too_many = settled.len().saturating_sub(retention.count);
+            let gone = settled.into_iter().enumerate();
+            let gone =
+                gone.filter(|(place, (changed_ms, _))| *place < too_many || *changed_ms < oldest);
+            outlived.extend(gone.map(|(_, (_, id))| id.to_owned()));
+        }
+        outlived
     }
 }
 

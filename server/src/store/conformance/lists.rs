@@ -206,6 +206,29 @@ pub(crate) async fn retention_by_count_leaves_the_last_settled(store: Any) {
     assert_eq!(ids(&store, &all()).await, ["t0", "t1", "t2"]);
 }
 
+pub(crate) async fn retention_counts_each_client_apart(store: Any) {
+    for n in 0..3 {
+        let mut made = create(&store, &format!("bob-{n}"), "bob", "d", n).await;
+        settle(&store, &mut made, TaskState::Completed, n).await;
+    }
+    for n in 0..400 {
+        let mut made = create(&store, &format!("ann-{n:03}"), "ann", "c", 10 + n).await;
+        settle(&store, &mut made, TaskState::Completed, 10 + n).await;
+    }
+    let retention = Retention {
+        age: Duration::from_secs(60),
+        count: 100,
+    };
+    assert_eq!(store.retire(&retention, moment(500)).await, Ok(300));
+    let of = |owner: &str| Filter {
+        owner: Some(owner.to_owned()),
+        ..all()
+    };
+    assert_eq!(ids(&store, &of("bob")).await, ["bob-2", "bob-1", "bob-0"]);
+    let left = ids(&store, &of("ann")).await;
+    assert_eq!((left.len(), left[99].as_str()), (100, "ann-300"));
+}
+
 pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
     let mut waits = create(&store, "waits", "ann", "c", 0).await;
     let waiting = Change::Status(super::status(TaskState::InputRequired, 1));

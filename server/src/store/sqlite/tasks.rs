@@ -472,7 +472,7 @@ pub(super) fn last_key(connection: &Connection) -> Result<i64, rusqlite::Error> 
     })
 }
 
-/// The settled tasks that retention does not keep, the oldest first: at most `limit`.
+/// Some of the settled tasks that retention does not keep, at most `limit`; none where there are none.
 pub(super) fn outlived(
     connection: &Connection,
     before_ms: i64,
@@ -485,20 +485,25 @@ pub(super) fn outlived(
         "SELECT id FROM tasks WHERE changed_ms < ?1 AND phase = 2 ORDER BY changed_ms, id LIMIT ?2",
     )?;
     let old = old.query_map([before_ms, limit], |row| row.get(0))?;
-    let mut ids: Vec<String> = old.collect::<Result<_, _>>()?;
-    if !ids.is_empty() {
-        return Ok(ids);
+    let old: Vec<String> = old.collect::<Result<_, _>>()?;
+    if !old.is_empty() {
+        return Ok(old);
     }
-    let total: i64 = connection
-        .prepare_cached("SELECT count(*) FROM tasks WHERE phase = 2")?
-        .query_row([], |row| row.get(0))?;
-    let mut oldest = connection
-        .prepare_cached("SELECT id FROM tasks WHERE phase = 2 ORDER BY changed_ms, id LIMIT ?1")?;
-    let oldest = oldest.query_map([(total - count).clamp(0, limit)], |row| row.get(0))?;
-    for id in oldest {
-        ids.push(id?);
-    }
-    Ok(ids)
+    let mut crowded = connection.prepare_cached(
+        "SELECT owner, count(*) FROM tasks WHERE phase = 2 GROUP BY owner HAVING count(*) > ?1 LIMIT 1",
+    )?;
+    let crowded = crowded.query_row([count], |row| Ok((row.get(0)?, row.get(1)?)));
+    let Some((owner, settled)) = crowded.optional()? else {
+        return Ok(Vec::new());
+    };
+    let (owner, settled): (String, i64) = (owner, settled);
+    let mut oldest = connection.prepare_cached(
+        "SELECT id FROM tasks WHERE phase = 2 AND owner = ?1 ORDER BY changed_ms, id LIMIT ?2",
+    )?;
+    let oldest = oldest.query_map(params![owner, (settled - count).min(limit)], |row| {
+        row.get(0)
+    })?;
+    Ok(oldest.collect::<Result<_, _>>()?)
 }
 
 fn number(revision: u64) -> i64 {

@@ -23,6 +23,7 @@ end
 local entry = at .. ' ' .. change
 local next = redis.call('HINCRBY', key, 'revision', 1)
 redis.call('RPUSH', P .. 'log:' .. id, entry)
+weigh(id, is[4], #entry)
 redis.call('HSET', key, 'token', token)
 if state ~= '' then
   if state ~= is[3] then
@@ -44,8 +45,7 @@ elseif phase == 'wait' then
   rest(id)
 elseif phase == 'done' then
   rest(id)
-  redis.call('HSET', key, 'settled', '1')
-  redis.call('ZADD', P .. 'settled', at, id)
+  settle(id, is[4], at)
 end
 redis.call('PUBLISH', C .. 'task:' .. id, next .. ' ' .. change)
 return 'ok'

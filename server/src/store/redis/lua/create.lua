@@ -9,6 +9,7 @@ end
 redis.call('HSET', key, 'base', record, 'base_revision', revision, 'revision', revision, 'owner', owner,
   'context', context, 'state', state, 'since', since, 'token', token, 'created', created)
 summary(key, agent, asked, says)
+weigh(id, owner, #record)
 for _, index in ipairs(indexes(owner, context, state)) do
   redis.call('ZADD', index, changed, id)
 end
@@ -19,7 +20,6 @@ redis.call('PERSIST', opened)
 if phase == 'run' then
   run(id, me)
 elseif phase == 'done' then
-  redis.call('HSET', key, 'settled', '1')
-  redis.call('ZADD', P .. 'settled', changed, id)
+  settle(id, owner, changed)
 end
 return 'ok'
