@@ -42,7 +42,7 @@ mod words;
 pub use self::agents::AGENT;
 pub use self::page::TaskPage;
 pub use self::take::DELEGATION;
-pub use self::words::{INTERRUPTED, REASON, STORE, TIMEOUT, TOO_LARGE};
+pub use self::words::{INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED};
 pub use crate::settings::{Limits, Settings};
 
 use self::cancel::canceled;

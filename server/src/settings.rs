@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::Retention;
+use crate::store::{Budget, Retention};
 
 /// What the server is asked to keep to.
 #[derive(Debug, Clone)]
@@ -38,6 +38,8 @@ pub struct Limits {
     pub artifact_bytes: usize,
     /// What a page of a list holds, in bytes as JSON, unless its first task is larger.
     pub page_bytes: usize,
+    /// The bytes of tasks that are kept.
+    pub kept: Budget,
     /// Push notification configurations of one task.
     pub pushes_per_task: usize,
     /// Notifications that wait to be delivered, all tasks together.
@@ -53,6 +55,10 @@ impl Default for Limits {
             history: 1000,
             artifact_bytes: 32 << 20,
             page_bytes: 16 << 20,
+            kept: Budget {
+                per_client: 512 << 20,
+                total: 4 << 30,
+            },
             pushes_per_task: 10,
             waiting_pushes: 10_000,
         }

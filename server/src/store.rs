@@ -24,6 +24,7 @@ pub mod memory;
 pub mod queues;
 pub mod redis;
 pub mod sqlite;
+mod usage;
 
 /// Keeps tasks, contexts and push notification configurations.
 pub trait Store: Send + Sync + 'static {
@@ -118,6 +119,15 @@ pub trait Store: Send + Sync + 'static {
         retention: &'a Retention,
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>>;
+
+    /// Says whether `bytes` more of `owner` fit into `budget`. Where they do not, and would without some of the owner's
+    /// settled tasks, the oldest of those are forgotten first; no other client's are.
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+    ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
     /// Whether it can keep anything now.
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -339,6 +349,23 @@ pub struct Retention {
     pub age: Duration,
     /// At most so many of each client; the longest settled go first. No client's tasks push out another's.
     pub count: usize,
+}
+
+/// How many bytes of tasks may be kept, as they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Of each client.
+    pub per_client: u64,
+    /// Of all together.
+    pub total: u64,
+}
+
+impl Budget {
+    /// How many bytes are missing for `more` of a client who has `own` of `total`.
+    pub(crate) fn lacks(&self, own: u64, total: u64, more: u64) -> u64 {
+        let over = |kept: u64, limit| kept.saturating_add(more).saturating_sub(limit);
+        over(own, self.per_client).max(over(total, self.total))
+    }
 }
 
 impl Retention {

@@ -124,6 +124,25 @@ impl Core {
         self.open.add(peer, task_id, limit).map_err(|_| refusal)
     }
 
+    /// Makes sure that `bytes` more of a client may be kept. Its own oldest settled tasks go for that, where they must.
+    ///
+    /// # Errors
+    /// They may not, or the store failed.
+    pub(super) async fn room(&self, peer: &str, bytes: usize) -> Result<(), Refusal> {
+        let budget = &self.settings.limits.kept;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let room = self.store.make_room(peer, bytes, budget).await;
+        match room.map_err(|error| refused(error, ""))? {
+            true => Ok(()),
+            false => {
+                let text = "the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, or send less";
+                let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
+                refusal.retry_after_s = Some(60);
+                Err(refusal)
+            }
+        }
+    }
+
     /// A task of a peer is settled, or gone.
     pub(super) fn settled(&self, peer: &str, task_id: &str) {
         if self.open.remove(peer, task_id) {

@@ -20,6 +20,7 @@ use super::size::bytes;
 use super::words;
 use crate::executor::{Job, Outcome, Report, Reports};
 use crate::record::{Change, Record};
+use crate::refusal::Reason;
 use crate::store::{StoreError, Turn, Waiting};
 
 mod bound;
@@ -58,6 +59,8 @@ enum Ending {
     TimedOut,
     /// It said more than a task may hold.
     TooLarge,
+    /// Its client has no room left for what it would say.
+    NoRoom,
     /// The server is being stopped.
     Cut,
     /// Not by this server's doing.
@@ -143,9 +146,18 @@ impl Life {
                 biased;
                 () = self.live.cancel.cancelled() => return Err(Ending::Canceled),
                 () = self.core.closing.cancelled() => return Err(Ending::Cut),
-                leave = &mut leave => return leave.map_err(|error: StoreError| {
-                    Ending::Lost(Lost::Store(refused(error, &self.record.task.id)))
-                }),
+                leave = &mut leave => {
+                    let leave = leave.map_err(|error: StoreError| {
+                        Ending::Lost(Lost::Store(refused(error, &self.record.task.id)))
+                    })?;
+                    return match self.core.room(&self.record.owner, 0).await {
+                        Err(refusal) if refusal.reason == Reason::ResourceExhausted => {
+                            Err(Ending::NoRoom)
+                        }
+                        // A store that does not answer now may when there is something to keep.
+                        _ => Ok(leave),
+                    };
+                }
                 () = &mut quiet, if !quiet.is_elapsed() => self.live.open(),
             }
         }
@@ -265,6 +277,10 @@ impl Life {
                 let most = self.core.settings.limits.artifact_bytes;
                 let status = words::too_large(self.world(), &self.record, most);
                 self.write(Change::Status(status)).await
+            }
+            Ending::NoRoom => {
+                self.write(Change::Status(words::no_room(self.world(), &self.record)))
+                    .await
             }
             Ending::Cut => {
                 let status = words::interrupted(self.world(), &self.record);

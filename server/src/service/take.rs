@@ -10,6 +10,7 @@ use super::core::{Core, refused};
 use super::life::{Life, Lost, Start, job};
 use super::live::{End, Live};
 use super::recent::Before;
+use super::size::bytes;
 use super::{Send, words};
 use crate::caller::{Caller, Version};
 use crate::record::{Change, Record};
@@ -166,6 +167,7 @@ impl Core {
             return Err(stopping());
         }
         let message = &new.send.request.message;
+        self.room(&new.caller.peer, bytes(message)).await?;
         if let Some(task_id) = given(message.task_id.as_ref()) {
             let agent = new.agent.as_deref();
             let context = given(message.context_id.as_ref());

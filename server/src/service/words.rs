@@ -26,6 +26,12 @@ pub const STORE: &str = "store";
 /// The reason of a task whose run said more than a task may hold.
 pub const TOO_LARGE: &str = "too_large";
 
+/// The reason of a task that was not begun because its client has as many bytes of tasks as it may.
+pub const NO_ROOM: &str = "no_room";
+
+/// The reason of a task that waited too long for its client.
+pub const UNANSWERED: &str = "unanswered";
+
 /// A message of the agent.
 pub(super) fn message(world: &dyn World, record: &Record, parts: Vec<Part>) -> Message {
     Message {
@@ -102,6 +108,17 @@ pub(super) fn unkept(world: &dyn World, record: &Record) -> TaskStatus {
         record,
         TaskState::Failed,
         Some(STORE),
+        text.to_owned(),
+    )
+}
+
+pub(super) fn no_room(world: &dyn World, record: &Record) -> TaskStatus {
+    let text = "the run was not begun because the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, and send the message again";
+    why(
+        world,
+        record,
+        TaskState::Failed,
+        Some(NO_ROOM),
         text.to_owned(),
     )
 }

@@ -11,8 +11,10 @@ use futures_util::future::{self, BoxFuture};
 
 use super::hub::Hub;
 use super::queues::Queues;
+use super::usage::Usage;
 use super::{
-    Context, Cursor, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting, body,
+    Budget, Context, Cursor, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting,
+    body,
 };
 use crate::caller::Version;
 use crate::record::{Change, Record};
@@ -23,6 +25,7 @@ pub struct Memory {
     kept: Arc<Mutex<Kept>>,
     hub: Hub,
     queues: Queues,
+    usage: Usage,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +44,17 @@ struct Held {
     pushes: Vec<(TaskPushNotificationConfig, Version)>,
 }
 
+/// So many bytes, as a difference.
+fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
 impl Held {
+    fn bytes(&self) -> usize {
+        let log = self.log.iter().map(|(_, change)| change.len());
+        self.base.len() + log.sum::<usize>()
+    }
+
     fn new(record: &Record) -> Result<Self, StoreError> {
         Ok(Self {
             summary: Summary::of(record),
@@ -92,8 +105,11 @@ impl Memory {
         if let Some(held) = self.locked().tasks.get_mut(&record.task.id)
             && Arc::ptr_eq(&held.base, base)
         {
+            let before = held.bytes();
             held.base = whole;
             held.log.drain(..changes);
+            let more = length(held.bytes()) - length(before);
+            self.usage.add(&record.owner, more);
         }
         Ok(())
     }
@@ -114,6 +130,7 @@ impl Memory {
         if held.revision != revision {
             return Err(StoreError::Conflict);
         }
+        self.usage.add(&held.summary.owner, length(json.len()));
         held.log.push((at_ms, json.into()));
         held.revision += 1;
         held.summary.apply(change, at_ms);
@@ -124,10 +141,11 @@ impl Memory {
 }
 
 impl Kept {
-    fn forget(&mut self, task_id: &str) -> bool {
+    fn forget(&mut self, task_id: &str, usage: &Usage) -> bool {
         let Some(held) = self.tasks.remove(task_id) else {
             return false;
         };
+        usage.add(&held.summary.owner, -length(held.bytes()));
         if let Entry::Occupied(mut opened) = self.contexts.entry(held.summary.context_id) {
             opened.get_mut().tasks = opened.get().tasks.saturating_sub(1);
             if opened.get().tasks == 0 {
@@ -207,6 +225,7 @@ impl Store for Memory {
                 tasks: 0,
             })
             .tasks += 1;
+        self.usage.add(&record.owner, length(held.bytes()));
         kept.tasks.insert(record.task.id.clone(), held);
         done(Ok(()))
     }
@@ -230,7 +249,7 @@ impl Store for Memory {
     }
 
     fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let was = self.locked().forget(task_id);
+        let was = self.locked().forget(task_id, &self.usage);
         self.hub.forget(task_id);
         done(Ok(was))
     }
@@ -335,9 +354,50 @@ impl Store for Memory {
         let mut kept = self.locked();
         let outlived = kept.outlived(retention, now);
         for id in &outlived {
-            kept.forget(id);
+            kept.forget(id, &self.usage);
         }
         done(Ok(outlived.len()))
+    }
+
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let mut kept = self.locked();
+        let mut lacks =
+            usize::try_from(self.usage.lacks(owner, bytes, budget)).unwrap_or(usize::MAX);
+        if lacks == 0 {
+            return done(Ok(true));
+        }
+        let held = kept.tasks.values();
+        let own = held.filter(|held| held.summary.owner == owner && held.summary.is_terminal());
+        let mut settled: Vec<(i64, String, usize)> = own
+            .map(|held| {
+                (
+                    held.summary.changed_ms,
+                    held.summary.id.clone(),
+                    held.bytes(),
+                )
+            })
+            .collect();
+        settled.sort_unstable();
+        let mut oldest = Vec::new();
+        for (_, id, bytes) in settled {
+            if lacks == 0 {
+                break;
+            }
+            lacks = lacks.saturating_sub(bytes);
+            oldest.push(id);
+        }
+        if lacks > 0 {
+            return done(Ok(false));
+        }
+        for id in oldest {
+            kept.forget(&id, &self.usage);
+        }
+        done(Ok(true))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -31,7 +31,9 @@ use self::lease::Handed;
 use self::link::Link;
 use self::queue::Leaving;
 use super::hub::Hub;
-use super::{Context, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting};
+use super::{
+    Budget, Context, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting,
+};
 use crate::caller::Version;
 use crate::record::{Change, Record};
 use crate::world::World;
@@ -258,6 +260,15 @@ impl Store for Redis {
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>> {
         self.inner.retire(retention, now).boxed()
+    }
+
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        self.inner.make_room(owner, bytes, budget).boxed()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -18,8 +18,10 @@ use tokio::task::spawn_blocking;
 
 use super::hub::Hub;
 use super::queues::Queues;
+use super::usage::Usage;
 use super::{
-    Context, Feed, Filter, Fsync, Listed, Retention, Store, StoreError, Summary, Waiting, body,
+    Budget, Context, Feed, Filter, Fsync, Listed, Retention, Store, StoreError, Summary, Waiting,
+    body,
 };
 use crate::caller::Version;
 use crate::record::{Change, Record};
@@ -35,7 +37,7 @@ pub use salvage::{check, export};
 
 use database::SqlError;
 use lock::Lock;
-use tasks::{Effect, New};
+use tasks::{Deleted, Effect, New};
 use writer::{Command, Job, LastError, Writer};
 
 /// Connections that are kept for the next reader.
@@ -75,6 +77,7 @@ struct Shared {
     readers: Mutex<Readers>,
     hub: Hub,
     queues: Queues,
+    usage: Usage,
     last_error: LastError,
     /// The newest task of an earlier process, until its open ones were asked for.
     left: Mutex<Option<i64>>,
@@ -101,6 +104,11 @@ impl Sqlite {
         let connection = database::open_writer(&path, options.fsync)?;
         let left = tasks::last_key(&connection);
         let left = left.map_err(|error| database::failed("read", &path, &error))?;
+        let usage = Usage::default();
+        let kept = tasks::usage(&connection);
+        for (owner, bytes) in kept.map_err(|error| database::failed("read", &path, &error))? {
+            usage.add(&owner, bytes);
+        }
         let (commands, asked) = mpsc::channel();
         let last_error = LastError::default();
         let writer = Writer {
@@ -123,6 +131,7 @@ impl Sqlite {
                 readers: Mutex::default(),
                 hub: Hub::default(),
                 queues: Queues::default(),
+                usage,
                 last_error,
                 left: Mutex::new(Some(left)),
             }),
@@ -186,18 +195,21 @@ impl Sqlite {
 
     /// Deletes tasks, and says how many there were.
     async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
-        let hub = self.shared.hub.clone();
+        let (hub, usage) = (self.shared.hub.clone(), self.shared.usage.clone());
         let work = move |connection: &Connection| {
-            let mut deleted = Vec::with_capacity(ids.len());
+            let mut all = Vec::with_capacity(ids.len());
             for id in ids {
-                if tasks::delete(connection, &id)? {
-                    deleted.push(id);
-                }
+                all.extend(tasks::delete(connection, id)?);
             }
             tasks::shrink(connection)?;
-            Ok(deleted)
+            Ok(all)
         };
-        let after = move |deleted: &Vec<String>| deleted.iter().for_each(|id| hub.forget(id));
+        let after = move |deleted: &Vec<Deleted>| {
+            for task in deleted {
+                usage.add(&task.owner, -task.bytes);
+                hub.forget(&task.id);
+            }
+        };
         Ok(self.write(0, work, after).await?.len())
     }
 
@@ -224,6 +236,7 @@ impl Sqlite {
     /// Has the changes of a task put together. Nothing is lost where that fails: the next one to load the task tries again.
     fn compact(&self, record: &Record, json: Vec<u8>) {
         let (id, revision, at_ms) = (record.task.id.clone(), record.revision, record.changed_ms);
+        let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
         let (reply, _) = oneshot::channel();
         let command = Command::Write(Box::new(Job {
             bytes: json.len(),
@@ -231,7 +244,7 @@ impl Sqlite {
                 tasks::compact(connection, &id, revision, at_ms, &json)
             }),
             outcome: None,
-            after: |(): &()| {},
+            after: move |more: &i64| usage.add(&owner, *more),
             reply,
         }));
         let _ = self.shared.commands.send(command);
@@ -269,6 +282,11 @@ impl Shared {
     }
 }
 
+/// So many bytes, as a difference.
+fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
 fn closed() -> StoreError {
     StoreError::Failed("the task store is closed".to_owned())
 }
@@ -285,7 +303,9 @@ impl Store for Sqlite {
                 json,
             };
             let work = move |connection: &Connection| tasks::create(connection, &new);
-            self.write(bytes, work, |()| {}).await
+            let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
+            let after = move |(): &()| usage.add(&owner, length(bytes));
+            self.write(bytes, work, after).await
         }
         .boxed()
     }
@@ -301,12 +321,14 @@ impl Store for Sqlite {
             let json = body::encode(change)?;
             let (id, effect, bytes) = (task_id.to_owned(), Effect::of(change), json.len());
             let work = move |connection: &Connection| {
-                tasks::append(connection, &id, revision, at_ms, &effect, &json)?;
-                Ok(json)
+                let owner = tasks::append(connection, &id, revision, at_ms, &effect, &json)?;
+                Ok((owner, json))
             };
+            let usage = self.shared.usage.clone();
             let (hub, id) = (self.shared.hub.clone(), task_id.to_owned());
             let followed = hub.is_followed(task_id).then(|| change.clone());
-            let after = move |json: &Vec<u8>| {
+            let after = move |(owner, json): &(String, Vec<u8>)| {
+                usage.add(owner, length(json.len()));
                 let began_meanwhile = || {
                     let change = hub.is_followed(&id).then(|| serde_json::from_slice(json));
                     change.and_then(Result::ok)
@@ -453,6 +475,29 @@ impl Store for Sqlite {
                     more => forgotten += more,
                 }
             }
+        }
+        .boxed()
+    }
+
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        async move {
+            let lacks = self.shared.usage.lacks(owner, bytes, budget);
+            if lacks == 0 {
+                return Ok(true);
+            }
+            let whose = owner.to_owned();
+            let oldest = self.read(move |connection| tasks::oldest(connection, &whose, lacks));
+            let oldest = oldest.await?;
+            let room = !oldest.is_empty();
+            for some in oldest.chunks(DELETE_BATCH) {
+                self.forget(some.to_vec()).await?;
+            }
+            Ok(room)
         }
         .boxed()
     }

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, broadcast};
 
 use super::*;
 use crate::record::Change;
-use crate::store::{Context, Feed, Retention, StoreError, Summary, Waiting};
+use crate::store::{Budget, Context, Feed, Retention, StoreError, Summary, Waiting};
 
 /// A memory that fails when it is told to, or that several servers share.
 #[derive(Clone)]
@@ -180,6 +180,10 @@ impl Store for Trouble {
 
     fn retire<'a>(&'a self, retention: &'a Retention, now: DateTime<Utc>) -> Answer<'a, usize> {
         self.memory.retire(retention, now)
+    }
+
+    fn make_room<'a>(&'a self, owner: &'a str, bytes: u64, budget: &'a Budget) -> Answer<'a, bool> {
+        self.memory.make_room(owner, bytes, budget)
     }
 
     fn ready(&self) -> Answer<'_, ()> {

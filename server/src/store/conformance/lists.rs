@@ -6,7 +6,7 @@ use a2a::TaskState;
 
 use super::{Any, all, append, artifact, create, ids, load, moment, settle};
 use crate::record::Change;
-use crate::store::{Filter, Listed, Retention, Summary};
+use crate::store::{Budget, Filter, Listed, Retention, Summary};
 
 pub(crate) async fn the_last_changed_comes_first(store: Any) {
     let mut first = create(&store, "first", "ann", "c", 0).await;
@@ -241,4 +241,76 @@ pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
     };
     assert_eq!(store.retire(&retention, moment(86_400_000)).await, Ok(1));
     assert_eq!(ids(&store, &all()).await, ["waits"]);
+}
+
+/// Settled tasks of about so many bytes.
+async fn large(store: &Any, owner: &str, count: i64, bytes: usize) {
+    for n in 0..count {
+        let id = format!("{owner}-{n}");
+        let mut made = super::record(&id, owner, owner, n);
+        made.task.history = Some(vec![super::message(&id, &"x".repeat(bytes))]);
+        store.create(&made).await.unwrap();
+        settle(store, &mut made, TaskState::Completed, n).await;
+    }
+}
+
+pub(crate) async fn room_is_made_of_ones_own_settled_tasks(store: Any) {
+    large(&store, "bob", 2, 10_000).await;
+    large(&store, "ann", 4, 10_000).await;
+    let budget = Budget {
+        per_client: 50_000,
+        total: 1_000_000,
+    };
+    assert_eq!(store.make_room("ann", 5_000, &budget).await, Ok(true));
+    assert_eq!(ids(&store, &all()).await.len(), 6);
+    // Two of hers are to go, the oldest first.
+    assert_eq!(store.make_room("ann", 25_000, &budget).await, Ok(true));
+    let left = ids(&store, &all()).await;
+    assert_eq!(left, ["ann-3", "ann-2", "bob-1", "bob-0"]);
+    let budget = Budget {
+        per_client: 1_000_000,
+        total: 50_000,
+    };
+    assert_eq!(store.make_room("ann", 15_000, &budget).await, Ok(true));
+    let left = ids(&store, &all()).await;
+    assert_eq!(left, ["ann-3", "bob-1", "bob-0"]);
+}
+
+pub(crate) async fn no_room_is_made_where_it_would_not_do(store: Any) {
+    large(&store, "bob", 5, 10_000).await;
+    large(&store, "ann", 1, 10_000).await;
+    create(&store, "open", "ann", "c", 9).await;
+    let budget = Budget {
+        per_client: 100_000,
+        total: 55_000,
+    };
+    for (owner, bytes) in [("ann", 6_000), ("cid", 1_000), ("bob", 100_000)] {
+        let fits = store.make_room(owner, bytes, &budget).await;
+        assert_eq!(fits, Ok(false), "{owner}");
+    }
+    assert_eq!(ids(&store, &all()).await.len(), 7);
+}
+
+pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
+    let budget = Budget {
+        per_client: 20_000,
+        total: 20_000,
+    };
+    for round in 0..3 {
+        let mut made = create(&store, "t", "ann", "c", round).await;
+        for n in 0..100 {
+            let change = Change::Artifact {
+                artifact: artifact("a", &"y".repeat(50)),
+                append: n > 0,
+                last_chunk: false,
+            };
+            append(&store, &mut made, change, round).await;
+        }
+        // Its changes are put together now.
+        load(&store, "t").await.unwrap();
+        append(&store, &mut made, Change::Run("r".to_owned()), round).await;
+        assert_eq!(store.make_room("ann", 19_000, &budget).await, Ok(false));
+        assert_eq!(store.delete("t").await, Ok(true));
+        assert_eq!(store.make_room("ann", 20_000, &budget).await, Ok(true));
+    }
 }

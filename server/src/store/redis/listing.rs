@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::inner::Inner;
 use super::tasks::{Row, summary};
-use crate::store::{Cursor, Filter, Listed, Retention, StoreError, Summary, state_word};
+use crate::store::{Budget, Cursor, Filter, Listed, Retention, StoreError, Summary, state_word};
 
 /// How many tasks are forgotten in one step, in which Redis does nothing else.
 const BATCH: usize = 100;
@@ -55,6 +55,23 @@ impl Inner {
             tasks,
             total,
         })
+    }
+
+    pub(super) async fn make_room(
+        &self,
+        owner: &str,
+        bytes: u64,
+        budget: &Budget,
+    ) -> Result<bool, StoreError> {
+        let call = self
+            .scripts
+            .room
+            .call()
+            .arg(owner)
+            .arg(bytes)
+            .arg(budget.per_client)
+            .arg(budget.total);
+        self.link.call(&call).await
     }
 
     pub(super) async fn retire(

@@ -20,7 +20,8 @@ CREATE TABLE tasks (
   says TEXT
 ) STRICT;
 CREATE INDEX tasks_by_change ON tasks (changed_ms, id);
-CREATE INDEX tasks_by_owner ON tasks (owner, changed_ms, id);
+-- With `bytes`, so that a start adds them up without reading the table.
+CREATE INDEX tasks_by_owner ON tasks (owner, changed_ms, id, bytes);
 CREATE INDEX tasks_by_context ON tasks (context);
 CREATE INDEX tasks_open ON tasks (phase) WHERE phase < 2;
 CREATE INDEX tasks_settled ON tasks (owner, changed_ms, id) WHERE phase = 2;

@@ -109,7 +109,7 @@ impl Effect {
     }
 }
 
-/// Appends a change, already written as `json`, after the task's first `revision` changes.
+/// Appends a change, already written as `json`, after the task's first `revision` changes. Returns whose task it is.
 pub(super) fn append(
     connection: &Connection,
     id: &str,
@@ -117,12 +117,12 @@ pub(super) fn append(
     at_ms: i64,
     effect: &Effect,
     json: &[u8],
-) -> Result<(), SqlError> {
+) -> Result<String, SqlError> {
     let mut find =
-        connection.prepare_cached("SELECT key, revision, phase FROM tasks WHERE id = ?1")?;
-    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    let found: Option<(i64, i64, i64)> = find.query_row([id], row).optional()?;
-    let Some((key, at, phase)) = found else {
+        connection.prepare_cached("SELECT key, revision, phase, owner FROM tasks WHERE id = ?1")?;
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let found: Option<(i64, i64, i64, String)> = find.query_row([id], row).optional()?;
+    let Some((key, at, phase, owner)) = found else {
         return Err(StoreError::Gone.into());
     };
     if phase == Phase::Terminal as i64 {
@@ -163,7 +163,7 @@ pub(super) fn append(
             .prepare_cached("UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4 WHERE key = ?1")?
             .execute(params![key, at_ms, next, bytes])?,
     };
-    Ok(())
+    Ok(owner)
 }
 
 fn insert_log(
@@ -181,33 +181,35 @@ fn insert_log(
     Ok(())
 }
 
-/// Puts the changes up to `record`'s revision together, unless that was done meanwhile.
+/// Puts the changes up to `record`'s revision together, unless that was done meanwhile. Returns how many bytes more there are.
 pub(super) fn compact(
     connection: &Connection,
     id: &str,
     revision: u64,
     at_ms: i64,
     json: &[u8],
-) -> Result<(), SqlError> {
-    let key: Option<i64> = connection
+) -> Result<i64, SqlError> {
+    let found: Option<(i64, i64)> = connection
         .prepare_cached(
-            "SELECT key FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
+            "SELECT key, bytes FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
         )?
-        .query_row(params![id, number(revision)], |row| row.get(0))
+        .query_row(params![id, number(revision)], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
         .optional()?;
-    let Some(key) = key else {
-        return Ok(());
+    let Some((key, before)) = found else {
+        return Ok(0);
     };
     connection
         .prepare_cached("DELETE FROM log WHERE task = ?1 AND revision <= ?2")?
         .execute(params![key, number(revision)])?;
     insert_log(connection, key, number(revision), at_ms, json)?;
-    connection
+    let after: i64 = connection
         .prepare_cached(
-            "UPDATE tasks SET bytes = (SELECT sum(length(body)) FROM log WHERE task = ?1) WHERE key = ?1",
+            "UPDATE tasks SET bytes = (SELECT sum(length(body)) FROM log WHERE task = ?1) WHERE key = ?1 RETURNING bytes",
         )?
-        .execute([key])?;
-    Ok(())
+        .query_row([key], |row| row.get(0))?;
+    Ok(after - before)
 }
 
 /// Loads a task.
@@ -336,14 +338,22 @@ fn all_of(clauses: &[&str]) -> String {
     }
 }
 
+/// A task that was deleted.
+pub(super) struct Deleted {
+    pub(super) id: String,
+    pub(super) owner: String,
+    pub(super) bytes: i64,
+}
+
 /// Deletes a task with all that belongs to it, and its context with the last task of it.
-pub(super) fn delete(connection: &Connection, id: &str) -> Result<bool, SqlError> {
-    let found: Option<(i64, String)> = connection
-        .prepare_cached("SELECT key, context FROM tasks WHERE id = ?1")?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+pub(super) fn delete(connection: &Connection, id: String) -> Result<Option<Deleted>, SqlError> {
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let found: Option<(i64, String, String, i64)> = connection
+        .prepare_cached("SELECT key, context, owner, bytes FROM tasks WHERE id = ?1")?
+        .query_row([&id], row)
         .optional()?;
-    let Some((key, context)) = found else {
-        return Ok(false);
+    let Some((key, context, owner, bytes)) = found else {
+        return Ok(None);
     };
     for delete in [
         "DELETE FROM log WHERE task = ?1",
@@ -357,7 +367,7 @@ pub(super) fn delete(connection: &Connection, id: &str) -> Result<bool, SqlError
             "DELETE FROM contexts WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE context = ?1)",
         )?
         .execute([context])?;
-    Ok(true)
+    Ok(Some(Deleted { id, owner, bytes }))
 }
 
 /// Gives back so many pages of the file that hold nothing any more.
@@ -504,6 +514,35 @@ pub(super) fn outlived(
         row.get(0)
     })?;
     Ok(oldest.collect::<Result<_, _>>()?)
+}
+
+/// The bytes of each client's tasks.
+pub(super) fn usage(connection: &Connection) -> Result<Vec<(String, i64)>, rusqlite::Error> {
+    let mut select =
+        connection.prepare("SELECT owner, sum(bytes) FROM tasks GROUP BY owner ORDER BY owner")?;
+    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+/// The oldest settled tasks of a client that take `bytes` together; none where all of them take less.
+pub(super) fn oldest(
+    connection: &Connection,
+    owner: &str,
+    bytes: u64,
+) -> Result<Vec<String>, SqlError> {
+    let mut select = connection.prepare_cached(
+        "SELECT id, bytes FROM tasks WHERE phase = 2 AND owner = ?1 ORDER BY changed_ms, id",
+    )?;
+    let mut rows = select.query([owner])?;
+    let (mut ids, mut found) = (Vec::new(), 0_u64);
+    while let Some(row) = rows.next()? {
+        ids.push(row.get(0)?);
+        found = found.saturating_add_signed(row.get(1)?);
+        if found >= bytes {
+            return Ok(ids);
+        }
+    }
+    Ok(Vec::new())
 }
 
 fn number(revision: u64) -> i64 {
