@@ -19,6 +19,8 @@ pub struct Settings {
     pub several_peers: bool,
     /// How long settled tasks are kept.
     pub retention: Retention,
+    /// How long a task waits for its client; then it has failed.
+    pub unanswered: Duration,
     /// The limits.
     pub limits: Limits,
 }
@@ -77,6 +79,7 @@ impl Default for Settings {
                 age: Duration::from_secs(7 * 24 * 3600),
                 count: 10_000,
             },
+            unanswered: Duration::from_secs(7 * 24 * 3600),
             limits: Limits::default(),
         }
     }

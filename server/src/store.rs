@@ -120,6 +120,13 @@ pub trait Store: Send + Sync + 'static {
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>>;
 
+    /// Tasks that have waited for their client since before `before_ms`, at most `limit`.
+    fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
+
     /// Says whether `bytes` more of `owner` fit into `budget`. Where they do not, and would without some of the owner's
     /// settled tasks, the oldest of those are forgotten first; no other client's are.
     fn make_room<'a>(
@@ -371,9 +378,14 @@ impl Budget {
 impl Retention {
     /// Tasks that last changed before this are too old.
     pub(crate) fn before_ms(&self, now: DateTime<Utc>) -> i64 {
-        let age = i64::try_from(self.age.as_millis()).unwrap_or(i64::MAX);
-        now.timestamp_millis().saturating_sub(age)
+        before_ms(now, self.age)
     }
+}
+
+/// The time of day `age` ago, in milliseconds since 1970.
+pub(crate) fn before_ms(now: DateTime<Utc>, age: Duration) -> i64 {
+    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    now.timestamp_millis().saturating_sub(age)
 }
 
 /// What a state means to a server that may have to go on with the task.

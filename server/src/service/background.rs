@@ -14,9 +14,13 @@ use super::words;
 use crate::executor::{Job, Outcome};
 use crate::record::{Change, Record, is_interrupted};
 use crate::refusal::Refusal;
+use crate::store::{StoreError, before_ms};
 
 /// How often what retention does not keep is forgotten, at least.
 const RETIRE_EVERY: Duration = Duration::from_secs(60);
+
+/// How many tasks that wait too long are looked for at a time.
+const AT_ONCE: usize = 100;
 
 impl Core {
     /// Takes up or marks what is nobody's any more.
@@ -128,8 +132,51 @@ impl Core {
         }
     }
 
+    /// Ends tasks whose client was asked something and did not answer.
+    async fn end_unanswered(&self) -> Result<(), Refusal> {
+        let before_ms = before_ms(self.world.wall(), self.settings.unanswered);
+        loop {
+            let ids = self.store.unanswered(before_ms, AT_ONCE).await;
+            let ids = ids.map_err(|error| refused(error, ""))?;
+            let mut ended = 0;
+            for id in &ids {
+                match self.end_unanswered_task(id).await {
+                    Ok(done) => ended += usize::from(done),
+                    Err(error) => tracing::warn!(task_id = id, %error, "the task cannot be ended"),
+                }
+            }
+            if ended == 0 || ids.len() < AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends a task that waits for its client. Says whether it still waited.
+    async fn end_unanswered_task(&self, id: &str) -> Result<bool, StoreError> {
+        let record = self.store.load(id).await?;
+        let Some(mut record) = record.filter(Record::is_interrupted) else {
+            return Ok(false);
+        };
+        let waited = self.settings.unanswered;
+        let change = Change::Status(words::unanswered(&*self.world, &record, waited));
+        let (at_ms, revision) = (self.now_ms(&record), record.revision);
+        match self.store.append(id, revision, at_ms, &change).await {
+            Ok(()) => {
+                record.apply(change.clone(), at_ms);
+                self.changed(&record, &change);
+                Ok(true)
+            }
+            // The answer came after all.
+            Err(StoreError::Conflict | StoreError::Settled | StoreError::Gone) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn forget(&self) {
         loop {
+            if let Err(refusal) = self.end_unanswered().await {
+                tracing::warn!(%refusal, "tasks that wait too long for their clients cannot be ended");
+            }
             let retention = &self.settings.retention;
             match self.store.retire(retention, self.world.wall()).await {
                 Ok(0) => {}

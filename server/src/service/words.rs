@@ -112,6 +112,14 @@ pub(super) fn unkept(world: &dyn World, record: &Record) -> TaskStatus {
     )
 }
 
+pub(super) fn unanswered(world: &dyn World, record: &Record, waited: Duration) -> TaskStatus {
+    let text = format!(
+        "the task was given up because no answer to its question came for {} s; send a message without `taskId` to begin again",
+        waited.as_secs()
+    );
+    why(world, record, TaskState::Failed, Some(UNANSWERED), text)
+}
+
 pub(super) fn no_room(world: &dyn World, record: &Record) -> TaskStatus {
     let text = "the run was not begun because the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, and send the message again";
     why(

@@ -54,6 +54,7 @@ macro_rules! store_laws {
             lists: retention_by_count_leaves_the_last_settled,
             lists: retention_counts_each_client_apart,
             lists: retention_leaves_what_is_not_settled,
+            lists: tasks_that_wait_too_long_are_found,
             lists: room_is_made_of_ones_own_settled_tasks,
             lists: no_room_is_made_where_it_would_not_do,
             lists: bytes_of_forgotten_tasks_are_free,

@@ -17,7 +17,7 @@ use super::{
     body,
 };
 use crate::caller::Version;
-use crate::record::{Change, Record};
+use crate::record::{Change, Record, is_interrupted};
 
 /// Keeps everything in memory. Cheap to clone; clones share what they keep.
 #[derive(Debug, Clone, Default)]
@@ -357,6 +357,17 @@ impl Store for Memory {
             kept.forget(id, &self.usage);
         }
         done(Ok(outlived.len()))
+    }
+
+    fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        let kept = self.locked();
+        let tasks = kept.tasks.values().map(|held| &held.summary);
+        let waits = tasks.filter(|task| is_interrupted(&task.state) && task.changed_ms < before_ms);
+        done(Ok(waits.take(limit).map(|task| task.id.clone()).collect()))
     }
 
     fn make_room<'a>(

@@ -262,6 +262,14 @@ impl Store for Redis {
         self.inner.retire(retention, now).boxed()
     }
 
+    fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        self.inner.unanswered(before_ms, limit).boxed()
+    }
+
     fn make_room<'a>(
         &'a self,
         owner: &'a str,

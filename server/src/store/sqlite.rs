@@ -479,6 +479,15 @@ impl Store for Sqlite {
         .boxed()
     }
 
+    fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        self.read(move |connection| tasks::unanswered(connection, before_ms, limit))
+            .boxed()
+    }
+
     fn make_room<'a>(
         &'a self,
         owner: &'a str,

@@ -182,6 +182,10 @@ impl Store for Trouble {
         self.memory.retire(retention, now)
     }
 
+    fn unanswered(&self, before_ms: i64, limit: usize) -> Answer<'_, Vec<String>> {
+        self.memory.unanswered(before_ms, limit)
+    }
+
     fn make_room<'a>(&'a self, owner: &'a str, bytes: u64, budget: &'a Budget) -> Answer<'a, bool> {
         self.memory.make_room(owner, bytes, budget)
     }

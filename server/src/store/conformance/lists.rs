@@ -314,3 +314,22 @@ pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
         assert_eq!(store.make_room("ann", 20_000, &budget).await, Ok(true));
     }
 }
+
+pub(crate) async fn tasks_that_wait_too_long_are_found(store: Any) {
+    let states = [
+        ("asks", TaskState::InputRequired, 10),
+        ("locked", TaskState::AuthRequired, 20),
+        ("works", TaskState::Working, 10),
+        ("done", TaskState::Completed, 10),
+        ("late", TaskState::InputRequired, 60),
+    ];
+    for (id, state, at) in states {
+        let mut made = create(&store, id, "ann", "c", 0).await;
+        settle(&store, &mut made, state, at).await;
+    }
+    let mut found = store.unanswered(super::ms(50), 10).await.unwrap();
+    found.sort();
+    assert_eq!(found, ["asks", "locked"]);
+    assert_eq!(store.unanswered(super::ms(50), 1).await.unwrap().len(), 1);
+    assert_eq!(store.unanswered(super::ms(10), 10).await, Ok(Vec::new()));
+}

@@ -3,6 +3,7 @@
 //! Sorted sets by the time of the last change: of all tasks, of each owner, of each context, of each state, and of each
 //! state and owner. What a filter asks beyond the best of them is asked of each task in that one.
 
+use a2a::TaskState;
 use chrono::{DateTime, Utc};
 
 use super::inner::Inner;
@@ -55,6 +56,27 @@ impl Inner {
             tasks,
             total,
         })
+    }
+
+    pub(super) async fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut ids = Vec::new();
+        for state in [TaskState::InputRequired, TaskState::AuthRequired] {
+            let mut range = redis::cmd("ZRANGEBYSCORE");
+            range
+                .arg(format!("{}state:{}", self.prefix, state_word(&state)))
+                .arg("-inf")
+                .arg(format!("({before_ms}"))
+                .arg("LIMIT")
+                .arg(0)
+                .arg(limit.saturating_sub(ids.len()));
+            let found: Vec<String> = self.link.ask(&range).await?;
+            ids.extend(found);
+        }
+        Ok(ids)
     }
 
     pub(super) async fn make_room(

@@ -516,6 +516,19 @@ pub(super) fn outlived(
     Ok(oldest.collect::<Result<_, _>>()?)
 }
 
+/// Tasks that have waited for their client since before `before_ms`.
+pub(super) fn unanswered(
+    connection: &Connection,
+    before_ms: i64,
+    limit: usize,
+) -> Result<Vec<String>, SqlError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut select = connection
+        .prepare_cached("SELECT id FROM tasks WHERE phase = 1 AND changed_ms < ?1 LIMIT ?2")?;
+    let rows = select.query_map([before_ms, limit], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// The bytes of each client's tasks.
 pub(super) fn usage(connection: &Connection) -> Result<Vec<(String, i64)>, rusqlite::Error> {
     let mut select =
