@@ -37,6 +37,7 @@ mod size;
 mod take;
 mod updates;
 mod view;
+mod weight;
 mod words;
 
 pub use self::agents::AGENT;

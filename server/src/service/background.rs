@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::Role;
 use futures_util::StreamExt;
 
 use super::core::{Core, refused};
-use super::life::{Life, Lost, job};
+use super::life::{Life, Lost, RunRequest};
 use super::live::Live;
-use super::take::DELEGATION;
 use super::words;
-use crate::executor::{Job, Outcome};
 use crate::record::{Change, Record, is_interrupted};
 use crate::refusal::Refusal;
 use crate::store::{StoreError, before_ms};
@@ -61,8 +58,7 @@ impl Core {
         life.reported = true;
         // Its peer has been given the task, or may have been.
         life.live.give();
-        if let Some((run, job)) = started(&life.record) {
-            let executor = self.executor.clone();
+        if let Some(run) = life.record.run.clone() {
             let id = &life.record.task.id;
             let waiting = match self.store.enter(&life.record.session, id).await {
                 Ok(waiting) => waiting,
@@ -70,21 +66,8 @@ impl Core {
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             };
             self.lives.put(id, life.live.clone());
-            self.tasks.spawn(life.run(
-                waiting,
-                Box::new(move |reports, cancel| {
-                    let again = executor.reattach(job, run, reports, cancel);
-                    Box::pin(async move {
-                        match again {
-                            Some(outcome) => outcome.await,
-                            None => Outcome::Failed {
-                                reason: words::INTERRUPTED,
-                                text: words::CUT.to_owned(),
-                            },
-                        }
-                    })
-                }),
-            ));
+            self.tasks
+                .spawn(life.run(waiting, RunRequest::Reattach(run)));
             return;
         }
         let status = words::interrupted(&*self.world, &life.record);
@@ -189,22 +172,4 @@ impl Core {
             }
         }
     }
-}
-
-/// The run of a task, if one began, and what it was asked.
-fn started(record: &Record) -> Option<(String, Job)> {
-    let run = record.run.clone()?;
-    let asked = record
-        .task
-        .history
-        .iter()
-        .flatten()
-        .rev()
-        .find(|message| message.role == Role::User)?
-        .clone();
-    let delegation = asked
-        .metadata
-        .as_ref()
-        .and_then(|metadata| metadata.get(DELEGATION).cloned());
-    Some((run, job(record, asked, delegation)))
 }

@@ -10,6 +10,7 @@ use super::agents::Agents;
 use super::live::Lives;
 use super::open::Open;
 use super::recent::Recent;
+use super::weight::Weights;
 use super::{Parts, Sessions};
 use crate::caller::Caller;
 use crate::executor::Executor;
@@ -35,6 +36,7 @@ pub(super) struct Core {
     pub(super) agents: Agents,
     pub(super) lives: Lives,
     pub(super) recent: Recent,
+    pub(super) weights: Weights,
     /// One permit a run.
     pub(super) slots: Arc<Semaphore>,
     /// No more is taken, and what runs is to stop.
@@ -69,6 +71,7 @@ impl Core {
             agents: Agents::default(),
             lives: Lives::default(),
             recent: Recent::default(),
+            weights: Weights::default(),
             slots: Arc::new(Semaphore::new(limits.runs.max(1))),
             closing: CancellationToken::new(),
             dropping: CancellationToken::new(),
