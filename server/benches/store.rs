@@ -1,4 +1,4 @@
-//! The durable store: changes kept a second for each `--fsync`, beside a plain file in the same run; a store of many tasks:
+//! The SQLite store: changes kept a second for each `--fsync`, beside a plain file in the same run; a store of many tasks:
 //! how long it takes to open, its memory, and tasks listed a second.
 //!
 //!     cargo bench -p openclaw-remote-agent-server --bench store                          100,000 tasks, 3 s each
@@ -22,7 +22,17 @@ mod sample;
 
 use std::time::Duration;
 
-use remote_agent_server::store::Fsync;
+use std::path::Path;
+use std::sync::Arc;
+
+use remote_agent_server::store::sqlite::{Options, Sqlite};
+use remote_agent_server::store::{Fsync, Store};
+
+pub(crate) fn open(directory: &Path, fsync: Fsync) -> Arc<dyn Store> {
+    let mut options = Options::new(directory);
+    options.fsync = fsync;
+    Arc::new(Sqlite::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap())
+}
 
 fn main() {
     let arguments: Vec<String> = std::env::args()

@@ -23,6 +23,7 @@ mod handle;
 mod health;
 mod held;
 pub mod identify;
+mod list;
 mod page;
 mod paths;
 pub mod peers;

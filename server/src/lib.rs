@@ -9,7 +9,7 @@
 //! - [`push`]: tells webhooks what becomes of a task.
 //! - [`executor`]: who does the work. Here is what one has to do; a scripted one is here too.
 //! - [`settings`], [`metrics`]: what the server keeps to, and what it counts.
-//! - [`store`]: where tasks are kept: in memory, in a directory, in a Redis that several servers share.
+//! - [`store`]: where tasks are kept: in memory, in SQLite, in a Redis that several servers share.
 //! - [`v0_3`]: how 0.3 writes what the server has.
 //! - [`record`], [`caller`], [`refusal`]: a task as it is kept, who asks, and the one table of errors.
 //!

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use a2a::{Artifact, Message, Task, TaskState, TaskStatus};
+use a2a::{Artifact, Message, PartContent, Role, Task, TaskState, TaskStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -110,6 +110,20 @@ impl Record {
         }
     }
 
+    /// The beginning of what the client asked first.
+    pub fn asked(&self) -> Option<String> {
+        let mut history = self.task.history.iter().flatten();
+        history
+            .find(|message| message.role == Role::User)
+            .map(excerpt)
+    }
+
+    /// The client's newest message.
+    pub(crate) fn asked_last(&self) -> Option<&Message> {
+        let mut history = self.task.history.iter().flatten().rev();
+        history.find(|message| message.role == Role::User)
+    }
+
     /// Whether nothing more will come of it.
     pub fn is_settled(&self) -> bool {
         self.task.status.state.is_terminal()
@@ -124,6 +138,24 @@ impl Record {
 /// Whether a task in this state waits for its peer (1.0 §4.1.3).
 pub fn is_interrupted(state: &TaskState) -> bool {
     matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
+}
+
+/// The most characters of an excerpt.
+const EXCERPT_CHARS: usize = 240;
+
+/// Returns the beginning of what a message says.
+pub fn excerpt(message: &Message) -> String {
+    let texts = message.parts.iter().filter_map(|part| match &part.content {
+        PartContent::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let mut all = texts.flat_map(|text| text.chars().chain(['\n']));
+    let mut short: String = all.by_ref().take(EXCERPT_CHARS).collect();
+    short.truncate(short.trim_end().len());
+    if all.any(|c| !c.is_whitespace()) {
+        short.push('…');
+    }
+    short
 }
 
 #[cfg(test)]

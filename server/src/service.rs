@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::{
-    ListTaskPushNotificationConfigsResponse, ListTasksRequest, ListTasksResponse,
-    SendMessageRequest, SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig,
-    TaskState,
+    ListTaskPushNotificationConfigsResponse, ListTasksRequest, SendMessageRequest,
+    SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig, TaskState,
 };
 use futures_util::stream::BoxStream;
 use tokio::time::{Instant, timeout_at};
@@ -31,6 +30,7 @@ mod live;
 mod modes;
 mod open;
 mod operator;
+mod page;
 mod pushes;
 mod recent;
 mod running;
@@ -39,11 +39,15 @@ mod size;
 mod take;
 mod updates;
 mod view;
+mod weight;
 mod words;
 
 pub use self::agents::AGENT;
+pub use self::page::TaskPage;
 pub use self::take::DELEGATION;
-pub use self::words::{CLIENT_REMOVED, INTERRUPTED, REASON, STORE, TIMEOUT, TOO_LARGE};
+pub use self::words::{
+    CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
+};
 pub use crate::settings::{Limits, Settings};
 
 use self::cancel::canceled;
@@ -150,7 +154,7 @@ impl Service {
         Ok(view.of(record.task))
     }
 
-    /// The caller's tasks (1.0 §3.1.4).
+    /// The caller's tasks (1.0 §3.1.4), loaded while they are written.
     ///
     /// # Errors
     /// The request is out of its bounds.
@@ -158,7 +162,7 @@ impl Service {
         &self,
         caller: &Caller,
         request: ListTasksRequest,
-    ) -> Result<ListTasksResponse, Refusal> {
+    ) -> Result<TaskPage, Refusal> {
         let view = self
             .view(request.history_length)?
             .with_artifacts(request.include_artifacts == Some(true));
@@ -174,17 +178,7 @@ impl Service {
             after: cursor(request.page_token.as_deref())?,
         };
         let listed = self.tasks(&filter).await?;
-        // A task that is being answered by a message is none.
-        let shown = listed
-            .records
-            .into_iter()
-            .filter(|record| self.show(&record.task.id).is_ok());
-        Ok(ListTasksResponse {
-            tasks: shown.map(|record| view.of(record.task)).collect(),
-            next_page_token: listed.next.map(|next| next.to_string()).unwrap_or_default(),
-            page_size,
-            total_size: i32::try_from(listed.total).unwrap_or(i32::MAX),
-        })
+        Ok(TaskPage::new(self.clone(), view, listed, page_size))
     }
 
     /// Cancels a task (1.0 §3.1.5) and answers once it is canceled.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::Retention;
+use crate::store::{Budget, Retention};
 
 /// What the server is asked to keep to.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct Settings {
     pub several_peers: bool,
     /// How long settled tasks are kept.
     pub retention: Retention,
+    /// How long a task waits for its client; then it has failed.
+    pub unanswered: Duration,
     /// The limits.
     pub limits: Limits,
 }
@@ -36,6 +38,10 @@ pub struct Limits {
     pub history: usize,
     /// What one task holds of its agent's: its artifacts, or what is said in one message, in bytes as JSON.
     pub artifact_bytes: usize,
+    /// What a page of a list holds, in bytes as JSON, unless its first task is larger.
+    pub page_bytes: usize,
+    /// The bytes of tasks that are kept.
+    pub kept: Budget,
     /// Push notification configurations of one task.
     pub pushes_per_task: usize,
     /// Notifications that wait to be delivered, all tasks together.
@@ -50,6 +56,11 @@ impl Default for Limits {
             parts: 100,
             history: 1000,
             artifact_bytes: 32 << 20,
+            page_bytes: 16 << 20,
+            kept: Budget {
+                per_client: 512 << 20,
+                total: 4 << 30,
+            },
             pushes_per_task: 10,
             waiting_pushes: 10_000,
         }
@@ -68,6 +79,7 @@ impl Default for Settings {
                 age: Duration::from_secs(7 * 24 * 3600),
                 count: 10_000,
             },
+            unanswered: Duration::from_secs(7 * 24 * 3600),
             limits: Limits::default(),
         }
     }

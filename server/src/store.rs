@@ -7,22 +7,24 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use a2a::{TaskPushNotificationConfig, TaskState};
+use a2a::{Role, TaskPushNotificationConfig, TaskState, TaskStatus};
 use chrono::{DateTime, Utc};
 use futures_util::future::{self, BoxFuture};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
 
 use crate::caller::Version;
-use crate::record::{Change, Record};
+use crate::record::{Change, Record, excerpt};
 
+pub(crate) mod body;
 #[cfg(test)]
 pub(crate) mod conformance;
-pub mod durable;
 pub mod hub;
 pub mod memory;
 pub mod queues;
 pub mod redis;
+pub mod sqlite;
+mod usage;
 
 /// Keeps tasks, contexts and push notification configurations.
 pub trait Store: Send + Sync + 'static {
@@ -84,7 +86,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Tasks that are not settled and that no living server runs; they are this server's from now on. Asked at the start,
     /// and again every [`recover_every`](Self::recover_every).
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
+    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>>;
 
     /// How often to ask for tasks of servers that died; `None`, as by default, where there is only one server.
     fn recover_every(&self) -> Option<Duration> {
@@ -117,6 +119,22 @@ pub trait Store: Send + Sync + 'static {
         retention: &'a Retention,
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>>;
+
+    /// Tasks that have waited for their client since before `before_ms`, at most `limit`.
+    fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
+
+    /// Says whether `bytes` more of `owner` fit into `budget`. Where they do not, and would without some of the owner's
+    /// settled tasks, the oldest of those are forgotten first; no other client's are.
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+    ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
     /// Whether it can keep anything now.
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -152,11 +170,11 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Where a task stands.
-    pub fn of(record: &Record) -> Self {
+    /// The place of a task.
+    pub fn of(task: &Summary) -> Self {
         Self {
-            changed_ms: record.changed_ms,
-            task_id: record.task.id.clone(),
+            changed_ms: task.changed_ms,
+            task_id: task.id.clone(),
         }
     }
 }
@@ -184,11 +202,80 @@ impl FromStr for Cursor {
 #[error("no such page token")]
 pub struct NoCursor;
 
+/// What lists say of a task. Its body stays where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// The task's id.
+    pub id: String,
+    /// Its conversation.
+    pub context_id: String,
+    /// The client it belongs to.
+    pub owner: String,
+    /// The agent that works on it; the executor's default where there is none.
+    pub agent: Option<String>,
+    /// Its state.
+    pub state: TaskState,
+    /// Since when, in microseconds since 1970.
+    pub since_us: Option<i64>,
+    /// When its first message came, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When it last changed, in milliseconds since 1970.
+    pub changed_ms: i64,
+    /// An excerpt of what the client asked first.
+    pub asked: Option<String>,
+    /// An excerpt of the status message.
+    pub says: Option<String>,
+}
+
+impl Summary {
+    /// Returns the summary of a record.
+    pub fn of(record: &Record) -> Self {
+        let task = &record.task;
+        Self {
+            id: task.id.clone(),
+            context_id: task.context_id.clone(),
+            owner: record.owner.clone(),
+            agent: record.agent.clone(),
+            state: task.status.state.clone(),
+            since_us: since_us(&task.status),
+            created_ms: record.created_ms,
+            changed_ms: record.changed_ms,
+            asked: record.asked(),
+            says: task.status.message.as_ref().map(excerpt),
+        }
+    }
+
+    /// Takes over what a change at `at_ms` makes of it.
+    pub(crate) fn apply(&mut self, change: &Change, at_ms: i64) {
+        self.changed_ms = at_ms;
+        match change {
+            Change::Status(status) => {
+                self.state = status.state.clone();
+                self.since_us = since_us(status);
+                self.says = status.message.as_ref().map(excerpt);
+            }
+            Change::Message(message) if message.role == Role::User && self.asked.is_none() => {
+                self.asked = Some(excerpt(message));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether nothing more will come of it.
+    pub fn is_terminal(&self) -> bool {
+        self.state.is_terminal()
+    }
+}
+
+pub(crate) fn since_us(status: &TaskStatus) -> Option<i64> {
+    status.timestamp.map(|at| at.timestamp_micros())
+}
+
 /// A page of tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Listed {
-    /// The tasks, whole.
-    pub records: Vec<Record>,
+    /// The tasks.
+    pub tasks: Vec<Summary>,
     /// Where this page ended, unless it is the last one.
     pub next: Option<Cursor>,
     /// How many there are on all pages.
@@ -197,22 +284,17 @@ pub struct Listed {
 
 impl Filter {
     /// Whether a task is among those asked for, whatever the page.
-    pub fn takes(&self, record: &Record) -> bool {
-        let task = &record.task;
-        self.owner
-            .as_ref()
-            .is_none_or(|owner| *owner == record.owner)
+    pub fn takes(&self, task: &Summary) -> bool {
+        self.owner.as_ref().is_none_or(|owner| *owner == task.owner)
             && self
                 .context_id
                 .as_ref()
                 .is_none_or(|context| *context == task.context_id)
-            && self
-                .state
-                .as_ref()
-                .is_none_or(|state| *state == task.status.state)
-            && self
-                .changed_after
-                .is_none_or(|after| task.status.timestamp.is_some_and(|at| at >= after))
+            && self.state.as_ref().is_none_or(|state| *state == task.state)
+            && self.changed_after.is_none_or(|after| {
+                task.since_us
+                    .is_some_and(|since| since >= after.timestamp_micros())
+            })
     }
 }
 
@@ -272,20 +354,101 @@ impl Drop for Turn {
 pub struct Retention {
     /// For so long after they last changed.
     pub age: Duration,
-    /// At most so many; the longest settled go first.
+    /// At most so many of each client; the longest settled go first. No client's tasks push out another's.
     pub count: usize,
 }
 
-/// When a change of the durable store counts as kept.
+/// How many bytes of tasks may be kept, as they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Of each client.
+    pub per_client: u64,
+    /// Of all together.
+    pub total: u64,
+}
+
+impl Budget {
+    /// How many bytes are missing for `more` of a client who has `own` of `total`.
+    pub(crate) fn lacks(&self, own: u64, total: u64, more: u64) -> u64 {
+        let over = |kept: u64, limit| kept.saturating_add(more).saturating_sub(limit);
+        over(own, self.per_client).max(over(total, self.total))
+    }
+}
+
+impl Retention {
+    /// Tasks that last changed before this are too old.
+    pub(crate) fn before_ms(&self, now: DateTime<Utc>) -> i64 {
+        before_ms(now, self.age)
+    }
+}
+
+/// The time of day `age` ago, in milliseconds since 1970.
+pub(crate) fn before_ms(now: DateTime<Utc>, age: Duration) -> i64 {
+    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    now.timestamp_millis().saturating_sub(age)
+}
+
+/// What a state means to a server that may have to go on with the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// A server works on it.
+    Working = 0,
+    /// It waits for its client.
+    Interrupted = 1,
+    /// Nothing more happens to it.
+    Terminal = 2,
+}
+
+impl Phase {
+    pub(crate) fn of(state: &TaskState) -> Self {
+        match state {
+            TaskState::InputRequired | TaskState::AuthRequired => Self::Interrupted,
+            state if state.is_terminal() => Self::Terminal,
+            _ => Self::Working,
+        }
+    }
+}
+
+/// The state that stores call `word`.
+pub(crate) fn state_of(word: &str) -> TaskState {
+    const ALL: [TaskState; 8] = [
+        TaskState::Submitted,
+        TaskState::Working,
+        TaskState::Completed,
+        TaskState::Failed,
+        TaskState::Canceled,
+        TaskState::InputRequired,
+        TaskState::Rejected,
+        TaskState::AuthRequired,
+    ];
+    let known = ALL.into_iter().find(|state| state_word(state) == word);
+    known.unwrap_or(TaskState::Unspecified)
+}
+
+/// What stores call a state.
+pub(crate) fn state_word(state: &TaskState) -> &'static str {
+    match state {
+        TaskState::Unspecified => "unspecified",
+        TaskState::Submitted => "submitted",
+        TaskState::Working => "working",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Canceled => "canceled",
+        TaskState::InputRequired => "input-required",
+        TaskState::Rejected => "rejected",
+        TaskState::AuthRequired => "auth-required",
+    }
+}
+
+/// When a change in a directory counts as kept. Every mode survives the death of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fsync {
     /// On the disk before it is acknowledged: survives the loss of power.
     Always,
-    /// With the operating system before it is acknowledged, on the disk within a second: survives the death of the process,
-    /// and loses at most that second with the power.
+    /// On the disk about a second later: the loss of power loses at most that second.
     #[default]
     Interval,
-    /// With the operating system before it is acknowledged: survives the death of the process.
+    /// On the disk when the operating system writes it: the loss of power loses that, and may damage the file.
     Never,
 }
 

@@ -183,6 +183,7 @@ fn settings(config: &ServeConfig, asks: bool) -> Settings {
         // Whoever is the only one today may not be tomorrow, and his sessions stay his.
         several_peers: asks,
         retention: config.retention(),
+        unanswered: Duration::from_secs(config.retention.unanswered),
         limits: config.limits.tasks(),
     }
 }

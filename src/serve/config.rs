@@ -205,9 +205,12 @@ pub struct RetentionConfig {
     /// For so long, in seconds.
     #[serde(deserialize_with = "validation::whole")]
     pub age: u64,
-    /// At most so many.
+    /// At most so many of each client.
     #[serde(deserialize_with = "validation::whole_size")]
     pub count: usize,
+    /// How long a task waits for its client, in seconds.
+    #[serde(deserialize_with = "validation::whole")]
+    pub unanswered: u64,
 }
 
 impl Default for RetentionConfig {
@@ -215,6 +218,7 @@ impl Default for RetentionConfig {
         Self {
             age: 7 * 24 * 3600,
             count: 10_000,
+            unanswered: 7 * 24 * 3600,
         }
     }
 }

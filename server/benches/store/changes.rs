@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use remote_agent_server::store::durable::{Durable, Options};
 use remote_agent_server::store::{Fsync, Store};
 
 use super::{sample, share};
@@ -15,9 +14,7 @@ pub(crate) fn measure(fsync: Fsync, writers: u64, time: Duration) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let mut options = Options::new(directory.path());
-        options.fsync = fsync;
-        let store = Arc::new(Durable::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
+        let store = super::open(directory.path(), fsync);
         let start = Instant::now();
         let work = (0..writers)
             .map(|writer| tokio::spawn(write(Arc::clone(&store), writer, start + time)));
@@ -36,7 +33,7 @@ pub(crate) fn measure(fsync: Fsync, writers: u64, time: Duration) {
     });
 }
 
-async fn write(store: Arc<Durable>, writer: u64, until: Instant) -> Vec<Duration> {
+async fn write(store: Arc<dyn Store>, writer: u64, until: Instant) -> Vec<Duration> {
     let mut took = Vec::new();
     for number in 0.. {
         let task = sample::task(writer * 1_000_000 + number);

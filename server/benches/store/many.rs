@@ -1,10 +1,10 @@
 //! A store of many tasks.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use remote_agent_server::store::durable::{Durable, Options};
 use remote_agent_server::store::{Filter, Fsync, Store};
 
 use super::sample;
@@ -15,9 +15,7 @@ pub(crate) fn measure(tasks: u64) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let mut options = Options::new(directory.path());
-        options.fsync = Fsync::Never;
-        let store = Arc::new(Durable::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
+        let store = super::open(directory.path(), Fsync::Never);
         let start = Instant::now();
         let work = (0..AT_ONCE).map(|writer| {
             let store = Arc::clone(&store);
@@ -62,7 +60,7 @@ pub(crate) fn measure(tasks: u64) {
 pub(crate) fn open(directory: &str) {
     let before = memory();
     let start = Instant::now();
-    let store = Durable::open(&Options::new(directory), chrono::DateTime::UNIX_EPOCH).unwrap();
+    let store = super::open(Path::new(directory), Fsync::Interval);
     let took = start.elapsed();
     println!(
         "opened in {took:?}, with {:.1} MB of memory",
@@ -114,12 +112,12 @@ pub(crate) fn open(directory: &str) {
     });
 }
 
-async fn listed(store: &Durable, what: &str, mut filter: Filter) {
+async fn listed(store: &Arc<dyn Store>, what: &str, mut filter: Filter) {
     let start = Instant::now();
     let mut read = 0;
     loop {
         let page = store.list(&filter).await.unwrap();
-        read += page.records.len();
+        read += page.tasks.len();
         filter.after = page.next;
         if filter.after.is_none() {
             break;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use a2a::{Message, PartContent};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -14,16 +13,12 @@ use serde_json::{Value, json};
 use super::door::Operator;
 use super::error::plain;
 use super::etag;
-use crate::record::Record;
 use crate::refusal::{Reason, Refusal};
-use crate::store::{Cursor, Filter};
+use crate::store::{Cursor, Filter, Summary};
 use crate::v0_3::word;
 
 /// So many tasks are shown, the newest.
 const SHOWN: usize = 200;
-
-/// So many characters of a message are shown.
-const EXCERPT: usize = 240;
 
 /// The header that no page of another origin can send without being asked first, and its value (Fetch Standard §4.8).
 pub const OWN: (&str, &str) = ("x-requested-with", "remote-agent");
@@ -68,7 +63,7 @@ pub(super) async fn tasks(
         "ready": ready,
         "total": listed.total,
         "next": listed.next.map(|next| next.to_string()),
-        "tasks": listed.records.iter().map(shown).collect::<Vec<_>>(),
+        "tasks": listed.tasks.iter().map(shown).collect::<Vec<_>>(),
     });
     let body = Bytes::from(body.to_string());
     let tag = etag::of(&body);
@@ -131,38 +126,17 @@ fn own_page(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// A task as the operator sees it: what it is about, and how it stands.
-pub fn shown(record: &Record) -> Value {
-    let task = &record.task;
-    let asked = task
-        .history
-        .iter()
-        .flatten()
-        .find(|message| message.role == a2a::Role::User);
+pub fn shown(task: &Summary) -> Value {
     json!({
         "id": task.id,
         "contextId": task.context_id,
-        "peer": record.owner,
-        "agent": record.agent,
-        "state": word(&task.status.state),
-        "settled": record.is_settled(),
-        "createdMs": record.created_ms,
-        "changedMs": record.changed_ms,
-        "asked": asked.map(excerpt),
-        "says": task.status.message.as_ref().map(excerpt),
+        "peer": task.owner,
+        "agent": task.agent,
+        "state": word(&task.state),
+        "settled": task.is_terminal(),
+        "createdMs": task.created_ms,
+        "changedMs": task.changed_ms,
+        "asked": task.asked,
+        "says": task.says,
     })
-}
-
-/// The beginning of what a message says.
-fn excerpt(message: &Message) -> String {
-    let texts = message.parts.iter().filter_map(|part| match &part.content {
-        PartContent::Text(text) => Some(text.as_str()),
-        _ => None,
-    });
-    let mut all = texts.flat_map(|text| text.chars().chain(['\n']));
-    let mut short: String = all.by_ref().take(EXCERPT).collect();
-    short.truncate(short.trim_end().len());
-    if all.any(|c| !c.is_whitespace()) {
-        short.push('…');
-    }
-    short
 }

@@ -1,15 +1,13 @@
 //! What can be asked for, however it is written, and its answer.
 
-use a2a::{
-    ListTasksRequest, ListTasksResponse, SendMessageResponse, Task, TaskPushNotificationConfig,
-};
+use a2a::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificationConfig};
 use serde_json::Value;
 
 use super::read::Dialect;
 use super::{App, card};
 use crate::caller::Caller;
 use crate::refusal::Refusal;
-use crate::service::{Send, Updates};
+use crate::service::{Send, TaskPage, Updates};
 
 /// A request, of either version over either binding.
 #[derive(Debug)]
@@ -41,7 +39,7 @@ pub(crate) enum Answer {
     Sent(SendMessageResponse),
     Updates(Updates),
     Task(Task),
-    Tasks(ListTasksResponse),
+    Tasks(Box<TaskPage>),
     Push(TaskPushNotificationConfig),
     Pushes(Vec<TaskPushNotificationConfig>),
     Deleted,
@@ -64,7 +62,7 @@ pub(crate) async fn answer(
             task_id,
             history_length,
         } => Answer::Task(service.get(caller, &task_id, history_length).await?),
-        Call::List(request) => Answer::Tasks(service.list(caller, request).await?),
+        Call::List(request) => Answer::Tasks(Box::new(service.list(caller, request).await?)),
         Call::Cancel(task_id) => Answer::Task(service.cancel(caller, &task_id).await?),
         Call::Subscribe(task_id) => Answer::Updates(service.subscribe(caller, &task_id).await?),
         Call::CreatePush(config) => Answer::Push(service.create_push(caller, config).await?),

@@ -15,7 +15,7 @@ use super::paths::Resource;
 use super::read::{self, Dialect};
 use super::sse::{self, Binding};
 use super::write::Written;
-use super::{App, body, handle, version};
+use super::{App, body, handle, list, version};
 use crate::caller::{Caller, Version};
 use crate::refusal::{Reason, Refusal};
 
@@ -64,6 +64,9 @@ pub(crate) async fn serve(
             Answer::Updates(updates) => {
                 let updates = sse::while_valid(updates, &parts);
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)
+            }
+            Answer::Tasks(page) => {
+                list::response(*page, dialect, Binding::Rest, media_type(&parts, needed))
             }
             // `google.protobuf.Empty`; clients that expect JSON find some.
             Answer::Deleted => json(media_type(&parts, needed), &Map::new()),

@@ -16,7 +16,7 @@ use super::fields::Fields;
 use super::read::Dialect;
 use super::sse::{self, Binding};
 use super::write::Written;
-use super::{App, body, handle, rest, version};
+use super::{App, body, handle, list, rest, version};
 use crate::caller::{Caller, Version};
 use crate::refusal::{Reason, Refusal};
 use envelope::Request;
@@ -45,6 +45,9 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
         Ok((Answer::Updates(updates), dialect)) => {
             let updates = sse::while_valid(updates, &parts);
             sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
+        }
+        Ok((Answer::Tasks(page), dialect)) => {
+            list::response(*page, dialect, Binding::Rpc(id), "application/json")
         }
         Ok((answer, dialect)) => rest::json(
             "application/json",

@@ -7,7 +7,7 @@ use super::call::Answer;
 use super::read::Dialect;
 use crate::v0_3::written;
 
-/// An answer that is no stream, as a dialect writes it. That something is deleted is `null`.
+/// An answer that is no stream and no page of tasks, as a dialect writes it. That something is deleted is `null`.
 pub(crate) struct Written<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
 
 impl Serialize for Written<'_> {
@@ -19,11 +19,10 @@ impl Serialize for Written<'_> {
         match self.0 {
             Answer::Sent(sent) => written(sent, dialect).serialize(serializer),
             Answer::Task(task) => written(task, dialect).serialize(serializer),
-            Answer::Tasks(tasks) => written(tasks, dialect).serialize(serializer),
             Answer::Push(config) => written(config, dialect).serialize(serializer),
             Answer::Pushes(configs) => written(configs.as_slice(), dialect).serialize(serializer),
             Answer::Card(card) => card.serialize(serializer),
-            Answer::Deleted | Answer::Updates(_) => serializer.serialize_unit(),
+            Answer::Deleted | Answer::Tasks(_) | Answer::Updates(_) => serializer.serialize_unit(),
         }
     }
 }
@@ -32,7 +31,6 @@ fn v1<S: Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> 
     match answer {
         Answer::Sent(sent) => sent.serialize(serializer),
         Answer::Task(task) => task.serialize(serializer),
-        Answer::Tasks(tasks) => tasks.serialize(serializer),
         Answer::Push(config) => config.serialize(serializer),
         Answer::Pushes(configs) => Configs {
             configs,
@@ -40,7 +38,7 @@ fn v1<S: Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> 
         }
         .serialize(serializer),
         Answer::Card(card) => card.serialize(serializer),
-        Answer::Deleted | Answer::Updates(_) => serializer.serialize_unit(),
+        Answer::Deleted | Answer::Tasks(_) | Answer::Updates(_) => serializer.serialize_unit(),
     }
 }
 

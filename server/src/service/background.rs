@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::Role;
 use futures_util::StreamExt;
 
 use super::core::{Core, refused};
-use super::life::{Life, Lost, job};
+use super::life::{Life, Lost, RunRequest};
 use super::live::{CancelReason, Live};
 use super::take::DELEGATION;
 use super::words;
-use crate::executor::{Job, Outcome};
-use crate::record::{Change, Record};
+use crate::record::{Change, Record, is_interrupted};
 use crate::refusal::Refusal;
+use crate::store::{StoreError, before_ms};
 
 /// How often what retention does not keep is forgotten, at least.
 const RETIRE_EVERY: Duration = Duration::from_secs(60);
+
+/// How many tasks that wait too long are looked for at a time.
+const AT_ONCE: usize = 100;
 
 impl Core {
     /// Takes up or marks what is nobody's any more.
@@ -27,21 +29,27 @@ impl Core {
             .await
             .map_err(|error| refused(error, ""))?;
         // Runs of one session go on in the order they began in.
-        left.sort_by(|one, other| {
-            (one.created_ms, &one.task.id).cmp(&(other.created_ms, &other.task.id))
-        });
-        for record in left {
-            if record.is_settled() || self.lives.get(&record.task.id).is_some() {
+        left.sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
+        for task in left {
+            if task.is_terminal() || self.lives.get(&task.id).is_some() {
                 continue;
             }
             // A task that was left by a server is no more than its peer may have.
-            let _ = self.open.add(&record.owner, &record.task.id, usize::MAX);
-            let (owner, id) = (record.owner.clone(), record.task.id.clone());
-            if !record.is_interrupted() {
-                self.take_up(record).await;
+            let _ = self.open.add(&task.owner, &task.id, usize::MAX);
+            if !is_interrupted(&task.state) {
+                let loaded = self.store.load(&task.id).await;
+                match loaded.map_err(|error| refused(error, &task.id)) {
+                    Ok(Some(record)) if !record.is_settled() => self.take_up(record).await,
+                    Ok(_) => {
+                        self.settled(&task.owner, &task.id);
+                    }
+                    Err(refusal) => {
+                        tracing::error!(task_id = task.id, %refusal, "a task cannot be taken up");
+                    }
+                }
             }
-            if !self.open.is_client(&owner) {
-                self.end_removed(vec![id]);
+            if !self.open.is_client(&task.owner) {
+                self.end_removed(vec![task.id]);
             }
         }
         Ok(())
@@ -53,8 +61,7 @@ impl Core {
         life.reported = true;
         // Its peer has been given the task, or may have been.
         life.live.give();
-        if let Some((run, job)) = started(&life.record) {
-            let executor = self.executor.clone();
+        if let Some(run) = life.record.run.clone() {
             let id = &life.record.task.id;
             let waiting = match self.store.enter(&life.record.session, id).await {
                 Ok(waiting) => waiting,
@@ -62,21 +69,8 @@ impl Core {
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             };
             self.lives.put(id, life.live.clone());
-            self.tasks.spawn(life.run(
-                waiting,
-                Box::new(move |reports, cancel| {
-                    let again = executor.reattach(job, run, reports, cancel);
-                    Box::pin(async move {
-                        match again {
-                            Some(outcome) => outcome.await,
-                            None => Outcome::Failed {
-                                reason: words::INTERRUPTED,
-                                text: words::CUT.to_owned(),
-                            },
-                        }
-                    })
-                }),
-            ));
+            self.tasks
+                .spawn(life.run(waiting, RunRequest::Reattach(run)));
             return;
         }
         let status = words::interrupted(&*self.world, &life.record);
@@ -124,8 +118,51 @@ impl Core {
         }
     }
 
+    /// Ends tasks whose client was asked something and did not answer.
+    async fn end_unanswered(&self) -> Result<(), Refusal> {
+        let before_ms = before_ms(self.world.wall(), self.settings.unanswered);
+        loop {
+            let ids = self.store.unanswered(before_ms, AT_ONCE).await;
+            let ids = ids.map_err(|error| refused(error, ""))?;
+            let mut ended = 0;
+            for id in &ids {
+                match self.end_unanswered_task(id).await {
+                    Ok(done) => ended += usize::from(done),
+                    Err(error) => tracing::warn!(task_id = id, %error, "the task cannot be ended"),
+                }
+            }
+            if ended == 0 || ids.len() < AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends a task that waits for its client. Says whether it still waited.
+    async fn end_unanswered_task(&self, id: &str) -> Result<bool, StoreError> {
+        let record = self.store.load(id).await?;
+        let Some(mut record) = record.filter(Record::is_interrupted) else {
+            return Ok(false);
+        };
+        let waited = self.settings.unanswered;
+        let change = Change::Status(words::unanswered(&*self.world, &record, waited));
+        let (at_ms, revision) = (self.now_ms(&record), record.revision);
+        match self.store.append(id, revision, at_ms, &change).await {
+            Ok(()) => {
+                record.apply(change.clone(), at_ms);
+                self.changed(&record, &change);
+                Ok(true)
+            }
+            // The answer came after all.
+            Err(StoreError::Conflict | StoreError::Settled | StoreError::Gone) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn forget(&self) {
         loop {
+            if let Err(refusal) = self.end_unanswered().await {
+                tracing::warn!(%refusal, "tasks that wait too long for their clients cannot be ended");
+            }
             let retention = &self.settings.retention;
             match self.store.retire(retention, self.world.wall()).await {
                 Ok(0) => {}
@@ -138,22 +175,4 @@ impl Core {
             }
         }
     }
-}
-
-/// The run of a task, if one began, and what it was asked.
-fn started(record: &Record) -> Option<(String, Job)> {
-    let run = record.run.clone()?;
-    let asked = record
-        .task
-        .history
-        .iter()
-        .flatten()
-        .rev()
-        .find(|message| message.role == Role::User)?
-        .clone();
-    let delegation = asked
-        .metadata
-        .as_ref()
-        .and_then(|metadata| metadata.get(DELEGATION).cloned());
-    Some((run, job(record, asked, delegation)))
 }

@@ -10,6 +10,7 @@ use super::agents::Agents;
 use super::live::Lives;
 use super::open::Open;
 use super::recent::Recent;
+use super::weight::Weights;
 use super::{Parts, Sessions};
 use crate::caller::Caller;
 use crate::executor::Executor;
@@ -35,6 +36,7 @@ pub(super) struct Core {
     pub(super) agents: Agents,
     pub(super) lives: Lives,
     pub(super) recent: Recent,
+    pub(super) weights: Weights,
     /// One permit a run.
     pub(super) slots: Arc<Semaphore>,
     /// No more is taken, and what runs is to stop.
@@ -75,6 +77,7 @@ impl Core {
             agents: Agents::default(),
             lives: Lives::default(),
             recent: Recent::default(),
+            weights: Weights::default(),
             slots: Arc::new(Semaphore::new(limits.runs.max(1))),
             closing: CancellationToken::new(),
             dropping: CancellationToken::new(),
@@ -128,6 +131,25 @@ impl Core {
             }
         }
         self.open.add(peer, task_id, limit).map_err(|_| refusal)
+    }
+
+    /// Makes sure that `bytes` more of a client may be kept. Its own oldest settled tasks go for that, where they must.
+    ///
+    /// # Errors
+    /// They may not, or the store failed.
+    pub(super) async fn room(&self, peer: &str, bytes: usize) -> Result<(), Refusal> {
+        let budget = &self.settings.limits.kept;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let room = self.store.make_room(peer, bytes, budget).await;
+        match room.map_err(|error| refused(error, ""))? {
+            true => Ok(()),
+            false => {
+                let text = "the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, or send less";
+                let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
+                refusal.retry_after_s = Some(60);
+                Err(refusal)
+            }
+        }
     }
 
     /// A task of a peer is settled, or gone.

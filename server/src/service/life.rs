@@ -17,9 +17,12 @@ use super::core::{Core, refused};
 use super::live::{End, Live};
 use super::running::Running;
 use super::size::bytes;
+use super::take::DELEGATION;
+use super::weight::WeightPermit;
 use super::words;
 use crate::executor::{Job, Outcome, Report, Reports};
 use crate::record::{Change, Record};
+use crate::refusal::Reason;
 use crate::store::{StoreError, Turn, Waiting};
 
 mod bound;
@@ -38,6 +41,20 @@ const REPORTS: usize = 16;
 pub(super) type Start =
     Box<dyn FnOnce(Reports, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
 
+/// What is run once the task's turn has come.
+pub(super) enum RunRequest {
+    /// The newest message of the client. The delegation came with its request.
+    New {
+        /// Where the message stands in a row of delegations.
+        delegation: Option<serde_json::Value>,
+    },
+    /// The run of that name, which an earlier server began.
+    Reattach(String),
+}
+
+/// A task that waits for its turn gives its body back to the store, if that has so many bytes.
+const UNLOAD_BYTES: usize = 4096;
+
 /// A task that is worked on.
 pub(super) struct Life {
     pub(super) core: Arc<Core>,
@@ -49,6 +66,10 @@ pub(super) struct Life {
     size: usize,
     /// What the store did not take in the end, though it was asked again and again.
     unkept: Option<Change>,
+    /// The place of its message in memory.
+    pub(super) weight: Option<WeightPermit>,
+    /// The record lacks its body while the task waits for its turn.
+    unloaded: bool,
 }
 
 /// How a run ends.
@@ -58,6 +79,8 @@ enum Ending {
     TimedOut,
     /// It said more than a task may hold.
     TooLarge,
+    /// Its client has no room left for what it would say.
+    NoRoom,
     /// The server is being stopped.
     Cut,
     /// Not by this server's doing.
@@ -88,14 +111,19 @@ impl Life {
             reported: false,
             size,
             unkept: None,
+            weight: None,
+            unloaded: false,
         }
     }
 
     /// Waits for the task's turn, works on it, and writes how that ended.
-    pub(super) async fn run(mut self, waiting: Waiting, start: Start) {
+    pub(super) async fn run(mut self, waiting: Waiting, request: RunRequest) {
         let mut held = None;
-        let ending = match self.leave(waiting).await {
+        let leave = self.leave(waiting).await;
+        let leave = self.reload().await.map_err(Ending::Lost).and(leave);
+        let ending = match leave {
             Ok(leave) => {
+                let start = self.start(request);
                 let (reports, reported) = mpsc::channel(REPORTS);
                 let running = Running::start(self.core.metrics.clone(), reports, start);
                 let (ending, running) = self.work(running, reported).await;
@@ -143,10 +171,79 @@ impl Life {
                 biased;
                 () = self.live.canceled.cancelled() => return Err(Ending::Canceled),
                 () = self.core.closing.cancelled() => return Err(Ending::Cut),
-                leave = &mut leave => return leave.map_err(|error: StoreError| {
-                    Ending::Lost(Lost::Store(refused(error, &self.record.task.id)))
-                }),
-                () = &mut quiet, if !quiet.is_elapsed() => self.live.open(),
+                leave = &mut leave => {
+                    let leave = leave.map_err(|error: StoreError| {
+                        Ending::Lost(Lost::Store(refused(error, &self.record.task.id)))
+                    })?;
+                    return match self.core.room(&self.record.owner, 0).await {
+                        Err(refusal) if refusal.reason == Reason::ResourceExhausted => {
+                            Err(Ending::NoRoom)
+                        }
+                        // A store that does not answer now may when there is something to keep.
+                        _ => Ok(leave),
+                    };
+                }
+                () = &mut quiet, if !quiet.is_elapsed() => {
+                    self.live.open();
+                    self.unload();
+                }
+            }
+        }
+    }
+
+    /// Drops what a record of some size holds until its turn has come: many may wait, and few run.
+    fn unload(&mut self) {
+        if bytes(&self.record.task) >= UNLOAD_BYTES {
+            let task = &mut self.record.task;
+            (task.history, task.artifacts, task.metadata) = (None, None, None);
+            self.unloaded = true;
+            self.weight = None;
+        }
+    }
+
+    async fn reload(&mut self) -> Result<(), Lost> {
+        if !std::mem::take(&mut self.unloaded) {
+            return Ok(());
+        }
+        let id = &self.record.task.id;
+        match self.core.store.load(id).await {
+            Ok(Some(record)) if record.revision == self.record.revision => {
+                self.record = record;
+                Ok(())
+            }
+            Ok(_) => Err(Lost::Elsewhere),
+            Err(error) => Err(Lost::Store(refused(error, id))),
+        }
+    }
+
+    /// What starts the run.
+    fn start(&self, request: RunRequest) -> Start {
+        let executor = self.core.executor.clone();
+        let cut = || Outcome::Failed {
+            reason: words::INTERRUPTED,
+            text: words::CUT.to_owned(),
+        };
+        let Some(message) = self.record.asked_last().cloned() else {
+            return Box::new(move |_, _| Box::pin(std::future::ready(cut())));
+        };
+        match request {
+            RunRequest::New { delegation } => {
+                let job = job(&self.record, message, delegation);
+                Box::new(move |reports, cancel| executor.run(job, reports, cancel))
+            }
+            RunRequest::Reattach(run) => {
+                let metadata = message.metadata.as_ref();
+                let delegation = metadata.and_then(|metadata| metadata.get(DELEGATION).cloned());
+                let job = job(&self.record, message, delegation);
+                Box::new(move |reports, cancel| {
+                    let again = executor.reattach(job, run, reports, cancel);
+                    Box::pin(async move {
+                        match again {
+                            Some(outcome) => outcome.await,
+                            None => cut(),
+                        }
+                    })
+                })
             }
         }
     }
@@ -267,6 +364,10 @@ impl Life {
                 let status = words::too_large(self.world(), &self.record, most);
                 self.write(Change::Status(status)).await
             }
+            Ending::NoRoom => {
+                self.write(Change::Status(words::no_room(self.world(), &self.record)))
+                    .await
+            }
             Ending::Cut => {
                 let status = words::interrupted(self.world(), &self.record);
                 self.write(Change::Status(status)).await
@@ -342,7 +443,7 @@ impl Life {
 }
 
 /// What the executor is asked.
-pub(super) fn job(record: &Record, message: Message, delegation: Option<serde_json::Value>) -> Job {
+fn job(record: &Record, message: Message, delegation: Option<serde_json::Value>) -> Job {
     Job {
         task_id: record.task.id.clone(),
         context_id: record.task.context_id.clone(),

@@ -7,9 +7,11 @@ use tokio::sync::oneshot;
 
 use super::accept::{answers, waits};
 use super::core::{Core, refused};
-use super::life::{Life, Lost, Start, job};
+use super::life::{Life, Lost, RunRequest, Start};
 use super::live::{CancelReason, End, Live};
 use super::recent::Before;
+use super::size::bytes;
+use super::weight::WeightPermit;
 use super::{Send, words};
 use crate::caller::{Caller, Version};
 use crate::record::{Change, Record};
@@ -40,6 +42,8 @@ struct New {
     follow: bool,
     /// The work on it.
     live: Arc<Live>,
+    /// Its place in memory.
+    weight: Option<WeightPermit>,
 }
 
 impl New {
@@ -53,7 +57,7 @@ impl New {
 struct Entered {
     life: Life,
     waiting: Waiting,
-    start: Start,
+    request: RunRequest,
     feed: Option<Feed>,
 }
 
@@ -69,6 +73,9 @@ impl Core {
             return Err(stopping());
         }
         self.check(&send.request.message)?;
+        let weight = self
+            .weights
+            .try_acquire(&caller.peer, &send.request.message)?;
         let agent = self.agent(caller, &send).await?;
         self.fits(&send, agent.as_deref()).await?;
         let push = self.wanted_push(caller, &send)?;
@@ -81,6 +88,7 @@ impl Core {
             fresh,
             follow,
             live: Arc::new(Live::new()),
+            weight,
         };
         while let Some(before) = self.claim(&new) {
             let task_id = before.task_id.clone();
@@ -154,7 +162,7 @@ impl Core {
                 let feed = entered.feed.map(Box::new);
                 // A client that is gone already does not stop its task.
                 let _ = begun.send(Ok(Taken::Live(live, task_id, feed)));
-                entered.life.run(entered.waiting, entered.start).await;
+                entered.life.run(entered.waiting, entered.request).await;
             }
             Err(refusal) => {
                 self.recent.forget(&peer, &message_id, &task_id);
@@ -170,6 +178,7 @@ impl Core {
             return Err(stopping());
         }
         let message = &new.send.request.message;
+        self.room(&new.caller.peer, bytes(message)).await?;
         if let Some(task_id) = given(message.task_id.as_ref()) {
             let agent = new.agent.as_deref();
             let context = given(message.context_id.as_ref());
@@ -214,10 +223,9 @@ impl Core {
             push.task_id.clone_from(&record.task.id);
             (push, new.caller.version)
         });
-        let job = job(&record, message.clone(), delegation);
-        let executor = self.executor.clone();
-        let start: Start = Box::new(move |reports, cancel| executor.run(job, reports, cancel));
+        let request = RunRequest::New { delegation };
         let mut life = Life::new(self.clone(), new.live, record);
+        life.weight = new.weight;
         let kept = if answers {
             life.answer_with(message, push).await
         } else {
@@ -231,7 +239,7 @@ impl Core {
             Ok((waiting, feed)) => Ok(Entered {
                 life,
                 waiting,
-                start,
+                request,
                 feed,
             }),
             Err(refusal) => {

@@ -29,6 +29,11 @@ pub const TOO_LARGE: &str = "too_large";
 
 /// The reason of a task whose client the operator removed.
 pub const CLIENT_REMOVED: &str = "client_removed";
+/// The reason of a task that was not begun because its client has as many bytes of tasks as it may.
+pub const NO_ROOM: &str = "no_room";
+
+/// The reason of a task that waited too long for its client.
+pub const UNANSWERED: &str = "unanswered";
 
 /// A message of the agent.
 pub(super) fn message(world: &dyn World, record: &Record, parts: Vec<Part>) -> Message {
@@ -112,6 +117,25 @@ pub(super) fn unkept(world: &dyn World, record: &Record) -> TaskStatus {
         record,
         TaskState::Failed,
         Some(STORE),
+        text.to_owned(),
+    )
+}
+
+pub(super) fn unanswered(world: &dyn World, record: &Record, waited: Duration) -> TaskStatus {
+    let text = format!(
+        "the task was given up because no answer to its question came for {} s; send a message without `taskId` to begin again",
+        waited.as_secs()
+    );
+    why(world, record, TaskState::Failed, Some(UNANSWERED), text)
+}
+
+pub(super) fn no_room(world: &dyn World, record: &Record) -> TaskStatus {
+    let text = "the run was not begun because the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, and send the message again";
+    why(
+        world,
+        record,
+        TaskState::Failed,
+        Some(NO_ROOM),
         text.to_owned(),
     )
 }

@@ -41,6 +41,7 @@ macro_rules! store_laws {
             keeping: a_task_that_was_never_there_is_not_deleted,
             keeping: many_tasks_at_once_are_all_kept,
             lists: the_last_changed_comes_first,
+            lists: a_list_has_excerpts_of_its_tasks,
             lists: an_owner_sees_its_own,
             lists: a_context_is_picked_out,
             lists: a_state_is_picked_out,
@@ -51,7 +52,12 @@ macro_rules! store_laws {
             lists: nothing_is_listed_of_nothing,
             lists: retention_by_age_takes_what_is_too_old,
             lists: retention_by_count_leaves_the_last_settled,
+            lists: retention_counts_each_client_apart,
             lists: retention_leaves_what_is_not_settled,
+            lists: tasks_that_wait_too_long_are_found,
+            lists: room_is_made_of_ones_own_settled_tasks,
+            lists: no_room_is_made_where_it_would_not_do,
+            lists: bytes_of_forgotten_tasks_are_free,
             feeds: a_follower_hears_what_follows,
             feeds: a_follower_of_a_settled_task_hears_nothing,
             feeds: a_follower_hears_the_end_of_a_deleted_task,
@@ -211,11 +217,7 @@ pub(crate) fn all() -> Filter {
 /// The ids that a filter picks out, in order.
 pub(crate) async fn ids(store: &Any, filter: &Filter) -> Vec<String> {
     let listed = store.list(filter).await.unwrap();
-    listed
-        .records
-        .into_iter()
-        .map(|record| record.task.id)
-        .collect()
+    listed.tasks.into_iter().map(|task| task.id).collect()
 }
 
 /// What a change at the wrong time is answered with.

@@ -11,9 +11,13 @@ use futures_util::future::{self, BoxFuture};
 
 use super::hub::Hub;
 use super::queues::Queues;
-use super::{Context, Cursor, Feed, Filter, Listed, Retention, Store, StoreError, Waiting};
+use super::usage::Usage;
+use super::{
+    Budget, Context, Cursor, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting,
+    body,
+};
 use crate::caller::Version;
-use crate::record::{Change, Record};
+use crate::record::{Change, Record, is_interrupted};
 
 /// Keeps everything in memory. Cheap to clone; clones share what they keep.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +25,7 @@ pub struct Memory {
     kept: Arc<Mutex<Kept>>,
     hub: Hub,
     queues: Queues,
+    usage: Usage,
 }
 
 #[derive(Debug, Default)]
@@ -31,8 +36,34 @@ struct Kept {
 
 #[derive(Debug)]
 struct Held {
-    record: Record,
+    summary: Summary,
+    /// The record at some revision, as JSON, and the changes since with their times.
+    base: Arc<[u8]>,
+    log: Vec<(i64, Arc<[u8]>)>,
+    revision: u64,
     pushes: Vec<(TaskPushNotificationConfig, Version)>,
+}
+
+/// So many bytes, as a difference.
+fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+impl Held {
+    fn bytes(&self) -> usize {
+        let log = self.log.iter().map(|(_, change)| change.len());
+        self.base.len() + log.sum::<usize>()
+    }
+
+    fn new(record: &Record) -> Result<Self, StoreError> {
+        Ok(Self {
+            summary: Summary::of(record),
+            base: body::encode(record)?.into(),
+            log: Vec::new(),
+            revision: record.revision,
+            pushes: Vec::new(),
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -52,11 +83,35 @@ impl Memory {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, task_id: &str) -> Option<Record> {
-        self.locked()
-            .tasks
-            .get(task_id)
-            .map(|held| held.record.clone())
+    fn find(&self, task_id: &str) -> Result<Option<Record>, StoreError> {
+        let (base, log) = match self.locked().tasks.get(task_id) {
+            Some(held) => (Arc::clone(&held.base), held.log.clone()),
+            None => return Ok(None),
+        };
+        let unreadable = |why| StoreError::Failed(format!("cannot read the task: {why}"));
+        let mut record = body::decode_record(&base).map_err(unreadable)?;
+        for (at_ms, change) in &log {
+            body::apply(&mut record, *at_ms, change).map_err(unreadable)?;
+        }
+        if log.len() >= body::MAX_CHANGES {
+            self.compact(&record, &base, log.len())?;
+        }
+        Ok(Some(record))
+    }
+
+    /// Keeps `record` in place of `base` and the first `changes` after it.
+    fn compact(&self, record: &Record, base: &Arc<[u8]>, changes: usize) -> Result<(), StoreError> {
+        let whole = body::encode(record)?.into();
+        if let Some(held) = self.locked().tasks.get_mut(&record.task.id)
+            && Arc::ptr_eq(&held.base, base)
+        {
+            let before = held.bytes();
+            held.base = whole;
+            held.log.drain(..changes);
+            let more = length(held.bytes()) - length(before);
+            self.usage.add(&record.owner, more);
+        }
+        Ok(())
     }
 
     fn take(
@@ -66,27 +121,32 @@ impl Memory {
         at_ms: i64,
         change: &Change,
     ) -> Result<(), StoreError> {
+        let json = body::encode(change)?;
         let mut kept = self.locked();
         let held = kept.tasks.get_mut(task_id).ok_or(StoreError::Gone)?;
-        if held.record.is_settled() {
+        if held.summary.is_terminal() {
             return Err(StoreError::Settled);
         }
-        if held.record.revision != revision {
+        if held.revision != revision {
             return Err(StoreError::Conflict);
         }
-        held.record.apply(change.clone(), at_ms);
+        self.usage.add(&held.summary.owner, length(json.len()));
+        held.log.push((at_ms, json.into()));
+        held.revision += 1;
+        held.summary.apply(change, at_ms);
         // Under the lock, so that listeners hear of changes in their order.
-        self.hub.publish(task_id, held.record.revision, change);
+        self.hub.publish(task_id, held.revision, change);
         Ok(())
     }
 }
 
 impl Kept {
-    fn forget(&mut self, task_id: &str) -> bool {
+    fn forget(&mut self, task_id: &str, usage: &Usage) -> bool {
         let Some(held) = self.tasks.remove(task_id) else {
             return false;
         };
-        if let Entry::Occupied(mut opened) = self.contexts.entry(held.record.task.context_id) {
+        usage.add(&held.summary.owner, -length(held.bytes()));
+        if let Entry::Occupied(mut opened) = self.contexts.entry(held.summary.context_id) {
             opened.get_mut().tasks = opened.get().tasks.saturating_sub(1);
             if opened.get().tasks == 0 {
                 opened.remove();
@@ -96,49 +156,47 @@ impl Kept {
     }
 
     fn page(&self, filter: &Filter) -> Listed {
-        let mut found: Vec<(i64, &str)> = self
-            .tasks
-            .values()
-            .filter(|held| filter.takes(&held.record))
-            .map(|held| (held.record.changed_ms, held.record.task.id.as_str()))
+        let tasks = self.tasks.values().map(|held| &held.summary);
+        let mut found: Vec<(i64, &str, &Summary)> = tasks
+            .filter(|task| filter.takes(task))
+            .map(|task| (task.changed_ms, task.id.as_str(), task))
             .collect();
         let total = found.len();
         if let Some(after) = &filter.after {
-            found.retain(|place| *place < (after.changed_ms, after.task_id.as_str()));
+            let after = (after.changed_ms, after.task_id.as_str());
+            found.retain(|(changed_ms, id, _)| (*changed_ms, *id) < after);
         }
-        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.sort_unstable_by(|one, other| (other.0, other.1).cmp(&(one.0, one.1)));
         let more = found.len() > filter.page_size;
         found.truncate(filter.page_size);
-        let records: Vec<Record> = found
-            .iter()
-            .filter_map(|(_, id)| self.tasks.get(*id))
-            .map(|held| held.record.clone())
-            .collect();
+        let tasks: Vec<Summary> = found.into_iter().map(|(_, _, task)| task.clone()).collect();
         Listed {
-            next: records.last().filter(|_| more).map(Cursor::of),
-            records,
+            next: tasks.last().filter(|_| more).map(Cursor::of),
+            tasks,
             total,
         }
     }
 
     /// Settled tasks that retention does not keep.
     fn outlived(&self, retention: &Retention, now: DateTime<Utc>) -> Vec<String> {
-        let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
-        let oldest = now.timestamp_millis().saturating_sub(age);
-        let mut settled: Vec<(i64, &str)> = self
-            .tasks
-            .values()
-            .filter(|held| held.record.is_settled())
-            .map(|held| (held.record.changed_ms, held.record.task.id.as_str()))
-            .collect();
-        settled.sort_unstable();
-        let too_many = settled.len().saturating_sub(retention.count);
-        settled
-            .into_iter()
-            .enumerate()
-            .filter(|(place, (changed_ms, _))| *place < too_many || *changed_ms < oldest)
-            .map(|(_, (_, id))| id.to_owned())
-            .collect()
+        let oldest = retention.before_ms(now);
+        let mut by_owner: HashMap<&str, Vec<(i64, &str)>> = HashMap::new();
+        for task in self.tasks.values().map(|held| &held.summary) {
+            if task.is_terminal() {
+                let settled = by_owner.entry(task.owner.as_str()).or_default();
+                settled.push((task.changed_ms, task.id.as_str()));
+            }
+        }
+        let mut outlived = Vec::new();
+        for mut settled in by_owner.into_values() {
+            settled.sort_unstable();
+            let too_many = settled.len().saturating_sub(retention.count);
+            let gone = settled.into_iter().enumerate();
+            let gone =
+                gone.filter(|(place, (changed_ms, _))| *place < too_many || *changed_ms < oldest);
+            outlived.extend(gone.map(|(_, (_, id))| id.to_owned()));
+        }
+        outlived
     }
 }
 
@@ -149,6 +207,10 @@ fn done<'a, T: Send + 'a>(outcome: Result<T, StoreError>) -> BoxFuture<'a, Resul
 
 impl Store for Memory {
     fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        let held = match Held::new(record) {
+            Ok(held) => held,
+            Err(error) => return done(Err(error)),
+        };
         let mut kept = self.locked();
         if kept.tasks.contains_key(&record.task.id) {
             return done(Err(StoreError::Conflict));
@@ -163,13 +225,8 @@ impl Store for Memory {
                 tasks: 0,
             })
             .tasks += 1;
-        kept.tasks.insert(
-            record.task.id.clone(),
-            Held {
-                record: record.clone(),
-                pushes: Vec::new(),
-            },
-        );
+        self.usage.add(&record.owner, length(held.bytes()));
+        kept.tasks.insert(record.task.id.clone(), held);
         done(Ok(()))
     }
 
@@ -184,7 +241,7 @@ impl Store for Memory {
     }
 
     fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
-        done(Ok(self.find(task_id)))
+        done(self.find(task_id))
     }
 
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>> {
@@ -192,18 +249,21 @@ impl Store for Memory {
     }
 
     fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let was = self.locked().forget(task_id);
+        let was = self.locked().forget(task_id, &self.usage);
         self.hub.forget(task_id);
         done(Ok(was))
     }
 
     fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
         let listener = self.hub.listen(task_id);
-        let Some(record) = self.find(task_id) else {
-            return done(Ok(None));
+        let record = match self.find(task_id) {
+            Ok(Some(record)) => record,
+            Ok(None) => return done(Ok(None)),
+            Err(error) => return done(Err(error)),
         };
         let store = self.clone();
-        let feed = listener.feed(record, move |id| future::ready(store.find(&id)).boxed());
+        let reload = move |id: String| future::ready(store.find(&id).ok().flatten()).boxed();
+        let feed = listener.feed(record, reload);
         done(Ok(Some(feed)))
     }
 
@@ -235,14 +295,11 @@ impl Store for Memory {
         done(Ok(self.queues.enter(queue)))
     }
 
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
-        done(Ok(self
-            .locked()
-            .tasks
-            .values()
-            .filter(|held| !held.record.is_settled())
-            .map(|held| held.record.clone())
-            .collect()))
+    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
+        let kept = self.locked();
+        let tasks = kept.tasks.values().map(|held| &held.summary);
+        let open = tasks.filter(|task| !task.is_terminal()).cloned().collect();
+        done(Ok(open))
     }
 
     fn put_push<'a>(
@@ -297,9 +354,61 @@ impl Store for Memory {
         let mut kept = self.locked();
         let outlived = kept.outlived(retention, now);
         for id in &outlived {
-            kept.forget(id);
+            kept.forget(id, &self.usage);
         }
         done(Ok(outlived.len()))
+    }
+
+    fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        let kept = self.locked();
+        let tasks = kept.tasks.values().map(|held| &held.summary);
+        let waits = tasks.filter(|task| is_interrupted(&task.state) && task.changed_ms < before_ms);
+        done(Ok(waits.take(limit).map(|task| task.id.clone()).collect()))
+    }
+
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let mut kept = self.locked();
+        let mut lacks =
+            usize::try_from(self.usage.lacks(owner, bytes, budget)).unwrap_or(usize::MAX);
+        if lacks == 0 {
+            return done(Ok(true));
+        }
+        let held = kept.tasks.values();
+        let own = held.filter(|held| held.summary.owner == owner && held.summary.is_terminal());
+        let mut settled: Vec<(i64, String, usize)> = own
+            .map(|held| {
+                (
+                    held.summary.changed_ms,
+                    held.summary.id.clone(),
+                    held.bytes(),
+                )
+            })
+            .collect();
+        settled.sort_unstable();
+        let mut oldest = Vec::new();
+        for (_, id, bytes) in settled {
+            if lacks == 0 {
+                break;
+            }
+            lacks = lacks.saturating_sub(bytes);
+            oldest.push(id);
+        }
+        if lacks > 0 {
+            return done(Ok(false));
+        }
+        for id in oldest {
+            kept.forget(&id, &self.usage);
+        }
+        done(Ok(true))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

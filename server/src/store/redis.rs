@@ -31,7 +31,9 @@ use self::lease::Handed;
 use self::link::Link;
 use self::queue::Leaving;
 use super::hub::Hub;
-use super::{Context, Feed, Filter, Listed, Retention, Store, StoreError, Waiting};
+use super::{
+    Budget, Context, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting,
+};
 use crate::caller::Version;
 use crate::record::{Change, Record};
 use crate::world::World;
@@ -221,7 +223,7 @@ impl Store for Redis {
         }
     }
 
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
         self.inner.recover(&self.handed).boxed()
     }
 
@@ -258,6 +260,23 @@ impl Store for Redis {
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>> {
         self.inner.retire(retention, now).boxed()
+    }
+
+    fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        self.inner.unanswered(before_ms, limit).boxed()
+    }
+
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        self.inner.make_room(owner, bytes, budget).boxed()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -1,12 +1,9 @@
-use a2a::{
-    ListTasksResponse, SendMessageResponse, StreamResponse, TaskArtifactUpdateEvent,
-    TaskStatusUpdateEvent,
-};
+use a2a::{SendMessageResponse, StreamResponse, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::task::{entry, filled};
-use super::{As0_3, Dialect, Each, is_final};
+use super::{As0_3, Dialect, is_final};
 
 impl Serialize for As0_3<'_, TaskStatusUpdateEvent> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -94,15 +91,5 @@ impl Serialize for As0_3<'_, SendMessageResponse> {
                 named(serializer, self.dialect, "message", self.part(message))
             }
         }
-    }
-}
-
-/// 0.3 lists tasks over HTTP+JSON alone, and does not say how; this is how its push configurations are listed.
-impl Serialize for As0_3<'_, ListTasksResponse> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("tasks", &Each(&self.value.tasks, self.dialect))?;
-        map.serialize_entry("nextPageToken", &self.value.next_page_token)?;
-        map.end()
     }
 }

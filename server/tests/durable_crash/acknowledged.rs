@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use remote_agent_server::store::durable::{Durable, Options};
+use remote_agent_server::store::sqlite::{Options, Sqlite, check};
 use remote_agent_server::store::{Filter, Store};
 
 use super::script;
@@ -58,8 +58,8 @@ impl Acknowledged {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let options = Options::new(directory);
-            let store = Durable::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap();
-            assert_eq!(store.damages(), []);
+            let store = Sqlite::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap();
+            assert_eq!(check(directory), Ok(Vec::new()));
             let mut unsettled = 0;
             let mut there = 0;
             for (id, known) in &mut self.tasks {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use remote_agent_server::caller::Version;
-use remote_agent_server::store::durable::{Durable, Options};
+use remote_agent_server::store::sqlite::{Options, Sqlite};
 use remote_agent_server::store::{Fsync, Store};
 
 use super::script;
@@ -16,9 +16,7 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
     runtime.block_on(async {
         let mut options = Options::new(directory);
         options.fsync = fsync;
-        // So small that files are begun and taken out all the time.
-        options.file_size = 64 << 10;
-        let store = Arc::new(Durable::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
+        let store = Arc::new(Sqlite::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
         let writers = (0..AT_ONCE).map(|writer| {
             let store = Arc::clone(&store);
             let name = format!("{round}.{writer}");
@@ -33,7 +31,7 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
 }
 
 /// The life of a task. One in four is deleted, one in four is left as it is.
-async fn task(store: &Durable, id: &str, number: u64) {
+async fn task(store: &Sqlite, id: &str, number: u64) {
     let mut record = script::made(id);
     store.create(&record).await.unwrap();
     say(&format!("kept {id} 0"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use remote_agent_server::a2a::TaskState;
 use remote_agent_server::store::redis::Redis;
-use remote_agent_server::store::{Store, StoreError};
+use remote_agent_server::store::{Store, StoreError, Summary};
 
 use crate::redis_server::RedisServer;
 use crate::rig::{SHORT, append, chunk, create, mortal, soon, spoil, stand, until};
@@ -15,7 +15,7 @@ use crate::rig::{SHORT, append, chunk, create, mortal, soon, spoil, stand, until
 async fn taken(store: &Redis) -> Vec<String> {
     until(|| async {
         let taken = store.recover().await.unwrap();
-        let ids: Vec<String> = taken.into_iter().map(|record| record.task.id).collect();
+        let ids: Vec<String> = taken.into_iter().map(|task| task.id).collect();
         (!ids.is_empty()).then_some(ids)
     })
     .await
@@ -35,7 +35,7 @@ async fn the_tasks_of_a_dead_server_are_taken_as_they_stand() {
         (!records.is_empty()).then_some(records)
     })
     .await;
-    assert_eq!(records, [task.clone()]);
+    assert_eq!(records, [Summary::of(&task)]);
     stand(&living, &mut task, TaskState::Failed).await;
 }
 
@@ -56,7 +56,7 @@ async fn each_task_of_a_dead_server_is_taken_once() {
         while rounds_after < 3 {
             let (one, other) = tokio::join!(living[0].recover(), living[1].recover());
             for record in one.unwrap().into_iter().chain(other.unwrap()) {
-                *times.entry(record.task.id).or_insert(0) += 1;
+                *times.entry(record.id).or_insert(0) += 1;
             }
             rounds_after += usize::from(times.len() == 50);
             tokio::time::sleep(SHORT / 3).await;

@@ -156,7 +156,7 @@ async fn tasks_of_another_version_are_left_alone() {
     let Some(redis) = RedisServer::start() else {
         return;
     };
-    set(&mut client(&redis).await, "remote-agent:format", "2").await;
+    set(&mut client(&redis).await, "remote-agent:format", "3").await;
     let why = refused(&Options::new(redis.url())).await;
     assert!(why.contains("another version"), "{why}");
 }

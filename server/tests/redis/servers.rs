@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use remote_agent_server::a2a::TaskState;
 use remote_agent_server::record::Change;
 use remote_agent_server::store::redis::Options;
-use remote_agent_server::store::{Filter, News, Store, StoreError};
+use remote_agent_server::store::{Filter, News, Store, StoreError, Summary};
 
 use crate::redis_server::RedisServer;
 use crate::rig::{append, chunk, connect, create, server, soon, spoil, stand};
@@ -177,7 +177,7 @@ async fn databases_and_prefixes_are_worlds_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_task_that_cannot_be_read_is_left_out_of_lists() {
+async fn a_task_that_cannot_be_read_is_listed_and_can_be_deleted() {
     let Some(redis) = RedisServer::start() else {
         return;
     };
@@ -185,7 +185,13 @@ async fn a_task_that_cannot_be_read_is_left_out_of_lists() {
     create(&store, "broken").await;
     let whole = create(&store, "whole").await;
     spoil(&redis, "broken").await;
-    assert_eq!(store.list(&all()).await.unwrap().records, [whole]);
+    assert_eq!(store.list(&all()).await.unwrap().total, 2);
+    assert!(store.load("broken").await.is_err());
+    assert_eq!(store.delete("broken").await, Ok(true));
+    assert_eq!(
+        store.list(&all()).await.unwrap().tasks,
+        [Summary::of(&whole)]
+    );
 }
 
 fn all() -> Filter {

@@ -195,9 +195,13 @@ struct StoreArgs {
     #[arg(long, value_name = "SECONDS")]
     retention_age: Option<u64>,
 
-    /// Keep at most so many settled tasks [default: 10000]
+    /// Keep at most so many settled tasks of each client [default: 10000]
     #[arg(long, value_name = "NUMBER")]
     retention_count: Option<u64>,
+
+    /// End a task that has waited so long for its client's answer [default: 604800, a week]
+    #[arg(long, value_name = "SECONDS")]
+    retention_unanswered: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -206,7 +210,7 @@ enum When {
     Always,
     /// On the disk within a second: the loss of power loses at most that second
     Interval,
-    /// With the operating system, which decides when
+    /// On the disk when the operating system decides: the loss of power may damage the file
     Never,
 }
 
@@ -314,6 +318,7 @@ impl ServeArgs {
         let mut retention = Over(Map::new());
         retention.put("age", store.retention_age);
         retention.put("count", store.retention_count);
+        retention.put("unanswered", store.retention_unanswered);
         over.put("retention", retention.some());
         over.put("name", more.name.as_deref());
         over.put("description", more.description.as_deref());

@@ -2,6 +2,7 @@
 
 mod place;
 mod running;
+mod salvage;
 mod stored;
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -23,15 +24,18 @@ Examples:
   remote-agent serve tasks list --state working --json
   remote-agent serve tasks delete 7d2f0c1e-5b0a-4a57-9a0e-0c3f1d2b4e5f
   remote-agent serve tasks list --url http://127.0.0.1:9000 --bearer-env OPERATOR_TOKEN
+  remote-agent serve tasks check
+  remote-agent serve tasks export > tasks.jsonl
 
 While a server runs it is asked, on this machine; else what it has kept is read. A server that asks for tokens wants an
 operator's (`remote-agent serve peers add me --operator`). A deleted task is not found by anybody any more; one that runs is
-stopped first.
+stopped first. `check` and `export` read the directory of the tasks themselves, also beside a server that runs and where the
+file is damaged.
 
-Exit codes: 0 done, 1 failed or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants
+Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants
 another token";
 
-/// List and delete the tasks that a server keeps
+/// List, delete, check and export the tasks that a server keeps
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(super) struct Args {
@@ -62,6 +66,16 @@ enum Command {
         #[command(flatten)]
         place: PlaceArgs,
 
+        #[command(flatten)]
+        files: FileArgs,
+    },
+    /// Check the file that the tasks are in, with `PRAGMA integrity_check`, and that every task can be read
+    Check {
+        #[command(flatten)]
+        files: FileArgs,
+    },
+    /// Print every task that can be read as a line of JSON, with what the server keeps beside it
+    Export {
         #[command(flatten)]
         files: FileArgs,
     },
@@ -118,6 +132,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             show(&found?, json);
             Ok(Exit::Ok)
         }
+        Command::Check { files } => salvage::check(&files),
+        Command::Export { files } => salvage::export(&files),
         Command::Delete { ids, place, files } => {
             let place = place.open(&files).await?;
             let deleted = delete(&place, &ids).await;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use remote_agent_server::store::durable::{self, Durable};
 use remote_agent_server::store::memory::Memory;
+use remote_agent_server::store::sqlite::{self, Sqlite};
 use remote_agent_server::store::{Store, redis};
 use remote_agent_server::world::{System, World as _};
 
@@ -23,7 +23,7 @@ pub(super) async fn store(
         TaskStore::Memory => (Arc::new(Memory::new()), "in memory".to_owned()),
         TaskStore::Directory(path) => {
             let shown = format!("in {}", path.display());
-            let store = durable(config, path).await?;
+            let store = sqlite(config, path).await?;
             store
                 .announce(page)
                 .await
@@ -40,11 +40,11 @@ pub(super) async fn store(
     })
 }
 
-async fn durable(config: &ServeConfig, directory: PathBuf) -> Result<Durable, StartError> {
-    let mut options = durable::Options::new(directory);
+async fn sqlite(config: &ServeConfig, directory: PathBuf) -> Result<Sqlite, StartError> {
+    let mut options = sqlite::Options::new(directory);
     options.fsync = config.fsync();
     let now = System.wall();
-    let opened = tokio::task::spawn_blocking(move || Durable::open(&options, now)).await;
+    let opened = tokio::task::spawn_blocking(move || Sqlite::open(&options, now)).await;
     let opened = opened.map_err(|error| StartError::Store(error.to_string()))?;
     opened.map_err(|error| StartError::Store(error.to_string()))
 }

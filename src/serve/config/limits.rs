@@ -6,6 +6,7 @@ use std::time::Duration;
 use remote_agent_server::http::guard::Bounds;
 use remote_agent_server::http::serve::Connections;
 use remote_agent_server::settings;
+use remote_agent_server::store::Budget;
 use serde::{Deserialize, Deserializer};
 
 use crate::validation::{whole, whole_size};
@@ -73,6 +74,15 @@ pub struct Limits {
     /// What one task holds of its agent's, in bytes.
     #[serde(deserialize_with = "whole_size")]
     pub artifact_bytes: usize,
+    /// What a page of a list holds, in bytes.
+    #[serde(deserialize_with = "whole_size")]
+    pub page_bytes: usize,
+    /// The tasks of one client that are kept, in bytes.
+    #[serde(deserialize_with = "whole")]
+    pub bytes_per_client: u64,
+    /// The tasks of all that are kept, in bytes.
+    #[serde(deserialize_with = "whole")]
+    pub total_bytes: u64,
     /// So many webhooks of one task.
     #[serde(deserialize_with = "whole_size")]
     pub pushes_per_task: usize,
@@ -105,6 +115,9 @@ impl Default for Limits {
             parts: tasks.parts,
             history: tasks.history,
             artifact_bytes: tasks.artifact_bytes,
+            page_bytes: tasks.page_bytes,
+            bytes_per_client: tasks.kept.per_client,
+            total_bytes: tasks.kept.total,
             pushes_per_task: tasks.pushes_per_task,
             waiting_pushes: tasks.waiting_pushes,
         }
@@ -161,6 +174,11 @@ impl Limits {
             parts: self.parts,
             history: self.history,
             artifact_bytes: self.artifact_bytes,
+            page_bytes: self.page_bytes,
+            kept: Budget {
+                per_client: self.bytes_per_client,
+                total: self.total_bytes,
+            },
             pushes_per_task: self.pushes_per_task,
             waiting_pushes: self.waiting_pushes,
         }

@@ -112,10 +112,13 @@ async fn what_is_not_there_is_not_found_in_the_shape_of_its_tree() {
 #[tokio::test]
 async fn a_head_is_a_get_without_the_body() {
     let server = Server::start().await;
-    let whole = server.get("/rest/tasks", &[V1]).await;
-    let head = server.ask(Method::HEAD, "/rest/tasks", &[V1], None).await;
+    let card = "/.well-known/agent-card.json";
+    let whole = server.get(card, &[]).await;
+    let head = server.ask(Method::HEAD, card, &[], None).await;
     assert_eq!((head.status, head.text.as_str()), (StatusCode::OK, ""));
     assert_eq!(head.header("content-length"), whole.text.len().to_string());
+    let head = server.ask(Method::HEAD, "/rest/tasks", &[V1], None).await;
+    assert_eq!((head.status, head.text.as_str()), (StatusCode::OK, ""));
     let head = server
         .ask(Method::HEAD, "/rest/tasks/no", &[V1], None)
         .await;

@@ -77,3 +77,50 @@ async fn artifacts_of_an_earlier_turn_count() {
     let task = theatre.ended(&id).await;
     assert_eq!(reason(&task).as_deref(), Some(TOO_LARGE));
 }
+
+fn poor(per_client: u64) -> Settings {
+    let mut settings = Settings::default();
+    settings.limits.kept.per_client = per_client;
+    settings
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_room_is_refused_and_others_are_not() {
+    let theatre = Theatre::with(poor(4_000)).await;
+    theatre.begin(says(&"x".repeat(2_500))).await;
+    let more = || says(&"x".repeat(2_500));
+    let refusal = theatre.service.send(&alice(), more()).await.unwrap_err();
+    assert_eq!(refusal.reason, Reason::ResourceExhausted);
+    assert!(refusal.retry_after_s.is_some());
+    theatre.begin_as(&bob(), more()).await;
+    let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
+    assert_eq!(listed.total_size(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clients_settled_tasks_make_room_for_its_next() {
+    let mut theatre = Theatre::with(poor(4_000)).await;
+    let first = theatre.begin(says(&"x".repeat(2_500))).await.id;
+    theatre.run().await.done();
+    theatre.ended(&first).await;
+    let second = theatre.begin(says(&"x".repeat(2_500))).await.id;
+    let gone = theatre.service.get(&alice(), &first, None).await;
+    assert_eq!(gone.unwrap_err().reason, Reason::TaskNotFound);
+    theatre.get(&second).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_not_begun_where_its_client_has_no_room_left() {
+    let mut settings = poor(6_000);
+    settings.limits.runs = 1;
+    let mut theatre = Theatre::with(settings).await;
+    let first = theatre.begin(says("one")).await.id;
+    let second = theatre.begin(says("two")).await.id;
+    let run = theatre.run().await;
+    run.report(artifact("a", &"x".repeat(8_000))).await;
+    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    theatre.ended(&first).await;
+    let task = theatre.ended(&second).await;
+    assert_eq!(task.status.state, TaskState::Failed);
+    assert_eq!(reason(&task).as_deref(), Some(NO_ROOM));
+}

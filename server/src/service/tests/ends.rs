@@ -209,3 +209,30 @@ async fn the_executor_is_told_who_asks_what_and_where() {
     assert_eq!(text(&job.message), "hello");
     assert_eq!(job.delegation, Some("hop".into()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_question_nobody_answers_ends_its_task() {
+    let settings = Settings {
+        unanswered: 3600 * SECOND,
+        ..Settings::default()
+    };
+    let mut theatre = Theatre::with(settings).await;
+    let id = theatre.begin(says("hello")).await.id;
+    let question = vec![Part::text("which?")];
+    theatre.run().await.end(Outcome::InputRequired(question));
+    theatre.ended(&id).await;
+    theatre.clock.go_on(3_500 * SECOND);
+    tokio::time::sleep(61 * SECOND).await;
+    assert_eq!(
+        theatre.get(&id).await.status.state,
+        TaskState::InputRequired
+    );
+    theatre.clock.go_on(200 * SECOND);
+    tokio::time::sleep(61 * SECOND).await;
+    let task = theatre.get(&id).await;
+    assert_eq!(task.status.state, TaskState::Failed);
+    let metadata = task.status.message.unwrap().metadata.unwrap();
+    assert_eq!(metadata[REASON], UNANSWERED);
+    // The question stays readable.
+    assert_eq!(task.history.unwrap().len(), 2);
+}

@@ -1,5 +1,7 @@
 //! Lists of tasks, page by page.
 
+use a2a::ListTasksResponse;
+
 use super::*;
 
 pub(super) fn all() -> ListTasksRequest {
@@ -20,7 +22,13 @@ fn ids(listed: &ListTasksResponse) -> Vec<&str> {
 }
 
 async fn list(theatre: &Theatre, request: ListTasksRequest) -> ListTasksResponse {
-    theatre.service.list(&alice(), request).await.unwrap()
+    theatre
+        .service
+        .list(&alice(), request)
+        .await
+        .unwrap()
+        .collect()
+        .await
 }
 
 #[tokio::test]
@@ -219,4 +227,33 @@ async fn lists_show_as_much_history_as_is_asked_for() {
     };
     let listed = list(&theatre, request).await;
     assert_eq!(listed.tasks[0].history.as_ref().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_page_ends_before_it_is_too_large() {
+    let mut settings = Settings::default();
+    settings.limits.page_bytes = 3_000;
+    let theatre = Theatre::with(settings).await;
+    let mut sent = Vec::new();
+    for size in [900, 900, 900, 900, 9_000, 900] {
+        sent.push(theatre.begin(says(&"x".repeat(size))).await.id);
+    }
+    let (mut seen, mut sizes, mut request) = (Vec::new(), Vec::new(), all());
+    loop {
+        let page = list(&theatre, request.clone()).await;
+        assert_eq!((page.page_size, page.total_size), (50, 6));
+        sizes.push(page.tasks.len());
+        seen.extend(page.tasks.into_iter().map(|task| task.id));
+        request.page_token = Some(page.next_page_token).filter(|token| !token.is_empty());
+        if request.page_token.is_none() {
+            break;
+        }
+    }
+    assert!(
+        sizes.len() >= 3 && sizes.iter().all(|size| *size <= 2),
+        "{sizes:?}"
+    );
+    seen.sort();
+    sent.sort();
+    assert_eq!(seen, sent);
 }

@@ -24,7 +24,7 @@ async fn whoever_takes_no_text_is_refused_before_there_is_a_task() {
     let field = "configuration.acceptedOutputModes";
     assert_eq!(refusal.field.as_deref(), Some(field));
     let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
-    assert_eq!(listed.total_size, 0);
+    assert_eq!(listed.total_size(), 0);
 }
 
 #[tokio::test]

@@ -94,3 +94,22 @@ async fn a_run_that_does_not_stop_is_dropped_in_the_end() {
     run.dropped().await;
     assert_eq!(text(&theatre.run().await.job.message), "two");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_large_message_is_whole_when_its_turn_comes() {
+    let mut settings = Settings::default();
+    settings.limits.runs = 1;
+    let mut theatre = Theatre::with(settings).await;
+    let first = theatre.begin(says("one")).await.id;
+    let long = "x".repeat(100_000);
+    let second = theatre.begin(says(&long)).await.id;
+    let run = theatre.run().await;
+    tokio::time::sleep(SECOND).await;
+    run.done();
+    theatre.ended(&first).await;
+    let run = theatre.run().await;
+    assert_eq!(run.job.message.parts, [Part::text(long.clone())]);
+    run.done();
+    let task = theatre.ended(&second).await;
+    assert_eq!(task.history.unwrap()[0].parts, [Part::text(long)]);
+}

@@ -8,6 +8,7 @@ async fn left(run: Option<&str>, state: TaskState) -> (Memory, String) {
     let mut record = record("t");
     record.run = run.map(str::to_owned);
     record.task.status.state = state;
+    record.changed_ms = Clock::new().wall().timestamp_millis();
     store.create(&record).await.unwrap();
     (store, record.task.id)
 }
@@ -108,6 +109,7 @@ async fn old_tasks_are_forgotten_from_time_to_time() {
     }
     tokio::time::sleep(120 * SECOND).await;
     let kept = theatre.service.list(&alice(), lists::all()).await.unwrap();
+    let kept = kept.collect().await;
     assert_eq!(kept.total_size, 1);
 }
 

@@ -147,7 +147,7 @@ async fn a_message_that_gets_no_place_is_refused_and_leaves_no_task() {
     let refused = theatre.service.send(&alice(), says("hello")).await;
     assert_eq!(refused.unwrap_err().reason, Reason::Unavailable);
     let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
-    assert_eq!(listed.total_size, 0);
+    assert_eq!(listed.total_size(), 0);
     assert_eq!(theatre.service.under_way(), 0);
 }
 
@@ -159,6 +159,7 @@ async fn an_answer_that_gets_no_place_leaves_no_task_that_nobody_works_on() {
     };
     let mut left = record("t");
     left.task.status.state = TaskState::InputRequired;
+    left.changed_ms = Clock::new().wall().timestamp_millis();
     store.create(&left).await.unwrap();
     let theatre = store.open().await;
     let send = says("this one").answering("t");

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, broadcast};
 
 use super::*;
 use crate::record::Change;
-use crate::store::{Context, Feed, Retention, StoreError, Waiting};
+use crate::store::{Budget, Context, Feed, Retention, StoreError, Summary, Waiting};
 
 /// A memory that fails when it is told to, or that several servers share.
 #[derive(Clone)]
@@ -147,7 +147,7 @@ impl Store for Trouble {
         .boxed()
     }
 
-    fn recover(&self) -> Answer<'_, Vec<Record>> {
+    fn recover(&self) -> Answer<'_, Vec<Summary>> {
         match self.asked {
             // The other server lives.
             Some(_) => Box::pin(std::future::ready(Ok(Vec::new()))),
@@ -180,6 +180,14 @@ impl Store for Trouble {
 
     fn retire<'a>(&'a self, retention: &'a Retention, now: DateTime<Utc>) -> Answer<'a, usize> {
         self.memory.retire(retention, now)
+    }
+
+    fn unanswered(&self, before_ms: i64, limit: usize) -> Answer<'_, Vec<String>> {
+        self.memory.unanswered(before_ms, limit)
+    }
+
+    fn make_room<'a>(&'a self, owner: &'a str, bytes: u64, budget: &'a Budget) -> Answer<'a, bool> {
+        self.memory.make_room(owner, bytes, budget)
     }
 
     fn ready(&self) -> Answer<'_, ()> {

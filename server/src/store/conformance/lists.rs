@@ -6,7 +6,7 @@ use a2a::TaskState;
 
 use super::{Any, all, append, artifact, create, ids, load, moment, settle};
 use crate::record::Change;
-use crate::store::{Filter, Listed, Retention};
+use crate::store::{Budget, Filter, Listed, Retention, Summary};
 
 pub(crate) async fn the_last_changed_comes_first(store: Any) {
     let mut first = create(&store, "first", "ann", "c", 0).await;
@@ -16,7 +16,31 @@ pub(crate) async fn the_last_changed_comes_first(store: Any) {
     settle(&store, &mut first, TaskState::Completed, 30).await;
     assert_eq!(ids(&store, &all()).await, ["first", "third", "second"]);
     let listed = store.list(&all()).await.unwrap();
-    assert_eq!(listed.records[0], first);
+    assert_eq!(listed.tasks[0], Summary::of(&first));
+}
+
+pub(crate) async fn a_list_has_excerpts_of_its_tasks(store: Any) {
+    let mut made = create(&store, "t", "ann", "c", 0).await;
+    let mut asks = super::status(TaskState::InputRequired, 1);
+    asks.message = Some(super::message("m-1", &"which one? ".repeat(100)));
+    append(&store, &mut made, Change::Status(asks), 1).await;
+    let listed = store.list(&all()).await.unwrap().tasks;
+    assert_eq!(listed, [Summary::of(&made)]);
+    assert_eq!(listed[0].asked.as_deref(), Some("do it"));
+    let says = listed[0].says.as_ref().unwrap().chars().count();
+    assert!((200..=241).contains(&says), "{says}");
+    append(
+        &store,
+        &mut made,
+        Change::Message(super::message("m-2", "that")),
+        2,
+    )
+    .await;
+    settle(&store, &mut made, TaskState::Completed, 3).await;
+    assert_eq!(
+        store.list(&all()).await.unwrap().tasks,
+        [Summary::of(&made)]
+    );
 }
 
 pub(crate) async fn an_owner_sees_its_own(store: Any) {
@@ -95,7 +119,7 @@ async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<Lis
     let mut read = Vec::new();
     loop {
         let page = store.list(&filter).await.unwrap();
-        assert!(page.records.len() <= size);
+        assert!(page.tasks.len() <= size);
         filter.after.clone_from(&page.next);
         read.push(page);
         if filter.after.is_none() {
@@ -108,8 +132,8 @@ async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<Lis
 }
 
 fn read(pages: &[Listed]) -> Vec<String> {
-    let records = pages.iter().flat_map(|page| &page.records);
-    records.map(|record| record.task.id.clone()).collect()
+    let records = pages.iter().flat_map(|page| &page.tasks);
+    records.map(|task| task.id.clone()).collect()
 }
 
 pub(crate) async fn pages_hold_every_task_once(store: Any) {
@@ -119,9 +143,7 @@ pub(crate) async fn pages_hold_every_task_once(store: Any) {
     let all = pages(&store, 3, async || {}).await;
     assert_eq!(read(&all), ["t6", "t5", "t4", "t3", "t2", "t1", "t0"]);
     assert_eq!(
-        all.iter()
-            .map(|page| page.records.len())
-            .collect::<Vec<_>>(),
+        all.iter().map(|page| page.tasks.len()).collect::<Vec<_>>(),
         [3, 3, 1]
     );
     assert!(all.iter().all(|page| page.total == 7));
@@ -184,6 +206,29 @@ pub(crate) async fn retention_by_count_leaves_the_last_settled(store: Any) {
     assert_eq!(ids(&store, &all()).await, ["t0", "t1", "t2"]);
 }
 
+pub(crate) async fn retention_counts_each_client_apart(store: Any) {
+    for n in 0..3 {
+        let mut made = create(&store, &format!("bob-{n}"), "bob", "d", n).await;
+        settle(&store, &mut made, TaskState::Completed, n).await;
+    }
+    for n in 0..400 {
+        let mut made = create(&store, &format!("ann-{n:03}"), "ann", "c", 10 + n).await;
+        settle(&store, &mut made, TaskState::Completed, 10 + n).await;
+    }
+    let retention = Retention {
+        age: Duration::from_secs(60),
+        count: 100,
+    };
+    assert_eq!(store.retire(&retention, moment(500)).await, Ok(300));
+    let of = |owner: &str| Filter {
+        owner: Some(owner.to_owned()),
+        ..all()
+    };
+    assert_eq!(ids(&store, &of("bob")).await, ["bob-2", "bob-1", "bob-0"]);
+    let left = ids(&store, &of("ann")).await;
+    assert_eq!((left.len(), left[99].as_str()), (100, "ann-300"));
+}
+
 pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
     let mut waits = create(&store, "waits", "ann", "c", 0).await;
     let waiting = Change::Status(super::status(TaskState::InputRequired, 1));
@@ -196,4 +241,95 @@ pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
     };
     assert_eq!(store.retire(&retention, moment(86_400_000)).await, Ok(1));
     assert_eq!(ids(&store, &all()).await, ["waits"]);
+}
+
+/// Settled tasks of about so many bytes.
+async fn large(store: &Any, owner: &str, count: i64, bytes: usize) {
+    for n in 0..count {
+        let id = format!("{owner}-{n}");
+        let mut made = super::record(&id, owner, owner, n);
+        made.task.history = Some(vec![super::message(&id, &"x".repeat(bytes))]);
+        store.create(&made).await.unwrap();
+        settle(store, &mut made, TaskState::Completed, n).await;
+    }
+}
+
+pub(crate) async fn room_is_made_of_ones_own_settled_tasks(store: Any) {
+    large(&store, "bob", 2, 10_000).await;
+    large(&store, "ann", 4, 10_000).await;
+    let budget = Budget {
+        per_client: 50_000,
+        total: 1_000_000,
+    };
+    assert_eq!(store.make_room("ann", 5_000, &budget).await, Ok(true));
+    assert_eq!(ids(&store, &all()).await.len(), 6);
+    // Two of hers are to go, the oldest first.
+    assert_eq!(store.make_room("ann", 25_000, &budget).await, Ok(true));
+    let left = ids(&store, &all()).await;
+    assert_eq!(left, ["ann-3", "ann-2", "bob-1", "bob-0"]);
+    let budget = Budget {
+        per_client: 1_000_000,
+        total: 50_000,
+    };
+    assert_eq!(store.make_room("ann", 15_000, &budget).await, Ok(true));
+    let left = ids(&store, &all()).await;
+    assert_eq!(left, ["ann-3", "bob-1", "bob-0"]);
+}
+
+pub(crate) async fn no_room_is_made_where_it_would_not_do(store: Any) {
+    large(&store, "bob", 5, 10_000).await;
+    large(&store, "ann", 1, 10_000).await;
+    create(&store, "open", "ann", "c", 9).await;
+    let budget = Budget {
+        per_client: 100_000,
+        total: 55_000,
+    };
+    for (owner, bytes) in [("ann", 6_000), ("cid", 1_000), ("bob", 100_000)] {
+        let fits = store.make_room(owner, bytes, &budget).await;
+        assert_eq!(fits, Ok(false), "{owner}");
+    }
+    assert_eq!(ids(&store, &all()).await.len(), 7);
+}
+
+pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
+    let budget = Budget {
+        per_client: 20_000,
+        total: 20_000,
+    };
+    for round in 0..3 {
+        let mut made = create(&store, "t", "ann", "c", round).await;
+        for n in 0..100 {
+            let change = Change::Artifact {
+                artifact: artifact("a", &"y".repeat(50)),
+                append: n > 0,
+                last_chunk: false,
+            };
+            append(&store, &mut made, change, round).await;
+        }
+        // Its changes are put together now.
+        load(&store, "t").await.unwrap();
+        append(&store, &mut made, Change::Run("r".to_owned()), round).await;
+        assert_eq!(store.make_room("ann", 19_000, &budget).await, Ok(false));
+        assert_eq!(store.delete("t").await, Ok(true));
+        assert_eq!(store.make_room("ann", 20_000, &budget).await, Ok(true));
+    }
+}
+
+pub(crate) async fn tasks_that_wait_too_long_are_found(store: Any) {
+    let states = [
+        ("asks", TaskState::InputRequired, 10),
+        ("locked", TaskState::AuthRequired, 20),
+        ("works", TaskState::Working, 10),
+        ("done", TaskState::Completed, 10),
+        ("late", TaskState::InputRequired, 60),
+    ];
+    for (id, state, at) in states {
+        let mut made = create(&store, id, "ann", "c", 0).await;
+        settle(&store, &mut made, state, at).await;
+    }
+    let mut found = store.unanswered(super::ms(50), 10).await.unwrap();
+    found.sort();
+    assert_eq!(found, ["asks", "locked"]);
+    assert_eq!(store.unanswered(super::ms(50), 1).await.unwrap().len(), 1);
+    assert_eq!(store.unanswered(super::ms(10), 10).await, Ok(Vec::new()));
 }

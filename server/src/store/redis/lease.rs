@@ -8,8 +8,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::bells::Bells;
 use super::inner::Inner;
-use crate::record::Record;
-use crate::store::StoreError;
+use crate::store::{StoreError, Summary};
 
 /// How many tasks are taken at a time.
 const MOST: usize = 500;
@@ -87,7 +86,7 @@ impl Inner {
     }
 
     /// Takes tasks of dead servers.
-    pub(super) async fn recover(&self, handed: &Mutex<Handed>) -> Result<Vec<Record>, StoreError> {
+    pub(super) async fn recover(&self, handed: &Mutex<Handed>) -> Result<Vec<Summary>, StoreError> {
         while let Some(task_id) = { locked(handed).canceled.pop() } {
             // Where it is gone there is nothing to cancel.
             if let Err(StoreError::Failed(why)) = self.ask_to_cancel(&task_id).await {
@@ -103,13 +102,13 @@ impl Inner {
         if taken.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut records, mut done) = (Vec::new(), Vec::new());
+        let (mut tasks, mut done) = (Vec::new(), Vec::new());
         for task_id in taken {
             if !locked(handed).untold.contains(&task_id) {
                 match self.load(&task_id).await {
                     Ok(Some(record)) if !record.is_settled() => {
                         self.begun(&task_id);
-                        records.push(record);
+                        tasks.push(Summary::of(&record));
                     }
                     Ok(_) => {}
                     // It comes again, and keeps no other one up.
@@ -129,14 +128,14 @@ impl Inner {
         handed.canceled.extend(
             canceled
                 .into_iter()
-                .filter(|id| records.iter().any(|record| record.task.id == *id)),
+                .filter(|id| tasks.iter().any(|task| task.id == *id)),
         );
         match told {
             Ok(_) => handed.untold.clear(),
             // They come again, and are known then.
             Err(_) => handed.untold.extend(done),
         }
-        Ok(records)
+        Ok(tasks)
     }
 
     /// Whether Redis was started less than a lease ago. Servers that were cut off from it need that time to be heard of

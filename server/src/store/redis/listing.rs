@@ -3,12 +3,12 @@
 //! Sorted sets by the time of the last change: of all tasks, of each owner, of each context, of each state, and of each
 //! state and owner. What a filter asks beyond the best of them is asked of each task in that one.
 
+use a2a::TaskState;
 use chrono::{DateTime, Utc};
-use futures_util::future::try_join_all;
 
 use super::inner::Inner;
-use super::tasks::word;
-use crate::store::{Cursor, Filter, Listed, Retention, StoreError};
+use super::tasks::{Row, summary};
+use crate::store::{Budget, Cursor, Filter, Listed, Retention, StoreError, Summary, state_word};
 
 /// How many tasks are forgotten in one step, in which Redis does nothing else.
 const BATCH: usize = 100;
@@ -16,7 +16,7 @@ const BATCH: usize = 100;
 /// The set to look in, and what is asked of each task there: its owner and its state.
 fn index(filter: &Filter) -> (String, &str, &'static str) {
     let owner = filter.owner.as_deref();
-    let state = filter.state.as_ref().map(word);
+    let state = filter.state.as_ref().map(state_word);
     match (&filter.context_id, owner, state) {
         (Some(context), owner, state) => (
             format!("context:{context}"),
@@ -49,29 +49,51 @@ impl Inner {
             .arg(owner)
             .arg(state)
             .arg(since.map(|at| at.to_string()).unwrap_or_default());
-        let (total, more, found): (usize, bool, Vec<(String, i64)>) = self.link.call(&call).await?;
-        let next = found
-            .last()
-            .filter(|_| more)
-            .map(|(task_id, changed_ms)| Cursor {
-                changed_ms: *changed_ms,
-                task_id: task_id.clone(),
-            });
-        let fetched = try_join_all(found.iter().map(|(id, _)| self.fetch(id))).await?;
-        let mut records = Vec::with_capacity(fetched.len());
-        for ((id, _), fetched) in found.iter().zip(fetched) {
-            match self.read(id, fetched).await {
-                // One that was deleted in the meantime is left out.
-                Ok(record) => records.extend(record),
-                // So is one that cannot be read: a list is not worth failing for it.
-                Err(why) => tracing::error!(%why, "a task is left out of a list"),
-            }
-        }
+        let (total, more, found): (usize, bool, Vec<Row>) = self.link.call(&call).await?;
+        let tasks: Vec<Summary> = found.into_iter().map(summary).collect();
         Ok(Listed {
-            records,
-            next,
+            next: tasks.last().filter(|_| more).map(Cursor::of),
+            tasks,
             total,
         })
+    }
+
+    pub(super) async fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut ids = Vec::new();
+        for state in [TaskState::InputRequired, TaskState::AuthRequired] {
+            let mut range = redis::cmd("ZRANGEBYSCORE");
+            range
+                .arg(format!("{}state:{}", self.prefix, state_word(&state)))
+                .arg("-inf")
+                .arg(format!("({before_ms}"))
+                .arg("LIMIT")
+                .arg(0)
+                .arg(limit.saturating_sub(ids.len()));
+            let found: Vec<String> = self.link.ask(&range).await?;
+            ids.extend(found);
+        }
+        Ok(ids)
+    }
+
+    pub(super) async fn make_room(
+        &self,
+        owner: &str,
+        bytes: u64,
+        budget: &Budget,
+    ) -> Result<bool, StoreError> {
+        let call = self
+            .scripts
+            .room
+            .call()
+            .arg(owner)
+            .arg(bytes)
+            .arg(budget.per_client)
+            .arg(budget.total);
+        self.link.call(&call).await
     }
 
     pub(super) async fn retire(
@@ -79,8 +101,7 @@ impl Inner {
         retention: &Retention,
         now: DateTime<Utc>,
     ) -> Result<usize, StoreError> {
-        let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
-        let before = now.timestamp_millis().saturating_sub(age);
+        let before = retention.before_ms(now);
         let mut forgotten = 0;
         loop {
             let call = self

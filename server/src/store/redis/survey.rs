@@ -5,7 +5,7 @@ use super::lease::field;
 use crate::store::StoreError;
 
 /// How things are laid out under the prefix.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 /// Looks whether the prefix is free or ours, and says in the log what this Redis promises.
 ///

@@ -3,42 +3,22 @@
 //! `task:ID` is a hash, `log:ID` the list of changes. A change is appended to the list, so that its work does not grow with
 //! the task; who loads a task with many changes puts them together for whoever comes next.
 
-use a2a::{TaskState, TaskStatus};
+use a2a::{Role, TaskStatus};
 use serde_json::Error;
 
 use super::inner::Inner;
-use crate::record::{Change, Record};
-use crate::store::StoreError;
+use crate::record::{Change, Record, excerpt};
+use crate::store::{Phase, StoreError, Summary, state_of, state_word};
 
 /// So many changes are put together by who loads them.
 const MANY: usize = 64;
 
-/// What a state means to a server that may have to go on with the task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// A server works on it.
-    Run,
-    /// It waits for its peer.
-    Wait,
-    /// It is settled.
-    Done,
-}
-
-impl Phase {
-    fn of(state: &TaskState) -> Self {
-        match state {
-            TaskState::InputRequired | TaskState::AuthRequired => Self::Wait,
-            state if state.is_terminal() => Self::Done,
-            _ => Self::Run,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Wait => "wait",
-            Self::Done => "done",
-        }
+/// What the scripts call a phase.
+fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Working => "run",
+        Phase::Interrupted => "wait",
+        Phase::Terminal => "done",
     }
 }
 
@@ -56,11 +36,15 @@ impl Inner {
             .arg(&record.owner)
             .arg(&record.task.context_id)
             .arg(&record.session)
-            .arg(word(&status.state))
+            .arg(state_word(&status.state))
             .arg(since(status))
             .arg(record.changed_ms)
-            .arg(phase.word())
-            .arg(self.token());
+            .arg(phase_word(phase))
+            .arg(self.token())
+            .arg(record.created_ms)
+            .arg(record.agent.as_deref().unwrap_or_default())
+            .arg(record.asked().unwrap_or_default())
+            .arg(status.message.as_ref().map(excerpt).unwrap_or_default());
         let said: String = self.link.call(&call).await?;
         self.outcome(&record.task.id, Some(phase), &said)
     }
@@ -74,11 +58,16 @@ impl Inner {
     ) -> Result<(), StoreError> {
         let (state, since, phase) = match change {
             Change::Status(status) => (
-                word(&status.state),
+                state_word(&status.state),
                 since(status),
                 Some(Phase::of(&status.state)),
             ),
             _ => ("", String::new(), None),
+        };
+        let (asked, says) = match change {
+            Change::Status(status) => (String::new(), status.message.as_ref().map(excerpt)),
+            Change::Message(message) if message.role == Role::User => (excerpt(message), None),
+            _ => (String::new(), None),
         };
         let call = self
             .scripts
@@ -91,8 +80,10 @@ impl Inner {
             .arg(self.token())
             .arg(state)
             .arg(since)
-            .arg(phase.map_or("", Phase::word))
-            .arg(i32::from(self.runs(task_id)));
+            .arg(phase.map_or("", phase_word))
+            .arg(i32::from(self.runs(task_id)))
+            .arg(asked)
+            .arg(says.unwrap_or_default());
         // A run that goes on here outlives a restart of Redis. After the lease it is somebody else's.
         let said: String = self.link.call_patiently(&call, self.lease).await?;
         self.outcome(task_id, phase, &said)
@@ -102,8 +93,8 @@ impl Inner {
         match said {
             "ok" => {
                 match phase {
-                    Some(Phase::Run) => self.begun(task_id),
-                    Some(Phase::Wait | Phase::Done) => self.ended(task_id),
+                    Some(Phase::Working) => self.begun(task_id),
+                    Some(Phase::Interrupted | Phase::Terminal) => self.ended(task_id),
                     None => {}
                 }
                 Ok(())
@@ -134,7 +125,7 @@ impl Inner {
     }
 
     /// What Redis has of a task.
-    pub(super) async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
+    async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
         let call = self.scripts.load.call().arg(task_id);
         self.link.call(&call).await
     }
@@ -143,11 +134,7 @@ impl Inner {
     ///
     /// # Errors
     /// It is none.
-    pub(super) async fn read(
-        &self,
-        task_id: &str,
-        found: redis::Value,
-    ) -> Result<Option<Record>, StoreError> {
+    async fn read(&self, task_id: &str, found: redis::Value) -> Result<Option<Record>, StoreError> {
         if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
             return Ok(None);
         }
@@ -212,6 +199,38 @@ impl Inner {
     }
 }
 
+/// What the scripts say of a task in a list.
+pub(super) type Row = (
+    String,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    String,
+    i64,
+    String,
+    String,
+);
+
+/// Reads what the scripts say of a task.
+pub(super) fn summary(row: Row) -> Summary {
+    let (id, changed_ms, context_id, owner, agent, state, since, created_ms, asked, says) = row;
+    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    Summary {
+        id,
+        context_id,
+        owner,
+        agent: some(agent),
+        state: state_of(&state),
+        since_us: since.parse().ok(),
+        created_ms,
+        changed_ms,
+        asked: some(asked),
+        says: some(says),
+    }
+}
+
 /// A change as it goes over a channel: the revision it made, and itself.
 pub(super) fn news_of(payload: &[u8]) -> Option<(u64, Change)> {
     let (revision, change) = entry_of(payload)?;
@@ -224,21 +243,6 @@ fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
     let (number, rest) = entry.split_at(space);
     let number = std::str::from_utf8(number).ok()?.parse().ok()?;
     Some((number, rest.get(1..)?))
-}
-
-/// What a state is called in keys.
-pub(super) fn word(state: &TaskState) -> &'static str {
-    match state {
-        TaskState::Unspecified => "unspecified",
-        TaskState::Submitted => "submitted",
-        TaskState::Working => "working",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Canceled => "canceled",
-        TaskState::InputRequired => "input-required",
-        TaskState::Rejected => "rejected",
-        TaskState::AuthRequired => "auth-required",
-    }
 }
 
 /// Since when a status holds, in microseconds since 1970: Lua's numbers are exact so far.

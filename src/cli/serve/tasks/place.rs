@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use remote_agent_server::store::durable::{self, Durable, Holder};
 use remote_agent_server::store::redis::{self, Redis};
+use remote_agent_server::store::sqlite::{self, Holder, Sqlite};
 use remote_agent_server::world::{System, World as _};
 use serde_json::Value;
 use url::Url;
@@ -86,18 +86,15 @@ impl PlaceArgs {
             ));
             return Ok(Place::Nowhere);
         }
-        let holder = durable::holder(path).map_err(|error| Failure::new(error.to_string()))?;
+        let holder = sqlite::holder(path).map_err(|error| Failure::new(error.to_string()))?;
         if let Some(holder) = holder {
             return self.ask(path, holder);
         }
-        let options = durable::Options::new(path);
+        let options = sqlite::Options::new(path);
         let now = System.wall();
-        let opened = tokio::task::spawn_blocking(move || Durable::open(&options, now)).await;
+        let opened = tokio::task::spawn_blocking(move || Sqlite::open(&options, now)).await;
         let opened = opened.map_err(|error| Failure::new(error.to_string()))?;
         let store = opened.map_err(|error| Failure::new(error.to_string()))?;
-        for damage in store.damages() {
-            note(format_args!("damaged, and left out: {damage}"));
-        }
         Ok(Place::Stored(Stored(Arc::new(store))))
     }
 

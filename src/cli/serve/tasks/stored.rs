@@ -25,7 +25,7 @@ impl Stored {
         };
         let listed = self.0.list(&filter).await.map_err(failed)?;
         Ok(Page {
-            tasks: listed.records.iter().map(shown).collect(),
+            tasks: listed.tasks.iter().map(shown).collect(),
             next: listed.next.map(|next| next.to_string()),
         })
     }

@@ -1,5 +1,6 @@
 local id, revision, at, change, token = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local state, since, phase, mine = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
+local asked, says = ARGV[13], ARGV[14]
 local key = P .. 'task:' .. id
 local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token')
 if not is[1] then
@@ -22,6 +23,7 @@ end
 local entry = at .. ' ' .. change
 local next = redis.call('HINCRBY', key, 'revision', 1)
 redis.call('RPUSH', P .. 'log:' .. id, entry)
+weigh(id, is[4], #entry)
 redis.call('HSET', key, 'token', token)
 if state ~= '' then
   if state ~= is[3] then
@@ -29,9 +31,11 @@ if state ~= '' then
     redis.call('ZREM', P .. 'state:' .. is[3] .. ':owner:' .. is[4], id)
   end
   redis.call('HSET', key, 'state', state, 'since', since)
+  redis.call('HDEL', key, 'says')
 else
   state = is[3]
 end
+summary(key, '', asked, says)
 for _, index in ipairs(indexes(is[4], is[5], state)) do
   redis.call('ZADD', index, at, id)
 end
@@ -41,8 +45,7 @@ elseif phase == 'wait' then
   rest(id)
 elseif phase == 'done' then
   rest(id)
-  redis.call('HSET', key, 'settled', '1')
-  redis.call('ZADD', P .. 'settled', at, id)
+  settle(id, is[4], at)
 end
 redis.call('PUBLISH', C .. 'task:' .. id, next .. ' ' .. change)
 return 'ok'

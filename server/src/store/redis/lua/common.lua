@@ -12,6 +12,29 @@ local function indexes(owner, context, state)
   }
 end
 
+-- What lists say of a task beside its state. An empty text stands for none; the first of `asked` stays.
+local function summary(key, agent, asked, says)
+  if agent ~= '' then
+    redis.call('HSET', key, 'agent', agent)
+  end
+  if asked ~= '' then
+    redis.call('HSETNX', key, 'asked', asked)
+  end
+  if says ~= '' then
+    redis.call('HSET', key, 'says', says)
+  end
+end
+
+-- What lists say of a task that last changed `at`.
+local function listed(id, at)
+  local is = redis.call('HMGET', P .. 'task:' .. id, 'context', 'owner', 'agent', 'state', 'since', 'created', 'asked', 'says')
+  local task = { id, at }
+  for field = 1, 8 do
+    task[field + 2] = is[field] or ''
+  end
+  return task
+end
+
 local function alive(server)
   return redis.call('EXISTS', P .. 'lease:' .. server) == 1
 end
@@ -62,9 +85,24 @@ local function rest(id)
   redis.call('HDEL', key, 'server', 'cancel')
 end
 
+-- Counts bytes that a task takes more, with it, for its client and for all. `bytes` names every client that has a task.
+local function weigh(id, owner, more)
+  redis.call('HINCRBY', P .. 'task:' .. id, 'bytes', more)
+  redis.call('INCRBY', P .. 'total', more)
+  if redis.call('HINCRBY', P .. 'bytes', owner, more) <= 0 then
+    redis.call('HDEL', P .. 'bytes', owner)
+  end
+end
+
+local function settle(id, owner, at)
+  redis.call('HSET', P .. 'task:' .. id, 'settled', '1')
+  redis.call('ZADD', P .. 'settled', at, id)
+  redis.call('ZADD', P .. 'settled:owner:' .. owner, at, id)
+end
+
 local function forget(id)
   local key = P .. 'task:' .. id
-  local was = redis.call('HMGET', key, 'owner', 'context', 'state', 'server')
+  local was = redis.call('HMGET', key, 'owner', 'context', 'state', 'server', 'bytes')
   if not was[1] then
     return 0
   end
@@ -72,6 +110,8 @@ local function forget(id)
     redis.call('ZREM', index, id)
   end
   redis.call('ZREM', P .. 'settled', id)
+  redis.call('ZREM', P .. 'settled:owner:' .. was[1], id)
+  weigh(id, was[1], -tonumber(was[5] or 0))
   if was[4] then
     redis.call('SREM', P .. 'running:' .. was[4], id)
   end

@@ -1,12 +1,15 @@
 local id, record, revision, owner, context, session = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local state, since, changed, phase, token = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+local created, agent, asked, says = ARGV[15], ARGV[16], ARGV[17], ARGV[18]
 local key = P .. 'task:' .. id
 if redis.call('EXISTS', key) == 1 then
   -- The same call again, whose answer was lost on the way.
   return redis.call('HGET', key, 'token') == token and 'ok' or 'conflict'
 end
 redis.call('HSET', key, 'base', record, 'base_revision', revision, 'revision', revision, 'owner', owner,
-  'context', context, 'state', state, 'since', since, 'token', token)
+  'context', context, 'state', state, 'since', since, 'token', token, 'created', created)
+summary(key, agent, asked, says)
+weigh(id, owner, #record)
 for _, index in ipairs(indexes(owner, context, state)) do
   redis.call('ZADD', index, changed, id)
 end
@@ -17,7 +20,6 @@ redis.call('PERSIST', opened)
 if phase == 'run' then
   run(id, me)
 elseif phase == 'done' then
-  redis.call('HSET', key, 'settled', '1')
-  redis.call('ZADD', P .. 'settled', changed, id)
+  settle(id, owner, changed)
 end
 return 'ok'

@@ -1,4 +1,4 @@
--- Ids of a page in `index`, the last changed first; owner, state and since are asked of each task where they are given.
+-- A page of `index`, the last changed first: the total, whether there is more, and what lists say of each task; owner, state and since are asked of each task where they are given.
 local index, size, score, last = P .. ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local owner, state, since = ARGV[8], ARGV[9], ARGV[10]
 local asks = owner ~= '' or state ~= '' or since ~= ''
@@ -54,5 +54,8 @@ while more == 0 or asks do
     break
   end
   offset = offset + step
+end
+for i, task in ipairs(ids) do
+  ids[i] = listed(task[1], task[2])
 end
 return { total, more, ids }

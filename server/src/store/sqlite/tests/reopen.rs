@@ -1,14 +1,12 @@
 //! What is there after a restart.
 
-use std::io::Write as _;
-
 use a2a::{TaskPushNotificationConfig, TaskState};
 
-use super::{any, journals, open, reopen, try_open};
+use super::{any, open, refused, reopen};
 use crate::caller::Version;
 use crate::record::Change;
 use crate::store::conformance::{all, append, artifact, create, ids, load, moment, settle, status};
-use crate::store::{Filter, Store, StoreError};
+use crate::store::{Filter, Store, Summary};
 
 fn chunk(text: &str, append: bool) -> Change {
     Change::Artifact {
@@ -106,7 +104,7 @@ async fn only_what_another_process_left_is_recovered_and_once() {
     assert_eq!(store.recover().await, Ok(Vec::new()));
     let store = reopen(store, &directory).await;
     create(&any(&store), "own", "ann", "c", 5).await;
-    assert_eq!(store.recover().await, Ok(vec![waits]));
+    assert_eq!(store.recover().await, Ok(vec![Summary::of(&waits)]));
     assert_eq!(store.recover().await, Ok(Vec::new()));
 }
 
@@ -149,83 +147,43 @@ async fn configurations_are_there_again() {
 }
 
 #[tokio::test]
-async fn what_was_not_written_whole_is_passed_over() {
+async fn many_changes_of_a_task_become_one_row() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
-    let made = create(&any(&store), "t", "ann", "c", 0).await;
-    store.close().await.unwrap();
-    let last = journals(&directory).pop().unwrap();
-    let whole = std::fs::read(&last).unwrap();
-    let line = whole
-        .split_inclusive(|byte| *byte == b'\n')
-        .next_back()
-        .unwrap();
-    for cut in [1, 8, 9, 40, line.len() - 1] {
-        std::fs::write(&last, &whole).unwrap();
-        let again = String::from_utf8_lossy(line).replace("\"t\"", "\"u\"");
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .open(&last)
-            .unwrap();
-        file.write_all(&again.as_bytes()[..cut]).unwrap();
-        drop(file);
-        let store = try_open(directory.path()).unwrap();
-        assert_eq!(store.damages(), []);
-        assert_eq!(ids(&any(&store), &all()).await, ["t"]);
-        // And nothing is written into the middle of it.
-        let next = create(&any(&store), "next", "ann", "c", 1).await;
-        let store = reopen(store, &directory).await;
-        assert_eq!(store.damages(), []);
-        assert_eq!(load(&any(&store), "t").await.as_ref(), Some(&made));
-        assert_eq!(load(&any(&store), "next").await, Some(next));
-        store.close().await.unwrap();
-        for other in journals(&directory)
-            .into_iter()
-            .filter(|file| *file != last)
-        {
-            std::fs::remove_file(other).unwrap();
-        }
+    let mut task = create(&any(&store), "t", "ann", "c", 0).await;
+    for n in 0..200 {
+        append(&any(&store), &mut task, chunk(&n.to_string(), n > 0), n).await;
     }
+    assert_eq!(load(&any(&store), "t").await.as_ref(), Some(&task));
+    // The load has asked for it, and writes are done in their order.
+    append(&any(&store), &mut task, chunk("last", true), 300).await;
+    let rows = store.read(|connection| {
+        Ok(connection.query_row("SELECT count(*) FROM log", [], |row| row.get::<_, i64>(0))?)
+    });
+    assert_eq!(rows.await, Ok(2));
+    let store = reopen(store, &directory).await;
+    assert_eq!(load(&any(&store), "t").await, Some(task));
 }
 
 #[tokio::test]
-async fn a_task_whose_end_was_not_folded_is_settled() {
+async fn a_file_of_another_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
-    let mut done = create(&any(&store), "t", "ann", "c", 0).await;
-    settle(&any(&store), &mut done, TaskState::Completed, 3).await;
+    let path = store.path().to_owned();
     store.close().await.unwrap();
-    let last = journals(&directory).pop().unwrap();
-    let text = std::fs::read_to_string(&last).unwrap();
-    let cut: Vec<&str> = text
-        .split_inclusive('\n')
-        .filter(|line| !line.contains("{\"whole\""))
-        .collect();
-    assert_eq!(cut.len() + 1, text.lines().count());
-    std::fs::write(&last, cut.concat()).unwrap();
-    let store = open(&directory);
-    assert_eq!(store.recover().await, Ok(Vec::new()));
-    assert_eq!(load(&any(&store), "t").await, Some(done));
-    let late = store.append("t", 1, 0, &Change::Run("r".to_owned())).await;
-    assert_eq!(late, Err(StoreError::Settled));
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.pragma_update(None, "user_version", 2).unwrap();
+    drop(connection);
+    let why = refused(directory.path());
+    assert!(why.contains("format 2, this is 1"), "{why}");
 }
 
-#[tokio::test]
-async fn a_journal_of_another_version_is_refused() {
+#[test]
+fn a_database_of_another_program_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let store = open(&directory);
-    store.close().await.unwrap();
-    let first = journals(&directory).remove(0);
-    let json = br#"{"journal":{"format":2}}"#;
-    let line = [
-        format!("{:08x} ", crc32fast::hash(json)).as_bytes(),
-        json,
-        b"\n",
-    ]
-    .concat();
-    std::fs::write(&first, line).unwrap();
-    match try_open(directory.path()) {
-        Err(StoreError::Failed(why)) => assert!(why.contains("format 2, this is 1"), "{why}"),
-        _ => panic!("it was read"),
-    }
+    let connection = rusqlite::Connection::open(directory.path().join("tasks.db")).unwrap();
+    connection.execute_batch("CREATE TABLE t (x)").unwrap();
+    drop(connection);
+    let why = refused(directory.path());
+    assert!(why.contains("of another program"), "{why}");
 }

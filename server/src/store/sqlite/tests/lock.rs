@@ -1,23 +1,15 @@
 //! One process has the directory.
 
-use super::{open, reopen, try_open};
+use super::{open, refused, reopen, try_open};
 use crate::store::conformance::moment;
-use crate::store::durable::{Holder, holder};
+use crate::store::sqlite::{Holder, holder};
 use crate::store::{Store, StoreError};
-
-fn refused(directory: &tempfile::TempDir) -> String {
-    match try_open(directory.path()) {
-        Err(StoreError::Failed(why)) => why,
-        Err(other) => panic!("{other:?}"),
-        Ok(_) => panic!("two have the directory"),
-    }
-}
 
 #[tokio::test]
 async fn a_second_server_is_told_who_has_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
-    let why = refused(&directory);
+    let why = refused(directory.path());
     assert!(
         why.contains(&format!("in use by process {}", std::process::id())),
         "{why}"
@@ -31,7 +23,7 @@ async fn a_second_server_is_told_who_has_the_directory() {
         .announce("http://127.0.0.1:8123".to_owned())
         .await
         .unwrap();
-    let why = refused(&directory);
+    let why = refused(directory.path());
     assert!(why.contains("at http://127.0.0.1:8123,"), "{why}");
 }
 
@@ -83,12 +75,14 @@ async fn nobody_else_may_read_it() {
 #[cfg(unix)]
 #[test]
 fn a_directory_that_cannot_be_made_is_named() {
-    let why = match try_open(std::path::Path::new("/proc/no/such")) {
-        Err(StoreError::Failed(why)) => why,
-        _ => panic!("it was made"),
-    };
-    assert!(
-        why.starts_with("the task store cannot create `/proc/no/such`:"),
-        "{why}"
-    );
+    let why = refused(std::path::Path::new("/proc/no/such"));
+    assert!(why.starts_with("cannot create `/proc/no/such`:"), "{why}");
+}
+
+#[test]
+fn refuses_the_journal_of_an_earlier_version() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("0000000001.journal"), "").unwrap();
+    let why = refused(directory.path());
+    assert!(why.contains("the journal of an earlier version"), "{why}");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::files;
+use super::database::{file_error, open_private};
 use crate::store::StoreError;
 
 const NAME: &str = "lock";
@@ -34,12 +34,12 @@ pub(super) struct Lock {
 impl Lock {
     pub(super) fn take(directory: &Path, now: DateTime<Utc>) -> Result<Self, StoreError> {
         let path = directory.join(NAME);
-        let file = files::open_to_write(&path).map_err(|e| files::failed("open", &path, &e))?;
+        let file = open_private(&path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(in_use(directory, told(file).as_ref())),
             // Some network file systems have no locks. Two servers there would each overwrite what the other keeps.
-            Err(TryLockError::Error(error)) => return Err(files::failed("lock", &path, &error)),
+            Err(TryLockError::Error(error)) => return Err(file_error("lock", &path, &error)),
         }
         let holder = Holder {
             process: std::process::id(),
@@ -88,12 +88,12 @@ pub fn holder(directory: &Path) -> Result<Option<Option<Holder>>, StoreError> {
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(files::failed("open", &path, &error)),
+        Err(error) => return Err(file_error("open", &path, &error)),
     };
     match file.try_lock_shared() {
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => Ok(Some(told(file))),
-        Err(TryLockError::Error(error)) => Err(files::failed("lock", &path, &error)),
+        Err(TryLockError::Error(error)) => Err(file_error("lock", &path, &error)),
     }
 }
 

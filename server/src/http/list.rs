@@ -1,0 +1,93 @@
+//! Writes a page of tasks while they are loaded, so that no more than one of them is in memory.
+
+use std::convert::Infallible;
+
+use a2a::Task;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use serde_json::{Map, Value};
+
+use super::read::Dialect;
+use super::sse::Binding;
+use crate::service::TaskPage;
+use crate::v0_3::written;
+
+/// What is written next.
+enum Next {
+    /// What stands before the tasks.
+    Head,
+    /// A task; whether it is the first.
+    Task(bool),
+    /// Nothing more.
+    End,
+}
+
+/// The page as an answer. No task is loaded before the client has taken the one before it.
+pub(crate) fn response(
+    page: TaskPage,
+    dialect: Dialect,
+    binding: Binding,
+    media_type: &'static str,
+) -> Response {
+    let state = (page, binding, Next::Head);
+    let body = stream::unfold(state, move |(mut page, binding, next)| async move {
+        let (text, next) = match next {
+            Next::Head => (head(&binding), Next::Task(true)),
+            Next::Task(first) => match page.next(|task| json(task, dialect)).await {
+                Some(task) if first => (task, Next::Task(false)),
+                Some(task) => ([b",".as_slice(), &task].concat(), Next::Task(false)),
+                None => (tail(&page, dialect, &binding), Next::End),
+            },
+            Next::End => return None,
+        };
+        Some((
+            Ok::<_, Infallible>(Bytes::from(text)),
+            (page, binding, next),
+        ))
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    let media_type = HeaderValue::from_static(media_type);
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    response
+}
+
+fn head(binding: &Binding) -> Vec<u8> {
+    let mut head = Vec::new();
+    if let Binding::Rpc(id) = binding {
+        head.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        // An id is JSON as it was written.
+        head.extend(serde_json::to_vec(id).unwrap_or_default());
+        head.extend_from_slice(br#","result":"#);
+    }
+    head.extend_from_slice(br#"{"tasks":["#);
+    head
+}
+
+fn json(task: &Task, dialect: Dialect) -> Vec<u8> {
+    // What is written here are maps with strings for keys, which JSON has.
+    match dialect {
+        Dialect::V1 => serde_json::to_vec(task),
+        Dialect::V0_3(dialect) => serde_json::to_vec(&written(task, dialect)),
+    }
+    .unwrap_or_default()
+}
+
+/// What stands behind the tasks. 0.3 lists tasks over HTTP+JSON alone, and does not say how; this is how its push
+/// configurations are listed.
+fn tail(page: &TaskPage, dialect: Dialect, binding: &Binding) -> Vec<u8> {
+    let mut fields = Map::from_iter([("nextPageToken".to_owned(), page.next_page_token().into())]);
+    if matches!(dialect, Dialect::V1) {
+        fields.insert("pageSize".to_owned(), page.page_size().into());
+        fields.insert("totalSize".to_owned(), page.total_size().into());
+    }
+    let fields = Value::Object(fields).to_string();
+    let end = match binding {
+        Binding::Rpc(_) => "}",
+        Binding::Rest => "",
+    };
+    format!("],{}{end}", fields.trim_start_matches('{')).into_bytes()
+}

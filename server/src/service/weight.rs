@@ -1,0 +1,149 @@
+//! How many JSON values of messages are in memory at a time. A value takes up to a hundred times its text once it is parsed,
+//! so that bounds on bytes do not bound memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use a2a::{Message, PartContent};
+use serde_json::Value;
+
+use crate::refusal::{Reason, Refusal};
+
+/// Messages with so few values are not counted.
+const LIGHT: usize = 1_000;
+
+/// The most values of one client.
+const MAX_PER_CLIENT: usize = 1_000_000;
+
+/// The most values of all clients.
+const MAX_VALUES: usize = 2_000_000;
+
+/// The values of all messages that are worked on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Weights(Arc<Mutex<HashMap<String, usize>>>);
+
+/// The right to hold a message. Dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct WeightPermit {
+    weights: Weights,
+    peer: String,
+    values: usize,
+}
+
+impl Weights {
+    /// Counts a message of `peer`; `None` where it is light.
+    ///
+    /// # Errors
+    /// The client, or all, have as many values in memory as they may.
+    pub(super) fn try_acquire(
+        &self,
+        peer: &str,
+        message: &Message,
+    ) -> Result<Option<WeightPermit>, Refusal> {
+        let values = values(message);
+        if values <= LIGHT {
+            return Ok(None);
+        }
+        let mut held = self.locked();
+        let own = held.get(peer).copied().unwrap_or_default();
+        let all: usize = held.values().sum();
+        if own + values > MAX_PER_CLIENT || all + values > MAX_VALUES {
+            let text = format!(
+                "the message has {values} JSON values, more than the server can work on beside those it has; send it again in a moment, or send them as a file"
+            );
+            let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
+            refusal.retry_after_s = Some(5);
+            return Err(refusal);
+        }
+        held.insert(peer.to_owned(), own + values);
+        Ok(Some(WeightPermit {
+            weights: self.clone(),
+            peer: peer.to_owned(),
+            values,
+        }))
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for WeightPermit {
+    fn drop(&mut self) {
+        let mut held = self.weights.locked();
+        if let Some(own) = held.get_mut(&self.peer) {
+            *own -= self.values;
+            if *own == 0 {
+                held.remove(&self.peer);
+            }
+        }
+    }
+}
+
+/// The JSON values of a message's data and metadata.
+fn values(message: &Message) -> usize {
+    let parts = message.parts.iter().map(|part| {
+        let data = match &part.content {
+            PartContent::Data(data) => within(data),
+            _ => 1,
+        };
+        data + part
+            .metadata
+            .iter()
+            .flatten()
+            .map(|(_, value)| within(value))
+            .sum::<usize>()
+    });
+    let metadata = message.metadata.iter().flatten();
+    parts.sum::<usize>() + metadata.map(|(_, value)| within(value)).sum::<usize>()
+}
+
+fn within(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(within).sum(),
+        Value::Object(fields) => fields.values().map(within).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use a2a::{Part, Role};
+
+    use super::*;
+
+    fn heavy(values: usize) -> Message {
+        let data = Value::Array(vec![Value::Null; values - 1]);
+        Message::new(Role::User, vec![Part::data(data)])
+    }
+
+    #[test]
+    fn refuses_values_of_a_client_beyond_its_share() {
+        let weights = Weights::default();
+        let held = weights.try_acquire("ann", &heavy(600_000)).unwrap();
+        let refused = weights.try_acquire("ann", &heavy(600_000)).unwrap_err();
+        assert_eq!(refused.reason, Reason::ResourceExhausted);
+        assert!(
+            weights
+                .try_acquire("bob", &heavy(600_000))
+                .unwrap()
+                .is_some()
+        );
+        drop(held);
+        assert!(
+            weights
+                .try_acquire("ann", &heavy(600_000))
+                .unwrap()
+                .is_some()
+        );
+        assert!(weights.locked().is_empty());
+    }
+
+    #[test]
+    fn light_messages_are_not_counted() {
+        let weights = Weights::default();
+        let _held = weights.try_acquire("ann", &heavy(1_000_000)).unwrap();
+        assert!(weights.try_acquire("ann", &heavy(LIGHT)).unwrap().is_none());
+    }
+}

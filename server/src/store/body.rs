@@ -1,0 +1,40 @@
+//! What stores keep of a task: the record at some revision, and the changes since, each as JSON.
+//!
+//! Parsed JSON takes up to a hundred times the room of its text, so a task is parsed only while somebody works with it.
+
+use crate::record::{Change, Record};
+use crate::store::StoreError;
+
+/// A log of so many changes is put together by whoever loads the task.
+pub(crate) const MAX_CHANGES: usize = 64;
+
+/// Writes a record or a change.
+///
+/// # Errors
+/// It has no form in JSON.
+pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(|error| {
+        StoreError::Failed(format!("cannot write the task as JSON: {}", place(&error)))
+    })
+}
+
+/// Parses the record that a log begins with.
+pub(crate) fn decode_record(json: &[u8]) -> Result<Record, String> {
+    serde_json::from_slice(json).map_err(|error| place(&error))
+}
+
+/// Applies a change that a log goes on with.
+pub(crate) fn apply(record: &mut Record, at_ms: i64, json: &[u8]) -> Result<(), String> {
+    let change: Change = serde_json::from_slice(json).map_err(|error| place(&error))?;
+    record.apply(change, at_ms);
+    Ok(())
+}
+
+/// Where JSON is wrong. The text itself stays out of it: it may be a client's.
+fn place(error: &serde_json::Error) -> String {
+    format!(
+        "no JSON of a task at line {}, column {}",
+        error.line(),
+        error.column()
+    )
+}

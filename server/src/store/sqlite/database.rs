@@ -1,0 +1,203 @@
+//! Opens connections to the database, and says what an error of SQLite means for the store.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::store::{Fsync, StoreError};
+
+/// The database in the directory of a store.
+const FILE: &str = "tasks.db";
+
+/// Marks the file as a task store (`PRAGMA application_id`).
+const APPLICATION_ID: i32 = 0x6f63_7461;
+
+/// The schema's version (`PRAGMA user_version`).
+pub(super) const FORMAT: i32 = 1;
+
+/// How long a connection waits for a lock of another process, such as a backup.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pages of the write-ahead log after which a commit moves it into the database: 32 MiB.
+const CHECKPOINT_PAGES: i32 = 8192;
+
+/// What the write-ahead log is cut to once it has been moved.
+const MAX_IDLE_WAL_BYTES: i64 = 64 << 20;
+
+/// An operation was refused, or SQLite failed.
+#[derive(Debug)]
+pub(super) enum SqlError {
+    Refused(StoreError),
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for SqlError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<StoreError> for SqlError {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl SqlError {
+    /// The store's error, for the database at `path`.
+    pub(super) fn into_store(self, verb: &str, path: &Path) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Sql(error) => failed(verb, path, &error),
+        }
+    }
+}
+
+/// Returns the path of the database in `directory`.
+pub(super) fn path(directory: &Path) -> PathBuf {
+    directory.join(FILE)
+}
+
+/// Says what SQLite could not do, why, and what to do about it.
+pub(super) fn failed(verb: &str, path: &Path, error: &rusqlite::Error) -> StoreError {
+    let hint = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "; free some space and try again",
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            "; the file is damaged: stop the server, `remote-agent serve tasks check` says where it is damaged and \
+             `remote-agent serve tasks export` prints what can be read; then restore a copy, or move the directory away"
+        }
+        Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+            "; give the server's user access to it"
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "; another program holds a lock on it: end that program"
+        }
+        _ => "",
+    };
+    StoreError::Failed(format!("cannot {verb} `{}`: {error}{hint}", path.display()))
+}
+
+/// Says which file operation failed, and what to do about it.
+pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreError {
+    let hint = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space and try again"
+        }
+        io::ErrorKind::PermissionDenied => "; give the server's user access to it",
+        _ => "",
+    };
+    StoreError::Failed(format!("cannot {verb} `{}`: {error}{hint}", path.display()))
+}
+
+/// Makes a directory and those above it, readable by their owner alone. Existing ones stay as they are.
+pub(super) fn create_directory(directory: &Path) -> Result<(), StoreError> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let created = builder.create(directory);
+    created.map_err(|error| file_error("create", directory, &error))
+}
+
+/// Opens a file for writing and makes it where there is none, readable by its owner alone.
+pub(super) fn open_private(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let opened = options.open(path);
+    opened.map_err(|error| file_error("open", path, &error))
+}
+
+/// Refuses a directory that holds the journal of an earlier version: its tasks would seem to be gone.
+pub(super) fn refuse_journal(directory: &Path) -> Result<(), StoreError> {
+    let entries = directory
+        .read_dir()
+        .map_err(|error| file_error("list", directory, &error))?;
+    let journal = |path: &Path| path.extension().is_some_and(|end| end == "journal");
+    match entries.flatten().any(|entry| journal(&entry.path())) {
+        true => Err(StoreError::Failed(format!(
+            "cannot open the task store `{}`: it holds the journal of an earlier version, which this one does not read; \
+             move its `*.journal` files away, or give the server another directory",
+            directory.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Opens the connection that writes, and makes the tables where there are none.
+pub(super) fn open_writer(path: &Path, fsync: Fsync) -> Result<Connection, StoreError> {
+    // SQLite gives its other files the mode of this one.
+    drop(open_private(path)?);
+    let opened = (|| {
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        prepare(&connection, path)?;
+        let mode: String =
+            connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+        if mode != "wal" {
+            return Err(SqlError::Refused(StoreError::Failed(format!(
+                "cannot open `{}`: its file system has no shared memory, which SQLite's write-ahead log needs; \
+                 keep the tasks on a local disk",
+                path.display()
+            ))));
+        }
+        let synchronous = match fsync {
+            Fsync::Always => "FULL",
+            Fsync::Interval => "NORMAL",
+            Fsync::Never => "OFF",
+        };
+        connection.pragma_update(None, "synchronous", synchronous)?;
+        connection.pragma_update(None, "fullfsync", true)?;
+        connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "journal_size_limit", MAX_IDLE_WAL_BYTES)?;
+        connection.pragma_update(None, "secure_delete", "FAST")?;
+        Ok(connection)
+    })();
+    opened.map_err(|error: SqlError| error.into_store("open", path))
+}
+
+/// Opens a connection that reads.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(connection)
+}
+
+/// Makes the tables of a new file, and checks that an existing one is a task store of this version.
+fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (number("application_id")?, number("user_version")?, tables) {
+        (0, 0, 0) => {
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+            let schema = include_str!("schema.sql");
+            connection.execute_batch(&format!(
+                "BEGIN IMMEDIATE; {schema} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
+            ))?;
+            Ok(())
+        }
+        (APPLICATION_ID, FORMAT, _) => Ok(()),
+        (APPLICATION_ID, format, _) => Err(SqlError::Refused(StoreError::Failed(format!(
+            "cannot open `{}`: it was written by another version (format {format}, this is {FORMAT}); use that version, or \
+             give this server a directory of its own",
+            path.display()
+        )))),
+        _ => Err(SqlError::Refused(StoreError::Failed(format!(
+            "cannot open `{}`: it is an SQLite database of another program; give this server a directory of its own",
+            path.display()
+        )))),
+    }
+}

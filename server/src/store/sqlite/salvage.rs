@@ -1,0 +1,93 @@
+//! Checks a database, and reads what can be read of a damaged one. Both work beside a server that has it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::{database, tasks};
+use crate::record::Record;
+use crate::store::StoreError;
+
+/// Checks the database in `directory`: its structure (`PRAGMA integrity_check`), and that every task can be read. Returns
+/// what is wrong.
+///
+/// # Errors
+/// The file cannot be opened at all.
+pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
+    let mut wrong = Vec::new();
+    {
+        let path = database::path(directory);
+        let connection = open(directory)?;
+        let checked = connection
+            .prepare("PRAGMA integrity_check")
+            .and_then(|mut check| {
+                let rows = check.query_map([], |row| row.get::<_, String>(0))?;
+                rows.collect::<Result<Vec<_>, _>>()
+            });
+        match checked {
+            Ok(lines) => wrong.extend(lines.into_iter().filter(|line| line != "ok")),
+            Err(error) => wrong.push(database::failed("check", &path, &error).to_string()),
+        }
+    }
+    let unread = export(directory, |_| {})?;
+    wrong.extend(unread.iter().map(ToString::to_string));
+    Ok(wrong)
+}
+
+/// Hands every task that can be read to `each`, and returns why others cannot be.
+///
+/// # Errors
+/// The file cannot be opened at all.
+pub fn export(
+    directory: &Path,
+    mut each: impl FnMut(Record),
+) -> Result<Vec<StoreError>, StoreError> {
+    let path = database::path(directory);
+    let connection = open(directory)?;
+    let (keys, mut unread) = keys(&connection, &path);
+    for key in keys {
+        match tasks::load_key(&connection, key) {
+            Ok(Some(loaded)) => each(loaded.record),
+            // It was deleted meanwhile, or only an index still has it.
+            Ok(None) => {}
+            Err(error) => unread.push(error.into_store("read a task of", &path)),
+        }
+    }
+    Ok(unread)
+}
+
+fn open(directory: &Path) -> Result<Connection, StoreError> {
+    let path = database::path(directory);
+    if let Err(error) = path.metadata() {
+        return Err(database::file_error("open", &path, &error));
+    }
+    let opened = database::open_reader(&path);
+    opened.map_err(|error| database::failed("open", &path, &error))
+}
+
+/// The keys of all tasks. A scan ends at the first damaged page, so each table and index is read from both ends.
+fn keys(connection: &Connection, path: &Path) -> (BTreeSet<i64>, Vec<StoreError>) {
+    let mut keys = BTreeSet::new();
+    let mut unread = Vec::new();
+    for scan in [
+        "SELECT DISTINCT task FROM log ORDER BY task",
+        "SELECT DISTINCT task FROM log ORDER BY task DESC",
+        "SELECT key FROM tasks NOT INDEXED ORDER BY key",
+        "SELECT key FROM tasks NOT INDEXED ORDER BY key DESC",
+        "SELECT key FROM tasks INDEXED BY tasks_by_change ORDER BY changed_ms, id",
+        "SELECT key FROM tasks INDEXED BY tasks_by_change ORDER BY changed_ms DESC, id DESC",
+    ] {
+        let scanned = connection.prepare(scan).and_then(|mut select| {
+            let mut rows = select.query([])?;
+            while let Some(row) = rows.next()? {
+                keys.insert(row.get(0)?);
+            }
+            Ok(())
+        });
+        if let Err(error) = scanned {
+            unread.push(database::failed("list the tasks of", path, &error));
+        }
+    }
+    (keys, unread)
+}

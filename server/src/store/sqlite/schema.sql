@@ -1,0 +1,53 @@
+-- One row a task: what lists and retention go by. Its body is in `log`, so that a change rewrites no large row.
+CREATE TABLE tasks (
+  key INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  owner TEXT NOT NULL,
+  context TEXT NOT NULL,
+  agent TEXT,
+  state TEXT NOT NULL,
+  -- 0: a server works on it, 1: it waits for its client, 2: terminal.
+  phase INTEGER NOT NULL,
+  -- Since when the status holds, in microseconds since 1970.
+  since_us INTEGER,
+  created_ms INTEGER NOT NULL,
+  changed_ms INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  -- What its rows in `log` hold.
+  bytes INTEGER NOT NULL,
+  -- Excerpts of the first message and of the status message.
+  asked TEXT,
+  says TEXT
+) STRICT;
+CREATE INDEX tasks_by_change ON tasks (changed_ms, id);
+-- With `bytes`, so that a start adds them up without reading the table.
+CREATE INDEX tasks_by_owner ON tasks (owner, changed_ms, id, bytes);
+CREATE INDEX tasks_by_context ON tasks (context);
+CREATE INDEX tasks_open ON tasks (phase) WHERE phase < 2;
+CREATE INDEX tasks_settled ON tasks (owner, changed_ms, id) WHERE phase = 2;
+
+-- The first row of a task is the record at that revision, the others are the changes after it, all as JSON.
+-- `sum` is the CRC-32 of `body`.
+CREATE TABLE log (
+  task INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (task, revision)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE contexts (
+  id TEXT NOT NULL PRIMARY KEY,
+  owner TEXT NOT NULL,
+  session TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pushes (
+  task INTEGER NOT NULL,
+  config TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  version TEXT NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (task, config)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,49 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::{Options, Sqlite};
+use crate::store::conformance::{moment, store_laws};
+use crate::store::{Store, StoreError};
+
+mod damage;
+mod lock;
+mod reopen;
+mod room;
+
+fn open(directory: &TempDir) -> Sqlite {
+    try_open(directory.path()).unwrap()
+}
+
+fn try_open(directory: &Path) -> Result<Sqlite, StoreError> {
+    Sqlite::open(&Options::new(directory), moment(0))
+}
+
+/// Why a directory cannot be opened.
+fn refused(directory: &Path) -> String {
+    match try_open(directory) {
+        Err(StoreError::Failed(why)) => why,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("it was opened"),
+    }
+}
+
+/// The same as an [`Any`](crate::store::conformance::Any).
+fn any(store: &Sqlite) -> Arc<dyn Store> {
+    Arc::new(store.clone())
+}
+
+/// Closes a store and opens it again.
+async fn reopen(store: Sqlite, directory: &TempDir) -> Sqlite {
+    store.close().await.unwrap();
+    open(directory)
+}
+
+store_laws!(async {
+    let directory = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(open(&directory));
+    (store, directory)
+});

@@ -1,0 +1,125 @@
+//! A damaged file is named, and what can be read of it is.
+
+use a2a::TaskState;
+
+use super::{any, open, refused};
+use crate::record::{Change, Record};
+use crate::store::conformance::{append, artifact, create, load, settle};
+use crate::store::sqlite::{check, export};
+use crate::store::{Store, StoreError};
+
+/// Tasks of every kind in a database that is closed.
+async fn made(directory: &tempfile::TempDir) -> Vec<Record> {
+    let store = open(directory);
+    let tasks = any(&store);
+    let mut made = Vec::new();
+    for n in 0..40 {
+        let mut task = create(&tasks, &format!("t{n}"), "ann", "c", n).await;
+        for (step, text) in ["one", "two"].into_iter().enumerate() {
+            let change = Change::Artifact {
+                artifact: artifact("a", &text.repeat(300)),
+                append: step > 0,
+                last_chunk: false,
+            };
+            append(&tasks, &mut task, change, n).await;
+        }
+        if n % 2 == 0 {
+            settle(&tasks, &mut task, TaskState::Completed, n).await;
+        }
+        made.push(task);
+    }
+    store.close().await.unwrap();
+    made
+}
+
+fn file(directory: &tempfile::TempDir) -> std::path::PathBuf {
+    directory.path().join("tasks.db")
+}
+
+#[tokio::test]
+async fn a_whole_file_has_nothing_to_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = made(&directory).await;
+    assert_eq!(check(directory.path()), Ok(Vec::new()));
+    let mut found = Vec::new();
+    let unread = export(directory.path(), |record| found.push(record)).unwrap();
+    assert_eq!(unread, []);
+    assert_eq!(found, made);
+}
+
+#[tokio::test]
+async fn a_file_can_be_checked_beside_its_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    create(&any(&store), "t", "ann", "c", 0).await;
+    assert_eq!(check(directory.path()), Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn a_changed_letter_costs_its_task_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = made(&directory).await;
+    let mut bytes = std::fs::read(file(&directory)).unwrap();
+    let said = b"message-of-t3\"";
+    let at = bytes.windows(said.len()).position(|piece| piece == said);
+    bytes[at.unwrap()] ^= 0x01;
+    std::fs::write(file(&directory), bytes).unwrap();
+    let store = open(&directory);
+    let Err(StoreError::Failed(why)) = store.load("t3").await else {
+        panic!("it was read");
+    };
+    assert!(
+        why.starts_with("cannot read the task `t3`: its revision 0 is damaged"),
+        "{why}"
+    );
+    assert!(why.contains("delete it, or restore"), "{why}");
+    for task in made.iter().filter(|task| task.task.id != "t3") {
+        assert_eq!(load(&any(&store), &task.task.id).await.as_ref(), Some(task));
+    }
+    assert_eq!(check(directory.path()).unwrap().len(), 1);
+    assert_eq!(store.delete("t3").await, Ok(true));
+    assert_eq!(check(directory.path()), Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn a_damaged_page_leaves_the_other_tasks_to_be_exported() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = made(&directory).await;
+    let whole = std::fs::read(file(&directory)).unwrap();
+    let pages = whole.len() / 4096;
+    assert!(pages > 20, "{pages}");
+    for page in 1..pages {
+        let mut bytes = whole.clone();
+        bytes[page * 4096..(page + 1) * 4096].fill(0xa5);
+        std::fs::write(file(&directory), bytes).unwrap();
+        let wrong = check(directory.path()).unwrap();
+        assert!(!wrong.is_empty(), "page {page}");
+        let mut found = Vec::new();
+        export(directory.path(), |record| found.push(record)).unwrap();
+        for record in &found {
+            assert!(made.contains(record), "page {page}: {}", record.task.id);
+        }
+        // The root of the log has the way to every task.
+        let log = wrong.iter().any(|line| line.contains("list the tasks of"));
+        assert!(
+            log || found.len() >= made.len() - 8,
+            "page {page}: {} found",
+            found.len()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_file_without_its_head_is_named_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    made(&directory).await;
+    let mut bytes = std::fs::read(file(&directory)).unwrap();
+    bytes[..100].fill(0);
+    std::fs::write(file(&directory), bytes).unwrap();
+    let why = refused(directory.path());
+    assert!(
+        why.contains("tasks.db") && why.contains("the file is damaged"),
+        "{why}"
+    );
+    assert!(why.contains("serve tasks export"), "{why}");
+}

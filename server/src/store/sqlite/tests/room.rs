@@ -1,0 +1,106 @@
+//! What the database takes of the disk, and what happens when there is no more.
+
+use std::time::Duration;
+
+use a2a::TaskState;
+
+use super::{any, open};
+use crate::record::{Change, Record};
+use crate::store::conformance::{append, artifact, create, load, moment, record, settle};
+use crate::store::sqlite::Sqlite;
+use crate::store::{Retention, Store, StoreError};
+
+async fn talk(store: &Sqlite, id: &str, at: i64) -> Record {
+    let tasks = any(store);
+    let mut task = create(&tasks, id, "ann", &format!("context-of-{id}"), at).await;
+    for n in 0..20 {
+        let change = Change::Artifact {
+            artifact: artifact("a", &format!("chunk {n} of {id}").repeat(20)),
+            append: n > 0,
+            last_chunk: false,
+        };
+        append(&tasks, &mut task, change, at).await;
+    }
+    settle(&tasks, &mut task, TaskState::Completed, at).await;
+    task
+}
+
+#[tokio::test]
+async fn forgotten_tasks_leave_no_room_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    for n in 0..100 {
+        talk(&store, &format!("t{n}"), n).await;
+    }
+    let retention = Retention {
+        age: Duration::from_secs(3_600),
+        count: 5,
+    };
+    assert_eq!(store.retire(&retention, moment(100)).await, Ok(95));
+    let path = store.path().to_owned();
+    store.close().await.unwrap();
+    // A task takes about 12 kB.
+    let size = path.metadata().unwrap().len();
+    assert!(size < 400_000, "{size}");
+    let store = open(&directory);
+    // The contexts of those that are gone are free, the others are not.
+    for (context, owner) in [("context-of-t0", "bob"), ("context-of-t99", "ann")] {
+        let found = store.claim(context, "bob", "s").await.unwrap();
+        assert_eq!(found.owner, owner, "{context}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_fails_writes_until_there_is_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let kept = create(&any(&store), "kept", "ann", "c", 0).await;
+    let pages = |pages: i64| {
+        store.write(
+            0,
+            move |connection| {
+                Ok(
+                    connection.pragma_update_and_check(None, "max_page_count", pages, |row| {
+                        row.get::<_, i64>(0)
+                    })?,
+                )
+            },
+            |_| {},
+        )
+    };
+    pages(1).await.unwrap();
+    let mut large = record("large", "ann", "c", 1);
+    large.session = "s".repeat(1 << 20);
+    let refused = store.create(&large).await;
+    let Err(StoreError::Failed(why)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(
+        why.contains("full") && why.contains("free some space"),
+        "{why}"
+    );
+    assert_eq!(store.load("large").await, Ok(None));
+    assert_eq!(load(&any(&store), "kept").await, Some(kept));
+    pages(1 << 30).await.unwrap();
+    assert_eq!(store.create(&large).await, Ok(()));
+    assert_eq!(store.ready().await, Ok(()));
+}
+
+#[tokio::test]
+async fn one_refused_write_takes_no_other_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let record = record("t", "ann", "c", 0);
+    let broken = store.write(
+        0,
+        |connection| {
+            connection.execute("INSERT INTO contexts VALUES ('half', 'ann', 's')", [])?;
+            Ok(connection.execute("INSERT INTO contexts VALUES (NULL, 'ann', 's')", [])?)
+        },
+        |_| {},
+    );
+    let (broken, created) = tokio::join!(broken, store.create(&record));
+    assert!(matches!(broken, Err(StoreError::Failed(_))), "{broken:?}");
+    assert_eq!(created, Ok(()));
+    assert_eq!(store.claim("half", "bob", "s").await.unwrap().owner, "bob");
+}

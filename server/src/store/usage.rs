@@ -1,0 +1,49 @@
+//! How many bytes each client's tasks take, for the stores that one process has to itself.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Budget;
+
+/// The bytes of all tasks, by client. Cheap to clone; clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Usage(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    by_owner: HashMap<String, u64>,
+    total: u64,
+}
+
+impl Usage {
+    /// Counts `more` bytes of a client; fewer where it is negative.
+    pub(super) fn add(&self, owner: &str, more: i64) {
+        let mut counts = self.locked();
+        counts.total = counts.total.saturating_add_signed(more);
+        match counts.by_owner.get_mut(owner) {
+            Some(bytes) => {
+                *bytes = bytes.saturating_add_signed(more);
+                if *bytes == 0 {
+                    counts.by_owner.remove(owner);
+                }
+            }
+            None if more > 0 => {
+                counts
+                    .by_owner
+                    .insert(owner.to_owned(), more.unsigned_abs());
+            }
+            None => {}
+        }
+    }
+
+    /// How many bytes `budget` lacks for `more` bytes of a client.
+    pub(super) fn lacks(&self, owner: &str, more: u64, budget: &Budget) -> u64 {
+        let counts = self.locked();
+        let own = counts.by_owner.get(owner).copied().unwrap_or_default();
+        budget.lacks(own, counts.total, more)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
