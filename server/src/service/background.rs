@@ -8,7 +8,6 @@ use futures_util::StreamExt;
 use super::core::{Core, refused};
 use super::life::{Life, Lost, RunRequest};
 use super::live::{CancelReason, Live};
-use super::take::DELEGATION;
 use super::words;
 use crate::record::{Change, Record, is_interrupted};
 use crate::refusal::Refusal;

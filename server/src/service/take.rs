@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::accept::{answers, waits};
 use super::core::{Core, refused};
-use super::life::{Life, Lost, RunRequest, Start};
+use super::life::{Life, Lost, RunRequest};
 use super::live::{CancelReason, End, Live};
 use super::recent::Before;
 use super::size::bytes;
