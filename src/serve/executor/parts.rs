@@ -94,6 +94,7 @@ pub(super) fn note(text: &str) -> peer::Part {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;
