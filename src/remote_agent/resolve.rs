@@ -117,22 +117,18 @@ enum Mismatch {
 
 /// The target that a request names beside its handle is the handle's own.
 fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), Mismatch> {
-    if let Some(named) = request
-        .continuation
-        .as_ref()
-        .map(|continuation| &continuation.target)
-    {
-        if !(is_at(&named.target_url, target)
+    let continuation = request.continuation.as_ref();
+    if let Some(named) = continuation.map(|continuation| &continuation.target)
+        && !(is_at(&named.target_url, target)
             && named.card_path == target.card_path
             && named.transports() == target.reach.preferred)
-        {
-            return Err(Mismatch::Other(json!({
-                "baseUrl": named.target_url,
-                "cardPath": named.card_path,
-                "preferredTransports": named.preferred_transports,
-                "alias": named.target_alias,
-            })));
-        }
+    {
+        return Err(Mismatch::Other(json!({
+            "baseUrl": named.target_url,
+            "cardPath": named.card_path,
+            "preferredTransports": named.preferred_transports,
+            "alias": named.target_alias,
+        })));
     }
     let by_alias = request
         .target_alias

@@ -136,6 +136,17 @@ async fn a_wrong_command_line_is_told_with_what_is_wrong() {
 }
 
 #[tokio::test]
+async fn an_invalid_request_shows_its_one_fault() {
+    let peers = desk(json!({})).await;
+    let ended = ask(&peers, "send", &["--context", "", "hi"]).await;
+    exits(&ended, 2);
+    has(
+        &ended.stderr,
+        &["input validation failed", "/context_id must NOT have fewer"],
+    );
+}
+
+#[tokio::test]
 async fn a_peer_that_is_not_there_is_unreachable() {
     let peers = peer(json!({"unreachable": true})).await;
     let ended = ask(&peers, "send", &["hi"]).await;

@@ -141,7 +141,8 @@ async fn a_triad_has_three_different_members() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_alone_leads_to_its_session() {
-    let (triad, _agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
+    let twice = || vec![APPROVE, APPROVE];
+    let (triad, _agents) = triad(Quorum::All, [twice(), twice(), twice()]);
     let first = Outgoing {
         context_id: Some("sess-7".into()),
         ..proposing("x")
