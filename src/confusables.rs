@@ -161,7 +161,7 @@ const LOOKALIKES: &[(char, &str)] = &[
     ),
     ('[', "⁅❲⟦⦋⦍⦏【〔〖﹇［"),
     (']', "⁆❳⟧⦌⦎⦐】〕〗﹈］"),
-    ('|', "ǀ∣⎸⎹⏽│┃❘❙❚︱"),
+    ('|', "ǀ∣⎸⎹⏽│┃❘❙❚︱￨∤"),
 ];
 
 /// Alphabets in the order of ASCII's: mathematical, in circles, brackets and squares, and those that make flags.
@@ -249,7 +249,9 @@ fn lookalike(c: char) -> Option<char> {
         return nth(*first, 26, 'A');
     }
     match c {
+        '\u{1ccf0}'..='\u{1ccf9}' => nth('\u{1ccf0}', 10, '0'),
         '\u{1d7ce}'..='\u{1d7ff}' => nth('\u{1d7ce}', 10, '0'),
+        '\u{1fbf0}'..='\u{1fbf9}' => nth('\u{1fbf0}', 10, '0'),
         // Full width.
         '\u{ff01}'..='\u{ff5e}' => nth('\u{ff01}', 94, '!').map(|c| c.to_ascii_uppercase()),
         _ => {
@@ -305,7 +307,7 @@ mod tests {
         // Unicode says `f` and the decomposition `s`.
         const IN_DOUBT: &str = "ſẛ";
         // Bars are no letters here.
-        const BARS: &str = "⏽│┃︱￨∣ǀ❘⎸⎹";
+        const BARS: &str = "∤⏽│┃︱￨∣ǀ❘⎸⎹";
         let alike = |c: char| match c {
             'I' | '1' | '|' => 'L',
             '0' => 'O',
