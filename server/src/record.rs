@@ -118,12 +118,6 @@ impl Record {
             .map(excerpt)
     }
 
-    /// The client's newest message.
-    pub(crate) fn asked_last(&self) -> Option<&Message> {
-        let mut history = self.task.history.iter().flatten().rev();
-        history.find(|message| message.role == Role::User)
-    }
-
     /// Whether nothing more will come of it.
     pub fn is_settled(&self) -> bool {
         self.task.status.state.is_terminal()

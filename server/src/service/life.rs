@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::{Message, Part, TaskState};
+use a2a::{Message, Part, Role, TaskState};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -22,7 +22,7 @@ use super::weight::WeightPermit;
 use super::words;
 use crate::executor::{Job, Outcome, Report, Reports};
 use crate::record::{Change, Record};
-use crate::refusal::Reason;
+use crate::refusal::{Reason, Refusal};
 use crate::store::{StoreError, Turn, Waiting};
 
 mod bound;
@@ -68,8 +68,10 @@ pub(super) struct Life {
     unkept: Option<Change>,
     /// The place of its message in memory.
     pub(super) weight: Option<WeightPermit>,
-    /// The record lacks its body while the task waits for its turn.
+    /// The record lacks its body: the task waits for its turn, or the run has its message.
     unloaded: bool,
+    /// The task has been with its client before.
+    continued: bool,
 }
 
 /// How a run ends.
@@ -113,6 +115,7 @@ impl Life {
             unkept: None,
             weight: None,
             unloaded: false,
+            continued: false,
         }
     }
 
@@ -216,14 +219,25 @@ impl Life {
         }
     }
 
-    /// What starts the run.
-    fn start(&self, request: RunRequest) -> Start {
+    /// What starts the run. A large message goes to the run, and is loaded again when that has ended.
+    fn start(&mut self, request: RunRequest) -> Start {
         let executor = self.core.executor.clone();
         let cut = || Outcome::Failed {
             reason: words::INTERRUPTED,
             text: words::CUT.to_owned(),
         };
-        let Some(message) = self.record.asked_last().cloned() else {
+        let history = self.record.task.history.take().unwrap_or_default();
+        self.continued = history.len() > 1;
+        let asked = |message: &Message| message.role == Role::User;
+        let message = if bytes(&history) >= UNLOAD_BYTES {
+            self.unloaded = true;
+            history.into_iter().rfind(asked)
+        } else {
+            let message = history.iter().rfind(|message| asked(message)).cloned();
+            self.record.task.history = Some(history).filter(|history| !history.is_empty());
+            message
+        };
+        let Some(message) = message else {
             return Box::new(move |_, _| Box::pin(std::future::ready(cut())));
         };
         match request {
@@ -375,9 +389,31 @@ impl Life {
             Ending::Lost(lost) => Err(lost),
         };
         match ended {
-            Ok(()) => End::Stands(Arc::new(self.record.clone())),
+            Ok(()) => self.ended().await,
             Err(lost) => self.lost(lost).await,
         }
+    }
+
+    /// The task as it ended. The record that is left here has no body.
+    async fn ended(&mut self) -> End {
+        if self.unloaded {
+            let id = &self.record.task.id;
+            return match self.core.store.load(id).await {
+                Ok(Some(record)) => End::Stands(Arc::new(record)),
+                Ok(None) => End::Lost(Refusal::task_not_found(id)),
+                Err(error) => End::Lost(refused(error, id)),
+            };
+        }
+        let task = &mut self.record.task;
+        let bodies = (
+            task.history.take(),
+            task.artifacts.take(),
+            task.metadata.take(),
+        );
+        let mut whole = self.record.clone();
+        let task = &mut whole.task;
+        (task.history, task.artifacts, task.metadata) = bodies;
+        End::Stands(Arc::new(whole))
     }
 
     /// Writes what the executor said last. Gives back a message where that is all there is.
@@ -406,7 +442,7 @@ impl Life {
 
     /// Answers by a message alone where no client knows of the task; else the message completes it.
     async fn answer(&mut self, parts: Vec<Part>) -> Result<Option<Message>, Lost> {
-        if !self.reported && !self.is_continued() && self.live.withhold() {
+        if !self.reported && !self.continued && self.live.withhold() {
             let deleted = self.core.store.delete(&self.record.task.id).await;
             match deleted {
                 Ok(_) => {
@@ -425,11 +461,6 @@ impl Life {
         }
         self.stand(TaskState::Completed, Some(parts)).await?;
         Ok(None)
-    }
-
-    /// Whether the task has been with the peer before.
-    fn is_continued(&self) -> bool {
-        self.record.task.history.as_ref().map_or(0, Vec::len) > 1
     }
 
     async fn stand(&mut self, state: TaskState, parts: Option<Vec<Part>>) -> Result<(), Lost> {

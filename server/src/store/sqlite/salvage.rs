@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{database, tasks};
+use super::{database, queries};
 use crate::record::Record;
 use crate::store::StoreError;
 
@@ -47,7 +47,7 @@ pub fn export(
     let connection = open(directory)?;
     let (keys, mut unread) = keys(&connection, &path);
     for key in keys {
-        match tasks::load_key(&connection, key) {
+        match queries::load_key(&connection, key) {
             Ok(Some(loaded)) => each(loaded.record),
             // It was deleted meanwhile, or only an index still has it.
             Ok(None) => {}

@@ -1,0 +1,295 @@
+//! Reads tasks, contexts and push configurations.
+
+use a2a::TaskPushNotificationConfig;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+
+use super::database::SqlError;
+use super::tasks::number;
+use crate::caller::Version;
+use crate::record::Record;
+use crate::store::{
+    Context, Cursor, Filter, Listed, StoreError, Summary, body, state_of, state_word,
+};
+
+/// A record, and how many changes it was put together from.
+pub(super) struct Loaded {
+    pub(super) record: Record,
+    pub(super) changes: usize,
+}
+
+const SUMMARY: &str =
+    "id, context, owner, agent, state, since_us, created_ms, changed_ms, asked, says";
+
+/// Reads the columns of [`SUMMARY`].
+fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, rusqlite::Error> {
+    Ok(Summary {
+        id: row.get(0)?,
+        context_id: row.get(1)?,
+        owner: row.get(2)?,
+        agent: row.get(3)?,
+        state: state_of(row.get_ref(4)?.as_str()?),
+        since_us: row.get(5)?,
+        created_ms: row.get(6)?,
+        changed_ms: row.get(7)?,
+        asked: row.get(8)?,
+        says: row.get(9)?,
+    })
+}
+
+/// Loads a task.
+pub(super) fn load(connection: &Connection, id: &str) -> Result<Option<Loaded>, SqlError> {
+    let mut select = connection.prepare_cached(
+        "SELECT log.revision, at_ms, sum, body FROM tasks JOIN log ON task = key WHERE id = ?1 ORDER BY log.revision",
+    )?;
+    let rows = select.query([id])?;
+    let loaded = assemble(rows, |why| unreadable(id, why))?;
+    if loaded.is_none() && exists(connection, id)? {
+        return Err(unreadable(id, "its record is missing").into());
+    }
+    Ok(loaded)
+}
+
+/// Loads the task of that key.
+pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loaded>, SqlError> {
+    let mut select = connection.prepare_cached(
+        "SELECT revision, at_ms, sum, body FROM log WHERE task = ?1 ORDER BY revision",
+    )?;
+    let rows = select.query([key])?;
+    assemble(rows, |why| unreadable(&format!("number {key}"), why))
+}
+
+fn assemble(
+    mut rows: rusqlite::Rows<'_>,
+    unreadable: impl Fn(&str) -> StoreError,
+) -> Result<Option<Loaded>, SqlError> {
+    let mut loaded: Option<Loaded> = None;
+    while let Some(row) = rows.next()? {
+        let (revision, at_ms, sum): (i64, i64, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let json = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+        if crc32fast::hash(json) != sum {
+            return Err(unreadable(&format!("its revision {revision} is damaged")).into());
+        }
+        match &mut loaded {
+            None => {
+                let record = body::decode_record(json).map_err(|why| unreadable(&why))?;
+                loaded = Some(Loaded { record, changes: 0 });
+            }
+            Some(loaded) => {
+                body::apply(&mut loaded.record, at_ms, json).map_err(|why| unreadable(&why))?;
+                loaded.changes += 1;
+            }
+        }
+        if loaded
+            .as_ref()
+            .is_some_and(|loaded| number(loaded.record.revision) != revision)
+        {
+            let why = format!("what happened to it before its revision {revision} is missing");
+            return Err(unreadable(&why).into());
+        }
+    }
+    Ok(loaded)
+}
+
+/// A task that cannot be read.
+fn unreadable(id: &str, why: &str) -> StoreError {
+    StoreError::Failed(format!(
+        "cannot read the task `{id}`: {why}; delete it, or restore the directory of the task store from a copy"
+    ))
+}
+
+pub(super) fn exists(connection: &Connection, id: &str) -> Result<bool, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT 1 FROM tasks WHERE id = ?1")?
+        .exists([id])
+}
+
+/// Returns a page.
+pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<Listed, SqlError> {
+    let transaction = connection.unchecked_transaction()?;
+    let (mut clauses, mut values) = conditions(filter);
+    let total: i64 = transaction
+        .prepare_cached(&format!("SELECT count(*) FROM tasks{}", all_of(&clauses)))?
+        .query_row(params_from_iter(&values), |row| row.get(0))?;
+    if let Some(after) = &filter.after {
+        clauses.push("(changed_ms, id) < (?, ?)");
+        values.push(Value::Integer(after.changed_ms));
+        values.push(Value::Text(after.task_id.clone()));
+    }
+    // One more than the page has, to see whether there is another.
+    let limit = i64::try_from(filter.page_size.saturating_add(1)).unwrap_or(i64::MAX);
+    values.push(Value::Integer(limit));
+    let mut select = transaction.prepare_cached(&format!(
+        "SELECT {SUMMARY} FROM tasks{} ORDER BY changed_ms DESC, id DESC LIMIT ?",
+        all_of(&clauses)
+    ))?;
+    let rows = select.query_map(params_from_iter(&values), summary)?;
+    let mut tasks: Vec<Summary> = rows.collect::<Result<_, _>>()?;
+    let more = tasks.len() > filter.page_size;
+    tasks.truncate(filter.page_size);
+    Ok(Listed {
+        next: tasks.last().filter(|_| more).map(Cursor::of),
+        tasks,
+        total: usize::try_from(total).unwrap_or_default(),
+    })
+}
+
+fn conditions(filter: &Filter) -> (Vec<&'static str>, Vec<Value>) {
+    let mut clauses = Vec::new();
+    let mut values = Vec::new();
+    if let Some(owner) = &filter.owner {
+        clauses.push("owner = ?");
+        values.push(Value::Text(owner.clone()));
+    }
+    if let Some(context) = &filter.context_id {
+        clauses.push("context = ?");
+        values.push(Value::Text(context.clone()));
+    }
+    if let Some(state) = &filter.state {
+        clauses.push("state = ?");
+        values.push(Value::Text(state_word(state).to_owned()));
+    }
+    if let Some(after) = &filter.changed_after {
+        clauses.push("since_us >= ?");
+        values.push(Value::Integer(after.timestamp_micros()));
+    }
+    (clauses, values)
+}
+
+fn all_of(clauses: &[&str]) -> String {
+    match clauses {
+        [] => String::new(),
+        clauses => format!(" WHERE {}", clauses.join(" AND ")),
+    }
+}
+
+/// Returns whose a context is.
+pub(super) fn context(
+    connection: &Connection,
+    id: &str,
+) -> Result<Option<Context>, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT owner, session FROM contexts WHERE id = ?1")?
+        .query_row([id], |row| {
+            Ok(Context {
+                owner: row.get(0)?,
+                session: row.get(1)?,
+            })
+        })
+        .optional()
+}
+
+/// The push configurations of a task, in the order they were registered in.
+pub(super) fn pushes(
+    connection: &Connection,
+    task_id: &str,
+) -> Result<Vec<(TaskPushNotificationConfig, Version)>, SqlError> {
+    let mut select = connection.prepare_cached(
+        "SELECT body, version FROM pushes JOIN tasks ON task = key WHERE id = ?1 ORDER BY place",
+    )?;
+    let mut rows = select.query([task_id])?;
+    let mut pushes = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (json, version): (String, String) = (row.get(0)?, row.get(1)?);
+        let config = serde_json::from_str(&json)
+            .map_err(|_| unreadable(task_id, "one of its push configurations is damaged"))?;
+        let version = match version.as_str() {
+            "0.3" => Version::V0_3,
+            _ => Version::V1,
+        };
+        pushes.push((config, version));
+    }
+    Ok(pushes)
+}
+
+/// The tasks up to `last` that are not terminal.
+pub(super) fn open(connection: &Connection, last: i64) -> Result<Vec<Summary>, SqlError> {
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT {SUMMARY} FROM tasks WHERE phase < 2 AND key <= ?1"
+    ))?;
+    let rows = select.query_map([last], summary)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The key of the newest task.
+pub(super) fn last_key(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.query_row("SELECT coalesce(max(key), 0) FROM tasks", [], |row| {
+        row.get(0)
+    })
+}
+
+/// Some of the settled tasks that retention does not keep, at most `limit`; none where there are none.
+pub(super) fn outlived(
+    connection: &Connection,
+    before_ms: i64,
+    count: usize,
+    limit: usize,
+) -> Result<Vec<String>, SqlError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let mut old = connection.prepare_cached(
+        "SELECT id FROM tasks WHERE changed_ms < ?1 AND phase = 2 ORDER BY changed_ms, id LIMIT ?2",
+    )?;
+    let old = old.query_map([before_ms, limit], |row| row.get(0))?;
+    let old: Vec<String> = old.collect::<Result<_, _>>()?;
+    if !old.is_empty() {
+        return Ok(old);
+    }
+    let mut crowded = connection.prepare_cached(
+        "SELECT owner, count(*) FROM tasks WHERE phase = 2 GROUP BY owner HAVING count(*) > ?1 LIMIT 1",
+    )?;
+    let crowded = crowded.query_row([count], |row| Ok((row.get(0)?, row.get(1)?)));
+    let Some((owner, settled)) = crowded.optional()? else {
+        return Ok(Vec::new());
+    };
+    let (owner, settled): (String, i64) = (owner, settled);
+    let mut oldest = connection.prepare_cached(
+        "SELECT id FROM tasks WHERE phase = 2 AND owner = ?1 ORDER BY changed_ms, id LIMIT ?2",
+    )?;
+    let oldest = oldest.query_map(params![owner, (settled - count).min(limit)], |row| {
+        row.get(0)
+    })?;
+    Ok(oldest.collect::<Result<_, _>>()?)
+}
+
+/// Tasks that have waited for their client since before `before_ms`.
+pub(super) fn unanswered(
+    connection: &Connection,
+    before_ms: i64,
+    limit: usize,
+) -> Result<Vec<String>, SqlError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut select = connection
+        .prepare_cached("SELECT id FROM tasks WHERE phase = 1 AND changed_ms < ?1 LIMIT ?2")?;
+    let rows = select.query_map([before_ms, limit], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The bytes of each client's tasks.
+pub(super) fn usage(connection: &Connection) -> Result<Vec<(String, i64)>, rusqlite::Error> {
+    let mut select =
+        connection.prepare("SELECT owner, sum(bytes) FROM tasks GROUP BY owner ORDER BY owner")?;
+    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+/// The oldest settled tasks of a client that take `bytes` together; none where all of them take less.
+pub(super) fn oldest(
+    connection: &Connection,
+    owner: &str,
+    bytes: u64,
+) -> Result<Vec<String>, SqlError> {
+    let mut select = connection.prepare_cached(
+        "SELECT id, bytes FROM tasks WHERE phase = 2 AND owner = ?1 ORDER BY changed_ms, id",
+    )?;
+    let mut rows = select.query([owner])?;
+    let (mut ids, mut found) = (Vec::new(), 0_u64);
+    while let Some(row) = rows.next()? {
+        ids.push(row.get(0)?);
+        found = found.saturating_add_signed(row.get(1)?);
+        if found >= bytes {
+            return Ok(ids);
+        }
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,269 @@
+//! What every store can do, done by this one.
+
+use std::sync::PoisonError;
+
+use a2a::TaskPushNotificationConfig;
+use chrono::{DateTime, Utc};
+use futures_util::FutureExt as _;
+use futures_util::future::{self, BoxFuture};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::database::SqlError;
+use super::tasks::{self, Effect, New};
+use super::writer::{self, Command};
+use super::{DELETE_BATCH, Readers, Sqlite, length, queries};
+use crate::caller::Version;
+use crate::record::{Change, Record};
+use crate::store::{
+    Budget, Context, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting, body,
+};
+
+impl Store for Sqlite {
+    fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            let json = body::encode(record)?;
+            let bytes = json.len();
+            let new = New {
+                summary: Summary::of(record),
+                session: record.session.clone(),
+                revision: record.revision,
+                json,
+            };
+            let work = move |connection: &Connection| tasks::create(connection, &new);
+            let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
+            let after = move |(): &()| usage.add(&owner, length(bytes));
+            self.write(bytes, work, after).await
+        }
+        .boxed()
+    }
+
+    fn append<'a>(
+        &'a self,
+        task_id: &'a str,
+        revision: u64,
+        at_ms: i64,
+        change: &'a Change,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            let json = body::encode(change)?;
+            let (id, effect, bytes) = (task_id.to_owned(), Effect::of(change), json.len());
+            let work = move |connection: &Connection| {
+                let owner = tasks::append(connection, &id, revision, at_ms, &effect, &json)?;
+                Ok((owner, json))
+            };
+            let usage = self.shared.usage.clone();
+            let (hub, id) = (self.shared.hub.clone(), task_id.to_owned());
+            let followed = hub.is_followed(task_id).then(|| change.clone());
+            let after = move |(owner, json): &(String, Vec<u8>)| {
+                usage.add(owner, length(json.len()));
+                let began_meanwhile = || {
+                    let change = hub.is_followed(&id).then(|| serde_json::from_slice(json));
+                    change.and_then(Result::ok)
+                };
+                if let Some(change) = followed.or_else(began_meanwhile) {
+                    hub.publish(&id, revision + 1, &change);
+                }
+            };
+            self.write(bytes, work, after).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+        self.find(task_id).boxed()
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>> {
+        let filter = filter.clone();
+        self.read(move |connection| queries::page(connection, &filter))
+            .boxed()
+    }
+
+    fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        async move { Ok(self.forget(vec![task_id.to_owned()]).await? > 0) }.boxed()
+    }
+
+    fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
+        async move {
+            let listener = self.shared.hub.listen(task_id);
+            let Some(record) = self.load(task_id).await? else {
+                return Ok(None);
+            };
+            let store = self.clone();
+            let reload = move |id: String| {
+                let store = store.clone();
+                async move { store.load(&id).await.ok().flatten() }.boxed()
+            };
+            Ok(Some(listener.feed(record, reload)))
+        }
+        .boxed()
+    }
+
+    fn claim<'a>(
+        &'a self,
+        context_id: &'a str,
+        owner: &'a str,
+        session: &'a str,
+    ) -> BoxFuture<'a, Result<Context, StoreError>> {
+        async move {
+            let id = context_id.to_owned();
+            let known = self.read(move |connection| Ok(queries::context(connection, &id)?));
+            if let Some(context) = known.await? {
+                return Ok(context);
+            }
+            let [id, owner, session] = [context_id, owner, session].map(str::to_owned);
+            let work = move |connection: &Connection| {
+                tasks::claim(connection, &id, &owner, &session)?;
+                let context = queries::context(connection, &id)?;
+                context.ok_or(SqlError::Refused(StoreError::Conflict))
+            };
+            self.write(0, work, |_| {}).await
+        }
+        .boxed()
+    }
+
+    fn enter<'a>(
+        &'a self,
+        queue: &'a str,
+        _task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Waiting, StoreError>> {
+        future::ready(Ok(self.shared.queues.enter(queue))).boxed()
+    }
+
+    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
+        async move {
+            let left = self.shared.left.lock();
+            let left = left.unwrap_or_else(PoisonError::into_inner).take();
+            match left {
+                Some(last) => {
+                    self.read(move |connection| queries::open(connection, last))
+                        .await
+                }
+                None => Ok(Vec::new()),
+            }
+        }
+        .boxed()
+    }
+
+    fn put_push<'a>(
+        &'a self,
+        config: &'a TaskPushNotificationConfig,
+        version: Version,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            let json = serde_json::to_string(config).map_err(|error| {
+                StoreError::Failed(format!("cannot write the webhook: {error}"))
+            })?;
+            let task_id = config.task_id.clone();
+            let config_id = config.id.clone().unwrap_or_default();
+            let work = move |connection: &Connection| {
+                tasks::put_push(connection, &task_id, &config_id, version, &json)
+            };
+            self.write(0, work, |()| {}).await
+        }
+        .boxed()
+    }
+
+    fn pushes<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>> {
+        let id = task_id.to_owned();
+        self.read(move |connection| queries::pushes(connection, &id))
+            .boxed()
+    }
+
+    fn delete_push<'a>(
+        &'a self,
+        task_id: &'a str,
+        config_id: &'a str,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let [task_id, config_id] = [task_id, config_id].map(str::to_owned);
+        let work =
+            move |connection: &Connection| tasks::delete_push(connection, &task_id, &config_id);
+        self.write(0, work, |_| {}).boxed()
+    }
+
+    fn retire<'a>(
+        &'a self,
+        retention: &'a Retention,
+        now: DateTime<Utc>,
+    ) -> BoxFuture<'a, Result<usize, StoreError>> {
+        let (before_ms, count) = (retention.before_ms(now), retention.count);
+        async move {
+            let mut forgotten = 0;
+            loop {
+                let ids = self.read(move |connection| {
+                    queries::outlived(connection, before_ms, count, DELETE_BATCH)
+                });
+                match self.forget(ids.await?).await? {
+                    0 => return Ok(forgotten),
+                    more => forgotten += more,
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn unanswered(
+        &self,
+        before_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        self.read(move |connection| queries::unanswered(connection, before_ms, limit))
+            .boxed()
+    }
+
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        async move {
+            let lacks = self.shared.usage.lacks(owner, bytes, budget);
+            if lacks == 0 {
+                return Ok(true);
+            }
+            let whose = owner.to_owned();
+            let oldest = self.read(move |connection| queries::oldest(connection, &whose, lacks));
+            let oldest = oldest.await?;
+            let room = !oldest.is_empty();
+            for some in oldest.chunks(DELETE_BATCH) {
+                self.forget(some.to_vec()).await?;
+            }
+            Ok(room)
+        }
+        .boxed()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            if self.last_error().is_none() {
+                return Ok(());
+            }
+            // There may be room again.
+            let probe = |connection: &Connection| Ok(writer::probe(connection)?);
+            self.write(0, probe, |()| {}).await
+        }
+        .boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            *self.shared.readers() = Readers {
+                idle: Vec::new(),
+                closed: true,
+            };
+            let (reply, answer) = oneshot::channel();
+            match self.shared.commands.send(Command::Close(reply)) {
+                Ok(()) => answer.await.unwrap_or(Ok(())),
+                // It is closed already.
+                Err(_) => Ok(()),
+            }
+        }
+        .boxed()
+    }
+}
