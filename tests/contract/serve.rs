@@ -39,6 +39,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("fsync", &["--fsync"]),
     ("retention.age", &["--retention-age"]),
     ("retention.count", &["--retention-count"]),
+    ("retention.unanswered", &["--retention-unanswered"]),
     ("push.allowedUrls", &["--allow-webhook"]),
     ("push.allowAnyAddress", &["--allow-any-webhook"]),
 ];

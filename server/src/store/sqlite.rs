@@ -208,24 +208,18 @@ impl Sqlite {
         Ok(self.write(0, work, after).await?.len())
     }
 
+    /// Loads a task. Its body is parsed here and not where it is read: each thread keeps for itself what it once needed.
     async fn find(&self, id: &str) -> Result<Option<Record>, StoreError> {
         let task_id = id.to_owned();
-        let found = self.read(move |connection| {
-            let Some(loaded) = queries::load(connection, &task_id)? else {
-                return Ok(None);
-            };
-            let whole = (loaded.changes >= body::MAX_CHANGES)
-                .then(|| body::encode(&loaded.record))
-                .transpose()?;
-            Ok(Some((loaded.record, whole)))
-        });
-        let Some((record, whole)) = found.await? else {
+        let rows = self.read(move |connection| queries::log(connection, &task_id));
+        let Some(loaded) = queries::assemble(id, rows.await?)? else {
             return Ok(None);
         };
-        if let Some(json) = whole {
-            self.compact(&record, json);
+        if loaded.changes >= body::MAX_CHANGES {
+            let whole = body::encode(&loaded.record)?;
+            self.compact(&loaded.record, whole);
         }
-        Ok(Some(record))
+        Ok(Some(loaded.record))
     }
 
     /// Has the changes of a task put together. Nothing is lost where that fails: the next one to load the task tries again.

@@ -42,6 +42,10 @@ fn an_empty_configuration_is_the_default_and_the_schema_says_the_same() {
         said("retention/properties/count"),
         &json!(config.retention.count)
     );
+    assert_eq!(
+        said("retention/properties/unanswered"),
+        &json!(config.retention.unanswered)
+    );
     let limits = schema.pointer("/properties/limits/properties").unwrap();
     let written: serde_json::Map<String, Value> = limits
         .as_object()

@@ -37,17 +37,34 @@ fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, rusqlite::Error> {
     })
 }
 
-/// Loads a task.
-pub(super) fn load(connection: &Connection, id: &str) -> Result<Option<Loaded>, SqlError> {
+/// A row of a task's log, as it is kept.
+pub(super) struct LogRow {
+    revision: i64,
+    at_ms: i64,
+    sum: u32,
+    json: Vec<u8>,
+}
+
+/// Reads the log of a task; empty where there is no such task.
+pub(super) fn log(connection: &Connection, id: &str) -> Result<Vec<LogRow>, SqlError> {
     let mut select = connection.prepare_cached(
         "SELECT log.revision, at_ms, sum, body FROM tasks JOIN log ON task = key WHERE id = ?1 ORDER BY log.revision",
     )?;
-    let rows = select.query([id])?;
-    let loaded = assemble(rows, |why| unreadable(id, why))?;
-    if loaded.is_none() && exists(connection, id)? {
+    let rows = select.query_map([id], log_row)?;
+    let rows: Vec<LogRow> = rows.collect::<Result<_, _>>()?;
+    if rows.is_empty() && exists(connection, id)? {
         return Err(unreadable(id, "its record is missing").into());
     }
-    Ok(loaded)
+    Ok(rows)
+}
+
+fn log_row(row: &rusqlite::Row<'_>) -> Result<LogRow, rusqlite::Error> {
+    Ok(LogRow {
+        revision: row.get(0)?,
+        at_ms: row.get(1)?,
+        sum: row.get(2)?,
+        json: row.get(3)?,
+    })
 }
 
 /// Loads the task of that key.
@@ -55,37 +72,37 @@ pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loade
     let mut select = connection.prepare_cached(
         "SELECT revision, at_ms, sum, body FROM log WHERE task = ?1 ORDER BY revision",
     )?;
-    let rows = select.query([key])?;
-    assemble(rows, |why| unreadable(&format!("number {key}"), why))
+    let rows = select.query_map([key], log_row)?;
+    let rows: Vec<LogRow> = rows.collect::<Result<_, _>>()?;
+    Ok(assemble(&format!("number {key}"), rows)?)
 }
 
-fn assemble(
-    mut rows: rusqlite::Rows<'_>,
-    unreadable: impl Fn(&str) -> StoreError,
-) -> Result<Option<Loaded>, SqlError> {
+/// Parses the rows of a task's log, and puts them together.
+pub(super) fn assemble(id: &str, rows: Vec<LogRow>) -> Result<Option<Loaded>, StoreError> {
     let mut loaded: Option<Loaded> = None;
-    while let Some(row) = rows.next()? {
-        let (revision, at_ms, sum): (i64, i64, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let json = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-        if crc32fast::hash(json) != sum {
-            return Err(unreadable(&format!("its revision {revision} is damaged")).into());
+    for row in rows {
+        let revision = row.revision;
+        if crc32fast::hash(&row.json) != row.sum {
+            return Err(unreadable(
+                id,
+                &format!("its revision {revision} is damaged"),
+            ));
         }
-        match &mut loaded {
-            None => {
-                let record = body::decode_record(json).map_err(|why| unreadable(&why))?;
-                loaded = Some(Loaded { record, changes: 0 });
-            }
+        let read = match &mut loaded {
+            None => body::decode_record(&row.json)
+                .map(|record| loaded = Some(Loaded { record, changes: 0 })),
             Some(loaded) => {
-                body::apply(&mut loaded.record, at_ms, json).map_err(|why| unreadable(&why))?;
                 loaded.changes += 1;
+                body::apply(&mut loaded.record, row.at_ms, &row.json)
             }
-        }
+        };
+        read.map_err(|why| unreadable(id, &why))?;
         if loaded
             .as_ref()
             .is_some_and(|loaded| number(loaded.record.revision) != revision)
         {
             let why = format!("what happened to it before its revision {revision} is missing");
-            return Err(unreadable(&why).into());
+            return Err(unreadable(id, &why));
         }
     }
     Ok(loaded)
