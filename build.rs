@@ -6,18 +6,26 @@ use std::{
 };
 
 /// What the library is made of, seen from the package's root. A packaged source lacks some of it.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 18] = [
     "Cargo.toml",
     "Cargo.lock",
     "build.rs",
-    "interface/Cargo.toml",
-    "interface/src",
     "schema",
     "src",
+    "crates/a2a/Cargo.toml",
+    "crates/a2a/src",
+    "crates/a2a-client/Cargo.toml",
+    "crates/a2a-client/src",
+    "crates/collective/Cargo.toml",
+    "crates/collective/src",
+    "crates/common",
+    "crates/egress/Cargo.toml",
+    "crates/egress/src",
+    "crates/gateway-bridge/Cargo.toml",
+    "crates/gateway-bridge/src",
+    "crates/interface/Cargo.toml",
+    "crates/interface/src",
 ];
-
-/// Features that only add to the command. A library with and without them behaves alike, so they do not name it.
-const COMMAND_FEATURES: [&str; 2] = ["CARGO_FEATURE_CLI", "CARGO_FEATURE_DEFAULT"];
 
 fn main() -> io::Result<()> {
     let mut files = Vec::new();
@@ -33,15 +41,6 @@ fn main() -> io::Result<()> {
     for file in files {
         hash.write(file.to_string_lossy().as_bytes());
         hash.write(&fs::read(&file)?);
-    }
-    let mut features: Vec<String> = env::vars()
-        .map(|(name, _)| name)
-        .filter(|name| name.starts_with("CARGO_FEATURE_"))
-        .filter(|name| !COMMAND_FEATURES.contains(&name.as_str()))
-        .collect();
-    features.sort();
-    for feature in features {
-        hash.write(feature.as_bytes());
     }
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     println!(

@@ -18,12 +18,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    config::{Config, ConfigError},
-    log::{Level, Log},
-    panics::{self, Panicked},
-    remote_agent::{Call, Pace, Reason, RemoteAgent},
-};
+use crate::config::{Config, ConfigError};
+use crate::remote_agent::{Call, Pace, Reason, RemoteAgent};
+use common::log::{Level, Log};
+use common::panics::{self, Panicked};
 
 pub use assembly::{assemble, assemble_over};
 

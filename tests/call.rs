@@ -1,9 +1,6 @@
 //! `remote-agent call`, as a script drives it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-#[path = "support/process.rs"]
-mod process;
+pub(crate) use crate::support::process;
 
 use std::{
     env, fs,
@@ -12,9 +9,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use openclaw_remote_agent::{BUILD_ID, conformance::peers::Peers};
+use openclaw_remote_agent::BUILD_ID;
 use process::{Ended, end};
 use serde_json::{Value, json};
+use testkit::conformance::peers::Peers;
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));

@@ -1,26 +1,20 @@
 //! Every fixture, against the plugin linked into the test.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic
-)]
-
-#[path = "support/in_process.rs"]
-mod in_process;
+pub(crate) use crate::support::in_process;
 
 use std::path::Path;
 
 use in_process::InProcess;
-use openclaw_remote_agent::conformance::{Options, find, run_suite};
+use testkit::conformance::{Options, find, run_suite};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_fixture_holds() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-    let mut options = Options::default();
-    options.wire = true;
-    options.filter = std::env::var("REMOTE_AGENT_FIXTURE").ok();
+    let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("fixtures");
+    let options = Options {
+        wire: true,
+        filter: std::env::var("REMOTE_AGENT_FIXTURE").ok(),
+        ..Options::default()
+    };
     let report = run_suite(&fixtures, InProcess::default, &options)
         .await
         .unwrap();

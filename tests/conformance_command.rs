@@ -1,9 +1,6 @@
 //! `remote-agent conformance`, as a person or CI runs it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[path = "support/process.rs"]
-mod process;
+pub(crate) use crate::support::process;
 
 use std::{
     fs,

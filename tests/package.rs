@@ -1,5 +1,4 @@
 //! What `remote-agent package` assembles.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
     collections::BTreeMap,
@@ -8,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use openclaw_remote_agent::cli::package::{self, PackageError, Packaged};
+use remote_agent_cli::package::{self, PackageError, Packaged};
 use serde_json::Value;
 
-const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// An empty directory of this test's own.
 fn scratch(name: &str) -> PathBuf {

@@ -5,14 +5,12 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use openclaw_remote_agent::{
-    collective::Envelope,
-    gateway_server::{
-        config::ServerConfig,
-        sessions::{Entry, Fsync, Options, Sessions},
-    },
-    log::Silent,
-    world::System,
+use collective::Envelope;
+use common::log::Silent;
+use common::world::System;
+use gateway_server::{
+    config::ServerConfig,
+    sessions::{Entry, Fsync, Options, Sessions},
 };
 use serde_json::json;
 

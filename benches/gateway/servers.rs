@@ -3,12 +3,10 @@
 use std::{io::Read as _, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use common::log::Silent;
+use common::world::System;
 use futures_util::{SinkExt as _, StreamExt as _};
-use openclaw_remote_agent::{
-    gateway_server::{Server, config::ServerConfig},
-    log::Silent,
-    world::System,
-};
+use gateway_server::{Server, config::ServerConfig};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

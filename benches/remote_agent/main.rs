@@ -29,7 +29,7 @@ mod validation;
 
 use std::{env, path::Path};
 
-use openclaw_remote_agent::cli::package::build_library;
+use remote_agent_cli::package::build_library;
 
 use table::Table;
 
@@ -74,7 +74,7 @@ fn main() {
         .any(|(_, how)| matches!(how, Measure::Library(_)));
     let library = library.then(|| {
         eprintln!("Building the library that ships, which takes a few minutes the first time.");
-        build_library(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()
+        build_library(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))).unwrap()
     });
     let mut table = Table::default();
     for (_, how) in parts {

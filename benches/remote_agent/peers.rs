@@ -7,8 +7,8 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
 };
 
-use openclaw_remote_agent::conformance::peers::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::peers::Peers;
 use tokio::io::AsyncReadExt;
 
 pub(crate) const ARGUMENT: &str = "--peers";

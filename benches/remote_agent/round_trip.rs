@@ -11,11 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use openclaw_remote_agent::{
-    log::Silent,
-    plugin::assemble,
-    remote_agent::{Call, Pace, RemoteAgent},
-};
+use common::log::Silent;
+use openclaw_remote_agent::plugin::assemble;
+use openclaw_remote_agent::remote_agent::{Call, Pace, RemoteAgent};
 use openclaw_remote_agent_interface::{RNone, ToolBox, load};
 use serde_json::{Value, json};
 use tokio::task::LocalSet;

@@ -2,7 +2,8 @@
 
 use std::{hint::black_box, time::Instant};
 
-use openclaw_remote_agent::{remote_agent::REQUEST_SCHEMA, validation};
+use common::validation;
+use openclaw_remote_agent::remote_agent::REQUEST_SCHEMA;
 use serde_json::{Value, json};
 
 use crate::{

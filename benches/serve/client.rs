@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use egress::{Access, Http, Net, Request};
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
-use openclaw_remote_agent::net::{Access, Http, Net, Request};
 use serde_json::json;
 use url::Url;
 

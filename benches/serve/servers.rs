@@ -61,11 +61,11 @@ fn serve(flags: &[&str]) -> Server {
 }
 
 fn python() -> Server {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let home = root.join("target/sdk/py13");
     assert!(
         home.join("installed.txt").exists(),
-        "`cargo test --test peers` installs the Python server first"
+        "`cargo real --test peers` installs the Python server first"
     );
     let mut command = Command::new(home.join("bin/python"));
     command.arg(root.join("benches/serve/py13_server.py"));

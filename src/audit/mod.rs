@@ -1,16 +1,13 @@
 //! The audit log: who called whom, when, and what came of it; never what was said.
 
-pub mod fields;
-mod file;
-mod lines;
 mod record;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::log::Log;
+use common::log::Log;
 
-pub use lines::Lines;
+use common::audit::Lines;
 pub use record::Record;
 
 /// The audit log of one instance.

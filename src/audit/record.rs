@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-use super::fields::{short, time};
+use common::audit::fields::{short, time};
 
 /// What a line says of one call. What is not known is left out.
 #[derive(Debug, Clone, Serialize)]

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::folder::Folder;
-use crate::log::Level;
+use common::log::Level;
+use testkit::folder::Folder;
 
 /// The audit log of a test.
 const LOG: &str = "audit.jsonl";

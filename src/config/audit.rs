@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::validation;
+use common::validation;
 
 /// The audit log: who called whom, when, and what came of it; never what was said.
 #[derive(Debug, Clone, Deserialize, Serialize)]

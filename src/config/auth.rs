@@ -9,7 +9,6 @@ use super::Secret;
 /// The credential for a target.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
-#[non_exhaustive]
 pub enum Auth {
     /// `Authorization: Bearer` (RFC 6750).
     #[serde(rename = "bearer")]

@@ -4,13 +4,11 @@ mod credentials;
 mod gateway;
 mod headers;
 
-use std::{collections::HashMap, net::IpAddr};
+use std::collections::HashMap;
 
 use url::Url;
 
-use super::{Config, ConfigError, TargetConfig};
-
-pub use gateway::gateway_url;
+use super::{Config, ConfigError, TargetConfig, card_url, normal_url};
 
 /// Checks and tidies a configuration that fits the schema.
 pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
@@ -125,59 +123,6 @@ fn signed(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
         ));
     }
     Ok(())
-}
-
-/// `path` where it is in truth an absolute URL.
-pub fn card_url(path: &str) -> Option<String> {
-    (path.starts_with("http://") || path.starts_with("https://")).then(|| path.to_owned())
-}
-
-/// Reads an address that can be called: http or https, with a host, without user name, query or fragment.
-///
-/// # Errors
-/// What is wrong with it, as the end of a sentence.
-pub fn normal_url(text: &str) -> Result<Url, String> {
-    if let Some(whole) = completed(text.trim()) {
-        return Err(format!("has no scheme; try `{whole}`"));
-    }
-    let url = Url::parse(text.trim()).map_err(|e| format!("is not a URL: {e}"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!(
-            "begins with `{}:`; only http and https can be called",
-            url.scheme()
-        ));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("carries a user name or password; put credentials into `auth`".into());
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("has a query or fragment; give the address alone".into());
-    }
-    Ok(url)
-}
-
-/// The URL that `text` was meant to be, where it is one but for its scheme. A URL parser would take `localhost:` for a scheme.
-pub fn completed(text: &str) -> Option<String> {
-    let has_port = |text: &str| {
-        let rest = text.split_once(':').map(|(_, rest)| rest);
-        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    let begins_with_host = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
-    if !begins_with_host || text.contains("://") || (Url::parse(text).is_ok() && !has_port(text)) {
-        return None;
-    }
-    let authority = text.split('/').next().unwrap_or_default();
-    let host = authority
-        .rsplit_once(':')
-        .map_or(authority, |(host, _)| host);
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let scheme = if host == "localhost" || address.is_ok() {
-        "http"
-    } else {
-        "https"
-    };
-    let whole = format!("{scheme}://{text}");
-    normal_url(&whole).is_ok().then_some(whole)
 }
 
 fn url_at(text: &str, place: &str, alias: &str) -> Result<Url, ConfigError> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::validation;
+use common::validation;
 
 /// How much a peer can make us hold, how many calls run at a time, and how long a caller waits.
 #[derive(Debug, Clone, Deserialize, Serialize)]

@@ -5,12 +5,9 @@
 mod audit;
 mod auth;
 mod check;
-mod error;
 mod gateway;
 mod limits;
-mod place;
 mod policy;
-mod secret;
 mod target;
 
 use std::time::Duration;
@@ -21,16 +18,13 @@ use serde_json::Value;
 
 pub use audit::Audit;
 pub use auth::{Auth, KeyPlace};
-pub use check::{card_url, completed, gateway_url, normal_url};
-pub use error::ConfigError;
+pub use common::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
 pub use gateway::{Dialect, Gateway, GatewayTls, Quorum, Triad};
 pub use limits::Limits;
-pub use place::{default_state_dir, resolved};
 pub use policy::Policy;
-pub use secret::{Secret, SecretMap};
 pub use target::{ProtocolVersion, TargetConfig, TlsFiles};
 
-use crate::validation;
+use common::validation;
 
 /// The schema of the configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::validation;
+use common::validation;
 
 /// What requests may do.
 #[derive(Debug, Clone, Deserialize, Serialize)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::validation;
+use common::validation;
 
 use super::{Auth, SecretMap};
 

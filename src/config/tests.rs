@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
+use common::config::completed;
 use serde_json::json;
 
 fn refused(config: &Value) -> String {

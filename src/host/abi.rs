@@ -17,13 +17,11 @@ use openclaw_remote_agent_interface::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    config::ConfigError,
-    log::{Level, Log, Silent},
-    panics::{self, Panicked},
-    plugin::{self, Job, Plugin, Updates},
-    remote_agent::{Reason, RemoteAgent},
-};
+use crate::config::ConfigError;
+use crate::plugin::{self, Job, Plugin, Updates};
+use crate::remote_agent::{Reason, RemoteAgent};
+use common::log::{Level, Log, Silent};
+use common::panics::{self, Panicked};
 
 /// Makes the module that [`load`](openclaw_remote_agent_interface::load) finds in the library.
 #[export_root_module]

@@ -8,7 +8,7 @@
 pub mod abi;
 pub mod node;
 
-use crate::panics::Panicked;
+use common::panics::Panicked;
 
 /// What a door answers when the plugin panics over a configuration, in the shape of a configuration error.
 fn config_panicked(panicked: &Panicked) -> String {

@@ -18,11 +18,9 @@ use napi::{
 use napi_derive::napi;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    log::{Level, Log, Silent},
-    panics,
-    plugin::{self, Job, Plugin, Updates},
-};
+use crate::plugin::{self, Job, Plugin, Updates};
+use common::log::{Level, Log, Silent};
+use common::panics;
 
 /// A JavaScript function that any thread may have called. It takes its values without an error in front of them, and it is weak: it does not keep
 /// the process alive.

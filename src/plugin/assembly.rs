@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::{
-    a2a::A2a,
-    config::{Config, ConfigError},
-    gateway::Gateway,
-    log::Log,
-    net::{
-        Http, Net,
-        proxy::{Proxies, ProxySettings},
-        retry::{Chance, Retry},
-        sse::SseLimits,
-    },
-    remote_agent::{Pace, RemoteAgent},
-    world::{System, World},
+use crate::config::{Config, ConfigError};
+use crate::remote_agent::{Pace, RemoteAgent};
+use a2a_client::A2a;
+use common::log::Log;
+use common::world::{System, World};
+use egress::{
+    Http, Net,
+    proxy::{Proxies, ProxySettings},
+    retry::{Chance, Retry},
+    sse::SseLimits,
 };
+use gateway_bridge::Gateway;
 
 use super::{directories::Directories, settings::settings};
 

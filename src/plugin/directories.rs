@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::peer::{
-    BoxFuture, Card, Directory, Discovered, Opening, Peer, PeerError, Reach, Validator,
-};
+use a2a::{BoxFuture, Card, Directory, Discovered, Opening, Peer, PeerError, Reach, Validator};
 
 /// The agents behind the local gateway, and those elsewhere.
 pub(super) struct Directories {

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{
-    collective,
-    config::{Config, ConfigError, Dialect, Gateway, Quorum, Secret, gateway_url},
-    gateway::{DialectChoice, Settings, TriadSettings},
-    targets::local_trust,
-};
+use crate::config::{Config, ConfigError, Dialect, Gateway, Quorum, Secret, gateway_url};
+use crate::targets::local_trust;
+use collective;
+use gateway_bridge::{DialectChoice, Settings, TriadSettings};
 
 /// How the gateway of a configuration is reached. `None` where it is not to be.
 ///

@@ -9,8 +9,8 @@ use std::panic::resume_unwind;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conformance::gateways::{Gateways, Received, What};
-use crate::log::{Recorder, Silent};
+use common::log::{Recorder, Silent};
+use testkit::conformance::gateways::{Gateways, Received, What};
 
 /// A panic as code has it, without the panic hook's words in the tests' output.
 fn boom() -> String {

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Span, debug_span, field::Empty};
 
 use crate::audit::Record;
-use crate::peer::{Reach, TaskState, Transport};
 use crate::targets::Target;
 use crate::trace::Trace;
+use a2a::{Reach, TaskState, Transport};
 
 use super::RemoteAgent;
 use super::caller::Caller;

@@ -16,8 +16,8 @@ use std::io;
 use serde::Serialize;
 
 use crate::config::Limits;
-use crate::peer::{Artifact, Task};
-use crate::redact::Secrets;
+use a2a::{Artifact, Task};
+use common::redact::Secrets;
 
 use super::error::{Reason, ToolError};
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use crate::delegation::Delegation;
-use crate::peer::HostSession;
+use a2a::HostSession;
+use gateway_bridge::delegation::Delegation;
 
 /// Who calls. It comes from the host, never from the request, so a model cannot pretend to be somebody else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::{Map, Value, json};
 
 use crate::config::Limits;
-use crate::peer::{Artifact, Event, Message, Task, TaskState, text_at, texts_mut};
-use crate::redact::{MARK, Secrets};
+use a2a::{Artifact, Event, Message, Task, TaskState, text_at, texts_mut};
+use common::redact::{MARK, Secrets};
 
 use super::artifacts::{Artifacts, Gap, Source, weight};
 use super::error::ToolError;

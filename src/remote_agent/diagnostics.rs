@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 use url::Url;
 
-use crate::peer::{CardView, Outgoing, Part};
+use a2a::{CardView, Outgoing, Part};
 
 /// `error.details.capability_diagnostics` of a failed send.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -55,15 +55,14 @@ impl Wanted {
 
     /// The same, held against a card. Nothing is known of a peer without one.
     pub(super) fn against(&self, card: Option<&CardView>) -> Diagnostics {
-        let advertised =
-            |of_card: fn(&CardView) -> &Vec<String>,
-             of_skill: fn(&crate::peer::Skill) -> &Vec<String>| {
-                let card_modes = card.into_iter().flat_map(of_card);
-                let skill_modes = card
-                    .into_iter()
-                    .flat_map(|card| card.skills.iter().flat_map(of_skill));
-                tidy(card_modes.chain(skill_modes))
-            };
+        let advertised = |of_card: fn(&CardView) -> &Vec<String>,
+                          of_skill: fn(&a2a::Skill) -> &Vec<String>| {
+            let card_modes = card.into_iter().flat_map(of_card);
+            let skill_modes = card
+                .into_iter()
+                .flat_map(|card| card.skills.iter().flat_map(of_skill));
+            tidy(card_modes.chain(skill_modes))
+        };
         let input = advertised(|card| &card.default_input_modes, |skill| &skill.input_modes);
         let output = advertised(
             |card| &card.default_output_modes,

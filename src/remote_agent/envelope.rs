@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::handles::Handle;
-use crate::peer::{Artifact, TaskState};
 use crate::targets::Target;
+use a2a::{Artifact, TaskState};
 
 use super::error::ToolError;
 use super::reading::ArtifactPage;

@@ -2,8 +2,8 @@
 
 mod told;
 
-use crate::collective::ErrorCode;
-use crate::peer::Fault;
+use a2a::Fault;
+use collective::ErrorCode;
 
 pub use told::ToolError;
 

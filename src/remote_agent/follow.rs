@@ -3,7 +3,7 @@
 use tokio::select;
 use tokio::time::timeout;
 
-use crate::peer::{End, Event, EventStream, Fault, Peer, PeerError, Step, Task};
+use a2a::{End, Event, EventStream, Fault, Peer, PeerError, Step, Task};
 
 use super::artifacts::Gap;
 use super::collect::Kind;

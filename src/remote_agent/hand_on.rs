@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::delegation::{Delegation, KEY};
-use crate::peer::Delivered;
+use a2a::Delivered;
+use gateway_bridge::delegation::{Delegation, KEY};
 
 use super::RemoteAgent;
 use super::bounds::Bounds;

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use futures_util::{StreamExt as _, future, stream};
 use serde_json::{Value, json};
 
-use crate::peer::CardView;
 use crate::targets::{KnownCard, Target};
+use a2a::CardView;
 
 use super::RemoteAgent;
 use super::admission::may_use;

@@ -44,14 +44,14 @@ use tracing::instrument::WithSubscriber as _;
 
 use crate::audit::AuditLog;
 use crate::config::{Config, ConfigError, LONGEST_CALL, Limits, Policy};
-use crate::delegation;
 use crate::handles::{Handle, Handles, Named};
-use crate::log::{Level, Log};
-use crate::peer::{BoxFuture, Directory, LocalGateway};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
-use crate::validation::{self, complaint};
-use crate::world::World;
+use a2a::{BoxFuture, Directory, LocalGateway};
+use common::log::{Level, Log};
+use common::validation::{self, complaint};
+use common::world::World;
+use gateway_bridge::delegation;
 
 pub use error::{Code, Reason, ToolError};
 pub use pace::Pace;

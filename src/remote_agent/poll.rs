@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::peer::{Fault, Peer, PeerError};
+use a2a::{Fault, Peer, PeerError};
 
 use super::artifacts::Gap;
 use super::error::ToolError;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::peer::Artifact;
+use a2a::Artifact;
 
 use super::error::{Reason, ToolError};
 
@@ -135,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use crate::peer::Event;
+    use a2a::Event;
 
     use super::*;
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::peer::texts_mut;
-use crate::redact::{Redactor, Secrets};
+use a2a::texts_mut;
+use common::redact::{Redactor, Secrets};
 
 /// A message whose end is no more of a secret's beginning than this many bytes is shown with it, for nothing comes after
 /// it that could bring it.

@@ -5,7 +5,7 @@
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::peer::{EventStream, Fault, Peer, PeerError, Task};
+use a2a::{EventStream, Fault, Peer, PeerError, Task};
 
 use super::artifacts::Gap;
 use super::error::{Reason, ToolError};

@@ -7,10 +7,10 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use crate::delegation;
 use crate::targets::{Callbacks, Catalog, Refused};
 use crate::trace;
-use crate::validation::{complaint, escape};
+use common::validation::{complaint, escape};
+use gateway_bridge::delegation;
 
 pub(super) use of_target::of_target;
 

@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
 use crate::targets::{Catalog, Local, NAME_PATTERN, local_alias};
-use crate::validation;
+use common::validation;
 
 /// The schema of requests, as shipped; an instance adds its aliases.
 pub const SCHEMA: &str = include_str!("../../schema/request.schema.json");

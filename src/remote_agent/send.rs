@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::config::Policy;
-use crate::peer::{Delivered, Message, Outgoing, Peer, Reply, Task};
+use a2a::{Delivered, Message, Outgoing, Peer, Reply, Task};
 
 use super::diagnostics::Wanted;
 use super::error::{Reason, ToolError};

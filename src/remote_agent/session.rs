@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::handles::{Handle, Named};
-use crate::panics;
-use crate::peer::{
+use crate::targets::{KnownCard, Target};
+use a2a::{
     Artifact, Delivered, Event, Fault, HostSession, Misshape, Opening, Peer, PeerError, Task,
     TaskState, text_at,
 };
-use crate::redact::Secrets;
-use crate::targets::{KnownCard, Target};
+use common::panics;
+use common::redact::Secrets;
 
 use super::artifacts::Source;
 use super::bounds::Bounds;

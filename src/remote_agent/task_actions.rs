@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::peer::Reply;
-use crate::validation::complaint;
+use a2a::Reply;
+use common::validation::complaint;
 
 use super::error::ToolError;
 use super::rejoin::{Start, follow};

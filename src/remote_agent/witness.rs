@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tracing::{Instrument as _, debug_span};
 
-use crate::peer::{
+use a2a::{
     BoxFuture, Card, Event, EventStream, Outgoing, Peer, PeerError, Reply, Spoken, Step, Task,
     TaskState, Transport,
 };
-use crate::redact::Secrets;
+use common::redact::Secrets;
 
 use super::artifacts::weight;
 use super::collect::take_id;

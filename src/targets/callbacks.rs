@@ -1,9 +1,10 @@
 //! Which addresses a request may have a peer call back.
 
+use common::config::covers;
 use url::Url;
 
-use crate::address::special_host;
 use crate::config::{Config, normal_url};
+use egress::address::special_host;
 
 /// The callback addresses that requests may name. The peer calls them, not this plugin: what is kept from happening is that
 /// a request makes a peer call where the operator does not want it, or where only the peer can reach.
@@ -47,21 +48,6 @@ impl Callbacks {
         }
         Err("is not among the callbacks that the operator allows (policy.pushCallbackUrls)".into())
     }
-}
-
-/// Whether `url` is `listed`, or on its origin and below its path.
-#[must_use]
-pub fn covers(listed: &Url, url: &Url) -> bool {
-    let base = listed.path().trim_end_matches('/');
-    let Some(below) = url.path().strip_prefix(base) else {
-        return false;
-    };
-    // A separator in disguise may lead above the path on the receiver's side.
-    let plain = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        !["%2f", "%5c"].iter().any(|hidden| text.contains(hidden))
-    };
-    listed.origin() == url.origin() && (below.is_empty() || below.starts_with('/')) && plain(below)
 }
 
 #[cfg(test)]

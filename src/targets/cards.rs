@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lru::LruCache;
 
-use crate::peer::{Card, Directory, Discovered, Fault, Opening, PeerError, Validator};
-use crate::world::World;
+use a2a::{Card, Directory, Discovered, Fault, Opening, PeerError, Validator};
+use common::world::World;
 
 use super::Target;
 

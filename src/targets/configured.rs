@@ -10,7 +10,7 @@ use url::Url;
 use crate::config::{
     Config, LONGEST_CALL, ProtocolVersion, SecretMap, TargetConfig, card_url, normal_url,
 };
-use crate::peer::{CardKeys, CardLocation, Reach, Transport, Version};
+use a2a::{CardKeys, CardLocation, Reach, Transport, Version};
 
 use super::Target;
 use super::credentials::{self, Lacking, Trusts};

@@ -8,7 +8,7 @@ use http::HeaderName;
 use secrecy::SecretString;
 
 use crate::config::{Auth, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, normal_url};
-use crate::credential::{Credential, OAuth2, Place, Trust, Unusable};
+use egress::credential::{Credential, OAuth2, Place, Trust, Unusable};
 
 use super::files;
 

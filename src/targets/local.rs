@@ -5,7 +5,7 @@ use std::sync::Arc;
 use url::Url;
 
 use crate::config::{Config, Gateway, Secret, gateway_url};
-use crate::peer::{CardLocation, Reach, Transport};
+use a2a::{CardLocation, Reach, Transport};
 
 use super::Target;
 use super::catalog::same_place;

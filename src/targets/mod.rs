@@ -10,7 +10,7 @@ mod files;
 mod local;
 mod signers;
 
-pub use callbacks::{Callbacks, covers};
+pub use callbacks::Callbacks;
 pub use cards::{CardCache, KnownCard};
 pub use catalog::{Catalog, Refused, Target, same_place};
 pub use credentials::local_trust;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::config::TargetConfig;
-use crate::jws::KeySet;
-use crate::peer::CardKeys;
+use a2a::CardKeys;
+use common::jws::KeySet;
 
 use super::files;
 

@@ -12,8 +12,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-use crate::log::{Level, Log};
-use crate::world::World;
+use common::log::{Level, Log};
+use common::world::World;
 
 /// The spans of one instance. Each goes to the instance's own log when it ends, so calls are followed without anything
 /// global: a call carries the dispatcher along with its future.
@@ -178,7 +178,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::log::{Recorder, Silent};
+    use common::log::{Recorder, Silent};
 
     /// A world in which no time passes.
     struct Still(Instant);

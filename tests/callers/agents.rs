@@ -1,9 +1,9 @@
 //! `targets[].allowedAgents`.
 
-use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 
-use crate::{
+use crate::callers::{
     call, desk,
     rig::{Rig, reason, send, stream},
 };

@@ -2,14 +2,12 @@
 
 use std::fs;
 
-use openclaw_remote_agent::{
-    conformance::Peers,
-    plugin::{self, Job},
-};
+use openclaw_remote_agent::plugin::{self, Job};
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use crate::callers::{
     call, desk,
     folder::Folder,
     rig::{NEVER_MS, Rig, card, peers, reason, send, soon, stream},

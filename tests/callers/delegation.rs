@@ -1,13 +1,11 @@
 //! Delegations in a row.
 
-use openclaw_remote_agent::{
-    conformance::Peers,
-    delegation::{Delegation, Delegations, KEY},
-    log::Silent,
-};
+use common::log::Silent;
+use gateway_bridge::delegation::{Delegation, Delegations, KEY};
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 
-use crate::{
+use crate::callers::{
     call, calls, desk,
     folder::Folder,
     rig::{Rig, reason, send, stream},

@@ -6,10 +6,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use openclaw_remote_agent::{conformance::Peers, delegation::KEY};
+use gateway_bridge::delegation::KEY;
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 
-use crate::{
+use crate::callers::{
     calls, desk,
     folder::Folder,
     process::{Ended, end},

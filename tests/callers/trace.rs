@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::callers::{
     call, calls, desk,
     rig::{Rig, send, stream},
 };
 
 const GIVEN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-fn traceparents(peers: &openclaw_remote_agent::conformance::Peers) -> Vec<String> {
+fn traceparents(peers: &testkit::conformance::Peers) -> Vec<String> {
     let sent = calls(peers).into_iter();
     sent.map(|request| request.headers["traceparent"].clone())
         .collect()

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use openclaw_remote_agent::conformance::peers::Peers;
 use serde_json::json;
+use testkit::conformance::peers::Peers;
 
-use crate::support::*;
+use crate::cli::support::*;
 
 #[tokio::test]
 async fn an_answer_goes_to_standard_output_and_nothing_else_does() {

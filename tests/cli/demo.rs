@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{process::end, support::*};
+use crate::cli::{process::end, support::*};
 
 #[tokio::test]
 async fn the_demo_goes_as_told_and_leaves_nothing_behind() {

@@ -1,6 +1,6 @@
 //! A gateway that lives for one command, with agents that the command line names.
 
-use crate::support::*;
+use crate::cli::support::*;
 
 const TRIAD: [&str; 6] = [
     "--gateway-agent",

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use openclaw_remote_agent::conformance::peers::Peers;
 use serde_json::json;
+use testkit::conformance::peers::Peers;
 
-use crate::{process::end, support::*};
+use crate::cli::{process::end, support::*};
 
 #[tokio::test]
 async fn what_the_peer_says_against_it_is_a_failure() {

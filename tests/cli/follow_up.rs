@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::*;
+use crate::cli::support::*;
 
 #[tokio::test]
 async fn a_continuation_is_kept_for_this_user_and_read_back_by_later_commands() {

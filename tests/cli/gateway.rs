@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{process::end, support::*};
+use crate::cli::{process::end, support::*};
 
 /// A gateway, or an agent of one, in a process of its own. It ends with its value.
 struct Running {

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use openclaw_remote_agent::conformance::gateways::Gateways;
 use serde_json::{Value, json};
+use testkit::conformance::gateways::Gateways;
 
-use crate::{process::end, support::*};
+use crate::cli::{process::end, support::*};
 
 /// A gateway with two agents, of which alpha answers. With `token` it wants that first.
 async fn gateway(token: Option<&str>) -> Gateways {

@@ -8,7 +8,7 @@ use std::{
 
 use openclaw_remote_agent::BUILD_ID;
 
-use crate::support::*;
+use crate::cli::support::*;
 
 #[tokio::test]
 async fn the_paths_of_the_package_are_printed_with_the_tarball_last() {

@@ -6,9 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::process::{Ended, end};
-use openclaw_remote_agent::conformance::peers::Peers;
+use crate::cli::process::{Ended, end};
 use serde_json::{Value, json};
+use testkit::conformance::peers::Peers;
 
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use openclaw_remote_agent::{
-    cli::exit::Exit,
-    remote_agent::{Reason, RemoteAgent},
-};
+use openclaw_remote_agent::remote_agent::{Reason, RemoteAgent};
+use remote_agent_cli::exit::Exit;
 use serde_json::Value;
 
-use crate::{generated, in_process::InProcess, text};
+use crate::contract::{generated, in_process::InProcess, text};
 
 #[test]
 fn the_table_of_errors_is_the_codes() {
@@ -229,29 +227,31 @@ fn the_readmes_rust_host_is_the_example_that_compiles() {
     generated::part("README.md", "rust-host", &format!("```rust\nuse {code}```"));
 }
 
-#[test]
-fn every_link_within_the_checkout_leads_somewhere() {
-    for document in [
+/// Every page of the repository.
+fn documents() -> Vec<String> {
+    let mut all: Vec<String> = [
         "README.md",
         "ARCHITECTURE.md",
         "SECURITY.md",
         "CHANGELOG.md",
-        "docs/a2a-v1.md",
-        "docs/agents.md",
-        "docs/audit.md",
-        "docs/cli.md",
-        "docs/credentials.md",
-        "docs/deviations.md",
-        "docs/errors.md",
-        "docs/gateway.md",
-        "docs/policy.md",
-        "docs/reading.md",
-        "docs/serve.md",
-        "docs/settings.md",
-        "docs/tasks.md",
-        "fixtures/README.md",
-    ] {
-        let folder = crate::root(document);
+    ]
+    .map(str::to_owned)
+    .into();
+    for folder in ["docs", "docs/decisions", "fixtures"] {
+        for entry in std::fs::read_dir(crate::contract::root(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") {
+                all.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn every_link_within_the_checkout_leads_somewhere() {
+    for document in &documents() {
+        let folder = crate::contract::root(document);
         let folder = folder.parent().unwrap();
         for link in text(document).split("](").skip(1) {
             let target = link.split(')').next().unwrap();
@@ -260,7 +260,7 @@ fn every_link_within_the_checkout_leads_somewhere() {
                 continue;
             }
             let file = if path.is_empty() {
-                crate::root(document)
+                crate::contract::root(document)
             } else {
                 folder.join(path)
             };

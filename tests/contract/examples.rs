@@ -5,13 +5,11 @@
 
 use std::time::Duration;
 
-use openclaw_remote_agent::{
-    conformance::{Peers, peers::Recorded},
-    plugin,
-};
+use openclaw_remote_agent::plugin;
 use serde_json::{Value, json};
+use testkit::conformance::{Peers, peers::Recorded};
 
-use crate::{in_process::InProcess, json as read_json};
+use crate::contract::{in_process::InProcess, json as read_json};
 
 const SITE: &str = "https://desk.example";
 

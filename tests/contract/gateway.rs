@@ -1,10 +1,10 @@
 //! What the documents say of the local gateway is what its code does.
 
-use openclaw_remote_agent::{
-    cli::gateway::tally_table, collective::ErrorCode, remote_agent::Reason,
-};
+use collective::ErrorCode;
+use openclaw_remote_agent::remote_agent::Reason;
+use remote_agent_cli::gateway::tally_table;
 
-use crate::generated;
+use crate::contract::generated;
 
 #[test]
 fn the_table_of_tallies_is_worked_out_by_the_code_that_counts() {

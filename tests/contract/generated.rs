@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::{root, text};
+use super::{root, text};
 
 /// Several parts may be in one file, and tests run side by side.
 static WRITING: Mutex<()> = Mutex::new(());

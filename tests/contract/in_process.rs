@@ -3,15 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
+use common::validation;
 use jsonschema::Validator;
-use openclaw_remote_agent::{
-    conformance::{Driver, Failure, Step},
-    validation,
-};
 use serde_json::{Value, json};
+use testkit::conformance::{Driver, Failure, Step};
 use tokio_util::sync::CancellationToken;
 
-use crate::{json as read_json, unchecked};
+use crate::contract::{json as read_json, unchecked};
 
 static RESULT: LazyLock<Validator> =
     LazyLock::new(|| validation::compile_value(&read_json("schema/result.schema.json")).unwrap());

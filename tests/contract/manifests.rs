@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use openclaw_remote_agent::{PLUGIN_ID, log::Silent, plugin::Plugin};
+use common::log::Silent;
+use openclaw_remote_agent::PLUGIN_ID;
+use openclaw_remote_agent::plugin::Plugin;
 use serde_json::{Value, json};
 
-use crate::{json as read_json, root, text};
+use crate::contract::{json as read_json, root, text};
 
+const PACKAGE: &str = "openclaw-remote-agent";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[test]
@@ -18,7 +21,11 @@ fn every_manifest_has_the_version_of_cargo_toml() {
     ] {
         assert_eq!(read_json(path)["version"], VERSION, "{path}");
     }
-    for path in ["Cargo.toml", "interface/Cargo.toml"] {
+    for path in [
+        "Cargo.toml",
+        "crates/interface/Cargo.toml",
+        "crates/cli/Cargo.toml",
+    ] {
         assert!(
             text(path).contains("\nversion.workspace = true\n"),
             "{path}"
@@ -53,11 +60,8 @@ fn every_manifest_names_the_plugin_and_its_tool_alike() {
     assert!(openclaw["toolMetadata"]["remote_agent"].is_object());
     let ours = &agents["extensions"]["io.github.openclaw-remote-agent"];
     assert_eq!(ours["tools"], tools);
-    assert_eq!(agents["name"], env!("CARGO_PKG_NAME"));
-    assert_eq!(
-        read_json("openclaw/package.json")["name"],
-        env!("CARGO_PKG_NAME")
-    );
+    assert_eq!(agents["name"], PACKAGE);
+    assert_eq!(read_json("openclaw/package.json")["name"], PACKAGE);
 }
 
 #[test]

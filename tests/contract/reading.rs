@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use openclaw_remote_agent::{
-    conformance::{Peers, peers::Recorded},
-    log::Silent,
-    plugin::{Job, Plugin},
-};
+use common::log::Silent;
+use openclaw_remote_agent::plugin::{Job, Plugin};
 use serde_json::{Value, json};
+use testkit::conformance::{Peers, peers::Recorded};
 
-use crate::{generated, in_process::check_result};
+use crate::contract::{generated, in_process::check_result};
 
 /// The agent, and a plugin that has it as its target.
 struct Desk {

@@ -1,12 +1,10 @@
 //! Which action takes which field, alone and beside a continuation, and what a handle agrees with.
 
-use openclaw_remote_agent::{
-    conformance::{Peers, peers::Recorded},
-    plugin::{Job, Plugin},
-};
+use openclaw_remote_agent::plugin::{Job, Plugin};
 use serde_json::{Value, json};
+use testkit::conformance::{Peers, peers::Recorded};
 
-use crate::in_process::InProcess;
+use crate::contract::in_process::InProcess;
 
 const ACTIONS: [&str; 5] = ["list_targets", "send", "watch", "status", "cancel"];
 
@@ -226,7 +224,7 @@ async fn a_continuation_stands_for_every_routing_field() {
 
 #[test]
 fn the_tables_hold_every_field_of_the_schema() {
-    let schema = crate::json("schema/request.schema.json");
+    let schema = crate::contract::json("schema/request.schema.json");
     let fields = schema["properties"].as_object().unwrap().keys();
     let fields: Vec<_> = fields.filter(|field| *field != "action").collect();
     let named: Vec<_> = CONTINUED.iter().map(|(field, _)| field).collect();
@@ -325,7 +323,7 @@ async fn a_handle_with_another_url_is_a_contradiction() {
 async fn told(request: &str) -> (String, String, String) {
     let config =
         json!({"targets": [{"alias": "desk", "baseUrl": "https://desk.example", "default": true}]});
-    let log = std::sync::Arc::new(openclaw_remote_agent::log::Silent);
+    let log = std::sync::Arc::new(common::log::Silent);
     let plugin = std::sync::Arc::new(Plugin::new(&config.to_string(), log).unwrap());
     let job = Job {
         request: request.to_owned(),

@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use openclaw_remote_agent::{
-    conformance::{Options, run_suite},
-    remote_agent::{Reason, RemoteAgent},
-    validation,
-};
+use common::validation;
+use openclaw_remote_agent::remote_agent::{Reason, RemoteAgent};
 use serde_json::{Value, json};
+use testkit::conformance::{Options, run_suite};
 
-use crate::{
+use crate::contract::{
     in_process::{InProcess, VIOLATION, check_result},
     json, root,
 };

@@ -1,13 +1,13 @@
 //! What the documents say of the A2A server is what its code does.
 
-use openclaw_remote_agent::session_key;
-use remote_agent_server::{
+use a2a_server::{
     a2a::TaskState,
     metrics::{Metrics, Pushed},
     refusal::Reason,
 };
+use gateway_bridge::session_key;
 
-use crate::{documents::help, generated, settings::table_with_flags, text};
+use crate::contract::{documents::help, generated, settings::table_with_flags, text};
 
 /// Flags of settings. Those of limits are `--limit`.
 const FLAGS: &[(&str, &[&str])] = &[

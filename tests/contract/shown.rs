@@ -8,17 +8,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use openclaw_remote_agent::{
-    audit::Record,
-    config,
-    gateway_server::config::ServerConfig,
-    plugin::{Job, Plugin},
-    remote_agent::REQUEST_SCHEMA,
-    validation,
-};
+use common::validation;
+use gateway_server::config::ServerConfig;
+use openclaw_remote_agent::audit::Record;
+use openclaw_remote_agent::config;
+use openclaw_remote_agent::plugin::{Job, Plugin};
+use openclaw_remote_agent::remote_agent::REQUEST_SCHEMA;
 use serde_json::{Value, json};
 
-use crate::{documents::blocks, in_process::check_result, text};
+use crate::contract::{documents::blocks, in_process::check_result, text};
 
 /// The documents with examples.
 const EXAMPLES: [&str; 8] = [
@@ -76,7 +74,7 @@ fn check_config(config: &Value, place: &str, files: &Files) {
     assert!(complaints.is_empty(), "{place}: {complaints:?}");
     let mut config = config.clone();
     files.put_into(&mut config);
-    let log = Arc::new(openclaw_remote_agent::log::Silent);
+    let log = Arc::new(common::log::Silent);
     Plugin::new(&config.to_string(), log).unwrap_or_else(|error| panic!("{place}: {error}"));
 }
 
@@ -154,7 +152,7 @@ impl Files {
 #[tokio::test]
 async fn the_example_of_a_delegation_too_deep_is_refused() {
     let config = json!({"targets": [{"alias": "support", "baseUrl": "https://support.example"}]});
-    let log = Arc::new(openclaw_remote_agent::log::Silent);
+    let log = Arc::new(common::log::Silent);
     let plugin = Arc::new(Plugin::new(&config.to_string(), log).unwrap());
     let examples = blocks(&text("docs/policy.md"), "json");
     let operation = examples

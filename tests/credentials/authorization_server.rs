@@ -74,8 +74,8 @@ impl Server {
 }
 
 fn start(home: &Path) -> Server {
-    let program =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/credentials/authorization_server.mjs");
+    let program = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("tests/credentials/authorization_server.mjs");
     let log = home.join("server.log");
     let mut child = Command::new("node")
         .arg(program)

@@ -1,13 +1,13 @@
 //! Access tokens from a real authorization server.
 
-use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
-use crate::authorization_server::{SECRET, Server, server};
-use crate::echo::Echo;
-use crate::rig::{Rig, card, message, peers, reason, result, send, soon};
-use crate::told::{Watched, requests};
+use crate::credentials::authorization_server::{SECRET, Server, server};
+use crate::credentials::echo::Echo;
+use crate::credentials::rig::{Rig, card, message, peers, reason, result, send, soon};
+use crate::credentials::told::{Watched, requests};
 
 fn auth(server: &Server, client: &str) -> Value {
     json!({"type": "oauth2", "tokenUrl": server.token_url(), "clientId": client, "clientSecret": SECRET,

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{card, message, result, send, status, stream};
-use crate::told::Watched;
+use crate::credentials::rig::{card, message, result, send, status, stream};
+use crate::credentials::told::Watched;
 
 const TOKEN: &str = "sesame-7f3a-opens";
 
@@ -31,7 +31,7 @@ async fn streamed(token: &str, events: Vec<Value>) -> (Watched, Value) {
 }
 
 async fn called(token: &str, script: Value, request: &Value) -> (Watched, Value) {
-    let peers = crate::rig::peers(script).await;
+    let peers = crate::credentials::rig::peers(script).await;
     let auth = json!({"type": "bearer", "token": token});
     let target = json!({"baseUrl": peers.origin("main"), "auth": auth});
     let mut watched = Watched::with_target(&target);

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::echo::{Echo, Seen};
-use crate::told::{Watched, requests};
+use crate::credentials::echo::{Echo, Seen};
+use crate::credentials::told::{Watched, requests};
 
 const KEY: &str = "sesame/7f3a+opens==";
 
@@ -96,11 +96,11 @@ async fn a_request_names_one_version_whatever_header_the_operator_set() {
         "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"]});
     let answer = json!({"messageId": "m-1", "role": "ROLE_AGENT", "parts": [{"text": "pong"}]});
     let rpc = json!({"SendMessage": {"result": {"message": answer}}});
-    let peers = crate::rig::peers(json!({"main": {"card": card, "rpc": rpc}})).await;
+    let peers = crate::credentials::rig::peers(json!({"main": {"card": card, "rpc": rpc}})).await;
     let mut watched = Watched::with_target(
         &json!({"baseUrl": peers.origin("main"), "headers": {"A2A-Version": "0.3"}}),
     );
-    let envelope = watched.call(&crate::rig::send()).await;
+    let envelope = watched.call(&crate::credentials::rig::send()).await;
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
     let versions: Vec<_> = peers
         .log("main")
@@ -112,11 +112,11 @@ async fn a_request_names_one_version_whatever_header_the_operator_set() {
 
 #[tokio::test]
 async fn the_query_of_a_cards_place_is_not_told_with_a_failure() {
-    let peers = crate::rig::peers(json!({"main": {}})).await;
+    let peers = crate::credentials::rig::peers(json!({"main": {}})).await;
     let mut watched = Watched::with_target(
         &json!({"baseUrl": peers.origin("main"), "cardPath": "/card?key=sesame-7f3a"}),
     );
-    let envelope = watched.call(&crate::rig::send()).await;
+    let envelope = watched.call(&crate::credentials::rig::send()).await;
     let error = &envelope["error"];
     assert_eq!(error["reason"], "card_unavailable", "{envelope}");
     let message = error["message"].as_str().unwrap();
@@ -162,7 +162,7 @@ async fn a_request_cannot_set_the_header_of_any_credential_of_its_target() {
         {"alias": "key", "baseUrl": peer.origin, "auth": key, "headers": {"X-Desk": KEY}},
         {"alias": "open", "baseUrl": format!("{}/open", peer.origin)},
     ]}));
-    let mut request = crate::rig::send();
+    let mut request = crate::credentials::rig::send();
     for (name, alias, allowed) in [
         ("x-desk-key", "key", false),
         ("X-DESK", "key", false),
@@ -195,7 +195,7 @@ async fn a_reference_that_nobody_resolved_stops_every_kind_before_anything_is_co
     ] {
         let peer = Echo::start().await;
         let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin, "auth": auth}));
-        let envelope = watched.call(&crate::rig::send()).await;
+        let envelope = watched.call(&crate::credentials::rig::send()).await;
         assert_eq!(
             envelope["error"]["reason"], "credential_unresolved",
             "{auth}"
@@ -210,7 +210,7 @@ async fn a_reference_that_nobody_resolved_stops_every_kind_before_anything_is_co
 async fn what_a_peer_asks_for_is_told_by_scheme_and_realm() {
     let peer = Echo::start().await;
     let mut watched = Watched::with_target(&json!({"baseUrl": peer.origin}));
-    let mut request = crate::rig::send();
+    let mut request = crate::credentials::rig::send();
     request["parts"][0]["text"] = json!("challenge");
     let envelope = watched.call(&request).await;
     assert_eq!(envelope["error"]["reason"], "auth_required");

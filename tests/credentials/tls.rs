@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::certificates::{Authority, Clients, Pair};
-use crate::echo::Echo;
-use crate::rig::{Rig, reason, send};
-use crate::told::{Watched, requests};
+use crate::credentials::certificates::{Authority, Clients, Pair};
+use crate::credentials::echo::Echo;
+use crate::credentials::rig::{Rig, reason, send};
+use crate::credentials::told::{Watched, requests};
 
 fn mtls(pair: &Pair) -> Value {
     json!({"type": "mtls", "certFile": pair.cert_file, "keyFile": pair.key_file})

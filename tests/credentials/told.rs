@@ -4,7 +4,7 @@ use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, send, stream};
+use crate::credentials::rig::{Rig, send, stream};
 
 /// An instance of whose every word a copy is kept.
 pub(crate) struct Watched {

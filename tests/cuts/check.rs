@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
 
-use crate::{
+use crate::cuts::{
     cut::{Cut, How, Then, What},
     reader::{Reader, Told, artifacts},
     recording::Recording,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::recording::Recording;
+use crate::cuts::recording::Recording;
 
 /// One connection that is cut.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::{
+use crate::cuts::{
     cut::{Cut, How, Then, What},
     recording::{Answer, Binding, Recording, Version},
     request::{self, Request, Wanted},

@@ -4,7 +4,7 @@ use std::{fs, ops::Range, path::Path};
 
 use serde_json::Value;
 
-use crate::cut::{Cut, What};
+use crate::cuts::cut::{Cut, What};
 
 /// One directory of `recordings/` each, with the protocol it was recorded in.
 pub(crate) const NAMES: [(&str, Version, Binding); 4] = [
@@ -53,7 +53,7 @@ pub(crate) struct Answer {
 
 impl Recording {
     pub(crate) fn load((name, version, binding): &(&'static str, Version, Binding)) -> Self {
-        let home = Path::new(env!("CARGO_MANIFEST_DIR"))
+        let home = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
             .join("tests/cuts/recordings")
             .join(name);
         let tasks = fs::read_to_string(home.join("tasks.jsonl")).unwrap();

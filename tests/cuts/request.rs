@@ -5,7 +5,7 @@ use std::io;
 use serde_json::Value;
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
-use crate::recording::find;
+use crate::cuts::recording::find;
 
 /// Tells the calls of one client apart.
 pub(crate) const CUT: &str = "x-cut";

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use futures_util::{StreamExt, stream};
 
-use crate::{
+use crate::cuts::{
     check::{Truth, violations},
     cut::{Cut, EVERY_THEN, How, Then, What},
     recording::Recording,

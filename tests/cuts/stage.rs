@@ -5,15 +5,13 @@ use std::{
     time::Duration,
 };
 
-use openclaw_remote_agent::{
-    log::{Level, Log},
-    plugin,
-    remote_agent::{Call, Pace, RemoteAgent},
-};
+use common::log::{Level, Log};
+use openclaw_remote_agent::plugin;
+use openclaw_remote_agent::remote_agent::{Call, Pace, RemoteAgent};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use crate::cuts::{
     cut::{Cut, How, Then, What},
     peer::{Case, Peer},
     recording::Recording,

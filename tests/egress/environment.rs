@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::rig::Trap;
+use crate::egress::rig::Trap;
 
 /// Calls a peer at a name, in a process whose environment names the trap as its proxy.
 async fn call(use_system_proxy: bool) -> (Value, usize) {

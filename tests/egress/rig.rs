@@ -4,19 +4,17 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use openclaw_remote_agent::{
-    config::Config,
-    conformance::Peers,
-    log::{Level, Log},
-    net::{
-        BoxFuture, Http,
-        lookup::Lookup,
-        proxy::{Proxies, ProxySettings},
-    },
-    plugin::assemble_over,
-    remote_agent::{Call, Pace},
+use common::log::{Level, Log};
+use egress::{
+    BoxFuture, Http,
+    lookup::Lookup,
+    proxy::{Proxies, ProxySettings},
 };
+use openclaw_remote_agent::config::Config;
+use openclaw_remote_agent::plugin::assemble_over;
+use openclaw_remote_agent::remote_agent::{Call, Pace};
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
 /// What a name resolves to, each time that it is asked for.

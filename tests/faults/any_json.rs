@@ -17,7 +17,9 @@ use proptest::{
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
-use crate::rig::{Rig, SOON, card, message, parse, peers, result, send, status, stream, task};
+use crate::faults::rig::{
+    Rig, SOON, card, message, parse, peers, result, send, status, stream, task,
+};
 
 const FIELDS: &[&str] = &[
     "action",

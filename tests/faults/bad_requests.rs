@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use openclaw_remote_agent::plugin::Job;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, parse, reason, soon};
+use crate::faults::rig::{Rig, parse, reason, soon};
 
 fn rig() -> Rig {
     Rig::with_target(json!({"baseUrl": "https://desk.example"}))

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 
-use crate::rig::{Rig, card, message, peers, reason, result, send};
+use crate::faults::rig::{Rig, card, message, peers, reason, result, send};
 
 const CARD: &str = "GET /.well-known/agent-card.json";
 

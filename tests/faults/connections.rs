@@ -7,9 +7,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use openclaw_remote_agent::conformance::Peers;
+use testkit::conformance::Peers;
 
-use crate::rig::{Rig, card, message, peers, reason, send, soon, stream, task};
+use crate::faults::rig::{Rig, card, message, peers, reason, send, soon, stream, task};
 
 /// A card from scripted peers, for an interface that the test plays itself.
 struct Interface {

@@ -1,9 +1,9 @@
 //! Where a credential must not go: into anything that is told, or to another origin.
 
-use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 
-use crate::rig::{Rig, card, message, peers, result, send, status, stream, task};
+use crate::faults::rig::{Rig, card, message, peers, result, send, status, stream, task};
 
 const TOKEN: &str = "sesame/7f3a+opens==";
 
@@ -51,7 +51,7 @@ async fn never_told(script: Value) {
             told.push(envelope.to_string());
             told.extend(updates.iter().map(Value::to_string));
         }
-        let knows = |request: &openclaw_remote_agent::conformance::peers::Recorded| {
+        let knows = |request: &testkit::conformance::peers::Recorded| {
             request.headers.get("authorization") == Some(&format!("Bearer {TOKEN}"))
         };
         assert!(peers.log(name).iter().any(knows), "`{name}` was never told");

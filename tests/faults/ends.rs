@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{
+use crate::faults::rig::{
     NEVER_MS, Rig, SOON, card, message, parse, peers, reason, result, send, soon, stream, task,
 };
 

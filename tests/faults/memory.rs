@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 
-use crate::filter::Filter;
-use crate::rig::{card, parse, peers, reason, result, send, stream, task};
+use crate::faults::filter::Filter;
+use crate::faults::rig::{card, parse, peers, reason, result, send, stream, task};
 
 /// What a call may add to what the process held before, with the limits as they are by default.
 const MAY_GROW_KB: u64 = 150 * 1024;

@@ -1,12 +1,12 @@
 //! Whatever a peer of A2A 1.0 says by its definition, the results have the contract's shape.
 
-use openclaw_remote_agent::validation;
+use common::validation;
 use proptest::{collection::vec, option, prelude::*, sample::select, test_runner::TestCaseError};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
-use crate::any_json::{any_json, check, one_envelope};
-use crate::rig::{Rig, peers, result, send, stream};
+use crate::faults::any_json::{any_json, check, one_envelope};
+use crate::faults::rig::{Rig, peers, result, send, stream};
 
 /// The card of a JSON-RPC peer of 1.0 that streams.
 pub(crate) fn card() -> Value {

@@ -1,10 +1,10 @@
 //! Peers that leave out what the rest of their answer already says.
 
-use openclaw_remote_agent::conformance::peers::Recorded;
 use serde_json::{Value, json};
+use testkit::conformance::peers::Recorded;
 
-use crate::rig::{Rig, message, peers, reason, result, send, status, stream, task};
-use crate::speech::{body, speeches};
+use crate::faults::rig::{Rig, message, peers, reason, result, send, status, stream, task};
+use crate::faults::speech::{body, speeches};
 
 /// Every update of the stream leaves out `taskId` and `contextId`; its first event is the task.
 #[tokio::test]

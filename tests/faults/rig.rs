@@ -6,15 +6,13 @@ use std::{
     time::Duration,
 };
 
-use openclaw_remote_agent::{
-    conformance::Peers,
-    log::Log,
-    plugin::{Job, Plugin},
-};
+use common::log::Log;
+use openclaw_remote_agent::plugin::{Job, Plugin};
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
-use crate::in_process::Kept;
+use crate::faults::in_process::Kept;
 
 /// Far longer than anything here takes on a busy machine. What waits this long hangs.
 pub(crate) const SOON: Duration = Duration::from_secs(20);

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{NEVER_MS, Rig, card, message, peers, reason, result, send, soon};
+use crate::faults::rig::{NEVER_MS, Rig, card, message, peers, reason, result, send, soon};
 
 #[tokio::test]
 async fn a_card_that_never_comes_holds_up_no_other_targets_calls() {

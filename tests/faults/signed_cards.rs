@@ -4,14 +4,15 @@ use std::{fs, path::PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use openclaw_remote_agent::{conformance::Peers, plugin::Plugin};
+use openclaw_remote_agent::plugin::Plugin;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use testkit::conformance::Peers;
 
-use crate::in_process::Kept;
-use crate::rig::{Rig, card, message, peers, reason, result, send};
+use crate::faults::in_process::Kept;
+use crate::faults::rig::{Rig, card, message, peers, reason, result, send};
 
 /// A card in its canonical form, which says nothing that its signature does not cover.
 const CARD: &str = r#"{"capabilities":{"extendedAgentCard":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"description":"Answers.","name":"Signed desk","skills":[{"description":"d","id":"s","name":"n","tags":["t"]}],"supportedInterfaces":[{"protocolBinding":"JSONRPC","protocolVersion":"0.3","url":"/a2a/jsonrpc"}],"version":"1.0.0"}"#;

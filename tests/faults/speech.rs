@@ -1,9 +1,9 @@
 //! Peers of both versions over both transports, each scripted in its own way of writing.
 
-use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 
-use crate::rig::{card, peers, result};
+use crate::faults::rig::{card, peers, result};
 
 /// A peer of one version and transport, and how it writes.
 pub(crate) struct Speech {

@@ -1,10 +1,10 @@
 //! How many calls run at a time, and what becomes of the others.
 
-use openclaw_remote_agent::conformance::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{NEVER_MS, Rig, card, peers, reason, send, soon};
+use crate::faults::rig::{NEVER_MS, Rig, card, peers, reason, send, soon};
 
 /// A peer that takes every message and answers none.
 async fn silent() -> Peers {

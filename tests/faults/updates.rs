@@ -13,7 +13,7 @@ use openclaw_remote_agent::plugin::Job;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{Rig, SOON, card, parse, peers, result, soon, status, stream, task};
+use crate::faults::rig::{Rig, SOON, card, parse, peers, result, soon, status, stream, task};
 
 /// A stream of `count` pieces between a task and its end.
 fn pieces(count: u32) -> Value {

@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-use openclaw_remote_agent::net::{
+use egress::{
     Access, Http,
     websocket::{self, Dial, Frame, Opened},
 };
 use serde_json::{Value, json};
 
-use crate::{folder::Folder, rig::soon};
+use crate::gateway::{folder::Folder, rig::soon};
 
 const AGENTS: [&str; 3] = ["alpha", "beta", "charlie"];
 const ASKERS: usize = 6;

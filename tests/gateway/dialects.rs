@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::gateway::{
     rig::reason,
     support::{and, at, named, next, propose, text, to},
 };
@@ -71,7 +71,11 @@ async fn an_agent_of_11_2_has_no_way_to_answer() {
     let gateway = named("reference-11.2").await;
     let request = and(to("alpha", "Hello?"), json!({"timeout_ms": 700}));
     let envelope = at(&gateway.url(), json!({})).call(&request).await;
-    assert_eq!(crate::support::state(&envelope), "working", "{envelope}");
+    assert_eq!(
+        crate::gateway::support::state(&envelope),
+        "working",
+        "{envelope}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,7 +213,7 @@ async fn three_agents_of_openclaw_vote() {
         ("ABSTAIN", "rejected", false),
     ] {
         let envelope = rig.call(&propose(&format!("Say {word}."))).await;
-        let decided = crate::support::decision(&envelope);
+        let decided = crate::gateway::support::decision(&envelope);
         assert_eq!(decided["result"], result, "{word}: {envelope}");
         assert_eq!(decided["consensus"], consensus, "{word}: {envelope}");
     }
@@ -223,7 +227,7 @@ async fn who_mumbles_is_asked_once_more_and_then_abstains() {
         json!({"token": "scripted-token", "triad": {"quorum": "all"}}),
     );
     let envelope = rig.call(&propose("MUMBLE")).await;
-    let decided = crate::support::decision(&envelope);
+    let decided = crate::gateway::support::decision(&envelope);
     let abstained = json!({"alpha": "abstain", "beta": "abstain", "charlie": "abstain"});
     assert_eq!(decided["votes"], abstained, "{envelope}");
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::gateway::{
     rig::reason,
     support::{and, at, scripted, to},
 };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use openclaw_remote_agent::conformance::gateways::What;
 use serde_json::{Value, json};
+use testkit::conformance::gateways::What;
 use tokio::time::Instant;
 
-use crate::{
+use crate::gateway::{
     rig::{reason, soon},
     support::{and, answer, at, decided, decision, next, plain, propose, text, to, voted},
 };

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::support::{at, decision, node::Played, propose, reference::Reference, text, to, voters};
+use crate::gateway::support::{
+    at, decision, node::Played, propose, reference::Reference, text, to, voters,
+};
 
 /// Waits until it is known to the gateway.
 async fn ready(url: &str, order: serde_json::Value) -> Option<Played> {

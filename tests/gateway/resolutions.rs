@@ -1,5 +1,5 @@
 //! Where the protocol's texts contradict each other or say nothing, a resolution with a number holds. Each that is behaviour has
-//! tests named for it; `cargo test --test gateway resolutions -- --nocapture` lists them.
+//! tests named for it; `cargo test --test suite gateway::resolutions -- --nocapture` lists them.
 
 use std::{
     collections::BTreeMap,
@@ -29,9 +29,9 @@ fn rust_files(folder: &Path, all: &mut Vec<PathBuf>) {
 
 /// The tests of each resolution, with the file that each is in.
 fn tests() -> BTreeMap<u32, Vec<String>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut files = Vec::new();
-    for folder in ["src", "tests"] {
+    for folder in ["src", "crates", "tests"] {
         rust_files(&root.join(folder), &mut files);
     }
     files.sort();
@@ -94,7 +94,7 @@ fn each_resolution_has_a_test_or_a_reason_why_not() {
 
 #[test]
 fn the_page_of_the_protocol_has_each_resolution_and_those_without_a_test() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let page = fs::read_to_string(root.join("docs/a2a-v1.md")).unwrap();
     let (rules, untested) = page.split_once("\n## Without a test\n").unwrap();
     let ids = |text: &str| -> Vec<String> {

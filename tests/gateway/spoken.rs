@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::gateway::{
     rig::{Rig, reason, soon},
     support::{and, answer, at, plain, propose, text, to},
 };
@@ -228,7 +228,7 @@ async fn all_calls_share_one_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_36_a_proposals_id_is_its_correlation_id() {
-    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::support::decided("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
+    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::gateway::support::decided("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
     let gateway = plain(json!([decide])).await;
     at(&gateway.url(), json!({}))
         .call(&propose("Ship it?"))
@@ -248,7 +248,7 @@ async fn h_36_a_proposals_id_is_its_correlation_id() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_41_a_deadline_is_a_time_in_milliseconds() {
-    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::support::decided("rejected", json!({}), false)}]});
+    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::gateway::support::decided("rejected", json!({}), false)}]});
     let gateway = plain(json!([decide])).await;
     let deadline = std::time::SystemTime::UNIX_EPOCH
         .elapsed()

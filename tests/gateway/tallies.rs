@@ -1,9 +1,9 @@
 //! Every outcome of a vote, through the tool, the bridge and the reference gateway. `-- --nocapture` prints the table.
 
-use openclaw_remote_agent::conformance::gateways::Member;
 use serde_json::{Value, json};
+use testkit::conformance::gateways::Member;
 
-use crate::{
+use crate::gateway::{
     rig::Rig,
     support::{and, at, decision, propose, reference::Reference, state, voters},
 };

@@ -1,11 +1,11 @@
 //! An instance whose connection to the local gateway stands when it is closed.
 
-use openclaw_remote_agent::conformance::gateways::{Gateways, Received, What};
 use openclaw_remote_agent_interface::{RNone, load};
 use serde_json::{Value, json};
+use testkit::conformance::gateways::{Gateways, Received, What};
 use tokio::time::timeout;
 
-use crate::fixture::{SOON, library, node, parse, tool};
+use crate::host_abi::fixture::{SOON, library, node, parse, tool};
 
 const LIST: &str = r#"{"action": "list_targets"}"#;
 
@@ -19,6 +19,7 @@ fn gone(all: &[Received]) -> bool {
     all.iter().any(|one| one.what == What::Gone)
 }
 
+#[cfg(feature = "real")]
 #[tokio::test]
 async fn closing_with_an_open_gateway_connection_leaves_no_thread() {
     let (gateway, config) = gateway().await;

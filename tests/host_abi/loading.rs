@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use openclaw_remote_agent_interface::load;
 
-use crate::fixture::library;
+use crate::host_abi::fixture::library;
 
 /// A directory of this test's own, removed in the end.
 struct Scratch(PathBuf);

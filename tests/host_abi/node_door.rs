@@ -1,9 +1,9 @@
 //! The Node door, from Node.
 
-use openclaw_remote_agent::conformance::peers::Peers;
 use serde_json::{Value, json};
+use testkit::conformance::peers::Peers;
 
-use crate::fixture::{
+use crate::host_abi::fixture::{
     ENVELOPE, READ, config, in_flight, library, node, peers, request, without_id,
 };
 

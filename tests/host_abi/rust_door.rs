@@ -4,7 +4,7 @@ use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
 use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::fixture::{
+use crate::host_abi::fixture::{
     Collected, ENVELOPE, READ, SOON, config, in_flight, library, parse, peers, request, tool,
     without_id,
 };

@@ -6,10 +6,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use openclaw_remote_agent::{
-    log::Silent,
-    plugin::{Job, Plugin},
-};
+use common::log::Silent;
+use openclaw_remote_agent::plugin::{Job, Plugin};
 use serde_json::{Value, json};
 
 use crate::{

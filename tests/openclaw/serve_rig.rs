@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use openclaw_remote_agent::gateway::Settings;
-use openclaw_remote_agent::log::Silent;
-use openclaw_remote_agent::serve::executor::{
-    CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns,
-};
-use openclaw_remote_agent::world::System;
-use remote_agent_server::a2a::{Message, Part, Role};
-use remote_agent_server::executor::{Executor, Job, Outcome, Report};
+use a2a_server::a2a::{Message, Part, Role};
+use a2a_server::executor::{Executor, Job, Outcome, Report};
+use common::log::Silent;
+use common::world::System;
+use gateway_bridge::Settings;
+use openclaw_server::executor::{CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use a2a_server::a2a::Part;
+use a2a_server::executor::{Executor as _, Outcome, Report};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use openclaw_remote_agent::delegation::Delegations;
-use remote_agent_server::a2a::Part;
-use remote_agent_server::executor::{Executor as _, Outcome, Report};
+use gateway_bridge::delegation::Delegations;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

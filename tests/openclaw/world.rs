@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use openclaw_remote_agent::cli::package::{self, Packaged};
+use remote_agent_cli::package::{self, Packaged};
 use serde_json::{Value, json};
 
 use crate::{
@@ -35,7 +35,7 @@ impl World {
     pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw");
         let packaged = package::assemble(
-            Path::new(env!("CARGO_MANIFEST_DIR")),
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")),
             &library(),
             &scratch.join("package"),
         )

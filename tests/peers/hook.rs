@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::http;
-use crate::journal::Journal;
+use super::http;
+use super::journal::Journal;
 
 /// A callback address on loopback that keeps what it is told.
 pub struct Hook {

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::plain::{ask, command, send};
-use crate::server::Server;
+use crate::serve::plain::{ask, command, send};
+use crate::serve::server::Server;
 
 /// How the command ends with these flags, and what it says then.
 fn refused(flags: &[&str]) -> (Option<i32>, String) {

@@ -2,7 +2,7 @@
 //!
 //! A column is one client over one binding in one version. Its program (`py13_client.py` and its siblings) does one operation
 //! after another and prints what came of each; a test is one operation of one column. What a client itself cannot do, or does
-//! wrong, is expected of it in its own words ([`expected`]). `UPDATE=1 cargo test --test serve -- table` writes the table in
+//! wrong, is expected of it in its own words ([`expected`]). `UPDATE=1 cargo real --test suite serve::clients::table` writes the table in
 //! the documents.
 
 mod columns;

@@ -1,6 +1,6 @@
 //! The command is killed at random moments while clients talk to it: what they had been told is there when it starts again.
 //!
-//! `CRASH_ROUNDS=100 cargo test --test serve crash -- --nocapture` for more rounds than usual.
+//! `CRASH_ROUNDS=100 cargo test --test suite serve::crash -- --nocapture` for more rounds than usual.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::plain::{Stream, call, saying, try_call};
-use crate::server::Server;
+use crate::serve::plain::{Stream, call, saying, try_call};
+use crate::serve::server::Server;
 
 const ROUNDS: u32 = 10;
 

@@ -1,8 +1,8 @@
 //! The operator's page in a real browser.
 
-use crate::chromium::Browser;
-use crate::plain::{peer, send};
-use crate::server::Server;
+use crate::serve::chromium::Browser;
+use crate::serve::plain::{peer, send};
+use crate::serve::server::Server;
 
 /// The state of the task that was asked for with `text`, as the page shows it.
 fn state_of(text: &str) -> String {

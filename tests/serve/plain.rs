@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::serve::server::Server;
 
 /// What came back.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::hook::Hook;
-use crate::plain::{Answer, ask, command, peer, saying, send};
-use crate::safety::until;
-use crate::server::Server;
+use crate::serve::hook::Hook;
+use crate::serve::plain::{Answer, ask, command, peer, saying, send};
+use crate::serve::safety::until;
+use crate::serve::server::Server;
 
 /// A server with Ada and an operator, whose runs end by themselves within half a minute.
 struct Rig {

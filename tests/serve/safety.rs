@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::plain::{ask, command, peer, send};
-use crate::server::Server;
+use crate::serve::plain::{ask, command, peer, send};
+use crate::serve::server::Server;
 
 fn scripted(more: &[&str]) -> Server {
     Server::scripted(&[&["--task-store", "memory"], more].concat())

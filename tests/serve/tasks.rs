@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::plain::{call, command, peer, saying, send};
-use crate::server::Server;
+use crate::serve::plain::{call, command, peer, saying, send};
+use crate::serve::server::Server;
 
 fn tasks(state: &str, args: &[&str]) -> Output {
     command(&[&["serve", "tasks"], args, &["--state-dir", state]].concat())

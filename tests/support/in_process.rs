@@ -2,12 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use openclaw_remote_agent::{
-    conformance::{Driver, Failure, Step, driver},
-    log::{Level, Log},
-    plugin::{self, Job, Plugin},
-};
+use common::log::{Level, Log};
+use openclaw_remote_agent::plugin::{self, Job, Plugin};
 use serde_json::Value;
+use testkit::conformance::{Driver, Failure, Step, driver};
 use tokio_util::sync::CancellationToken;
 
 /// Keeps log lines.

@@ -4,8 +4,8 @@ use http::HeaderName;
 use url::Url;
 
 use super::super::{Config, Dialect, Gateway};
-use super::{ConfigError, completed};
-use crate::address::{is_loopback, literal_ip};
+use super::super::{ConfigError, gateway_url};
+use egress::address::{is_loopback, literal_ip};
 
 /// The name that stands for the triad.
 const TRIAD: &str = "triad";
@@ -37,56 +37,6 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         aliases(config)?;
     }
     Ok(())
-}
-
-/// Reads a gateway's address: ws or wss, with a host, without user name, query or fragment.
-///
-/// # Errors
-/// What is wrong with it, as the end of a sentence.
-pub fn gateway_url(text: &str) -> Result<Url, String> {
-    let text = text.trim();
-    if let Some(whole) = completed(text) {
-        return Err(format!("has no scheme; try `{}`", socket_form(&whole)));
-    }
-    let url = Url::parse(text).map_err(|e| format!("is not a URL: {e}"))?;
-    match url.scheme() {
-        "ws" | "wss" => {}
-        "http" | "https" => {
-            return Err(format!(
-                "begins with `{}:`, and a gateway is reached over WebSocket; try `{}`",
-                url.scheme(),
-                socket_form(text)
-            ));
-        }
-        other => {
-            return Err(format!(
-                "begins with `{other}:`; a gateway is reached over ws or wss"
-            ));
-        }
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("carries a user name or password; put the token into `gateway.token`".into());
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(
-            "has a query or fragment; give the address alone, and put a token into `gateway.token`"
-                .into(),
-        );
-    }
-    Ok(url)
-}
-
-/// An address with http or https, as the gateway's own; what may be a secret is left out.
-fn socket_form(address: &str) -> String {
-    let form = Url::parse(address).ok().and_then(|mut url| {
-        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
-        url.set_query(None);
-        url.set_fragment(None);
-        let bare = url.set_username("").is_ok() && url.set_password(None).is_ok();
-        (bare && url.set_scheme(scheme).is_ok()).then(|| url.to_string())
-    });
-    let form = form.unwrap_or_else(|| "ws://127.0.0.1:18789".to_owned());
-    form.trim_end_matches('/').to_owned()
 }
 
 /// An address that is written out is on this machine, unless the operator lets it be elsewhere. What a name leads to is

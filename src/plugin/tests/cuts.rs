@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::gateway::scripted::{Arrivals, Connection, Refusal, ScriptedNet, network};
-use crate::log::Silent;
-use crate::net::NetFault;
 use crate::remote_agent::{Call, Pace, RemoteAgent};
+use common::log::Silent;
+use egress::NetFault;
+use gateway_bridge::scripted::{Arrivals, Connection, Refusal, ScriptedNet, network};
 
 use super::super::assemble_over;
 use super::*;

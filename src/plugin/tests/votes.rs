@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::gateway::scripted::{Arrivals, Connection};
+use gateway_bridge::scripted::{Arrivals, Connection};
 
 use super::cuts::{followed, stage};
 

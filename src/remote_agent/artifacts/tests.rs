@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::peer::{Event, Reply};
+use a2a::{Event, Reply};
 
 fn limits(artifacts: usize, response_bytes: usize) -> Limits {
     Limits {

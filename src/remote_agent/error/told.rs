@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::peer::{Delivered, Fault, PeerError};
+use a2a::{Delivered, Fault, PeerError};
 
 use super::Reason;
 

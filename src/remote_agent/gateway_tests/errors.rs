@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::collective::ErrorCode;
-use crate::peer::{Delivered, Fault, MemberStatus, PeerError};
+use a2a::{Delivered, Fault, MemberStatus, PeerError};
+use collective::ErrorCode;
 
 use super::fake::{Gate, Stage, member, refusal};
 

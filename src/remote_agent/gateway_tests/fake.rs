@@ -8,17 +8,17 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::collective::ErrorCode;
 use crate::config::Config;
-use crate::log::Recorder;
-use crate::peer::{
+use crate::remote_agent::{Call, Pace, RemoteAgent};
+use a2a::{
     BoxFuture, Card, CardLocation, CardView, Connection, ConnectionState, Directory, Discovered,
     EventStream, Fault, HostSession, Interface, LocalGateway, Member, MemberStatus, Opening,
     Outgoing, Peer, PeerError, Reach, Reply, Security, Spoken, Task, Transport, Validator,
 };
-use crate::remote_agent::{Call, Pace, RemoteAgent};
-use crate::validation;
-use crate::world::System;
+use collective::ErrorCode;
+use common::log::Recorder;
+use common::validation;
+use common::world::System;
 
 /// What the gateway does, and what it was asked.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::peer::MemberStatus;
+use a2a::MemberStatus;
 
 use super::fake::{Gate, Stage, member, triad};
 

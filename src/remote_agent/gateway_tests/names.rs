@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::collective::ErrorCode;
 use crate::config::Config;
-use crate::peer::MemberStatus;
 use crate::targets::Catalog;
-use crate::validation;
+use a2a::MemberStatus;
+use collective::ErrorCode;
+use common::validation;
 
 use super::fake::{Gate, Stage, member, refusal};
 

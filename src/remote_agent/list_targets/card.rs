@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::peer::{CardView, Skill};
+use a2a::{CardView, Skill};
 
 /// The names that one of the two views of a card goes by.
 pub(super) struct Names {

@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::collective::ErrorCode;
-use crate::log::Level;
-use crate::peer::{Connection, Fault, LocalGateway, Member, MemberStatus, PeerError};
 use crate::remote_agent::RemoteAgent;
 use crate::remote_agent::admission::may_use;
 use crate::remote_agent::bounds::Bounds;
@@ -15,6 +12,9 @@ use crate::remote_agent::caller::Caller;
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::remote_agent::session;
 use crate::targets::{KnownCard, Local, Target};
+use a2a::{Connection, Fault, LocalGateway, Member, MemberStatus, PeerError};
+use collective::ErrorCode;
+use common::log::Level;
 
 use super::card::object;
 

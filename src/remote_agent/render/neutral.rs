@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use crate::confusables::{Glyph, glyphs, is_ignorable};
+use common::confusables::{Glyph, glyphs, is_ignorable};
 
 /// What stands for a forged start and a forged end. OpenClaw uses the same words.
 const FORGED_START: &str = "[[MARKER_SANITIZED]]";

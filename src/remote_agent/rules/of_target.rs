@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::remote_agent::request::Request;
 use crate::targets::Target;
-use crate::validation::{complaint, escape};
+use common::validation::{complaint, escape};
 
 /// Complaints about what this very target does not take.
 pub(in crate::remote_agent) fn of_target(request: &Request, target: &Target) -> Vec<Value> {

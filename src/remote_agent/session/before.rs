@@ -1,8 +1,8 @@
 //! What is seen to before anything is connected.
 
-use crate::peer::{Fault, PeerError, Transport, Transports};
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::targets::Target;
+use a2a::{Fault, PeerError, Transport, Transports};
 
 /// Refuses a target whose credential is not known, before anything is connected.
 pub(in crate::remote_agent) fn resolved(target: &Target) -> Result<(), ToolError> {

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::*;
 use crate::config::Config;
-use crate::peer::{BoxFuture, CardView, Peer, Reach, Security};
 use crate::targets::Catalog;
-use crate::world::System;
+use a2a::{BoxFuture, CardView, Peer, Reach, Security};
+use common::world::System;
 
 /// A peer that shows its card once, for no time at all, and is silent from then on.
 #[derive(Default)]

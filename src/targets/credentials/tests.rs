@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::Catalog;
 use super::*;
 use crate::config::Config;
-use crate::folder::Folder;
+use testkit::folder::Folder;
 
 /// Writes a file of this test.
 fn write(folder: &Folder, name: &str, text: &str) -> PathBuf {

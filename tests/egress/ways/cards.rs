@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::rig::{Outcome, Way};
+use crate::egress::rig::{Outcome, Way};
 
 use super::hosts::IN_DISGUISE;
 use super::{CARD_PATH, NO_CARD, REDIRECTED, REFUSED, card, peer, send, target, way, with};

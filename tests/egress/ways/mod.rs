@@ -6,7 +6,7 @@ mod requests;
 
 use serde_json::{Value, json};
 
-use crate::rig::{Outcome, Way};
+use crate::egress::rig::{Outcome, Way};
 
 const REFUSED: Outcome = Outcome::Refused("A2A_SDK_ERROR", "address_refused");
 const REDIRECTED: Outcome = Outcome::Refused("A2A_SDK_ERROR", "redirect_refused");

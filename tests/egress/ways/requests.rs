@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::rig::Way;
+use crate::egress::rig::Way;
 
 use super::hosts::{ANSWERS, IN_DISGUISE, INSIDE};
 use super::{

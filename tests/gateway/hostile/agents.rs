@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use openclaw_remote_agent::conformance::gateways;
 use serde_json::{Value, json};
+use testkit::conformance::gateways;
 use tokio::time::Instant;
 
-use crate::{
+use crate::gateway::{
     rig::reason,
     support::{and, at, named, state, text, to},
 };

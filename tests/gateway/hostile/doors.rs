@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{
+use crate::gateway::{
     rig::reason,
     support::{and, at, named, text, to},
 };

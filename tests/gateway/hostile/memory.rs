@@ -4,8 +4,8 @@
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::filter::Filter;
-use crate::support::{and, named, propose, to};
+use crate::gateway::filter::Filter;
+use crate::gateway::support::{and, named, propose, to};
 
 /// What a process may hold more after many rounds than after few, in kB: what its allocator leaves lying about. It is 600 kB
 /// a round, or 15 bytes for each message of the floods.

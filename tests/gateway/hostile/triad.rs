@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::gateway::{
     rig::{Rig, reason},
     support::{and, artifacts, at, decision, named, next, propose},
 };

@@ -1,10 +1,10 @@
 //! Paths, subprotocols, frames, the handshake, credentials, the end.
 
-use openclaw_remote_agent::conformance::gateways::{Member, What};
 use serde_json::{Value, json};
+use testkit::conformance::gateways::{Member, What};
 
 use super::{alive, client, closed, error, gateway, listener, message, number, say};
-use crate::{rig::soon, support::voters};
+use crate::gateway::{rig::soon, support::voters};
 
 /// SHA-256 of `open sesame`.
 const KEY: &str = "41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb";

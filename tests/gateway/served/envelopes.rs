@@ -3,18 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{client, error, gateway, listener, message, number, say};
-use crate::{
+use crate::gateway::{
     rig::soon,
     support::{reference::Reference, voters},
 };
 
 /// A gateway with the agent `coder`, which answers `done`.
-async fn with_coder(
-    settings: Value,
-) -> (
-    Reference,
-    openclaw_remote_agent::conformance::gateways::Member,
-) {
+async fn with_coder(settings: Value) -> (Reference, testkit::conformance::gateways::Member) {
     let gateway = gateway(settings).await;
     let coder = voters::agent(&gateway.url, "coder", json!([voters::answers("done")])).await;
     (gateway, coder)
@@ -232,7 +227,7 @@ async fn h_24_an_answer_comes_from_whom_it_came() {
 
 #[tokio::test]
 async fn h_50_the_audit_log_tells_who_wrote_to_whom_and_never_what() {
-    let folder = crate::folder::Folder::new();
+    let folder = crate::gateway::folder::Folder::new();
     let path = folder.path().join("audit.jsonl");
     let (gateway, _coder) = with_coder(json!({"audit": {"path": path}})).await;
     let steward = listener(&gateway, "steward").await;

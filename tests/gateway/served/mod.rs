@@ -6,10 +6,10 @@ mod rooms;
 mod serving;
 mod votes;
 
-use openclaw_remote_agent::conformance::gateways::{Member, What};
 use serde_json::{Value, json};
+use testkit::conformance::gateways::{Member, What};
 
-use crate::{
+use crate::gateway::{
     rig::soon,
     support::{reference::Reference, voters},
 };
@@ -86,13 +86,13 @@ async fn alive(client: &Member) {
 fn message(agent: &str, more: Value) -> Value {
     let mut message = json!({"type": "message", "id": "m-1", "agent": agent, "content": {"role": "user", "content": "Hello?"},
         "metadata": {"requiresResponse": true, "correlationId": "c-1"}});
-    crate::support::lay_over(&mut message, more);
+    crate::gateway::support::lay_over(&mut message, more);
     message
 }
 
 fn proposal(more: Value) -> Value {
     let mut proposal = json!({"type": "proposal", "id": "p-1", "content": {"proposal": "Ship it?"}, "metadata": {"requiresResponse": true, "correlationId": "p-1"}});
-    crate::support::lay_over(&mut proposal, more);
+    crate::gateway::support::lay_over(&mut proposal, more);
     proposal
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{client, error, gateway, listener, message, say};
-use crate::{rig::soon, support::voters};
+use crate::gateway::{rig::soon, support::voters};
 
 fn subscribe(agents: Value) -> Value {
     json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": agents}})

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openclaw_remote_agent::gateway::Settings;
-use openclaw_remote_agent::log::Silent;
-use openclaw_remote_agent::serve::executor::{GatewayExecutor, GatewayRuns};
-use openclaw_remote_agent::world::System;
-use remote_agent_server::a2a::{Message, Part, Role};
-use remote_agent_server::executor::{Executor as _, Job, Outcome, Report};
+use a2a_server::a2a::{Message, Part, Role};
+use a2a_server::executor::{Executor as _, Job, Outcome, Report};
+use common::log::Silent;
+use common::world::System;
+use gateway_bridge::Settings;
+use openclaw_server::executor::{GatewayExecutor, GatewayRuns};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::rig::soon;
-use crate::support::reference::Reference;
-use crate::support::voters::{agent, answers};
+use crate::gateway::rig::soon;
+use crate::gateway::support::reference::Reference;
+use crate::gateway::support::voters::{agent, answers};
 
 fn executor(gateway: &Reference) -> GatewayExecutor {
     let settings = Settings::new(Url::parse(&gateway.url).unwrap());

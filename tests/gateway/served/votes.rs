@@ -1,10 +1,10 @@
 //! The triad: who may vote, when, how often, and who hears of it.
 
-use openclaw_remote_agent::conformance::gateways::Member;
 use serde_json::{Value, json};
+use testkit::conformance::gateways::Member;
 
 use super::{client, error, gateway, listener, number, proposal, say, vote};
-use crate::{rig::soon, support::reference::Reference};
+use crate::gateway::{rig::soon, support::reference::Reference};
 
 /// A gateway, its three members, who vote when they are told to, and who proposes.
 struct Triad {

@@ -1,9 +1,9 @@
 //! Each error of the registry (000 appendix B) as it comes about: most are the gateway's, over real sockets; some only a client can find.
 
-use openclaw_remote_agent::collective::ErrorCode;
+use collective::ErrorCode;
 
 use super::*;
-use crate::{
+use crate::gateway::{
     rig::reason,
     support::{at, scripted, to},
 };

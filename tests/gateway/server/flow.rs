@@ -1,7 +1,7 @@
 //! How connections live and end, and how the gateway starts.
 
 use super::*;
-use openclaw_remote_agent::gateway_server::Occupant;
+use gateway_server::Occupant;
 
 #[tokio::test]
 async fn h_47_a_client_that_takes_leave_is_gone_at_once_and_its_close_is_answered() {

@@ -14,12 +14,10 @@ mod triad;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use common::log::Silent;
+use common::world::System;
 use futures_util::{SinkExt as _, StreamExt as _};
-use openclaw_remote_agent::{
-    gateway_server::{Pace, Server, StartError, config::ServerConfig},
-    log::Silent,
-    world::System,
-};
+use gateway_server::{Pace, Server, StartError, config::ServerConfig};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},

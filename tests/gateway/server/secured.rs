@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, ServerName};
 
-use crate::authority::Authority;
+use crate::gateway::authority::Authority;
 
 /// A gateway that has a certificate, and knows the client's `own` as beta's.
 async fn start(authority: &Authority, own: &CertificateDer<'_>) -> Gateway {

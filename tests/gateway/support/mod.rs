@@ -1,13 +1,14 @@
 //! An instance of the tool with a gateway, and what is asked of it.
 
+#[cfg(feature = "real")]
 pub(crate) mod node;
 pub(crate) mod reference;
 pub(crate) mod voters;
 
-use openclaw_remote_agent::conformance::{Gateways, gateways};
 use serde_json::{Value, json};
+use testkit::conformance::{Gateways, gateways};
 
-use crate::rig::Rig;
+use crate::gateway::rig::Rig;
 
 /// A scripted gateway of this profile.
 pub(crate) async fn scripted(profile: &Value) -> Gateways {

@@ -12,7 +12,7 @@ use tokio::{
     process::ChildStdout,
 };
 
-use crate::{
+use crate::gateway::{
     npm::{Installed, install},
     rig::soon,
 };
@@ -34,7 +34,8 @@ impl Played {
     /// `None` where npm is missing, which was said.
     pub(crate) fn start(url: &str, order: &Value) -> Option<Self> {
         let installed = installed()?;
-        let play = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway/play.mjs");
+        let play =
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/gateway/play.mjs");
         let mut child = Command::new(installed.node())
             .arg(play)
             .arg(installed.package("ws"))

@@ -5,16 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use openclaw_remote_agent::{
-    gateway_server::{Server, config::ServerConfig},
-    log::Log,
-    world::System,
-};
+use common::log::Log;
+use common::world::System;
+use gateway_server::{Server, config::ServerConfig};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::lay_over;
-use crate::{folder::Folder, in_process::Kept};
+use crate::gateway::{folder::Folder, in_process::Kept};
 
 /// A running gateway. It ends with the value, and its state with it.
 pub(crate) struct Reference {

@@ -1,9 +1,9 @@
 //! Scripted agents of a gateway: those that answer, and those that vote. They know nothing of the client's types.
 
-use openclaw_remote_agent::conformance::gateways::Member;
 use serde_json::{Value, json};
+use testkit::conformance::gateways::Member;
 
-use crate::rig::soon;
+use crate::gateway::rig::soon;
 
 /// An agent of this name that does what `rules` say. It is known to the gateway when this returns.
 pub(crate) async fn agent(url: &str, name: &str, rules: Value) -> Member {

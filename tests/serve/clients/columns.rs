@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::hook::{Hook, Told};
-use crate::root;
-use crate::sdk::{self, Sdk};
-use crate::server::Server;
+use crate::serve::hook::{Hook, Told};
+use crate::serve::root;
+use crate::serve::sdk::{self, Sdk};
+use crate::serve::server::Server;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::COLUMNS;
 use super::columns::Column;
 use super::expected::{self, Expected};
-use crate::generated;
+use crate::serve::generated;
 
 /// A heading, and the operations below it.
 const THEMES: [(&str, &[&str]); 9] = [

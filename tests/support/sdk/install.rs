@@ -42,7 +42,7 @@ pub(super) fn installed(sdk: Sdk) -> Result<PathBuf, String> {
 
 /// The sources of the servers.
 pub(super) fn sources() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn pip(sdk: Sdk, home: &Path) -> Result<(), String> {

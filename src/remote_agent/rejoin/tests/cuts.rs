@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::peer::{
+use a2a::{
     BoxFuture, Card, Directory, Discovered, End, Event, EventStream, Fault, Opening, Outgoing,
     Peer, PeerError, Reach, Reply, Spoken, Step, Task, Validator,
 };

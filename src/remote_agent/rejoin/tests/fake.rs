@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::log::Silent;
-use crate::peer::{
+use crate::remote_agent::{Call, Pace, RemoteAgent};
+use a2a::{
     BoxFuture, Card, CardView, Directory, Discovered, End, Event, EventStream, Fault, Interface,
     Opening, Outgoing, Peer, PeerError, Reach, Reply, Security, Spoken, Step, Task, Transport,
     Validator,
 };
-use crate::remote_agent::{Call, Pace, RemoteAgent};
-use crate::world::System;
+use common::log::Silent;
+use common::world::System;
 
 /// What becomes of a connection when its events are said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

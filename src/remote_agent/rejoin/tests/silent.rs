@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::peer::Fault;
 use crate::remote_agent::Pace;
+use a2a::Fault;
 
 use super::fake::{Asked, Listened, Script, Stage, Then, artifact, quick, task};
 use super::{begun, send, state, text};

@@ -1,0 +1,182 @@
+//! Reading agent cards (A2A 0.3 §5.5, 1.0 §4.4), as tidy or untidy as they come.
+
+mod security;
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use serde_json::{Map, Value};
+
+use a2a::{Capabilities, Card, CardView, Interface, Skill};
+
+/// Reads a card.
+///
+/// # Errors
+/// Why the peer cannot be called with it.
+pub(super) fn read(json: &Value) -> Result<Card, String> {
+    let card = json.as_object().ok_or("the card is not a JSON object")?;
+    let newer = supported(card);
+    let interfaces = if newer.is_empty() {
+        older(card)
+    } else {
+        newer.clone()
+    };
+    if interfaces.is_empty() {
+        return Err("the card names no `url` to call and no usable `supportedInterfaces`".into());
+    }
+    let capabilities = card.get("capabilities");
+    Ok(Card {
+        interfaces,
+        streaming: flag(capabilities, "streaming"),
+        has_extended_card: flag(capabilities, "extendedAgentCard")
+            .or_else(|| flag(Some(json), "supportsAuthenticatedExtendedCard"))
+            .unwrap_or(false),
+        required_extensions: required_extensions(capabilities),
+        security: security::read(card),
+        view: view(card, &newer),
+    })
+}
+
+/// The interfaces of 1.0, which list those of other versions too (1.0 §4.4.6).
+fn supported(card: &Map<String, Value>) -> Vec<Interface> {
+    let list = items(card.get("supportedInterfaces")).iter();
+    let all = list.filter_map(|entry| {
+        let transport = text(entry.get("protocolBinding"));
+        Some(Interface {
+            version: text(entry.get("protocolVersion")),
+            tenant: text(entry.get("tenant")),
+            ..Interface::new(transport.unwrap_or_else(usual), text(entry.get("url"))?)
+        })
+    });
+    once(all.collect())
+}
+
+/// The transport of an interface that names none.
+fn usual() -> String {
+    "JSONRPC".into()
+}
+
+/// The interfaces of 0.3: the main one, then the additional ones. A card that names no version is one of 0.3.
+fn older(card: &Map<String, Value>) -> Vec<Interface> {
+    let version = text(card.get("protocolVersion")).unwrap_or_else(|| "0.3".into());
+    let transport = text(card.get("preferredTransport")).unwrap_or_else(usual);
+    let main = text(card.get("url")).map(|url| Interface::new(transport, url));
+    let mut all: Vec<_> = main.into_iter().collect();
+    all.extend(declared(card.get("additionalInterfaces")));
+    for interface in &mut all {
+        interface.version = Some(version.clone());
+    }
+    once(all)
+}
+
+fn required_extensions(capabilities: Option<&Value>) -> Vec<String> {
+    let list = items(capabilities.and_then(|c| c.get("extensions"))).iter();
+    let required = list.filter(|extension| flag(Some(extension), "required") == Some(true));
+    required
+        .map(|extension| text(extension.get("uri")).unwrap_or_else(|| "without a name".into()))
+        .collect()
+}
+
+/// What `list_targets` shows. `newer` are the card's interfaces of 1.0, shown in the place of those of 0.3 where there are any.
+fn view(card: &Map<String, Value>, newer: &[Interface]) -> Result<CardView, String> {
+    let capabilities = card.get("capabilities");
+    let (preferred_transport, additional_interfaces) = match newer.split_first() {
+        Some((first, rest)) => {
+            let shown = |one: &Interface| Interface::new(one.transport.clone(), one.url.clone());
+            let main = shown(first);
+            let others = once(rest.iter().map(shown).collect());
+            let others = others.into_iter().filter(|other| *other != main).collect();
+            (Some(main.transport), others)
+        }
+        None => (
+            text(card.get("preferredTransport")),
+            once(declared(card.get("additionalInterfaces")).collect()),
+        ),
+    };
+    Ok(CardView {
+        name: text(card.get("name")),
+        description: text(card.get("description")),
+        preferred_transport,
+        additional_interfaces,
+        capabilities: Capabilities {
+            streaming: flag(capabilities, "streaming"),
+            push_notifications: flag(capabilities, "pushNotifications"),
+            state_transition_history: flag(capabilities, "stateTransitionHistory"),
+            extensions: items(capabilities.and_then(|c| c.get("extensions")))
+                .iter()
+                .filter(|extension| extension.is_object())
+                .cloned()
+                .collect(),
+        },
+        default_input_modes: texts(card.get("defaultInputModes")),
+        default_output_modes: texts(card.get("defaultOutputModes")),
+        skills: items(card.get("skills"))
+            .iter()
+            .map(skill)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn skill(json: &Value) -> Result<Skill, String> {
+    let skill = json
+        .as_object()
+        .ok_or("the card has a skill that is not an object")?;
+    let name = text(skill.get("name")).unwrap_or_default();
+    Ok(Skill {
+        id: text(skill.get("id")).unwrap_or_default(),
+        description: text(skill.get("description")).unwrap_or_else(|| name.clone()),
+        name,
+        tags: texts(skill.get("tags")),
+        examples: texts(skill.get("examples")),
+        input_modes: texts(skill.get("inputModes")),
+        output_modes: texts(skill.get("outputModes")),
+    })
+}
+
+fn declared(list: Option<&Value>) -> impl Iterator<Item = Interface> {
+    items(list).iter().filter_map(|entry| {
+        Some(Interface::new(
+            text(entry.get("transport"))?,
+            text(entry.get("url"))?,
+        ))
+    })
+}
+
+fn items(list: Option<&Value>) -> &[Value] {
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Text without the space around it; `None` where nothing is left.
+fn text(value: Option<&Value>) -> Option<String> {
+    let text = value?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The texts of a list, each once. A bare string counts as the list of its characters: that is how lists have always
+/// been gone through here, and a card that is wrong in this way should look wrong.
+fn texts(value: Option<&Value>) -> Vec<String> {
+    let all: Vec<String> = match value {
+        Some(Value::Array(list)) => list.iter().filter_map(|item| text(Some(item))).collect(),
+        Some(Value::String(text)) => text
+            .chars()
+            .map(String::from)
+            .filter(|c| !c.trim().is_empty())
+            .collect(),
+        _ => Vec::new(),
+    };
+    once(all)
+}
+
+/// Each item where it first stands. The number of items is the peer's to choose, so this takes one look at each.
+fn once<T: Clone + Eq + Hash>(mut all: Vec<T>) -> Vec<T> {
+    let mut seen = HashSet::with_capacity(all.len());
+    all.retain(|item| seen.insert(item.clone()));
+    all
+}
+
+fn flag(object: Option<&Value>, key: &str) -> Option<bool> {
+    object?.get(key)?.as_bool()
+}
+
+#[cfg(test)]
+mod tests;

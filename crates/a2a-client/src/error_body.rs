@@ -1,0 +1,176 @@
+//! Errors in the bodies of HTTP+JSON, in every form that servers give them (A2A 1.0 §11.6).
+//!
+//! `google.rpc.Status` below `error` with an `ErrorInfo` among its details, a problem document (RFC 9457), `{code, message}`
+//! bare or below `error`, and `{detail}`. What A2A has a number for gets it, so that an error is the same over both bindings.
+
+use serde_json::Value;
+
+use a2a::{Fault, PeerError, quoted};
+
+use super::secrets::Secrets;
+
+/// The most of a peer's error data that is kept, in bytes of JSON.
+pub(super) const KEPT_DATA: usize = 4096;
+
+/// The errors of A2A by the reason in their `ErrorInfo`, and their numbers over JSON-RPC (1.0 §5.4).
+const REASONS: [(&str, i64); 10] = [
+    ("TASK_NOT_FOUND", -32001),
+    ("TASK_NOT_CANCELABLE", -32002),
+    ("PUSH_NOTIFICATION_NOT_SUPPORTED", -32003),
+    ("UNSUPPORTED_OPERATION", -32004),
+    ("CONTENT_TYPE_NOT_SUPPORTED", -32005),
+    ("UNSUPPORTED_CONTENT_TYPE", -32005),
+    ("INVALID_AGENT_RESPONSE", -32006),
+    ("EXTENDED_AGENT_CARD_NOT_CONFIGURED", -32007),
+    ("EXTENSION_SUPPORT_REQUIRED", -32008),
+    ("VERSION_NOT_SUPPORTED", VERSION_NOT_SUPPORTED),
+];
+
+/// JSON-RPC 2.0 §5.1: the operation is not known by its name.
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+
+/// A2A 1.0 §5.4.
+pub(super) const VERSION_NOT_SUPPORTED: i64 = -32009;
+
+/// Errors that do not tell whether the question was understood: some servers answer what they do not know with one of the
+/// general ones (JSON-RPC 2.0 §5.1: parse error, invalid request, internal error).
+const TELLING_NOTHING: [i64; 5] = [
+    METHOD_NOT_FOUND,
+    VERSION_NOT_SUPPORTED,
+    -32700,
+    -32600,
+    -32603,
+];
+
+/// The answer is one that only a peer gives that understood the question.
+pub(super) fn bears_out<T>(answer: &Result<T, PeerError>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => error
+            .rpc_code
+            .is_some_and(|code| !TELLING_NOTHING.contains(&code)),
+    }
+}
+
+/// What web frameworks and gateways say of an address that nothing answers at. It is no error of the protocol.
+const NOBODY_THERE: [&str; 2] = ["Not Found", "Method Not Allowed"];
+
+/// The error in a body, if there is one in it.
+pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
+    let inner = body.get("error").filter(|e| e.is_object()).unwrap_or(body);
+    let text = |key: &str| inner.get(key).and_then(Value::as_str);
+    let code = inner.get("code").and_then(Value::as_i64);
+    let reason = reason(inner);
+    let is_told = text("title").is_some() || reason.is_some() || code.is_some();
+    let by_a_peer = |said: &&str| is_told || !NOBODY_THERE.contains(said);
+    let said = text("message").or(text("detail")).filter(by_a_peer);
+    let said = said.or(reason);
+    if code.is_none() && said.is_none() {
+        return None;
+    }
+    let rpc_code = code
+        .filter(|code| *code < 0)
+        .or_else(|| reason.and_then(rpc_code));
+    let number = rpc_code
+        .or(code)
+        .map(|code| format!(" {code}"))
+        .unwrap_or_default();
+    let said = said.map_or_else(String::new, |said| quoted(&secrets.scrub(said)));
+    let mut error = PeerError::new(
+        Fault::Rpc,
+        format!("the peer answered with error{number}: {said}"),
+    );
+    error.rpc_code = rpc_code;
+    error.rpc_data = inner
+        .get("details")
+        .filter(|details| details.is_array() && details.to_string().len() <= KEPT_DATA)
+        .cloned()
+        .map(|mut details| {
+            secrets.scrub_failure(&mut details);
+            details
+        });
+    Some(error)
+}
+
+/// The word that tells A2A's errors apart: in the details, else in the type of a problem document.
+fn reason(error: &Value) -> Option<&str> {
+    let details = error.get("details").and_then(Value::as_array);
+    let told = details
+        .into_iter()
+        .flatten()
+        .find_map(|detail| detail.get("reason").and_then(Value::as_str));
+    told.or_else(|| {
+        let kind = error.get("type").and_then(Value::as_str)?;
+        let slug = kind.trim_end_matches('/').rsplit('/').next()?;
+        let same = |name: &str| {
+            name.len() == slug.len()
+                && name
+                    .bytes()
+                    .zip(slug.bytes())
+                    .all(|(a, b)| a == b.to_ascii_uppercase() || (a == b'_' && b == b'-'))
+        };
+        REASONS
+            .iter()
+            .map(|(name, _)| *name)
+            .find(|name| same(name))
+    })
+}
+
+fn rpc_code(reason: &str) -> Option<i64> {
+    let known = REASONS.iter().find(|(name, _)| *name == reason);
+    known.map(|(_, code)| *code)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use a2a::{CardLocation, Reach};
+    use serde_json::json;
+
+    fn told(body: Value) -> Option<(Option<i64>, String)> {
+        let url = url::Url::parse("http://a.example/").unwrap();
+        let secrets = Secrets::of(&Reach::new(url, CardLocation::Path("/card".into())));
+        explained(&body, &secrets).map(|error| (error.rpc_code, error.message))
+    }
+
+    #[test]
+    fn an_error_of_the_protocol_has_its_number_in_every_form() {
+        let status = json!({"error": {
+            "code": 404, "status": "NOT_FOUND", "message": "no such task",
+            "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org"}]
+        }});
+        let problem = json!({
+            "type": "https://a2a-protocol.org/errors/task-not-found", "title": "Task not found", "status": 404, "detail": "no such task"
+        });
+        let bare = json!({"code": -32001, "message": "no such task"});
+        for body in [status, problem, bare] {
+            let (code, message) = told(body.clone()).unwrap();
+            assert_eq!(code, Some(-32001), "{body}");
+            assert_eq!(message, "the peer answered with error -32001: no such task");
+        }
+    }
+
+    #[test]
+    fn other_errors_keep_what_they_say() {
+        assert_eq!(
+            told(json!({"error": {"code": 400, "message": "odd"}})),
+            Some((None, "the peer answered with error 400: odd".into()))
+        );
+        assert_eq!(
+            told(json!({"detail": "the task is gone"})),
+            Some((
+                None,
+                "the peer answered with error: the task is gone".into()
+            ))
+        );
+    }
+
+    #[test]
+    fn a_frameworks_word_for_an_unknown_address_is_no_error_of_the_protocol() {
+        assert_eq!(told(json!({"detail": "Not Found"})), None);
+        assert_eq!(told(json!({"message": "Not Found"})), None);
+        assert_eq!(told(json!({"error": "Not found"})), None);
+        assert_eq!(told(json!({})), None);
+    }
+}

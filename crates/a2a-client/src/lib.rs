@@ -1,0 +1,146 @@
+//! Peers that speak A2A.
+//!
+//! `discover.rs` finds a card and `card.rs` reads it; `negotiate.rs` picks the interface and the version to call it in, and
+//! `attempts.rs` takes another where that turns out wrong, which `memory.rs` keeps. One file a binding (`jsonrpc.rs`,
+//! `http_json.rs`) carries requests and answers over `line.rs`; one room a protocol version (`v0_3/`, `v1/`) turns the model
+//! of `peer/` into what that version writes, and back. `signature/` checks who signed a card. Nothing here decides who may be
+//! called.
+//!
+//! gRPC would be a file beside the two bindings, with the ProtoJSON rooms' counterpart in protobuf and a place in
+//! [`Transport::SPOKEN`]. It is not spoken today.
+
+#![forbid(unsafe_code)]
+
+mod attempts;
+mod card;
+mod challenge;
+mod discover;
+mod error_body;
+mod events;
+mod http_json;
+mod jsonrpc;
+mod line;
+mod memory;
+mod negotiate;
+mod proto_json;
+mod secrets;
+mod signature;
+mod v0_3;
+mod v1;
+mod weight;
+
+use std::sync::Arc;
+
+use a2a::{
+    BoxFuture, Card, Directory, Discovered, Opening, Peer, PeerError, Reach, Transport, Validator,
+    Version,
+};
+use egress::{Net, sse::SseLimits};
+
+use attempts::{Attempts, Interface, Other};
+use line::Line;
+use memory::{Key, Learned, Memory};
+use negotiate::Route;
+
+/// The A2A peers of the world.
+pub struct A2a {
+    net: Arc<dyn Net>,
+    limits: SseLimits,
+    memory: Memory,
+}
+
+impl A2a {
+    /// Peers behind `net`, whose answers may not be larger than `limits`.
+    pub fn new(net: Arc<dyn Net>, limits: SseLimits) -> Self {
+        Self {
+            net,
+            limits,
+            memory: Memory::new(),
+        }
+    }
+
+    /// One interface, in the version that its card names and it has not refused so far.
+    fn interface(
+        &self,
+        reach: &Reach,
+        card: &Card,
+        route: Route,
+        parameters: &[(String, String)],
+    ) -> Result<Interface, PeerError> {
+        let line = Line::new(
+            Arc::clone(&self.net),
+            reach,
+            &route.url,
+            parameters,
+            self.limits,
+        )?
+        .declaring(&card.security);
+        let learned = self.memory.of(Key {
+            configured: reach.configured,
+            transport: route.transport,
+            url: route.url.clone(),
+            tenant: route.tenant.clone(),
+        });
+        // 0.3 cannot name a tenant, and what is meant for one must not reach another.
+        let in_doubt = route.version == Version::V1_0 && !route.pinned && route.tenant.is_none();
+        let (version, older) = match learned.version().filter(|_| in_doubt) {
+            Some(version) => (version, None),
+            None if in_doubt => {
+                let older = bound(line.clone(), &route, Version::V0_3, &learned);
+                (route.version, Some(older))
+            }
+            None => (route.version, None),
+        };
+        let peer = bound(line, &route, version, &learned);
+        Ok(Interface::new(peer, older, learned))
+    }
+}
+
+/// An interface in one version.
+fn bound(line: Line, route: &Route, version: Version, learned: &Arc<Learned>) -> Box<dyn Peer> {
+    let line = line.speaking(version);
+    let (url, tenant) = (route.url.clone(), route.tenant.clone());
+    match route.transport {
+        Transport::HttpJson => Box::new(http_json::HttpJson::new(
+            line,
+            url,
+            version,
+            tenant,
+            Arc::clone(learned),
+        )),
+        Transport::JsonRpc | Transport::Grpc | Transport::Gateway => {
+            Box::new(jsonrpc::JsonRpc::new(line, url, version, tenant))
+        }
+    }
+}
+
+impl Directory for A2a {
+    fn discover<'a>(
+        &'a self,
+        reach: &'a Reach,
+        known: Option<&'a Validator>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        Box::pin(discover::discover(
+            &self.net,
+            reach,
+            known,
+            self.limits.answer_bytes,
+        ))
+    }
+
+    fn open(
+        &self,
+        reach: &Reach,
+        card: &Card,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        let parameters = opening.parameters;
+        let (first, other) = negotiate::choose(reach, card)?;
+        let other = other.map(|other| {
+            let names = [&first, &other].map(Route::to_string);
+            Other::new(names, self.interface(reach, card, other, parameters))
+        });
+        let first = self.interface(reach, card, first, parameters)?;
+        Ok(Box::new(Attempts::new(first, other)))
+    }
+}

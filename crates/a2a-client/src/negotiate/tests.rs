@@ -1,0 +1,239 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use a2a::{CardLocation, CardView, Security};
+
+fn reach(preferred: &[Transport]) -> Reach {
+    Reach {
+        configured: true,
+        preferred: preferred.to_vec(),
+        ..Reach::new(
+            Url::parse("http://a.example/").unwrap(),
+            CardLocation::Path("/card".into()),
+        )
+    }
+}
+
+const BOTH: [Transport; 2] = Transport::SPOKEN;
+
+/// A card of interfaces, each with its transport, address and declared version.
+fn card(interfaces: &[(&str, &str, &str)]) -> Card {
+    Card {
+        interfaces: interfaces
+            .iter()
+            .map(|&(transport, url, version)| Interface {
+                version: Some(version.into()).filter(|version: &String| !version.is_empty()),
+                ..Interface::new(transport, url)
+            })
+            .collect(),
+        streaming: None,
+        has_extended_card: false,
+        required_extensions: Vec::new(),
+        security: Security::default(),
+        view: Ok(CardView::default()),
+    }
+}
+
+/// The path and the version that are taken.
+fn chosen(reach: &Reach, interfaces: &[(&str, &str, &str)]) -> (String, Version) {
+    let (route, _) = choose(reach, &card(interfaces)).unwrap();
+    (route.url.path().to_owned(), route.version)
+}
+
+#[test]
+fn the_targets_preference_wins_over_the_cards() {
+    let card = [
+        ("JSONRPC", "http://a.example/rpc", "0.3"),
+        ("http+json", "http://a.example/rest", "0.3"),
+    ];
+    let reach = reach(&[Transport::HttpJson, Transport::JsonRpc]);
+    assert_eq!(chosen(&reach, &card), ("/rest".into(), Version::V0_3));
+}
+
+#[test]
+fn the_targets_preference_wins_over_the_newer_version() {
+    let card = [
+        ("HTTP+JSON", "http://a.example/rest", "1.0"),
+        ("JSONRPC", "http://a.example/rpc", "0.3"),
+    ];
+    assert_eq!(chosen(&reach(&BOTH), &card).0, "/rpc");
+}
+
+#[test]
+fn of_one_transport_the_newer_version_is_taken_wherever_it_stands() {
+    let card = [
+        ("JSONRPC", "http://a.example/old", "0.3"),
+        ("JSONRPC", "http://a.example/open", ""),
+        ("JSONRPC", "http://a.example/new", "1.0.0"),
+    ];
+    assert_eq!(chosen(&reach(&BOTH), &card), ("/new".into(), Version::V1_0));
+    assert_eq!(
+        chosen(&reach(&BOTH), &card[..2]),
+        ("/open".into(), Version::V1_0)
+    );
+}
+
+#[test]
+fn a_pinned_version_is_spoken_whatever_the_card_says() {
+    let interfaces = [
+        ("JSONRPC", "http://a.example/new", "1.0"),
+        ("JSONRPC", "http://a.example/old", "0.3"),
+    ];
+    let mut reach = reach(&BOTH);
+    reach.version = Some(Version::V0_3);
+    assert_eq!(chosen(&reach, &interfaces), ("/old".into(), Version::V0_3));
+    assert_eq!(
+        chosen(&reach, &interfaces[..1]),
+        ("/new".into(), Version::V0_3)
+    );
+    assert!(choose(&reach, &card(&interfaces)).unwrap().0.pinned);
+}
+
+#[test]
+fn a_pinned_version_wins_over_the_preferred_transport() {
+    let interfaces = [
+        ("JSONRPC", "http://a.example/old", "0.3"),
+        ("HTTP+JSON", "http://a.example/new", "1.0"),
+    ];
+    let mut reach = reach(&BOTH);
+    reach.version = Some(Version::V1_0);
+    assert_eq!(chosen(&reach, &interfaces), ("/new".into(), Version::V1_0));
+}
+
+#[test]
+fn a_version_that_is_not_known_is_passed_over() {
+    let interfaces = [
+        ("JSONRPC", "http://a.example/next", "2.0"),
+        ("JSONRPC", "http://a.example/old", "0.3"),
+    ];
+    assert_eq!(chosen(&reach(&BOTH), &interfaces).0, "/old");
+    let error = choose(&reach(&BOTH), &card(&interfaces[..1])).unwrap_err();
+    assert_eq!(error.fault, Fault::UnsupportedVersion);
+    assert!(error.message.contains("2.0"), "{error}");
+}
+
+#[test]
+fn what_the_card_offers_is_used_when_no_preference_is_met() {
+    let card = [
+        ("GRPC", "a.example:1", "0.3"),
+        ("HTTP+JSON", "http://a.example/rest", "0.3"),
+    ];
+    assert_eq!(chosen(&reach(&[Transport::JsonRpc]), &card).0, "/rest");
+}
+
+#[test]
+fn without_a_preference_0_3_is_called_over_json_rpc() {
+    let card = [
+        ("HTTP+JSON", "http://a.example/rest", "0.3"),
+        ("JSONRPC", "http://a.example/rpc", "0.3"),
+    ];
+    assert_eq!(chosen(&reach(&[]), &card).0, "/rpc");
+    let newer = [
+        ("HTTP+JSON", "http://a.example/rest", "1.0"),
+        ("JSONRPC", "http://a.example/rpc", "1.0"),
+    ];
+    assert_eq!(chosen(&reach(&[]), &newer).0, "/rest");
+}
+
+#[test]
+fn without_a_preference_a_tenant_is_named_over_json_rpc() {
+    let card = [
+        ("HTTP+JSON", "http://a.example/rest", "1.0"),
+        ("JSONRPC", "http://a.example/rpc", "1.0"),
+    ];
+    let mut reach = reach(&[]);
+    reach.tenant = Some("acme".into());
+    assert_eq!(chosen(&reach, &card).0, "/rpc");
+}
+
+#[test]
+fn the_operators_tenant_wins_over_the_cards() {
+    let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
+    card.interfaces[0].tenant = Some("theirs".into());
+    let tenant = |reach: &Reach| choose(reach, &card).unwrap().0.tenant;
+    let mut reach = reach(&BOTH);
+    assert_eq!(tenant(&reach).as_deref(), Some("theirs"));
+    reach.tenant = Some("ours".into());
+    assert_eq!(tenant(&reach).as_deref(), Some("ours"));
+}
+
+#[test]
+fn the_operators_tenant_is_never_left_out_for_0_3() {
+    let mut reach = reach(&BOTH);
+    reach.tenant = Some("acme".into());
+    let old = ("JSONRPC", "http://a.example/old", "0.3");
+    let new = ("HTTP+JSON", "http://b.example/new", "1.0");
+    let (first, other) = choose(&reach, &card(&[old, new])).unwrap();
+    assert_eq!((first.url.path(), other), ("/new", None));
+    let error = choose(&reach, &card(&[old])).unwrap_err();
+    assert_eq!(error.fault, Fault::UnsupportedVersion);
+    assert!(error.message.contains("tenant"), "{error}");
+}
+
+#[test]
+fn a_peer_that_speaks_nothing_we_do_is_refused_with_what_there_is() {
+    let error = choose(&reach(&[]), &card(&[("GRPC", "a.example:1", "1.0")])).unwrap_err();
+    assert_eq!(error.fault, Fault::UnsupportedTransport);
+    assert_eq!(error.transports.unwrap().unsupported, ["GRPC"]);
+}
+
+#[test]
+fn a_required_extension_is_named_and_nothing_is_chosen() {
+    let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
+    card.required_extensions = vec!["https://x/ext".into()];
+    let error = choose(&reach(&[]), &card).unwrap_err();
+    assert_eq!(error.fault, Fault::ExtensionRequired);
+    assert!(error.message.contains("`https://x/ext`"), "{error}");
+}
+
+#[test]
+fn a_configured_endpoint_replaces_the_cards_address() {
+    let mut reach = reach(&BOTH);
+    reach.endpoint = Some(Url::parse("https://real.example/rpc").unwrap());
+    let card = card(&[
+        ("JSONRPC", "http://0.0.0.0/", "0.3"),
+        ("JSONRPC", "http://b.example/", "0.3"),
+    ]);
+    let (route, other) = choose(&reach, &card).unwrap();
+    assert_eq!(route.url.as_str(), "https://real.example/rpc");
+    assert_eq!(other, None);
+}
+
+#[test]
+fn an_address_is_used_as_the_card_gives_it() {
+    for url in [
+        "http://a.example/rpc",
+        "http://a.example/rpc/",
+        "http://a.example/rpc?k=v",
+    ] {
+        let (route, _) = choose(&reach(&BOTH), &card(&[("JSONRPC", url, "1.0")])).unwrap();
+        assert_eq!(route.url.as_str(), url);
+    }
+}
+
+/// The address that stands in for the first.
+fn other(first: &str, others: &[&str]) -> Option<String> {
+    let mut interfaces = vec![("JSONRPC", first, "1.0")];
+    interfaces.extend(others.iter().map(|url| ("HTTP+JSON", *url, "1.0")));
+    let (_, other) = choose(&reach(&BOTH), &card(&interfaces)).unwrap();
+    other.map(|route| route.url.to_string())
+}
+
+#[test]
+fn another_interface_stands_in_only_from_another_place() {
+    let first = "http://a.example/rpc";
+    assert_eq!(other(first, &["http://a.example/rest"]), None);
+    assert_eq!(
+        other(first, &["http://a.example/rest", "http://b.example/rest"]),
+        Some("http://b.example/rest".into())
+    );
+}
+
+#[test]
+fn what_was_to_be_encrypted_is_never_sent_in_the_clear_instead() {
+    let first = "https://a.example/rpc";
+    assert_eq!(other(first, &["http://b.example/rest"]), None);
+    assert_eq!(
+        other(first, &["https://b.example/rest"]),
+        Some("https://b.example/rest".into())
+    );
+}

@@ -1,0 +1,257 @@
+//! Reading ProtoJSON: what A2A 0.3 over HTTP+JSON and A2A 1.0 over everything have in common (A2A 1.0 §5.5).
+//!
+//! What a peer sends is turned into the model's shape in place and otherwise left as it is: members that are not known
+//! stay. Names are taken in camelCase and in snake_case, `null` and an empty string count as absent, and a state that is
+//! not known goes on.
+
+use serde_json::{Map, Value, json};
+
+use a2a::TaskState;
+
+/// Where the dialects differ.
+pub(super) struct Reader {
+    /// Turns a part into the model's.
+    pub(super) part: fn(Map<String, Value>) -> Value,
+    /// Whether a status update of this state is the last event of its stream, where the peer does not say so itself.
+    pub(super) ends: fn(&TaskState) -> bool,
+}
+
+/// What a member of an answer holds.
+enum Held {
+    Task,
+    Message,
+    StatusUpdate,
+    ArtifactUpdate,
+}
+
+/// The members that wrap an answer or an event.
+const WRAPPERS: [(&str, &str, Held); 4] = [
+    ("task", "task", Held::Task),
+    ("message", "message", Held::Message),
+    ("statusUpdate", "status_update", Held::StatusUpdate),
+    ("artifactUpdate", "artifact_update", Held::ArtifactUpdate),
+];
+
+impl Reader {
+    /// A `SendMessageResponse` or `StreamResponse`, unwrapped and in the model's shape.
+    ///
+    /// # Errors
+    /// The answer as it came, where it holds nothing known.
+    fn unwrapped(&self, answer: Value) -> Result<Value, Value> {
+        let Value::Object(mut answer) = answer else {
+            return Err(answer);
+        };
+        for (camel, snake, held) in WRAPPERS {
+            let key = if answer.contains_key(camel) {
+                camel
+            } else {
+                snake
+            };
+            if answer.get(key).is_some_and(Value::is_object) {
+                let inner = answer.remove(key).unwrap_or_default();
+                return Ok(match held {
+                    Held::Task => self.task(inner),
+                    Held::Message => self.message(inner),
+                    Held::StatusUpdate => self.status_update(inner),
+                    Held::ArtifactUpdate => self.artifact_update(inner),
+                });
+            }
+        }
+        Err(Value::Object(answer))
+    }
+
+    /// The same; what comes without a wrapper is told by its shape.
+    pub(super) fn reply(&self, answer: Value) -> Result<Value, Value> {
+        self.unwrapped(answer).or_else(|bare| {
+            let has = |key: &str| bare.get(key).is_some();
+            match () {
+                () if has("artifact") => Ok(self.artifact_update(bare)),
+                () if has("status") && (has("taskId") || has("task_id") || has("final")) => {
+                    Ok(self.status_update(bare))
+                }
+                () if has("status") => Ok(self.task(bare)),
+                () if has("parts") || has("content") => Ok(self.message(bare)),
+                () => Err(bare),
+            }
+        })
+    }
+
+    /// A bare task, or a wrapped one, in the model's shape.
+    pub(super) fn task(&self, task: Value) -> Value {
+        let Value::Object(mut task) = task else {
+            return task;
+        };
+        if task.get("task").is_some_and(Value::is_object) {
+            return self.task(task.remove("task").unwrap_or_default());
+        }
+        context_in(&mut task);
+        self.status(&mut task);
+        each(&mut task, "artifacts", |artifact| self.artifact(artifact));
+        each(&mut task, "history", |message| self.message(message));
+        kind(task, "task")
+    }
+
+    fn message(&self, message: Value) -> Value {
+        let Value::Object(mut message) = message else {
+            return message;
+        };
+        rename(&mut message, "message_id", "messageId");
+        rename(&mut message, "reference_task_ids", "referenceTaskIds");
+        task_id_in(&mut message);
+        context_in(&mut message);
+        // The name of the parts in the definition of 0.3.
+        if let Some(Value::Array(_)) = message.get("content")
+            && !message.get("parts").is_some_and(is_filled)
+            && let Some(content) = message.remove("content")
+        {
+            message.insert("parts".into(), content);
+        }
+        self.parts(&mut message);
+        let role = match message.get("role").and_then(Value::as_str) {
+            Some("ROLE_AGENT") => Some("agent"),
+            Some("ROLE_USER") => Some("user"),
+            Some("ROLE_UNSPECIFIED" | "") => {
+                message.remove("role");
+                None
+            }
+            _ => None,
+        };
+        if let Some(role) = role {
+            message.insert("role".into(), json!(role));
+        }
+        kind(message, "message")
+    }
+
+    fn status_update(&self, update: Value) -> Value {
+        let Value::Object(mut update) = update else {
+            return update;
+        };
+        task_id_in(&mut update);
+        context_in(&mut update);
+        self.status(&mut update);
+        if !update.get("final").is_some_and(Value::is_boolean) {
+            let state = update.get("status").and_then(|status| status.get("state"));
+            let state = TaskState::from_word(state.and_then(Value::as_str).unwrap_or_default());
+            update.insert("final".into(), Value::Bool((self.ends)(&state)));
+        }
+        kind(update, "status-update")
+    }
+
+    fn artifact_update(&self, update: Value) -> Value {
+        let Value::Object(mut update) = update else {
+            return update;
+        };
+        task_id_in(&mut update);
+        context_in(&mut update);
+        rename(&mut update, "last_chunk", "lastChunk");
+        update.entry("lastChunk").or_insert(Value::Bool(false));
+        if let Some(artifact) = update.get_mut("artifact") {
+            *artifact = self.artifact(artifact.take());
+        }
+        kind(update, "artifact-update")
+    }
+
+    fn artifact(&self, artifact: Value) -> Value {
+        let Value::Object(mut artifact) = artifact else {
+            return artifact;
+        };
+        rename(&mut artifact, "artifact_id", "artifactId");
+        drop_empty(&mut artifact, "name");
+        drop_empty(&mut artifact, "description");
+        self.parts(&mut artifact);
+        Value::Object(artifact)
+    }
+
+    fn parts(&self, owner: &mut Map<String, Value>) {
+        match owner.get_mut("parts") {
+            Some(Value::Array(parts)) => {
+                for part in parts {
+                    if let Value::Object(map) = part {
+                        *part = (self.part)(std::mem::take(map));
+                    }
+                }
+            }
+            None | Some(Value::Null) => {
+                owner.insert("parts".into(), Value::Array(Vec::new()));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn status(&self, owner: &mut Map<String, Value>) {
+        let Some(status) = owner.get_mut("status").and_then(Value::as_object_mut) else {
+            return;
+        };
+        let state = match status.get("state") {
+            None | Some(Value::Null) => Some("unknown".to_owned()),
+            Some(Value::String(name)) => Some(state_in(name)),
+            Some(_) => None,
+        };
+        if let Some(state) = state {
+            status.insert("state".into(), Value::String(state));
+        }
+        if let Some(message) =
+            take(status, "message", "update").filter(|message| !message.is_null())
+        {
+            status.insert("message".into(), self.message(message));
+        }
+    }
+}
+
+/// The model's word for a state. A name without the prefix is left alone.
+fn state_in(name: &str) -> String {
+    match name.strip_prefix("TASK_STATE_") {
+        Some("CANCELLED" | "CANCELED") => "canceled".into(),
+        Some("UNSPECIFIED") => "unknown".into(),
+        Some(rest) => rest.to_ascii_lowercase().replace('_', "-"),
+        None if name.is_empty() => "unknown".into(),
+        None => name.to_owned(),
+    }
+}
+
+/// The object as the model's, of the kind that is named unless it names one itself.
+pub(super) fn kind(mut map: Map<String, Value>, name: &str) -> Value {
+    map.entry("kind").or_insert_with(|| json!(name));
+    Value::Object(map)
+}
+
+/// Takes a member out by either of its names.
+pub(super) fn take(map: &mut Map<String, Value>, camel: &str, snake: &str) -> Option<Value> {
+    map.remove(camel).or_else(|| map.remove(snake))
+}
+
+/// Gives a member the other of its names, unless there is one of that name.
+pub(super) fn rename(map: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = map.remove(from) {
+        map.entry(to).or_insert(value);
+    }
+}
+
+/// An empty string is how ProtoJSON may write that nothing is set.
+pub(super) fn drop_empty(map: &mut Map<String, Value>, key: &str) {
+    if map.get(key).is_some_and(|value| value == "") {
+        map.remove(key);
+    }
+}
+
+fn is_filled(list: &Value) -> bool {
+    list.as_array().is_some_and(|items| !items.is_empty())
+}
+
+fn context_in(map: &mut Map<String, Value>) {
+    rename(map, "context_id", "contextId");
+    drop_empty(map, "contextId");
+}
+
+fn task_id_in(map: &mut Map<String, Value>) {
+    rename(map, "task_id", "taskId");
+    drop_empty(map, "taskId");
+}
+
+fn each(map: &mut Map<String, Value>, key: &str, read: impl Fn(Value) -> Value) {
+    if let Some(Value::Array(items)) = map.get_mut(key) {
+        for item in items {
+            *item = read(item.take());
+        }
+    }
+}

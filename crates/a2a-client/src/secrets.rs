@@ -1,0 +1,221 @@
+//! A peer's credentials, kept out of everything that is told about it.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::header::COOKIE;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+
+use a2a::{Reach, texts_mut};
+use common::redact;
+use egress::credential::Credential;
+
+/// Shorter values ("1", "en") are no secrets, and would tear holes into every text.
+const SHORTEST: usize = 6;
+
+/// Words in the name of a header whose value is a credential whatever it looks like.
+const TELLING: [&str; 7] = [
+    "auth", "cookie", "key", "token", "secret", "password", "session",
+];
+
+/// A header's value of this length is taken for a credential whatever its name.
+const LONG: usize = 20;
+
+/// The credentials of one peer. Its answers pass through here before they are read, since a peer may repeat what it was sent.
+pub(super) struct Secrets {
+    /// What is a credential beyond doubt: what `auth` holds, and headers that look like one.
+    sure: Arc<redact::Secrets>,
+    /// Where access tokens come from. They change while the peer answers.
+    issuing: Option<Arc<Credential>>,
+    /// The tokens that were known last, and `sure` with them.
+    issued: Mutex<(Arc<[SecretString]>, Arc<redact::Secrets>)>,
+    /// Other values of the operator's headers. One may be an ordinary word, such as the name of a tenant, which answers
+    /// must be able to hold.
+    maybe: redact::Secrets,
+}
+
+impl Secrets {
+    pub(super) fn of(reach: &Reach) -> Self {
+        let (mut sure, mut maybe, mut issuing) = (Vec::new(), Vec::new(), None);
+        if let Some(credential) = &reach.credential {
+            sure.extend(credential.secrets());
+            issuing = credential.issued().map(|_| Arc::clone(credential));
+        }
+        for (name, value) in &reach.headers {
+            let Ok(value) = value.to_str() else { continue };
+            let telling = TELLING.iter().any(|word| name.as_str().contains(word));
+            let list = if telling || value.len() >= LONG {
+                &mut sure
+            } else {
+                &mut maybe
+            };
+            // `Bearer x` is as good as `x` to whoever reads it.
+            list.extend(
+                value
+                    .split_once(' ')
+                    .map(|(_, rest)| rest.trim().to_owned().into()),
+            );
+            if name == COOKIE {
+                let values = value.split(';').filter_map(|pair| pair.split_once('='));
+                list.extend(values.map(|(_, value)| value.trim().to_owned().into()));
+            }
+            list.push(value.to_owned().into());
+        }
+        let sure = Arc::new(long_enough(sure));
+        Self {
+            issued: Mutex::new((Arc::default(), Arc::clone(&sure))),
+            sure,
+            issuing,
+            maybe: long_enough(maybe),
+        }
+    }
+
+    /// What is a credential beyond doubt, by now.
+    pub(super) fn current(&self) -> Arc<redact::Secrets> {
+        let Some(issued) = self.issuing.as_ref().and_then(|from| from.issued()) else {
+            return Arc::clone(&self.sure);
+        };
+        let mut known = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&known.0, &issued) {
+            let all = self.sure.with(&long_enough(issued.iter().cloned()));
+            *known = (issued, Arc::new(all));
+        }
+        Arc::clone(&known.1)
+    }
+
+    /// What a peer says about a failure, without any credential.
+    pub(super) fn scrub<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+        let mut text = text.into();
+        for secrets in [&*self.current(), &self.maybe] {
+            let clean = match secrets.redact(&text) {
+                Cow::Owned(clean) => clean,
+                Cow::Borrowed(_) => continue,
+            };
+            text = clean.into();
+        }
+        text
+    }
+
+    /// The same in every text of a JSON value.
+    pub(super) fn scrub_failure(&self, value: &mut Value) {
+        self.scrub_answer(value);
+        scrub(&self.maybe, value);
+    }
+
+    /// An answer without what is a credential beyond doubt. Everything else must arrive as it was given.
+    pub(super) fn scrub_answer(&self, value: &mut Value) {
+        scrub(&self.current(), value);
+    }
+}
+
+/// A value without secrets, also where its parts hold pieces of one.
+fn scrub(secrets: &redact::Secrets, value: &mut Value) {
+    if !secrets.is_empty() {
+        secrets.redact_value(value);
+        let mut texts = texts_mut(value);
+        if texts.len() > 1 {
+            secrets.redact_joined(&mut texts);
+        }
+    }
+}
+
+fn long_enough(secrets: impl IntoIterator<Item = SecretString>) -> redact::Secrets {
+    let secrets = secrets.into_iter();
+    let long = secrets.filter(|secret| secret.expose_secret().len() >= SHORTEST);
+    redact::Secrets::in_all_forms(long)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http::{HeaderName, HeaderValue};
+    use serde_json::json;
+
+    use a2a::CardLocation;
+
+    use super::*;
+
+    fn secrets() -> Secrets {
+        let sure = Arc::new(long_enough(["sesame-7f3a".to_owned().into()]));
+        Secrets {
+            issued: Mutex::new((Arc::default(), Arc::clone(&sure))),
+            sure,
+            issuing: None,
+            maybe: long_enough(["acme-corp".to_owned().into()]),
+        }
+    }
+
+    #[test]
+    fn a_failure_shows_no_credential_wherever_it_stands() {
+        let mut failure =
+            json!({"error": {"data": [{"sesame-7f3a": "Bearer sesame-7f3a"}, "for acme-corp"]}});
+        secrets().scrub_failure(&mut failure);
+        let clean =
+            json!({"error": {"data": [{"[redacted]": "Bearer [redacted]"}, "for [redacted]"]}});
+        assert_eq!(failure, clean);
+        assert_eq!(secrets().scrub("sesame-7f3a?"), "[redacted]?");
+    }
+
+    #[test]
+    fn a_header_that_looks_like_a_credential_is_one_with_its_scheme_or_without() {
+        let header = |name, value| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        };
+        let reach = Reach {
+            configured: true,
+            headers: vec![
+                header("authorization", "Basic c2VzYW1l"),
+                header("x-api-key", "key-abcdef"),
+                header("x-tenant", "acme-corp"),
+                header("cookie", "a=cookie-one; b=cookie-two"),
+            ],
+            ..Reach::new(
+                url::Url::parse("https://a.example/").unwrap(),
+                CardLocation::Path("/card".into()),
+            )
+        };
+        let mut answer = json!([
+            "c2VzYW1l",
+            "Basic c2VzYW1l",
+            "I saw key-abcdef",
+            "acme-corp",
+            "cookie-two"
+        ]);
+        Secrets::of(&reach).scrub_answer(&mut answer);
+        let clean = json!([
+            "[redacted]",
+            "[redacted]",
+            "I saw [redacted]",
+            "acme-corp",
+            "[redacted]"
+        ]);
+        assert_eq!(answer, clean);
+    }
+
+    #[test]
+    fn a_slash_that_json_escapes_hides_no_credential() {
+        let reach = Reach {
+            credential: Some(Arc::new(Credential::Bearer(
+                "open/sesame/7f3a".to_owned().into(),
+            ))),
+            ..Reach::new(
+                url::Url::parse("https://a.example/").unwrap(),
+                CardLocation::Path("/card".into()),
+            )
+        };
+        let said = r#"{"got": "open\/sesame\/7f3a", "was": "open/sesame/7f3a"}"#;
+        let clean = r#"{"got": "[redacted]", "was": "[redacted]"}"#;
+        assert_eq!(Secrets::of(&reach).scrub(said), clean);
+    }
+
+    #[test]
+    fn an_answer_keeps_everything_but_the_token() {
+        let mut answer = json!({"text": "sesame-7f3a of acme-corp", "n": 1});
+        secrets().scrub_answer(&mut answer);
+        assert_eq!(answer, json!({"text": "[redacted] of acme-corp", "n": 1}));
+    }
+}

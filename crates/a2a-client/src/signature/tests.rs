@@ -1,0 +1,320 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http::StatusCode;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde_json::json;
+
+use super::*;
+use a2a::CardLocation;
+use egress::{Access, BoxFuture, NetError, Response};
+
+/// Cards that the official Python SDK signed and serves, with everything for A2A 0.3 that it adds, and their keys.
+const PYTHON: &str = include_str!("recorded/python_sdk_1_3_0.json");
+/// One that the official JavaScript SDK signed.
+const JAVASCRIPT: &str = include_str!("recorded/js_sdk_1_3_0.json");
+
+/// Answers every request with one body, and keeps the requests.
+struct Answers {
+    status: StatusCode,
+    body: String,
+    asked: Mutex<Vec<Request>>,
+}
+
+impl Answers {
+    fn new(status: StatusCode, body: impl ToString) -> Self {
+        Self {
+            status,
+            body: body.to_string(),
+            asked: Mutex::default(),
+        }
+    }
+
+    fn nothing() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "")
+    }
+
+    fn asked(&self) -> Vec<String> {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().map(|r| r.url.to_string()).collect()
+    }
+}
+
+impl Net for Answers {
+    fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
+        self.asked.lock().unwrap().push(request);
+        let body = Bytes::from(self.body.clone());
+        let response = Response {
+            status: self.status,
+            headers: HeaderMap::new(),
+            body: Box::pin(futures_util::stream::iter([Ok(body)])),
+        };
+        Box::pin(std::future::ready(Ok(response)))
+    }
+}
+
+fn reach(card_keys: CardKeys) -> Reach {
+    Reach {
+        configured: true,
+        card_keys: Some(card_keys),
+        ..Reach::new(
+            Url::parse("https://agent.example/").unwrap(),
+            CardLocation::Path("/card".into()),
+        )
+    }
+}
+
+fn given(jwks: &Value) -> Reach {
+    let keys = KeySet::parse(jwks.to_string().as_bytes()).unwrap();
+    reach(CardKeys::Given(Arc::new(keys)))
+}
+
+/// A key of our own, and what it signs.
+struct Signer(Ed25519KeyPair);
+
+impl Signer {
+    fn new() -> Self {
+        let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap())
+    }
+
+    fn jwks(&self) -> Value {
+        let x = URL_SAFE_NO_PAD.encode(self.0.public_key());
+        json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": x}]})
+    }
+
+    fn sign(&self, header: &Value, payload: &str) -> Value {
+        let protected = URL_SAFE_NO_PAD.encode(header.to_string());
+        let message = format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload));
+        let signature = URL_SAFE_NO_PAD.encode(self.0.sign(message.as_bytes()));
+        json!({"protected": protected, "signature": signature})
+    }
+
+    /// The card with a signature over `payload`.
+    fn signed(&self, mut card: Value, header: &Value, payload: &str) -> Value {
+        card["signatures"] = json!([self.sign(header, payload)]);
+        card
+    }
+}
+
+fn header() -> Value {
+    json!({"alg": "EdDSA", "kid": "k", "typ": "JOSE"})
+}
+
+/// Signed as A2A 1.0 §8.4.1 says: a required field stays though it is empty, an optional one only where it was set.
+const PAYLOAD: &str = r#"{"capabilities":{"streaming":false},"defaultInputModes":[],"description":"","name":"Desk","skills":[],"supportedInterfaces":[{"protocolBinding":"JSONRPC","protocolVersion":"1.0","url":"https://agent.example/rpc"}],"version":"1"}"#;
+
+fn card() -> Value {
+    json!({
+        "name": "Desk", "description": "", "version": "1", "skills": [], "defaultInputModes": [],
+        "capabilities": {"streaming": false, "extensions": []}, "securitySchemes": {},
+        "supportedInterfaces": [{"url": "https://agent.example/rpc", "protocolBinding": "JSONRPC",
+            "protocolVersion": "1.0", "tenant": ""}],
+    })
+}
+
+async fn check(reach: &Reach, card: &Value) -> Result<Value, PeerError> {
+    verified(&Answers::nothing(), reach, card.clone()).await
+}
+
+async fn refusal(reach: &Reach, card: &Value) -> String {
+    let error = check(reach, card).await.unwrap_err();
+    assert_eq!(error.fault, Fault::CardSignature, "{error}");
+    error.message
+}
+
+#[tokio::test]
+async fn cards_of_the_official_sdks_verify_with_every_algorithm() {
+    for recorded in [PYTHON, JAVASCRIPT] {
+        let recorded: Value = serde_json::from_str(recorded).unwrap();
+        let reach = given(&recorded["jwks"]);
+        for (algorithm, card) in recorded["cards"].as_object().unwrap() {
+            let used = check(&reach, card).await;
+            assert_eq!(used.expect(algorithm)["name"], "Übersetzer", "{algorithm}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_signature_does_not_cover_is_not_used() {
+    let recorded: Value = serde_json::from_str(PYTHON).unwrap();
+    let reach = given(&recorded["jwks"]);
+    let mut card = recorded["cards"]["ES256"].clone();
+    assert!(card["url"].is_string(), "the card speaks 0.3 too");
+    card["url"] = json!("https://evil.example/");
+    card["capabilities"]["newer"] = json!(true);
+    let used = check(&reach, &card).await.unwrap();
+    assert_eq!(
+        (&used["url"], &used["capabilities"]["newer"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        used["supportedInterfaces"][0]["url"],
+        "https://agent.example/rpc"
+    );
+}
+
+#[tokio::test]
+async fn a_card_that_was_changed_is_refused() {
+    let recorded: Value = serde_json::from_str(PYTHON).unwrap();
+    let reach = given(&recorded["jwks"]);
+    for algorithm in ["ES256", "RS256", "EdDSA"] {
+        let mut card = recorded["cards"][algorithm].clone();
+        card["supportedInterfaces"][0]["url"] = json!("https://evil.example/");
+        let why = refusal(&reach, &card).await;
+        assert!(why.contains("does not belong to this content"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn the_form_of_the_specification_verifies() {
+    let signer = Signer::new();
+    let signed = signer.signed(card(), &header(), PAYLOAD);
+    let used = check(&given(&signer.jwks()), &signed).await.unwrap();
+    assert_eq!(used, serde_json::from_str::<Value>(PAYLOAD).unwrap());
+}
+
+#[tokio::test]
+async fn a_card_of_0_3_is_signed_as_it_stands() {
+    let signer = Signer::new();
+    let card = json!({"url": "https://agent.example/", "name": "Desk", "description": ""});
+    let payload = r#"{"description":"","name":"Desk","url":"https://agent.example/"}"#;
+    let signed = signer.signed(card.clone(), &header(), payload);
+    assert_eq!(check(&given(&signer.jwks()), &signed).await.unwrap(), card);
+}
+
+#[tokio::test]
+async fn one_signature_that_holds_is_enough() {
+    let (signer, other) = (Signer::new(), Signer::new());
+    let mut signed = signer.signed(card(), &header(), PAYLOAD);
+    let good = signed["signatures"][0].take();
+    signed["signatures"] = json!([null, other.sign(&header(), PAYLOAD), good]);
+    check(&given(&signer.jwks()), &signed).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unsigned_card_is_refused() {
+    let reach = given(&Signer::new().jwks());
+    for signatures in [json!(null), json!([]), json!("x")] {
+        let mut card = card();
+        card["signatures"] = signatures;
+        let why = refusal(&reach, &card).await;
+        assert!(why.contains("it is not"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_asks_for_no_signature_takes_the_card_as_it_is() {
+    let mut reach = given(&Signer::new().jwks());
+    reach.card_keys = None;
+    assert_eq!(check(&reach, &card()).await.unwrap(), card());
+}
+
+#[tokio::test]
+async fn every_signature_that_does_not_hold_is_told_with_its_reason() {
+    let signer = Signer::new();
+    let reach = given(&signer.jwks());
+    let with = |key: &str, value: Value| {
+        let mut header = header();
+        header[key] = value;
+        signer.sign(&header, PAYLOAD)
+    };
+    let text = |name: &str, value: &str| {
+        let mut signature = signer.sign(&header(), PAYLOAD);
+        signature[name] = json!(value);
+        signature
+    };
+    for (signature, why) in [
+        (with("alg", json!("none")), "none of ES256, RS256 and EdDSA"),
+        (
+            with("alg", json!("HS256")),
+            "none of ES256, RS256 and EdDSA",
+        ),
+        (with("alg", json!("ES256")), "not one for ES256"),
+        (with("kid", json!(null)), "names no key"),
+        (with("kid", json!("other\u{7}")), "not among the known ones"),
+        (with("crit", json!(["b64"])), "critical"),
+        (text("protected", "***"), "base64url"),
+        (text("protected", "W10"), "not a JSON object"),
+        (text("signature", "AAAA"), "does not belong"),
+        (json!({"protected": "e30"}), "no text `signature`"),
+        (signer.sign(&header(), "{}"), "does not belong"),
+    ] {
+        let mut card = card();
+        card["signatures"] = json!([signature]);
+        let told = refusal(&reach, &card).await;
+        assert!(told.contains(why) && told.contains("signature 1"), "{told}");
+        assert!(!told.contains('\u{7}'), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_taken_from_the_targets_own_origin_without_a_credential() {
+    let signer = Signer::new();
+    let mut header = header();
+    header["jku"] = json!("https://agent.example/jwks.json");
+    let signed = signer.signed(card(), &header, PAYLOAD);
+    let net = Answers::new(StatusCode::OK, signer.jwks());
+    let mut reach = reach(CardKeys::OfOwnOrigin);
+    reach.headers = vec![("x-key".parse().unwrap(), "s3cret".parse().unwrap())];
+    verified(&net, &reach, signed).await.unwrap();
+    assert_eq!(net.asked(), ["https://agent.example/jwks.json"]);
+    let asked = net.asked.lock().unwrap();
+    assert_eq!(asked[0].access, Access::Public);
+    assert!(!asked[0].headers.contains_key("x-key"));
+}
+
+#[tokio::test]
+async fn a_key_elsewhere_is_neither_fetched_nor_trusted() {
+    let signer = Signer::new();
+    for url in [
+        "http://agent.example/jwks.json",
+        "https://evil.example/jwks.json",
+        "https://agent.example:8443/jwks.json",
+        "https://agent.example@evil.example/jwks.json",
+        "http://127.0.0.1/jwks.json",
+        "file:///etc/passwd",
+        "jwks.json",
+    ] {
+        let mut header = header();
+        header["jku"] = json!(url);
+        let signed = signer.signed(card(), &header, PAYLOAD);
+        let net = Answers::new(StatusCode::OK, signer.jwks());
+        let error = verified(&net, &reach(CardKeys::OfOwnOrigin), signed).await;
+        assert_eq!(error.unwrap_err().fault, Fault::CardSignature, "{url}");
+        assert!(net.asked().is_empty(), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn keys_that_the_operator_gave_are_the_only_ones() {
+    let (signer, other) = (Signer::new(), Signer::new());
+    let mut header = header();
+    header["jku"] = json!("https://agent.example/jwks.json");
+    let signed = signer.signed(card(), &header, PAYLOAD);
+    let net = Answers::new(StatusCode::OK, signer.jwks());
+    let error = verified(&net, &given(&other.jwks()), signed).await;
+    assert_eq!(error.unwrap_err().fault, Fault::CardSignature);
+    assert!(net.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_card_makes_us_fetch_few_key_sets() {
+    let signer = Signer::new();
+    let mut card = card();
+    let signatures = (0..20).map(|i| {
+        let mut header = header();
+        header["jku"] = json!(format!("https://agent.example/{i}"));
+        signer.sign(&header, PAYLOAD)
+    });
+    card["signatures"] = signatures.collect();
+    let net = Answers::nothing();
+    let error = verified(&net, &reach(CardKeys::OfOwnOrigin), card).await;
+    let message = error.unwrap_err().message;
+    assert!(message.contains("12 more were not looked at"), "{message}");
+    assert_eq!(net.asked().len(), FETCHED);
+}

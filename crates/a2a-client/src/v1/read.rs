@@ -1,0 +1,245 @@
+//! What is received in A2A 1.0 (§4.1), turned into the model's shape.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::proto_json::{Reader, drop_empty, kind, rename};
+use a2a::TaskState;
+
+/// How 1.0 is read. Its streams have no mark for the last event: they close at a state that is terminal or interrupted.
+pub(crate) const READER: Reader = Reader {
+    part: part_in,
+    ends: TaskState::is_settled,
+};
+
+/// A part has its content in `text`, `raw`, `url` or `data`, and what is known about it beside that (§4.1.6).
+fn part_in(mut part: Map<String, Value>) -> Value {
+    if part.get("kind").is_some_and(Value::is_string) {
+        return Value::Object(part);
+    }
+    rename(&mut part, "media_type", "mediaType");
+    drop_empty(&mut part, "filename");
+    drop_empty(&mut part, "mediaType");
+    let content = content(&part);
+    for member in MEMBERS {
+        let unset = part.get(member).is_some_and(|value| !is_set(value));
+        if unset && content != Some(member) {
+            part.remove(member);
+        }
+    }
+    match content {
+        Some("text") => kind(part, "text"),
+        Some("data") => {
+            let data = part.remove("data").unwrap_or_default();
+            // In 0.3 data is an object and nothing else (§6.5.3 there).
+            let data = match data {
+                Value::Object(_) => data,
+                other => json!({ "value": other }),
+            };
+            part.insert("data".into(), data);
+            kind(part, "data")
+        }
+        Some(content) => {
+            let mut file = Map::new();
+            for (theirs, ours) in [
+                (content, if content == "raw" { "bytes" } else { "uri" }),
+                ("filename", "name"),
+                ("mediaType", "mimeType"),
+            ] {
+                if let Some(value) = part.remove(theirs).filter(|value| !value.is_null()) {
+                    file.insert(ours.into(), value);
+                }
+            }
+            if let Some(Value::String(bytes)) = file.get_mut("bytes") {
+                standard(bytes);
+            }
+            part.insert("file".into(), Value::Object(file));
+            kind(part, "file")
+        }
+        None => Value::Object(part),
+    }
+}
+
+/// The members that can hold a part's content.
+const MEMBERS: [&str; 4] = ["text", "raw", "url", "data"];
+
+/// The member that holds a part's content. Some peers write every member, empty but for one.
+fn content(part: &Map<String, Value>) -> Option<&'static str> {
+    let first = |wanted: fn(&Value) -> bool| {
+        MEMBERS
+            .into_iter()
+            .find(|member| part.get(*member).is_some_and(wanted))
+    };
+    first(is_set).or_else(|| first(|value| !value.is_null()))
+}
+
+fn is_set(value: &Value) -> bool {
+    !value.is_null() && value != ""
+}
+
+/// ProtoJSON takes base64 in the alphabet of URLs and without its padding too; the model has the standard one.
+fn standard(bytes: &mut String) {
+    if memchr::memchr2(b'-', b'_', bytes.as_bytes()).is_some() {
+        *bytes = bytes.replace('-', "+").replace('_', "/");
+    }
+    let missing = match bytes.len() % 4 {
+        2 => "==",
+        3 => "=",
+        _ => return,
+    };
+    // Only what is base64 without padding gets it: anything else is left as it came.
+    let tail = &bytes.as_bytes()[bytes.len() / 4 * 4..];
+    if STANDARD.decode([tail, missing.as_bytes()].concat()).is_ok() {
+        bytes.push_str(missing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(part: Value) -> Value {
+        match part {
+            Value::Object(part) => part_in(part),
+            other => other,
+        }
+    }
+
+    #[test]
+    fn a_task_comes_in_the_models_shape() {
+        let task = json!({
+            "id": "t", "contextId": "c", "weather": "fine",
+            "status": {
+                "state": "TASK_STATE_INPUT_REQUIRED", "timestamp": "2026-01-01T00:00:00Z",
+                "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "which?", "mood": "kind"}]}
+            },
+            "artifacts": [{"artifactId": "a", "name": "", "parts": [{"raw": "aGk=", "mediaType": "x/y", "filename": "f"}]}],
+            "history": [{"messageId": "q", "role": "ROLE_USER", "parts": [{"text": "hi", "filename": "", "mediaType": ""}], "taskId": ""}],
+            "metadata": {"k": 1}
+        });
+        assert_eq!(
+            READER.task(task),
+            json!({
+                "kind": "task", "id": "t", "contextId": "c", "weather": "fine",
+                "status": {
+                    "state": "input-required", "timestamp": "2026-01-01T00:00:00Z",
+                    "message": {"kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "which?", "mood": "kind"}]}
+                },
+                "artifacts": [{"artifactId": "a", "parts": [{"kind": "file", "file": {"bytes": "aGk=", "mimeType": "x/y", "name": "f"}}]}],
+                "history": [{"kind": "message", "messageId": "q", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}],
+                "metadata": {"k": 1}
+            })
+        );
+    }
+
+    #[test]
+    fn every_state_has_a_word() {
+        for (name, word) in [
+            ("TASK_STATE_UNSPECIFIED", "unknown"),
+            ("", "unknown"),
+            ("TASK_STATE_SUBMITTED", "submitted"),
+            ("TASK_STATE_WORKING", "working"),
+            ("TASK_STATE_COMPLETED", "completed"),
+            ("TASK_STATE_FAILED", "failed"),
+            ("TASK_STATE_CANCELED", "canceled"),
+            ("TASK_STATE_INPUT_REQUIRED", "input-required"),
+            ("TASK_STATE_REJECTED", "rejected"),
+            ("TASK_STATE_AUTH_REQUIRED", "auth-required"),
+            ("TASK_STATE_PAUSED", "paused"),
+        ] {
+            let task = READER.task(json!({"id": "t", "status": {"state": name}}));
+            assert_eq!(task["status"]["state"], word, "{name}");
+        }
+        for status in [json!({}), json!({"state": null})] {
+            let task = READER.task(json!({"id": "t", "status": status}));
+            assert_eq!(task["status"]["state"], "unknown");
+        }
+    }
+
+    #[test]
+    fn an_update_of_a_state_that_ends_a_stream_is_marked_final() {
+        for (name, last) in [
+            ("TASK_STATE_WORKING", false),
+            ("TASK_STATE_UNSPECIFIED", false),
+            ("TASK_STATE_COMPLETED", true),
+            ("TASK_STATE_INPUT_REQUIRED", true),
+        ] {
+            let update = json!({"statusUpdate": {"taskId": "t", "contextId": "", "status": {"state": name}}});
+            let read = READER.reply(update).unwrap_or_default();
+            assert_eq!(read["final"], last, "{name}");
+            assert_eq!(read["kind"], "status-update");
+            assert!(read.get("contextId").is_none());
+        }
+    }
+
+    #[test]
+    fn an_artifact_update_says_whether_more_follows() {
+        let update = json!({"artifactUpdate": {"taskId": "t", "append": true, "artifact": {"artifactId": "a", "parts": null}}});
+        assert_eq!(
+            READER.reply(update),
+            Ok(json!({
+                "kind": "artifact-update", "taskId": "t", "append": true, "lastChunk": false,
+                "artifact": {"artifactId": "a", "parts": []}
+            }))
+        );
+    }
+
+    #[test]
+    fn what_comes_without_a_wrapper_is_told_by_its_shape() {
+        let kind = |bare: Value| READER.reply(bare).unwrap_or_default()["kind"].clone();
+        assert_eq!(kind(json!({"id": "t", "status": {}})), "task");
+        assert_eq!(kind(json!({"taskId": "t", "status": {}})), "status-update");
+        assert_eq!(
+            kind(json!({"taskId": "t", "artifact": {}})),
+            "artifact-update"
+        );
+        assert_eq!(kind(json!({"messageId": "m", "parts": []})), "message");
+        assert_eq!(
+            READER.reply(json!({"weather": 1})),
+            Err(json!({"weather": 1}))
+        );
+        assert_eq!(READER.reply(json!([])), Err(json!([])));
+    }
+
+    #[test]
+    fn data_that_is_no_object_is_wrapped_in_one() {
+        let object = part(json!({"data": {"a": 1}, "mediaType": "application/json"}));
+        assert_eq!(
+            object,
+            json!({"kind": "data", "data": {"a": 1}, "mediaType": "application/json"})
+        );
+        for data in [json!([1, 2]), json!("x"), json!(7), json!(false)] {
+            let read = part(json!({ "data": data }));
+            assert_eq!(read, json!({"kind": "data", "data": {"value": data}}));
+        }
+    }
+
+    #[test]
+    fn a_part_is_what_its_only_filled_member_says() {
+        let all = json!({"text": "", "raw": "", "url": "https://f/x", "filename": "", "mediaType": "", "data": null});
+        assert_eq!(
+            part(all),
+            json!({"kind": "file", "file": {"uri": "https://f/x"}})
+        );
+        assert_eq!(
+            part(json!({"text": ""})),
+            json!({"kind": "text", "text": ""})
+        );
+        assert_eq!(part(json!({"odd": 1})), json!({"odd": 1}));
+    }
+
+    #[test]
+    fn bytes_arrive_in_standard_base64() {
+        for (sent, kept) in [
+            ("-_-_", "+/+/"),
+            ("aGk", "aGk="),
+            ("aA", "aA=="),
+            ("aGk=", "aGk="),
+            ("no?", "no?"),
+        ] {
+            let read = part(json!({ "raw": sent }));
+            assert_eq!(read["file"]["bytes"], kept, "{sent}");
+        }
+    }
+}

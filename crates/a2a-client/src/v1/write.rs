@@ -1,0 +1,225 @@
+//! What is sent in A2A 1.0 (§4.1, §9.4, §11.3), written straight from the model.
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use a2a::{Outgoing, Part};
+
+/// `SendMessageRequest` (§3.2.1).
+#[derive(Serialize)]
+pub(crate) struct SendParams<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
+    message: Message<'a>,
+    configuration: Configuration<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Map<String, Value>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    message_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<&'a str>,
+    role: &'static str,
+    parts: Parts<'a>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    reference_task_ids: &'a [String],
+}
+
+/// `SendMessageConfiguration` (§3.2.2). Whether the answer may come at once is always said.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Configuration<'a> {
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    accepted_output_modes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_push_notification_config: Option<PushConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history_length: Option<u64>,
+    return_immediately: bool,
+}
+
+impl<'a> SendParams<'a> {
+    /// The parameters that say `outgoing`.
+    pub(crate) fn of(outgoing: &'a Outgoing, tenant: Option<&'a str>) -> Self {
+        Self {
+            tenant,
+            message: Message {
+                message_id: &outgoing.message_id,
+                context_id: outgoing.context_id.as_deref(),
+                task_id: outgoing.task_id.as_deref(),
+                role: "ROLE_USER",
+                parts: Parts(&outgoing.parts),
+                reference_task_ids: &outgoing.reference_task_ids,
+            },
+            configuration: Configuration {
+                accepted_output_modes: &outgoing.accepted_output_modes,
+                task_push_notification_config: outgoing
+                    .push_notification_config
+                    .as_ref()
+                    .map(PushConfig::of),
+                history_length: outgoing.history_length,
+                return_immediately: !outgoing.blocking,
+            },
+            metadata: outgoing.metadata.as_ref(),
+        }
+    }
+}
+
+/// `TaskPushNotificationConfig` (§4.3.1): one scheme where 0.3 has a list, so the first of them.
+#[derive(Serialize)]
+struct PushConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication: Option<Authentication<'a>>,
+}
+
+#[derive(Serialize)]
+struct Authentication<'a> {
+    scheme: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials: Option<&'a Value>,
+}
+
+impl<'a> PushConfig<'a> {
+    fn of(config: &'a Value) -> Self {
+        let authentication = config.get("authentication").and_then(|authentication| {
+            Some(Authentication {
+                scheme: authentication.pointer("/schemes/0")?,
+                credentials: authentication.get("credentials"),
+            })
+        });
+        Self {
+            id: config.get("id"),
+            url: config.get("url"),
+            token: config.get("token"),
+            authentication,
+        }
+    }
+}
+
+struct Parts<'a>(&'a [Part]);
+
+impl Serialize for Parts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(OnePart))
+    }
+}
+
+/// `Part` (§4.1.6): its content in a member of its own, what is known about it beside that.
+struct OnePart<'a>(&'a Part);
+
+impl Serialize for OnePart<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let part = self.0;
+        let mut out = serializer.serialize_map(None)?;
+        match part.kind() {
+            "file" => {
+                for (ours, theirs) in [
+                    ("bytes", "raw"),
+                    ("uri", "url"),
+                    ("name", "filename"),
+                    ("mimeType", "mediaType"),
+                ] {
+                    if let Some(text) = part.file_field(ours) {
+                        out.serialize_entry(theirs, text)?;
+                    }
+                }
+            }
+            kind => {
+                if let Some(content) = part.json().get(kind) {
+                    out.serialize_entry(kind, content)?;
+                }
+            }
+        }
+        if let Some(metadata) = part.json().get("metadata") {
+            out.serialize_entry("metadata", metadata)?;
+        }
+        out.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_message_goes_out_in_the_names_of_the_definition() {
+        let outgoing = Outgoing {
+            message_id: "m".into(),
+            parts: vec![
+                Part::text("t".into())
+                    .with_metadata(Some(Map::from_iter([("k".to_owned(), json!(1))]))),
+                Part::file(
+                    Some("https://f/x".into()),
+                    None,
+                    None,
+                    Some("image/png".into()),
+                ),
+                Part::file(None, Some("aGk=".into()), Some("x.png".into()), None),
+                Part::data(Map::from_iter([("a".to_owned(), json!(1))])),
+            ],
+            task_id: Some("t-1".into()),
+            context_id: Some("c-1".into()),
+            reference_task_ids: vec!["other".into()],
+            accepted_output_modes: vec!["text/plain".into()],
+            blocking: true,
+            followed: false,
+            history_length: Some(0),
+            push_notification_config: Some(json!({
+                "url": "https://me/hook", "token": "tok", "id": "p",
+                "authentication": {"schemes": ["Bearer", "Basic"], "credentials": "cred"}
+            })),
+            metadata: Some(Map::from_iter([("trace".to_owned(), json!("x"))])),
+        };
+        assert_eq!(
+            json!(SendParams::of(&outgoing, Some("acme"))),
+            json!({
+                "tenant": "acme",
+                "message": {
+                    "messageId": "m", "contextId": "c-1", "taskId": "t-1", "role": "ROLE_USER", "referenceTaskIds": ["other"],
+                    "parts": [
+                        {"text": "t", "metadata": {"k": 1}},
+                        {"url": "https://f/x", "mediaType": "image/png"},
+                        {"raw": "aGk=", "filename": "x.png"},
+                        {"data": {"a": 1}}
+                    ]
+                },
+                "configuration": {
+                    "acceptedOutputModes": ["text/plain"], "historyLength": 0, "returnImmediately": false,
+                    "taskPushNotificationConfig": {
+                        "id": "p", "url": "https://me/hook", "token": "tok",
+                        "authentication": {"scheme": "Bearer", "credentials": "cred"}
+                    }
+                },
+                "metadata": {"trace": "x"}
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_written() {
+        let outgoing = Outgoing {
+            message_id: "m".into(),
+            ..Outgoing::default()
+        };
+        assert_eq!(
+            json!(SendParams::of(&outgoing, None)),
+            json!({
+                "message": {"messageId": "m", "role": "ROLE_USER", "parts": []},
+                "configuration": {"returnImmediately": true}
+            })
+        );
+    }
+}

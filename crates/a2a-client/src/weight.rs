@@ -1,0 +1,110 @@
+//! What JSON takes in memory. A few bytes of text can become a hundred times as many: an object of one field is stored in
+//! a node that has room for eleven.
+
+use memchr::memchr2;
+
+use a2a::{Fault, PeerError};
+
+/// An answer may take this many times the largest answer's bytes.
+const TIMES: usize = 8;
+
+/// So much memory is always allowed: small limits are there to bound what is shown.
+const FLOOR: usize = 16 << 20;
+
+const VALUE: usize = 48;
+const KEY: usize = 48;
+const ARRAY: usize = 128;
+const OBJECT: usize = 640;
+
+/// Refuses JSON that would take far more memory than answers of `answer_bytes` are meant to, before it is read.
+pub(super) fn check(json: &[u8], answer_bytes: usize) -> Result<(), PeerError> {
+    let most = answer_bytes.saturating_mul(TIMES).max(FLOOR);
+    // Nothing weighs more than an object for each byte, so a short answer need not be looked at.
+    if json.len() < most / OBJECT || weight(json) <= most {
+        return Ok(());
+    }
+    let message = format!("the answer holds more values than fit into {most} bytes of memory");
+    Err(PeerError::new(Fault::TooLarge, message))
+}
+
+/// What JSON counts against a limit in bytes of text: its length, unless it is made of little but structure.
+pub(super) fn bytes(json: &str) -> usize {
+    json.len().max(weight(json.as_bytes()) / TIMES)
+}
+
+/// Roughly the memory of the values in a JSON text, their strings aside.
+fn weight(json: &[u8]) -> usize {
+    let mut all: usize = VALUE;
+    let mut at = 0;
+    while let Some(&byte) = json.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at = after_string(json, at),
+            b',' => all += VALUE,
+            b':' => all += KEY,
+            b'[' if !next_is(json, at, b']') => all += ARRAY,
+            b'{' if !next_is(json, at, b'}') => all += OBJECT,
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The place behind the quotation mark that ends the string around `at`.
+fn after_string(json: &[u8], mut at: usize) -> usize {
+    while let Some(found) = json.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found + 1;
+        if json[at - 1] == b'"' {
+            return at;
+        }
+        at += 1;
+    }
+    json.len()
+}
+
+fn next_is(json: &[u8], at: usize, wanted: u8) -> bool {
+    let rest = json.get(at..).unwrap_or_default();
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_weighs_nothing_whatever_stands_in_it() {
+        for json in [
+            r#""""#,
+            r#""[{,:\"[{,:""#,
+            r#""\\""#,
+            "\"unfinished [{,:",
+            "\"\\",
+        ] {
+            assert_eq!(weight(json.as_bytes()), VALUE, "{json}");
+        }
+        assert_eq!(weight(br#"["a\"","b"]"#), 2 * VALUE + ARRAY);
+    }
+
+    #[test]
+    fn structure_weighs_more_than_its_text() {
+        assert_eq!(weight(br#"{"a":[ ],"b":{}}"#), 2 * VALUE + OBJECT + 2 * KEY);
+        let dense = "{\"a\":0},".repeat(1000);
+        assert!(bytes(&dense) > 10 * dense.len());
+        let prose = format!("[\"{}\"]", "word, ".repeat(1000));
+        assert_eq!(bytes(&prose), prose.len());
+    }
+
+    #[test]
+    fn what_is_too_short_to_be_looked_at_fits_whatever_it_is() {
+        let short = FLOOR / OBJECT - 1;
+        assert!(weight("{".repeat(short).as_bytes()) <= FLOOR);
+    }
+
+    #[test]
+    fn what_fits_is_read_and_what_does_not_is_too_large() {
+        let dense = format!("[{}0]", "[0],".repeat(1 << 20));
+        assert!(check(dense.as_bytes(), dense.len()).is_err());
+        let numbers = format!("[{}0]", "12.345,".repeat(1 << 20));
+        assert!(check(numbers.as_bytes(), numbers.len()).is_ok());
+    }
+}

@@ -1,0 +1,89 @@
+//! The wire: paths, JSON-RPC and HTTP+JSON of both versions, event streams, the agent card.
+//!
+//! - `paths` says what a path is, `handle` who answers it.
+//! - `rpc` and `rest` read a `call` out of a request, and write its answer: 1.0 in the official types' own JSON, 0.3 by
+//!   [`crate::v0_3`]. `read` holds what they read alike, `fields` how a JSON object is read,
+//!   `shape` how much one may hold.
+//! - `sse` writes streams, `error` refusals, `card` agent cards.
+//! - [`door`] puts it all together: [`guard`] before everything, and `page`, `api` and `health` for the operator. [`serve`]
+//!   takes connections, [`tls`] secures them.
+
+pub mod api;
+pub(crate) mod body;
+mod body_budget;
+pub(crate) mod call;
+mod card;
+pub mod door;
+pub mod error;
+mod etag;
+mod fields;
+pub mod guard;
+mod handle;
+mod health;
+mod held;
+pub mod identify;
+mod list;
+mod page;
+mod paths;
+pub mod peers;
+pub mod rate;
+mod read;
+mod rest;
+mod rpc;
+pub mod serve;
+mod shape;
+mod sse;
+pub mod tls;
+mod version;
+mod write;
+
+#[cfg(test)]
+mod sockets;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use axum::Router;
+use axum::routing::post;
+
+pub use card::CardFacts;
+pub use identify::Identify;
+
+use crate::service::Service;
+
+/// What the wire is made of.
+#[derive(Clone)]
+pub struct App {
+    /// What answers.
+    pub service: Service,
+    /// Says who asks.
+    pub identify: Arc<dyn Identify>,
+    /// What the card says beside the agents.
+    pub card: CardFacts,
+    /// How large a body may be, in bytes.
+    pub body_limit: usize,
+    /// After how much silence a stream says that it is still there.
+    pub keep_alive: Duration,
+}
+
+/// A body may be so large where nobody says otherwise: 10 MiB.
+pub const BODY_LIMIT: usize = 10 << 20;
+
+/// A stream is silent for at most so long where nobody says otherwise.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Whether the client came by `http` or `https`: an extension of a request, put there by who knows. `http` where it is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheme(pub &'static str);
+
+/// The whole wire. Routes `POST /`, and everything else by its fallback, so that pages can be put beside it.
+///
+/// A request's remote address is its extension [`axum::extract::ConnectInfo`].
+pub fn router(app: App) -> Router {
+    Router::new()
+        .route("/", post(handle::handle))
+        .fallback(handle::handle)
+        .with_state(Arc::new(app))
+}

@@ -1,0 +1,421 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::num::NonZeroU32;
+
+use axum::Router;
+use axum::routing::{get, post};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::http::sockets::{Server, ada_and_the_operator, guarded, read, rules};
+
+/// Answers with what the guard has seen.
+fn mirror() -> Router {
+    let seen = |request: Request| async move {
+        let seen = request.extensions().get::<Seen>().unwrap();
+        let who = match &seen.who {
+            Ok(who) => who.name.to_string(),
+            Err(refusal) => refusal.reason.word().into(),
+        };
+        format!("{} {} {} {who}", seen.client, seen.origin, seen.direct)
+    };
+    let length = |body: axum::body::Bytes| async move { body.len().to_string() };
+    Router::new().route("/", get(seen)).route("/", post(length))
+}
+
+async fn open() -> Server {
+    guarded(mirror(), rules(), Peers::anybody()).await
+}
+
+async fn behind_a_proxy() -> Server {
+    let names = HostNames::new([127, 0, 0, 1].into(), ["agents.example"]);
+    let rules = Rules {
+        names,
+        proxies: Some(Proxies::default()),
+        ..rules()
+    };
+    guarded(mirror(), rules, ada_and_the_operator()).await
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_the_servers_is_refused() {
+    let server = open().await;
+    assert_eq!(server.get("/", &["Host: localhost"]).await, 200);
+    assert_eq!(server.get("/", &["Host: rebound.example"]).await, 403);
+    assert_eq!(server.get("/", &["Host: rebound.example:80"]).await, 403);
+}
+
+#[tokio::test]
+async fn a_request_names_its_server_once() {
+    let server = open().await;
+    let twice = ["Host: localhost", "Host: localhost"];
+    assert_eq!(server.get("/", &twice).await, 400);
+    assert_eq!(server.get("/", &["Host: a@localhost"]).await, 400);
+    for host in [
+        "Host: [::1]rebound.example",
+        "Host: [::1]80",
+        "Host: localhost:80:80",
+        "Host: localhost:+80",
+        "Host: localhost:99999",
+    ] {
+        assert_eq!(server.get("/", &[host]).await, 400, "{host}");
+    }
+    assert_eq!(server.get("/", &["Host: [::1]:80"]).await, 200);
+    let two = server.ask("GET http://rebound.example/", &["Host: localhost"], "");
+    assert_eq!(two.await.status, 400);
+    let nobody = server.write("GET / HTTP/1.0\r\n\r\n").await;
+    assert_eq!(read(nobody).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_is_refused_and_the_own_page_is_not() {
+    let server = open().await;
+    let own = format!("Origin: http://{}", server.address);
+    assert_eq!(server.get("/", &[&own]).await, 200);
+    let other_port = format!("Origin: http://127.0.0.1:{}", server.address.port() ^ 1);
+    for origin in [
+        "Origin: https://evil.example",
+        "Origin: null",
+        &other_port,
+        &own.replace("http:", "https:"),
+    ] {
+        assert_eq!(server.get("/", &[origin]).await, 403, "{origin}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_page_loads_from_here_is_refused_and_a_link_to_here_is_followed() {
+    let server = open().await;
+    let fetched = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"];
+    assert_eq!(server.get("/", &fetched).await, 403);
+    let followed = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"];
+    assert_eq!(server.get("/", &followed).await, 200);
+    let posted = server.ask("POST /", &followed, "a=b").await;
+    assert_eq!(posted.status, 403);
+}
+
+#[tokio::test]
+async fn a_refusal_says_why_in_the_shape_of_errors() {
+    let server = open().await;
+    let answer = server.ask("GET /", &["Host: rebound.example"], "").await;
+    let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(body["error"]["code"], 403);
+    assert_eq!(body["error"]["details"][0]["reason"], "PERMISSION_DENIED");
+    assert!(
+        body["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("--host")
+    );
+}
+
+#[tokio::test]
+async fn who_somebody_is_is_known_before_anything_else() {
+    let server = guarded(mirror(), rules(), ada_and_the_operator()).await;
+    let name = async |lines: &[&str]| {
+        let answer = server.ask("GET /", lines, "").await;
+        answer.body.rsplit(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(name(&["Authorization: Bearer token-of-ada"]).await, "ada");
+    assert_eq!(
+        name(&["Authorization: Bearer token-of-eve"]).await,
+        "UNAUTHENTICATED"
+    );
+    assert_eq!(name(&[]).await, "UNAUTHENTICATED");
+}
+
+#[tokio::test]
+async fn a_proxy_nobody_told_of_is_refused_where_nobody_has_to_say_who_he_is() {
+    let server = open().await;
+    for header in [
+        "X-Forwarded-For: 192.0.2.9",
+        "Forwarded: for=192.0.2.9",
+        "Via: 1.1 somewhere",
+    ] {
+        assert_eq!(server.get("/", &[header]).await, 403, "{header}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_proxy_nobody_is_believed_about_addresses() {
+    let server = guarded(mirror(), rules(), ada_and_the_operator()).await;
+    let lines = ["X-Forwarded-For: 192.0.2.9", "X-Forwarded-Proto: https"];
+    let answer = server.ask("GET /", &lines, "").await;
+    let expected = format!("127.0.0.1 http://{} false", server.address);
+    assert!(answer.body.starts_with(&expected), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn behind_a_proxy_the_client_is_who_the_proxy_says() {
+    let server = behind_a_proxy().await;
+    let lines = [
+        "X-Forwarded-For: 10.9.9.9, 192.0.2.9",
+        "X-Forwarded-Proto: https",
+        "X-Forwarded-Host: agents.example",
+    ];
+    let answer = server.ask("GET /", &lines, "").await;
+    let expected = "192.0.2.9 https://agents.example false";
+    assert!(answer.body.starts_with(expected), "{}", answer.body);
+    let other = ["X-Forwarded-Host: rebound.example"];
+    assert_eq!(server.get("/", &other).await, 403);
+}
+
+#[tokio::test]
+async fn behind_a_proxy_the_machine_itself_is_still_told_from_its_clients() {
+    let server = behind_a_proxy().await;
+    let answer = server.ask("GET /", &[], "").await;
+    assert!(answer.body.contains(" true "), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn behind_a_proxy_an_own_page_is_one_of_the_forwarded_origin() {
+    let server = behind_a_proxy().await;
+    let lines = [
+        "X-Forwarded-Proto: https",
+        "X-Forwarded-Host: agents.example",
+        "Origin: https://agents.example",
+    ];
+    assert_eq!(server.get("/", &lines).await, 200);
+    assert_eq!(server.get("/", &lines[2..]).await, 403);
+}
+
+#[test]
+fn who_is_no_proxy_is_refused_behind_one() {
+    let rules = Rules {
+        proxies: Some(Proxies::default()),
+        ..rules()
+    };
+    let guard = Guard::new(rules, Arc::new(ada_and_the_operator()));
+    let request = || {
+        let request = Request::builder().header("host", "localhost");
+        request.body(Body::empty()).unwrap()
+    };
+    let from = |ip: &str| guard.see((ip.parse::<IpAddr>().unwrap(), 1).into(), &request());
+    assert!(from("127.0.0.1").is_ok());
+    assert_eq!(
+        from("192.0.2.9").unwrap_err().reason,
+        Reason::PermissionDenied
+    );
+}
+
+fn few() -> Rules {
+    let some = |number| NonZeroU32::new(number).unwrap();
+    let mut rules = rules();
+    rules.bounds.per_second = some(1);
+    rules.bounds.burst = some(2);
+    rules
+}
+
+#[tokio::test]
+async fn too_many_requests_are_told_when_to_come_back_each_peer_by_itself() {
+    let server = guarded(mirror(), few(), ada_and_the_operator()).await;
+    let ada = ["Authorization: Bearer token-of-ada"];
+    assert_eq!(server.get("/", &ada).await, 200);
+    assert_eq!(server.get("/", &ada).await, 200);
+    let third = server.ask("GET /", &ada, "").await;
+    assert_eq!(third.status, 429);
+    assert!(third.head.contains("retry-after: 1"), "{}", third.head);
+    assert_eq!(
+        server
+            .get("/", &["Authorization: Bearer token-of-op"])
+            .await,
+        200
+    );
+}
+
+#[tokio::test]
+async fn guessing_tokens_is_slowed_down_by_address() {
+    let server = guarded(mirror(), few(), ada_and_the_operator()).await;
+    let mut seen = Vec::new();
+    for guess in ["a", "b", "c"] {
+        let line = format!("Authorization: Bearer {guess}");
+        seen.push(server.get("/", &[&line]).await);
+    }
+    assert_eq!(seen, [200, 200, 429]);
+}
+
+#[tokio::test]
+async fn who_is_turned_away_again_and_again_is_slowed_down() {
+    let server = guarded(mirror(), few(), ada_and_the_operator()).await;
+    let strange = ["Host: rebound.example"];
+    assert_eq!(server.get("/", &strange).await, 403);
+    assert_eq!(server.get("/", &strange).await, 403);
+    assert_eq!(server.get("/", &strange).await, 429);
+    assert_eq!(
+        server
+            .get("/", &["Authorization: Bearer token-of-ada"])
+            .await,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_peer_has_only_so_many_requests_open() {
+    let (started, mut starts) = mpsc::channel::<()>(8);
+    let forever = move || {
+        let started = started.clone();
+        async move {
+            started.send(()).await.unwrap();
+            std::future::pending::<String>().await
+        }
+    };
+    let app = mirror().route("/forever", get(forever));
+    let mut rules = rules();
+    rules.bounds.open = 1;
+    let server = guarded(app, rules, ada_and_the_operator()).await;
+    let ada = "Authorization: Bearer token-of-ada";
+    let head = format!("GET /forever HTTP/1.1\r\nHost: localhost\r\n{ada}\r\n\r\n");
+    let first = server.write(&head).await;
+    starts.recv().await.unwrap();
+    assert_eq!(server.get("/", &[ada]).await, 429);
+    assert_eq!(
+        server
+            .get("/", &["Authorization: Bearer token-of-op"])
+            .await,
+        200
+    );
+    drop(first);
+}
+
+fn small() -> Rules {
+    let mut rules = rules();
+    rules.bounds.body = 2000;
+    rules
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
+    let server = guarded(mirror(), small(), Peers::anybody()).await;
+    let body = "x".repeat(2000);
+    let fits = server.ask("POST /", &[], &body).await;
+    assert_eq!((fits.status, fits.body.as_str()), (200, "2000"));
+    let announced = server.write(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2001\r\n\r\n",
+    );
+    assert_eq!(read(announced.await).await.status, 413);
+    let chunked = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n7d1\r\n{body}x\r\n0\r\n\r\n"
+    );
+    assert_eq!(read(server.write(&chunked).await).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_ends_the_request() {
+    let mut rules = rules();
+    rules.bounds.body_time = Duration::from_millis(50);
+    let server = guarded(mirror(), rules, Peers::anybody()).await;
+    let slow = server.write(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\nhalf",
+    );
+    assert_eq!(read(slow.await).await.status, 503);
+}
+
+/// Room for 8,000 bytes of bodies, 4,000 of them one client's, and time enough.
+fn tight() -> Rules {
+    let mut rules = rules();
+    rules.bounds.body = 4000;
+    rules.bounds.bodies = 8000;
+    rules.bounds.bodies_per_client = 4000;
+    rules.bounds.body_time = Duration::from_secs(3600);
+    rules
+}
+
+const ADA: &str = "Authorization: Bearer token-of-ada";
+const OPERATOR: &str = "Authorization: Bearer token-of-op";
+
+/// Sends the head of a request, and the beginning of its body of `length` bytes.
+async fn unfinished(server: &Server, who: &str, length: &str, begins: &str) -> TcpStream {
+    let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{who}\r\n{length}\r\n\r\n");
+    let stream = server.write(&format!("{head}{begins}")).await;
+    // One runtime serves both connections: it has taken up the first by the time that it answers the second.
+    assert_eq!(server.get("/", &[who]).await, 200);
+    stream
+}
+
+async fn in_time<F: Future>(answer: F) -> F::Output {
+    let answer = tokio::time::timeout(Duration::from_secs(20), answer);
+    answer.await.expect("there is no answer")
+}
+
+#[tokio::test]
+async fn unfinished_bodies_of_one_client_leave_room_for_others() {
+    let mut rules = rules();
+    rules.bounds.body_time = Duration::from_secs(3600);
+    let server = guarded(mirror(), rules, ada_and_the_operator()).await;
+    let mut open = Vec::new();
+    for _ in 0..13 {
+        let chunked = "Transfer-Encoding: chunked";
+        open.push(unfinished(&server, ADA, chunked, "1\r\n{\r\n").await);
+    }
+    let answer = in_time(server.ask("POST /", &[OPERATOR], "small")).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "5"));
+}
+
+#[tokio::test]
+async fn announced_body_that_does_not_arrive_takes_no_room() {
+    let server = guarded(mirror(), tight(), ada_and_the_operator()).await;
+    let _first = unfinished(&server, ADA, "Content-Length: 4000", "").await;
+    let answer = in_time(server.ask("POST /", &[ADA], &"x".repeat(4000))).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "4000"));
+}
+
+/// The mirror, and `/hold`, which keeps the body that it is sent and says so.
+fn holding() -> (Router, mpsc::Receiver<()>) {
+    let (held, holds) = mpsc::channel::<()>(8);
+    let hold = move |body: axum::body::Bytes| async move {
+        held.send(()).await.unwrap();
+        std::future::pending::<()>().await;
+        body.len().to_string()
+    };
+    (mirror().route("/hold", post(hold)), holds)
+}
+
+/// Has the server hold a body of 4,000 bytes.
+async fn held(server: &Server, who: &str, holds: &mut mpsc::Receiver<()>) -> TcpStream {
+    let head = format!("POST /hold HTTP/1.1\r\nHost: localhost\r\n{who}\r\nContent-Length: 4000");
+    let stream = server
+        .write(&format!("{head}\r\n\r\n{}", "x".repeat(4000)))
+        .await;
+    in_time(holds.recv()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn client_over_its_share_of_bodies_is_refused_alone() {
+    let (app, mut holds) = holding();
+    let server = guarded(app, tight(), ada_and_the_operator()).await;
+    let _held = held(&server, ADA, &mut holds).await;
+    let refused = in_time(server.ask("POST /", &[ADA], "more")).await;
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
+    let other = in_time(server.ask("POST /", &[OPERATOR], &"x".repeat(4000))).await;
+    assert_eq!(other.status, 200);
+}
+
+#[tokio::test]
+async fn body_beyond_the_total_is_unavailable_for_now() {
+    let (app, mut holds) = holding();
+    let mut rules = tight();
+    rules.bounds.bodies = 6000;
+    let server = guarded(app, rules, ada_and_the_operator()).await;
+    let held = held(&server, ADA, &mut holds).await;
+    let refused = in_time(server.ask("POST /", &[OPERATOR], &"x".repeat(4000))).await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
+    drop(held);
+}
+
+#[tokio::test]
+async fn body_that_is_cut_short_gives_its_room_back() {
+    let server = guarded(mirror(), tight(), ada_and_the_operator()).await;
+    for _ in 0..4 {
+        let stream = unfinished(&server, ADA, "Content-Length: 4000", &"x".repeat(3000)).await;
+        drop(stream);
+    }
+    let served = async {
+        let body = "x".repeat(4000);
+        while server.ask("POST /", &[ADA], &body).await.status != 200 {}
+    };
+    in_time(served).await;
+}

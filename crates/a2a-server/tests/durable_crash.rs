@@ -1,0 +1,110 @@
+//! Kills a process that writes to a durable store, at random moments, and looks whether everything it acknowledged is there.
+//!
+//! `CRASH_ROUNDS=100 cargo test -p openclaw-remote-agent-server --test durable_crash` for more rounds than usual.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr
+)]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use a2a_server::store::Fsync;
+
+#[path = "durable_crash/acknowledged.rs"]
+mod acknowledged;
+#[path = "durable_crash/child.rs"]
+mod child;
+#[path = "support/record.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod record;
+#[path = "durable_crash/script.rs"]
+mod script;
+
+use acknowledged::Acknowledged;
+
+const ROUNDS: u64 = 10;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match &*arguments.iter().map(String::as_str).collect::<Vec<_>>() {
+        [_, "write", directory, fsync, round] => child::write(directory, mode(fsync), round),
+        // Tools ask every test binary what is in it.
+        [_, rest @ ..] if rest.contains(&"--list") => println!("durable_crash: test"),
+        _ => rounds(),
+    }
+}
+
+fn mode(word: &str) -> Fsync {
+    match word {
+        "always" => Fsync::Always,
+        "interval" => Fsync::Interval,
+        "never" => Fsync::Never,
+        other => panic!("no such mode: {other}"),
+    }
+}
+
+fn rounds() {
+    let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let mut acknowledged = Acknowledged::default();
+    let mut killed = 0;
+    for round in 0..rounds {
+        let fsync = ["interval", "always", "never"][usize::try_from(round % 3).unwrap()];
+        let patience = Duration::from_millis(u64::from(uuid::Uuid::new_v4().as_fields().1) % 300);
+        killed += u64::from(kill_a_writer(
+            directory.path(),
+            fsync,
+            round,
+            patience,
+            &mut acknowledged,
+        ));
+        acknowledged.is_there(directory.path());
+    }
+    assert_eq!(killed, rounds, "a writer ended by itself");
+    println!(
+        "{rounds} times killed: {} tasks, {} changes, {} configurations, {} deletions acknowledged, none lost",
+        acknowledged.tasks(),
+        acknowledged.changes,
+        acknowledged.configurations(),
+        acknowledged.deletions(),
+    );
+}
+
+/// Starts a writer, kills it `patience` after its first acknowledgement, and notes all of them. Says whether it was killed.
+fn kill_a_writer(
+    directory: &Path,
+    fsync: &str,
+    round: u64,
+    patience: Duration,
+    acknowledged: &mut Acknowledged,
+) -> bool {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .arg("write")
+        .arg(directory)
+        .args([fsync, &round.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines
+        .next()
+        .expect("the writer acknowledges nothing")
+        .unwrap();
+    acknowledged.note(&first);
+    // What comes meanwhile is read at once, so that the writer does not wait for a full pipe.
+    let reader = std::thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<_>>());
+    std::thread::sleep(patience);
+    child.kill().unwrap();
+    let status = child.wait().unwrap();
+    for line in reader.join().unwrap() {
+        acknowledged.note(&line);
+    }
+    status.code().is_none()
+}

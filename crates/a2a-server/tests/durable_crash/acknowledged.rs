@@ -1,0 +1,128 @@
+//! What a writer said is kept, and whether it is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use a2a_server::store::sqlite::{Options, Sqlite, check};
+use a2a_server::store::{Filter, Store};
+
+use super::script;
+
+/// Everything that was acknowledged so far.
+#[derive(Default)]
+pub(crate) struct Acknowledged {
+    tasks: BTreeMap<String, Known>,
+    /// How many changes were.
+    pub(crate) changes: usize,
+}
+
+#[derive(Default)]
+struct Known {
+    revision: u64,
+    configured: bool,
+    deleting: bool,
+    deleted: bool,
+}
+
+impl Acknowledged {
+    /// Notes a line of a writer.
+    pub(crate) fn note(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let known = self.tasks.entry(words[1].to_owned()).or_default();
+        match words[..] {
+            ["kept", _, revision] => {
+                known.revision = revision.parse().unwrap();
+                self.changes += 1;
+            }
+            ["configured", _] => known.configured = true,
+            ["deleting", _] => known.deleting = true,
+            ["deleted", _] => known.deleted = true,
+            _ => panic!("{line}"),
+        }
+    }
+
+    pub(crate) fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub(crate) fn configurations(&self) -> usize {
+        self.tasks.values().filter(|known| known.configured).count()
+    }
+
+    pub(crate) fn deletions(&self) -> usize {
+        self.tasks.values().filter(|known| known.deleted).count()
+    }
+
+    /// Opens the directory and compares.
+    pub(crate) fn is_there(&mut self, directory: &Path) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let options = Options::new(directory);
+            let store = Sqlite::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap();
+            assert_eq!(check(directory), Ok(Vec::new()));
+            let mut unsettled = 0;
+            let mut there = 0;
+            for (id, known) in &mut self.tasks {
+                let found = store.load(id).await.unwrap();
+                if known.deleted {
+                    assert_eq!(found, None, "{id} was deleted");
+                    continue;
+                }
+                let Some(found) = found else {
+                    assert!(known.deleting, "{id} is lost");
+                    known.deleted = true;
+                    continue;
+                };
+                // What was kept and not acknowledged any more may be there, or not.
+                let most = known.revision + 1;
+                assert!(
+                    (known.revision..=most).contains(&found.revision),
+                    "{id}: {known:?} and {}",
+                    found.revision
+                );
+                known.revision = found.revision;
+                assert_eq!(found, script::after(id, found.revision));
+                there += 1;
+                unsettled += usize::from(!found.is_settled());
+                if known.configured {
+                    let pushes = store.pushes(id).await.unwrap();
+                    let pushes: Vec<_> = pushes.into_iter().map(|(push, _)| push).collect();
+                    assert_eq!(pushes, [script::configuration(id)]);
+                }
+                let context = format!("context-of-{id}");
+                let owner = store.claim(&context, "eve", "x").await.unwrap().owner;
+                assert_eq!(owner, found.owner);
+            }
+            let left = store.recover().await.unwrap();
+            let listed = store.list(&all()).await.unwrap().total;
+            // One of each writer may have been created and not acknowledged any more.
+            assert!(
+                (there..there + 200).contains(&listed),
+                "{there} acknowledged, {listed} listed"
+            );
+            assert!(
+                left.len() >= unsettled,
+                "{unsettled} unsettled, {} recovered",
+                left.len()
+            );
+            store.close().await.unwrap();
+        });
+    }
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "revision {} acknowledged", self.revision)
+    }
+}
+
+fn all() -> Filter {
+    Filter {
+        owner: None,
+        context_id: None,
+        state: None,
+        changed_after: None,
+        page_size: 1,
+        after: None,
+    }
+}

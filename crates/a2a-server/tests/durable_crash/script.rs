@@ -1,0 +1,82 @@
+//! What happens to each task: a function of its id, so that whoever knows how many changes it has had knows the whole of it.
+
+use a2a::{Artifact, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus};
+use a2a_server::a2a;
+use a2a_server::record::{Change, Record};
+
+use crate::record::record;
+
+/// After so many changes a task is settled.
+pub(crate) const CHANGES: u64 = 12;
+
+/// The task before anything happened to it.
+pub(crate) fn made(id: &str) -> Record {
+    let submitted = record(id);
+    Record {
+        task: Task {
+            status: status(TaskState::Submitted),
+            ..submitted.task
+        },
+        owner: format!("peer-{}", id.len() % 3),
+        session: format!("session-of-{id}"),
+        created_ms: 0,
+        changed_ms: 0,
+        ..submitted
+    }
+}
+
+/// What happens to it after its first `revision` changes.
+pub(crate) fn change(id: &str, revision: u64) -> Change {
+    match revision {
+        0 => Change::Run(format!("run-of-{id}")),
+        1 => Change::Status(status(TaskState::Working)),
+        CHANGES.. => panic!("{id} is settled"),
+        _ if revision + 1 == CHANGES => Change::Status(status(TaskState::Completed)),
+        _ => Change::Artifact {
+            artifact: Artifact {
+                artifact_id: "answer".to_owned(),
+                name: None,
+                description: None,
+                parts: vec![Part::text(format!("{id} says {revision} ").repeat(8))],
+                metadata: None,
+                extensions: None,
+            },
+            append: revision > 2,
+            last_chunk: revision + 2 == CHANGES,
+        },
+    }
+}
+
+/// When that is.
+pub(crate) fn at_ms(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap() * 1_000
+}
+
+/// The task after so many changes.
+pub(crate) fn after(id: &str, revision: u64) -> Record {
+    let mut record = made(id);
+    for revision in 0..revision {
+        record.apply(change(id, revision), at_ms(revision));
+    }
+    record
+}
+
+/// The configuration it gets.
+pub(crate) fn configuration(id: &str) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        url: format!("https://example.com/{id}"),
+        id: Some("one".to_owned()),
+        task_id: id.to_owned(),
+        token: None,
+        authentication: None,
+        tenant: None,
+    }
+}
+
+fn status(state: TaskState) -> TaskStatus {
+    TaskStatus {
+        state,
+        message: None,
+        timestamp: Some(chrono::DateTime::UNIX_EPOCH),
+    }
+}

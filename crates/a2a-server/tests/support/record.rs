@@ -1,0 +1,39 @@
+//! A task that was just submitted.
+
+use a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
+use a2a_server::a2a;
+use a2a_server::caller::Version;
+use a2a_server::record::Record;
+
+/// The task of that id, before anything happened to it.
+pub(crate) fn record(id: &str) -> Record {
+    let mut message = Message::new(Role::User, vec![Part::text("do it")]);
+    message.message_id = format!("message-of-{id}");
+    Record {
+        task: Task {
+            id: id.to_owned(),
+            context_id: format!("context-of-{id}"),
+            status: status(TaskState::Submitted),
+            artifacts: None,
+            history: Some(vec![message]),
+            metadata: None,
+        },
+        owner: "ann".to_owned(),
+        agent: None,
+        session: "session".to_owned(),
+        version: Version::V1,
+        run: None,
+        created_ms: 1,
+        changed_ms: 1,
+        revision: 0,
+    }
+}
+
+/// A status that says nothing but the state.
+pub(crate) fn status(state: TaskState) -> TaskStatus {
+    TaskStatus {
+        state,
+        message: None,
+        timestamp: None,
+    }
+}

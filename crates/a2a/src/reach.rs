@@ -1,0 +1,359 @@
+//! What has to be known to reach a peer.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use serde::Serialize;
+use url::{Host, Url};
+
+use common::jws::KeySet;
+use egress::credential::{Credential, Trust};
+
+/// A way of carrying A2A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// JSON-RPC 2.0 over HTTP.
+    JsonRpc,
+    /// HTTP with JSON bodies.
+    HttpJson,
+    /// gRPC. Known by name, not spoken.
+    Grpc,
+    /// The local gateway, over WebSocket.
+    Gateway,
+}
+
+impl Transport {
+    /// The transports of A2A that are spoken.
+    pub const SPOKEN: [Self; 2] = [Self::JsonRpc, Self::HttpJson];
+
+    /// The name the protocol uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::JsonRpc => "JSONRPC",
+            Self::HttpJson => "HTTP+JSON",
+            Self::Grpc => "GRPC",
+            Self::Gateway => "GATEWAY",
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Transport {
+    type Err = ();
+
+    /// Reads a name as cards write it: case does not count, and two common misspellings of HTTP+JSON pass.
+    fn from_str(name: &str) -> Result<Self, ()> {
+        let name = name.trim();
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        match () {
+            () if is("JSONRPC") => Ok(Self::JsonRpc),
+            () if is("HTTP+JSON") || is("HTTP_JSON") || is("REST") => Ok(Self::HttpJson),
+            () if is("GRPC") => Ok(Self::Grpc),
+            () if is("GATEWAY") => Ok(Self::Gateway),
+            () => Err(()),
+        }
+    }
+}
+
+/// A version of A2A that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Version {
+    /// A2A 0.3.
+    V0_3,
+    /// A2A 1.0.
+    V1_0,
+}
+
+impl Version {
+    /// The version as the protocol writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V0_3 => "0.3",
+            Self::V1_0 => "1.0",
+        }
+    }
+
+    /// The version that a card means: the numbers count, and only the first two (A2A 1.0 §3.6). `None` for one that is not
+    /// spoken. What came before 0.3 is taken for it, since its cards and calls are nearly the same.
+    ///
+    /// # Errors
+    /// The text names no version at all.
+    pub fn declared(text: &str) -> Result<Option<Self>, NoVersion> {
+        let mut numbers = text.trim().trim_start_matches(['v', 'V']).split('.');
+        let mut number = || numbers.next().map(str::parse::<u32>);
+        let (Some(Ok(major)), None | Some(Ok(_))) = (number(), number()) else {
+            return Err(NoVersion);
+        };
+        Ok(match major {
+            0 => Some(Self::V0_3),
+            1 => Some(Self::V1_0),
+            _ => None,
+        })
+    }
+}
+
+/// A text that names no version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoVersion;
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a peer was spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Spoken {
+    /// In which version or dialect (`summary.protocol_version`).
+    #[serde(rename = "protocol_version")]
+    pub version: &'static str,
+    /// Over which transport (`summary.transport`).
+    #[serde(serialize_with = "as_text")]
+    pub transport: Transport,
+}
+
+fn as_text<S: serde::Serializer>(
+    value: &impl fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Where a peer's agent card is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum CardLocation {
+    /// A path: below the base URL where it begins with `/`, else a relative reference to it.
+    Path(String),
+    /// Somewhere else altogether.
+    Url(Url),
+}
+
+/// With which keys a peer's agent card must be signed (A2A 1.0 §8.4).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum CardKeys {
+    /// One of these, which the operator gave.
+    Given(Arc<KeySet>),
+    /// One that a signature points to (`jku`), on the peer's own origin and over https.
+    OfOwnOrigin,
+}
+
+/// What has to be known to reach a peer. `Debug` shows no credential.
+#[derive(Clone)]
+pub struct Reach {
+    /// The operator wrote these addresses. False where a request names the peer: then none of them has his word.
+    pub configured: bool,
+    /// The peer's base URL.
+    pub base_url: Url,
+    /// Where its card is.
+    pub card: CardLocation,
+    /// Where to call it, instead of where its card says.
+    pub endpoint: Option<Url>,
+    /// Transports in order of preference.
+    pub preferred: Vec<Transport>,
+    /// Headers for every request to the peer's own origins. What an operator puts here counts as a credential.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The credential for the peer's own origins.
+    pub credential: Option<Arc<Credential>>,
+    /// How connections to the peer's own origins are secured, where not as the system does it.
+    pub trust: Option<Arc<Trust>>,
+    /// The same for other origins that its card leads to, and for its authorization server. Shows no certificate.
+    pub trust_elsewhere: Option<Arc<Trust>>,
+    /// The version to speak, whatever else the card offers.
+    pub version: Option<Version>,
+    /// The tenant to name in every request, instead of the card's.
+    pub tenant: Option<String>,
+    /// With which keys its card must be signed; `None` where it need not be.
+    pub card_keys: Option<CardKeys>,
+    /// Any address may be connected, not only public ones.
+    pub allow_private: bool,
+}
+
+impl Reach {
+    /// A peer at `base_url`, its card at `card`, with nothing more known of it and nobody's word for it.
+    pub fn new(base_url: Url, card: CardLocation) -> Self {
+        Self {
+            configured: false,
+            base_url,
+            card,
+            endpoint: None,
+            preferred: Vec::new(),
+            headers: Vec::new(),
+            credential: None,
+            trust: None,
+            trust_elsewhere: None,
+            version: None,
+            tenant: None,
+            card_keys: None,
+            allow_private: false,
+        }
+    }
+
+    /// The peer is behind the local gateway.
+    pub fn is_local(&self) -> bool {
+        self.preferred == [Transport::Gateway]
+    }
+
+    /// The addresses that the operator wrote himself.
+    fn written(&self) -> impl Iterator<Item = &Url> {
+        let card = match &self.card {
+            CardLocation::Url(url) => Some(url),
+            CardLocation::Path(_) => None,
+        };
+        [Some(&self.base_url), card, self.endpoint.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter(|_| self.configured)
+    }
+
+    /// `url` is on one of the origins that credentials were configured for.
+    pub fn is_own_origin(&self, url: &Url) -> bool {
+        self.written()
+            .any(|own| own.scheme() == url.scheme() && same_place(own, url))
+    }
+
+    /// How a connection to `url` is secured, where not as the system does it.
+    pub fn trust_for(&self, url: &Url) -> Option<&Arc<Trust>> {
+        if self.is_own_origin(url) {
+            self.trust.as_ref()
+        } else {
+            self.trust_elsewhere.as_ref()
+        }
+    }
+
+    /// The operator wrote this very host and port.
+    pub fn is_written_host(&self, url: &Url) -> bool {
+        self.written().any(|own| same_place(own, url))
+    }
+}
+
+/// The same host and port. `localhost`, 127.0.0.1 and [::1] are one host: servers write one where operators write another.
+fn same_place(a: &Url, b: &Url) -> bool {
+    let loopback = |url: &Url| match url.host() {
+        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(ip)) => ip == Ipv4Addr::LOCALHOST,
+        Some(Host::Ipv6(ip)) => ip == Ipv6Addr::LOCALHOST,
+        None => false,
+    };
+    a.port_or_known_default() == b.port_or_known_default()
+        && (a.host() == b.host() || (loopback(a) && loopback(b)))
+}
+
+impl fmt::Debug for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reach")
+            .field("configured", &self.configured)
+            .field("base_url", &self.base_url.as_str())
+            .field("card", &self.card)
+            .field("endpoint", &self.endpoint.as_ref().map(Url::as_str))
+            .field("preferred", &self.preferred)
+            .field(
+                "headers",
+                &self
+                    .headers
+                    .iter()
+                    .map(|(name, _)| name.as_str())
+                    .collect::<Vec<_>>(),
+            )
+            .field("credential", &self.credential)
+            .field("trust", &self.trust)
+            .field("version", &self.version)
+            .field("tenant", &self.tenant)
+            .field("card_keys", &self.card_keys)
+            .field("allow_private", &self.allow_private)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn reach(base_url: &str) -> Reach {
+        Reach {
+            configured: true,
+            ..Reach::new(
+                Url::parse(base_url).unwrap(),
+                CardLocation::Path("/card".into()),
+            )
+        }
+    }
+
+    fn own(base_url: &str, url: &str) -> (bool, bool) {
+        let (reach, url) = (reach(base_url), Url::parse(url).unwrap());
+        (reach.is_own_origin(&url), reach.is_written_host(&url))
+    }
+
+    #[test]
+    fn the_names_of_this_machine_are_one_host_on_one_port() {
+        for base in [
+            "http://localhost:7801",
+            "http://127.0.0.1:7801",
+            "http://[::1]:7801",
+        ] {
+            assert_eq!(
+                own(base, "http://127.0.0.1:7801/rpc"),
+                (true, true),
+                "{base}"
+            );
+            assert_eq!(
+                own(base, "http://localhost:7801/rpc"),
+                (true, true),
+                "{base}"
+            );
+            assert_eq!(
+                own(base, "http://127.0.0.1:7802/rpc"),
+                (false, false),
+                "{base}"
+            );
+            assert_eq!(
+                own(base, "http://127.0.0.2:7801/rpc"),
+                (false, false),
+                "{base}"
+            );
+        }
+    }
+
+    #[test]
+    fn of_a_version_only_the_first_numbers_count() {
+        for (text, version) in [
+            ("0.3", Some(Version::V0_3)),
+            ("0.3.0", Some(Version::V0_3)),
+            ("0.2.5", Some(Version::V0_3)),
+            ("1", Some(Version::V1_0)),
+            (" 1.0.0 ", Some(Version::V1_0)),
+            ("v1.0", Some(Version::V1_0)),
+            ("2.0", None),
+        ] {
+            assert_eq!(Version::declared(text), Ok(version), "{text}");
+        }
+        for text in ["", "latest", "1.x", "."] {
+            assert_eq!(Version::declared(text), Err(NoVersion), "{text}");
+        }
+    }
+
+    #[test]
+    fn another_scheme_is_another_origin() {
+        assert_eq!(
+            own("https://a.example:8443", "http://a.example:8443/"),
+            (false, true)
+        );
+    }
+
+    #[test]
+    fn a_peer_that_a_request_names_has_no_written_host() {
+        let mut named = reach("http://127.0.0.1:7801");
+        named.configured = false;
+        let url = named.base_url.clone();
+        assert!(!named.is_written_host(&url) && !named.is_own_origin(&url));
+    }
+}

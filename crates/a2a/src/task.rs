@@ -1,0 +1,312 @@
+//! Messages, parts and tasks, as the contract shows them (A2A 0.3 §6).
+//!
+//! Each wraps the JSON it came as: nothing that a peer said is lost, and nothing is copied to look at it. What the tool
+//! relies on is checked once, when the value is read.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::artifact::{self, Artifact};
+use super::json::{self, Misshape};
+use super::text::{joined, texts};
+
+/// Where a task stands (A2A 0.3 §6.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskState {
+    /// Accepted, not begun.
+    Submitted,
+    /// Under way.
+    Working,
+    /// Waits for an answer from us.
+    InputRequired,
+    /// Waits for credentials from us.
+    AuthRequired,
+    /// Done.
+    Completed,
+    /// Stopped on request.
+    Canceled,
+    /// Given up.
+    Failed,
+    /// Refused.
+    Rejected,
+    /// A word we do not know, `unknown` among them. Neither terminal nor interrupted.
+    Other(Box<str>),
+}
+
+impl TaskState {
+    /// The state that a 0.3 word stands for.
+    pub fn from_word(word: &str) -> Self {
+        match word {
+            "submitted" => Self::Submitted,
+            "working" => Self::Working,
+            "input-required" => Self::InputRequired,
+            "auth-required" => Self::AuthRequired,
+            "completed" => Self::Completed,
+            "canceled" => Self::Canceled,
+            "failed" => Self::Failed,
+            "rejected" => Self::Rejected,
+            other => Self::Other(other.into()),
+        }
+    }
+
+    /// The 0.3 word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::Working => "working",
+            Self::InputRequired => "input-required",
+            Self::AuthRequired => "auth-required",
+            Self::Completed => "completed",
+            Self::Canceled => "canceled",
+            Self::Failed => "failed",
+            Self::Rejected => "rejected",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// Nothing more will come of the task.
+    pub fn is_terminal(&self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::Canceled | Self::Failed | Self::Rejected
+        )
+    }
+
+    /// Nothing more is to be expected for now: the task is finished, or waits for its caller.
+    pub fn is_settled(&self) -> bool {
+        self.is_terminal() || self.is_interrupted()
+    }
+
+    /// The task waits for its caller.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Self::InputRequired | Self::AuthRequired)
+    }
+}
+
+/// A part to send: text, a file, or data (A2A 0.3 §6.5).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part(Value);
+
+impl Part {
+    /// A text part.
+    pub fn text(text: String) -> Self {
+        Self(json!({ "kind": "text", "text": text }))
+    }
+
+    /// A file part; the file is named by `uri` or carried in `bytes` (base64).
+    pub fn file(
+        uri: Option<String>,
+        bytes: Option<String>,
+        name: Option<String>,
+        mime_type: Option<String>,
+    ) -> Self {
+        let fields = [
+            ("uri", uri),
+            ("bytes", bytes),
+            ("name", name),
+            ("mimeType", mime_type),
+        ];
+        let file: Map<String, Value> = fields
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), Value::String(value?))))
+            .collect();
+        Self(json!({ "kind": "file", "file": file }))
+    }
+
+    /// A data part.
+    pub fn data(data: Map<String, Value>) -> Self {
+        Self(json!({ "kind": "data", "data": data }))
+    }
+
+    /// The same part with metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Option<Map<String, Value>>) -> Self {
+        if let (Some(part), Some(metadata)) = (self.0.as_object_mut(), metadata) {
+            part.insert("metadata".into(), Value::Object(metadata));
+        }
+        self
+    }
+
+    /// `text`, `file` or `data`.
+    pub fn kind(&self) -> &str {
+        json::str_at(&self.0, "kind").unwrap_or("text")
+    }
+
+    /// What a file part says about its file: `uri`, `bytes`, `name` or `mimeType`.
+    pub fn file_field(&self, field: &str) -> Option<&str> {
+        self.0
+            .get("file")
+            .and_then(|file| json::str_at(file, field))
+    }
+
+    /// The part as JSON.
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// A message (A2A 0.3 §6.4).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message(Value);
+
+impl Message {
+    /// Reads a message; its parts, where it has any, must be an array of objects.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read(value: Value) -> Result<Self, Misshape> {
+        check_message(&value)?;
+        Ok(Self(value))
+    }
+
+    /// The id its author gave it.
+    pub fn message_id(&self) -> Option<&str> {
+        json::str_at(&self.0, "messageId")
+    }
+
+    /// The task it belongs to.
+    pub fn task_id(&self) -> Option<&str> {
+        json::id_at(&self.0, "taskId")
+    }
+
+    /// The conversation it belongs to.
+    pub fn context_id(&self) -> Option<&str> {
+        json::id_at(&self.0, "contextId")
+    }
+
+    /// What it says in text, its parts apart by a blank line; `None` where it has no text part.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        joined(texts(json::items_at(&self.0, "parts")), "\n\n")
+    }
+
+    /// The message as JSON.
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+
+    /// The message as JSON.
+    pub fn into_json(self) -> Value {
+        self.0
+    }
+}
+
+/// A task (A2A 0.3 §6.1).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task(Value);
+
+impl Task {
+    /// Reads a task: a state, and artifacts with parts where it has any.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read(value: Value) -> Result<Self, Misshape> {
+        let map = json::object(&value)?;
+        if let Some(kind) = json::optional_string(map, "kind")?.filter(|kind| *kind != "task") {
+            let found = if kind == "message" {
+                "a message"
+            } else {
+                "something else"
+            };
+            return Err(Misshape {
+                pointer: "/kind".into(),
+                expected: "a task",
+                found,
+            });
+        }
+        for key in ["id", "contextId"] {
+            json::optional_id(map, key)?;
+        }
+        check_status(map)?;
+        json::objects(map, "artifacts")?;
+        for (i, artifact) in json::items_at(&value, "artifacts").iter().enumerate() {
+            artifact::check(artifact).map_err(|e| e.under(i).under("artifacts"))?;
+        }
+        Ok(Self(value))
+    }
+
+    /// Its id, unique at the peer; `None` where only the request that it answers says that.
+    pub fn id(&self) -> Option<&str> {
+        json::id_at(&self.0, "id")
+    }
+
+    /// The conversation it belongs to.
+    pub fn context_id(&self) -> Option<&str> {
+        json::id_at(&self.0, "contextId")
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> TaskState {
+        state_of(&self.0)
+    }
+
+    /// What the peer says about where it stands: the question of a task that waits for input, the reason of a failure.
+    pub fn status_text(&self) -> Option<String> {
+        status_text_of(&self.0)
+    }
+
+    /// What it has produced so far. Artifacts without an id are numbered by their place.
+    pub fn artifacts(&self) -> impl Iterator<Item = Artifact> {
+        json::items_at(&self.0, "artifacts")
+            .iter()
+            .enumerate()
+            .map(|(i, artifact)| Artifact::of(artifact).numbered(i))
+    }
+
+    /// The text of the newest message of the peer in the history.
+    pub fn last_agent_text(&self) -> Option<String> {
+        json::items_at(&self.0, "history")
+            .iter()
+            .rev()
+            .filter(|message| json::str_at(message, "role") == Some("agent"))
+            .find_map(|message| joined(texts(json::items_at(message, "parts")), "\n\n"))
+            .map(Cow::into_owned)
+    }
+
+    /// The task as JSON.
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+
+    /// The task as JSON.
+    pub fn into_json(self) -> Value {
+        self.0
+    }
+}
+
+pub(super) fn state_of(value: &Value) -> TaskState {
+    TaskState::from_word(
+        value
+            .pointer("/status/state")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
+    )
+}
+
+pub(super) fn status_text_of(value: &Value) -> Option<String> {
+    let message = value.pointer("/status/message")?;
+    joined(texts(json::items_at(message, "parts")), "\n\n").map(Cow::into_owned)
+}
+
+pub(super) fn check_message(value: &Value) -> Result<(), Misshape> {
+    let map = json::object(value)?;
+    for key in ["messageId", "taskId", "contextId", "role"] {
+        json::optional_id(map, key)?;
+    }
+    json::parts(map)
+}
+
+pub(super) fn check_status(map: &Map<String, Value>) -> Result<(), Misshape> {
+    let status = map
+        .get("status")
+        .ok_or_else(|| Misshape::here("an object", None).under("status"))?;
+    let check = || {
+        let status = json::object(status)?;
+        json::name(status, "state")?;
+        match status.get("message") {
+            None | Some(Value::Null) => Ok(()),
+            Some(message) => check_message(message).map_err(|e| e.under("message")),
+        }
+    };
+    check().map_err(|e: Misshape| e.under("status"))
+}

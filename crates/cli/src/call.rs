@@ -1,0 +1,104 @@
+//! `remote-agent call`: the tool as a filter. JSON in, JSON out.
+
+use super::{
+    caller,
+    config::ConfigArgs,
+    door::Door,
+    exit::{Exit, Failure},
+    gateway::{
+        embedded::{Embedded, with_gateway},
+        scripted::scripted,
+    },
+    jsonl,
+    local::EMBEDDED,
+    output::{Lines, standard_input},
+};
+use gateway_server::clients::Script;
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent call --config agents.json '{\"action\": \"list_targets\"}'
+  remote-agent call --jsonl < operations.jsonl
+  remote-agent call --gateway embedded --gateway-agent alpha=approve '{\"action\": \"list_targets\"}'
+
+Operations of --jsonl, one a line:
+  {\"id\": 1, \"op\": \"init\", \"config\": {...}}
+  {\"id\": 2, \"op\": \"tool_definition\"}
+  {\"id\": 3, \"op\": \"execute\", \"request\": {...}, \"caller\": {...}, \"abort_after_ms\": 1000}
+  {\"id\": 4, \"op\": \"parse_config\", \"config\": {...}}
+  {\"id\": 5, \"op\": \"abort\", \"call\": 3}
+With \"content\": true, an `execute` has its answer's \"content\" beside \"result\": what a model reads of it.
+An `abort` is answered at once; the call of that id, if it still runs, ends early with a result of its own.
+Each `init` closes the instance before it, whose calls end, and starts a new one; when it fails there is none.
+
+Answers, one a line; they carry the id of their operation and may interleave:
+  {\"id\": 1, \"ok\": true}
+  {\"id\": 2, \"tool_definition\": {...}}
+  {\"id\": 3, \"update\": {...}}, any number of them, then {\"id\": 3, \"result\": {...}}
+  {\"id\": 4, \"parsed\": {...}}
+  {\"id\": 1, \"init_error\": {\"code\", \"message\", \"path\"}} where the configuration is wrong, to `init` and `parse_config`
+  {\"id\": 5, \"ok\": true}
+  {\"id\": 6, \"error\": {\"code\", \"message\"}} where the line is no operation; the next one is read
+
+The exit code is that of the envelope, whatever became of the task in it; with --jsonl it is 0.";
+
+/// Call the tool with a JSON request and print its envelope
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The request, or - to read it from standard input
+    #[arg(required_unless_present = "jsonl")]
+    request: Option<String>,
+
+    /// Read operations as JSON Lines from standard input and answer in JSON Lines
+    #[arg(long, conflicts_with_all = ["request", "caller", "config"])]
+    jsonl: bool,
+
+    /// On whose behalf: {"agent_id", "session_key", "chain": {"hop", "chain"}, "state_dir", "traceparent"}
+    #[arg(long, value_name = "JSON")]
+    caller: Option<String>,
+
+    /// Run a gateway of a2a-v1 in this process for the time of the command, on a free port that standard error names, for every configuration that names none
+    #[arg(long, value_name = "WHICH", value_parser = [EMBEDDED])]
+    gateway: Option<String>,
+
+    /// Put an agent behind it (alpha=approve, beta=reject, charlie=abstain, delta=silent, 'coder=reply:I read {text}'); may be given several times
+    #[arg(long, value_name = "NAME=HOW", requires = "gateway", value_parser = scripted)]
+    gateway_agent: Vec<Script>,
+
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The library, the configuration or standard input cannot be used.
+pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+    let door = Door::open(verbose)?;
+    let gateway = match args.gateway {
+        Some(_) => Some(Embedded::with(&args.gateway_agent).await?),
+        None => None,
+    };
+    let gateway = gateway.as_ref().map(Embedded::url);
+    if args.jsonl {
+        return jsonl::run(&door, gateway).await;
+    }
+    if let Some(caller) = &args.caller {
+        caller::check(caller).map_err(Failure::usage)?;
+    }
+    let request = match args.request.as_deref() {
+        Some("-") | None => standard_input("the request").await?,
+        Some(request) => request.to_owned(),
+    };
+    let config = args.config.read()?;
+    let config = gateway.map_or_else(|| config.clone(), |url| with_gateway(&config, url));
+    let instance = door.instance_for_people(&config)?;
+    let envelope = instance
+        .call(&request, args.caller.as_deref(), None::<fn(&str)>)
+        .await;
+    instance.missing().warn_about(&envelope);
+    let exit = Exit::of_envelope(&envelope);
+    Lines::default().write(envelope);
+    Ok(exit)
+}

@@ -1,0 +1,296 @@
+//! The configuration of the command: a file, and references to environment variables in it.
+
+use std::{borrow::Cow, env, fs, path::PathBuf, sync::Arc};
+
+use serde_json::{Map, Value, json};
+
+use super::{exit::Failure, output::note};
+
+/// Names the file when `--config` is not given.
+pub const VARIABLE: &str = "REMOTE_AGENT_CONFIG";
+
+/// Where a command takes its configuration from.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConfigArgs {
+    /// Read the plugin's configuration from this JSON file [default: the file that REMOTE_AGENT_CONFIG names]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    /// Reads the configuration. None given is the empty one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no JSON object.
+    pub fn read(&self) -> Result<String, Failure> {
+        let Some(file) = self.file() else {
+            return Ok("{}".to_owned());
+        };
+        let name = file.display();
+        let text = fs::read_to_string(&file).map_err(|error| {
+            Failure::usage(format!("cannot read the configuration `{name}`: {error}"))
+        })?;
+        match serde_json::from_str::<Value>(&text) {
+            Ok(value) if value["plugins"]["entries"].is_object() => Err(Failure::usage(format!(
+                "`{name}` is a configuration of OpenClaw; give the plugin's own settings alone (plugins.entries.remote-agent.config)"
+            ))),
+            Ok(value) if value.is_object() => Ok(text),
+            Ok(_) => Err(Failure::usage(format!(
+                "the configuration in `{name}` is not a JSON object"
+            ))),
+            Err(error) => Err(Failure::usage(format!(
+                "the configuration in `{name}` is not JSON: {error}"
+            ))),
+        }
+    }
+
+    /// There is a configuration to read.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.file().is_some()
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        let named = self.config.clone();
+        named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from))
+    }
+}
+
+/// An environment variable that is not set, and where the configuration refers to it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unset {
+    variable: String,
+    paths: Vec<String>,
+}
+
+impl Unset {
+    /// What is missing and what to do, as a sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Self { variable, paths } = self;
+        format!(
+            "the secret at `{}` is read from the environment variable `{variable}`, which is not set; set it and start again",
+            paths.join("` and `")
+        )
+    }
+
+    /// The error in the shape of the library's configuration errors.
+    fn to_json(&self) -> String {
+        json!({"code": "INVALID_CONFIG", "message": self.sentence(), "path": self.paths.first()})
+            .to_string()
+    }
+}
+
+/// The environment variables that a configuration refers to in vain.
+#[derive(Clone, Debug, Default)]
+pub struct Missing(Arc<[Unset]>);
+
+impl Missing {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Unset> {
+        self.0.iter()
+    }
+
+    /// Those for want of which the library says `text`: it calls a reference `SOURCE:ID`.
+    pub fn behind(&self, text: &str) -> impl Iterator<Item = &Unset> {
+        self.iter()
+            .filter(move |unset| text.contains(&format!("`env:{}`", unset.variable)))
+    }
+
+    /// Tells on standard error which variables a call that ended with `envelope` wants.
+    pub fn warn_about(&self, envelope: &str) {
+        if envelope.contains("credential_unresolved") {
+            self.behind(envelope).for_each(warn);
+        }
+    }
+
+    /// The error of the library about a configuration; one about a reference that was left in it says what is missing.
+    #[must_use]
+    pub fn or_unset(&self, error: String) -> String {
+        let parsed: Value = serde_json::from_str(&error).unwrap_or_default();
+        let place = parsed["path"].as_str().unwrap_or_default();
+        let concerns = |path: &String| !place.is_empty() && path.starts_with(place);
+        let unset = self.iter().find(|unset| unset.paths.iter().any(concerns));
+        unset.map_or(error, Unset::to_json)
+    }
+}
+
+/// Tells on standard error what is missing.
+pub fn warn(unset: &Unset) {
+    note(format_args!("warn: {}", unset.sentence()));
+}
+
+/// Replaces each `{"source": "env", "id": NAME}` in a configuration by the variable's value. Where that is not set, or empty, the reference
+/// stays: the library refuses the calls that need it, and no others.
+///
+/// Inside OpenClaw the gateway does this before the plugin sees its configuration. Other sources are left alone: only OpenClaw knows its
+/// providers. So is text that is not JSON, which the library refuses better.
+pub fn resolve(config: &str, variable: impl Fn(&str) -> Option<String>) -> (Cow<'_, str>, Missing) {
+    let Ok(mut value) = serde_json::from_str::<Value>(config) else {
+        return (config.into(), Missing::default());
+    };
+    let mut changed = false;
+    let mut missing: Vec<Unset> = Vec::new();
+    walk(&mut value, &mut String::new(), &mut |id, path| {
+        let secret = variable(id).filter(|secret| !secret.is_empty());
+        changed |= secret.is_some();
+        if secret.is_none() {
+            match missing.iter_mut().find(|unset| unset.variable == id) {
+                Some(unset) => unset.paths.push(path.to_owned()),
+                None => missing.push(Unset {
+                    variable: id.to_owned(),
+                    paths: vec![path.to_owned()],
+                }),
+            }
+        }
+        secret
+    });
+    let config = if changed {
+        value.to_string().into()
+    } else {
+        config.into()
+    };
+    (config, Missing(missing.into()))
+}
+
+fn walk(
+    value: &mut Value,
+    path: &mut String,
+    look_up: &mut impl FnMut(&str, &str) -> Option<String>,
+) {
+    let length = path.len();
+    match value {
+        Value::Object(fields) => {
+            if let Some(id) = env_reference(fields) {
+                if let Some(secret) = look_up(id, path) {
+                    *value = Value::String(secret);
+                }
+                return;
+            }
+            for (name, field) in fields {
+                path.push('/');
+                path.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                walk(field, path, look_up);
+                path.truncate(length);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                path.push('/');
+                path.push_str(&index.to_string());
+                walk(item, path, look_up);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The variable's name, if the object is a reference to one and nothing else.
+fn env_reference(fields: &Map<String, Value>) -> Option<&str> {
+    let known = |name: &String| matches!(name.as_str(), "source" | "provider" | "id");
+    if fields.get("source")? != "env" || !fields.keys().all(known) {
+        return None;
+    }
+    fields.get("id")?.as_str()
+}
+
+/// A configuration error of the library as a sentence for people.
+#[must_use]
+pub fn sentence(error: &str) -> String {
+    let error: Value = serde_json::from_str(error).unwrap_or_default();
+    let message = error["message"].as_str().unwrap_or("it is refused");
+    match error["path"].as_str() {
+        Some(path) if !path.is_empty() && !message.contains(path) => {
+            format!("the configuration is wrong at `{path}`: {message}")
+        }
+        _ => format!("the configuration is wrong: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn only_desk(name: &str) -> Option<String> {
+        (name == "DESK_TOKEN").then(|| "s3cret".to_owned())
+    }
+
+    #[test]
+    fn a_reference_becomes_the_variables_value_wherever_it_stands() {
+        let config = r#"{"targets":[{"auth":{"token":{"source":"env","provider":"default","id":"DESK_TOKEN"}}}],"gateway":{"token":{"source":"env","id":"DESK_TOKEN"}}}"#;
+        let resolved: Value = serde_json::from_str(&resolve(config, only_desk).0).unwrap();
+        assert_eq!(resolved["targets"][0]["auth"]["token"], "s3cret");
+        assert_eq!(resolved["gateway"]["token"], "s3cret");
+    }
+
+    #[test]
+    fn every_kind_of_credential_may_refer_to_a_variable() {
+        for (field, auth) in [
+            (
+                "password",
+                r#"{"type":"basic","username":"a","password":REF}"#,
+            ),
+            (
+                "value",
+                r#"{"type":"apiKey","in":"query","name":"a","value":REF}"#,
+            ),
+            (
+                "clientSecret",
+                r#"{"type":"oauth2","tokenUrl":"https://a.example","clientId":"a","clientSecret":REF}"#,
+            ),
+        ] {
+            let auth = auth.replace("REF", r#"{"source":"env","id":"DESK_TOKEN"}"#);
+            let config = format!(
+                r#"{{"targets":[{{"alias":"a","baseUrl":"https://a.example","auth":{auth}}}]}}"#
+            );
+            openclaw_remote_agent::config::Config::parse(&config).unwrap();
+            let (resolved, _) = resolve(&config, only_desk);
+            openclaw_remote_agent::config::Config::parse(&resolved).unwrap();
+            let resolved: Value = serde_json::from_str(&resolved).unwrap();
+            assert_eq!(resolved["targets"][0]["auth"][field], "s3cret");
+        }
+    }
+
+    #[test]
+    fn an_unset_variable_is_named_with_its_places_and_its_reference_stays() {
+        let config = r#"{"a/b":[0,{"~":{"source":"env","id":"NO_SUCH"}}],"c":{"source":"env","id":"NO_SUCH"}}"#;
+        let (resolved, missing) = resolve(config, only_desk);
+        assert_eq!(resolved, config);
+        let unset = Unset {
+            variable: "NO_SUCH".to_owned(),
+            paths: vec!["/a~1b/1/~0".to_owned(), "/c".to_owned()],
+        };
+        assert_eq!(missing.iter().collect::<Vec<_>>(), [&unset]);
+    }
+
+    #[test]
+    fn a_refusal_is_explained_by_the_variable_it_is_about() {
+        let config = r#"[{"source":"env","id":"A"},{"source":"env","id":"B"}]"#;
+        let (_, missing) = resolve(config, |_| None);
+        let behind: Vec<_> = missing
+            .behind("the credential `env:B` is not there")
+            .collect();
+        assert_eq!(behind[0].variable, "B");
+        assert_eq!(behind.len(), 1);
+    }
+
+    #[test]
+    fn an_empty_variable_counts_as_unset() {
+        let config = r#"{"token":{"source":"env","id":"EMPTY"}}"#;
+        assert_eq!(resolve(config, |_| Some(String::new())).1.iter().count(), 1);
+    }
+
+    #[test]
+    fn other_sources_and_other_objects_are_left_as_they_are() {
+        let config = r#"{ "token": {"source":"file","id":"/x"}, "data": {"source":"env","id":"A","more":1} }"#;
+        assert_eq!(resolve(config, only_desk).0, config);
+    }
+
+    #[test]
+    fn text_that_is_not_json_is_left_to_the_library() {
+        assert_eq!(resolve("{", only_desk).0, "{");
+    }
+}

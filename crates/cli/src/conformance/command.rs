@@ -1,0 +1,225 @@
+//! Another implementation, a program that speaks the JSON Lines of `remote-agent call --jsonl`, as the runner of cases
+//! drives it.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    process::Stdio,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader},
+    process::{Child, ChildStdin, Command},
+    sync::{OnceCell, mpsc},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::exit;
+use testkit::conformance::{Driver, Failure, Step};
+
+/// One process, started with the first operation and killed with the case.
+pub(super) struct OtherCommand {
+    program: OsString,
+    arguments: Vec<OsString>,
+    process: OnceCell<Result<Process, Failure>>,
+    last_id: AtomicU64,
+    heard: Arc<Heard>,
+}
+
+struct Process {
+    stdin: tokio::sync::Mutex<ChildStdin>,
+    _child: Child,
+}
+
+/// What the process has said.
+#[derive(Default)]
+struct Heard {
+    /// Who waits for the lines of an id.
+    waiting: Mutex<HashMap<u64, mpsc::UnboundedSender<Value>>>,
+    log: Mutex<Vec<(String, String)>>,
+    broken: Mutex<Option<String>>,
+}
+
+impl OtherCommand {
+    pub(super) fn new(program: OsString, arguments: Vec<OsString>) -> Self {
+        Self {
+            program,
+            arguments,
+            process: OnceCell::new(),
+            last_id: AtomicU64::new(0),
+            heard: Arc::default(),
+        }
+    }
+
+    /// Tries whether the program can be started at all, so that this is told once and not for each case.
+    pub(super) fn can_start(&self) -> Result<(), exit::Failure> {
+        match self.start() {
+            Err(Failure::Broken(why)) => Err(exit::Failure::usage(why)),
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&self) -> Result<Process, Failure> {
+        let cannot = |why: String| {
+            let program = self.program.display();
+            Failure::Broken(format!("`{program}` cannot be started: {why}"))
+        };
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| cannot(error.to_string()))?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(cannot("it has no pipes".to_owned()));
+        };
+        tokio::spawn(answers(stdout, Arc::clone(&self.heard)));
+        tokio::spawn(log(stderr, Arc::clone(&self.heard)));
+        Ok(Process {
+            stdin: tokio::sync::Mutex::new(stdin),
+            _child: child,
+        })
+    }
+
+    /// Sends one operation. It goes by the id; its lines come out of the receiver, which ends with the process.
+    async fn say(&self, mut line: Value) -> Result<(u64, mpsc::UnboundedReceiver<Value>), Failure> {
+        let process = self.process.get_or_init(async || self.start()).await;
+        let process = process.as_ref().map_err(Clone::clone)?;
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        line["id"] = json!(id);
+        let (tell, hear) = mpsc::unbounded_channel();
+        lock(&self.heard.waiting).insert(id, tell);
+        if lock(&self.heard.broken).is_some() {
+            return Err(self.ended());
+        }
+        let mut stdin = process.stdin.lock().await;
+        // A process that reads no more has ended or will: the receiver tells, and why.
+        let _ = stdin.write_all(format!("{line}\n").as_bytes()).await;
+        let _ = stdin.flush().await;
+        Ok((id, hear))
+    }
+
+    /// The one answer to an operation.
+    async fn ask(&self, line: Value, field: &str) -> Result<Value, Failure> {
+        let (_, mut lines) = self.say(line).await?;
+        let mut answer = lines.recv().await.ok_or_else(|| self.ended())?;
+        if let Some(refused) = answer.get_mut("init_error") {
+            return Err(Failure::Refused(refused.take()));
+        }
+        let found = answer.get_mut(field).map(Value::take);
+        found.ok_or_else(|| Failure::Broken(format!("there is no `{field}` in: {answer}")))
+    }
+
+    fn ended(&self) -> Failure {
+        let why = lock(&self.heard.broken).clone();
+        Failure::Broken(why.unwrap_or_else(|| "it ended".to_owned()))
+    }
+}
+
+impl Driver for OtherCommand {
+    async fn init(&self, config: &Value) -> Result<(), Failure> {
+        let line = json!({"op": "init", "config": config});
+        self.ask(line, "ok").await.map(|_| ())
+    }
+
+    async fn parse_config(&self, config: &Value) -> Result<Value, Failure> {
+        let line = json!({"op": "parse_config", "config": config});
+        self.ask(line, "parsed").await
+    }
+
+    async fn tool_definition(&self) -> Result<Value, Failure> {
+        let line = json!({"op": "tool_definition"});
+        self.ask(line, "tool_definition").await
+    }
+
+    /// Nothing here fails to take updates, so `updates_fail` of a step asks nothing of a program.
+    async fn execute(
+        &self,
+        request: &Value,
+        step: &Step,
+        abort: CancellationToken,
+        on_update: &mut (dyn FnMut(Value) + Send),
+    ) -> Result<Value, Failure> {
+        let mut line = json!({"op": "execute", "request": request});
+        if let Some(after) = step.abort_after_ms {
+            line["abort_after_ms"] = json!(after);
+        }
+        let (id, mut lines) = self.say(line).await?;
+        let mut asked_to_stop = step.abort_after_ms.is_some();
+        loop {
+            let line = tokio::select! {
+                line = lines.recv() => line,
+                () = abort.cancelled(), if !asked_to_stop => {
+                    asked_to_stop = true;
+                    // Whether the call ends is told by its own lines.
+                    drop(self.say(json!({"op": "abort", "call": id})).await?);
+                    continue;
+                }
+            };
+            let Some(mut line) = line else {
+                return Err(self.ended());
+            };
+            if let Some(update) = line.get_mut("update") {
+                on_update(update.take());
+            } else if let Some(result) = line.get_mut("result") {
+                return Ok(result.take());
+            } else {
+                return Err(Failure::Broken(format!(
+                    "neither an update nor a result: {line}"
+                )));
+            }
+        }
+    }
+
+    fn log(&self) -> Option<Vec<(String, String)>> {
+        Some(lock(&self.heard.log).clone())
+    }
+}
+
+/// Hands each line of the process to who waits for it, and tells them when there are no more.
+async fn answers(stdout: impl AsyncRead + Unpin, heard: Arc<Heard>) {
+    let mut lines = BufReader::new(stdout).lines();
+    let why = loop {
+        let line = match lines.next_line().await {
+            Ok(Some(line)) => line,
+            Ok(None) => break "it ended".to_owned(),
+            Err(error) => break format!("its answers cannot be read: {error}"),
+        };
+        let Ok(value) = serde_json::from_str::<Value>(&line) else {
+            break format!("it answered what is no JSON: {line}");
+        };
+        let id = value.get("id").and_then(Value::as_u64);
+        let waiting = id.and_then(|id| lock(&heard.waiting).get(&id).cloned());
+        match waiting {
+            // Nobody listens any more to a call that took too long.
+            Some(tell) => drop(tell.send(value)),
+            None => break format!("it answered what was not asked: {line}"),
+        }
+    };
+    *lock(&heard.broken) = Some(why);
+    lock(&heard.waiting).clear();
+}
+
+/// Standard error is the log: `LEVEL: LINE`, as `remote-agent --verbose` writes it, or anything else.
+async fn log(stderr: impl AsyncRead + Unpin, heard: Arc<Heard>) {
+    let mut lines = BufReader::new(stderr).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let level = line
+            .split_once(": ")
+            .filter(|(level, _)| matches!(*level, "debug" | "info" | "warn" | "error"));
+        let (level, text) = level.unwrap_or(("", &line));
+        lock(&heard.log).push((level.to_owned(), text.to_owned()));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,81 @@
+//! The library behind the Rust door, as the runner of cases drives it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openclaw_remote_agent_interface::log_to;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::door::{Door, Instance};
+use testkit::conformance::{Driver, Failure, Step, driver};
+
+/// One instance of the library.
+pub(super) struct Library {
+    door: Door,
+    instance: Mutex<Option<Instance>>,
+    log: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Library {
+    pub(super) fn new(door: Door) -> Self {
+        Self {
+            door,
+            instance: Mutex::default(),
+            log: Arc::default(),
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Instance) -> T) -> Result<T, Failure> {
+        let instance = lock(&self.instance);
+        let instance = instance.as_ref();
+        instance
+            .map(act)
+            .ok_or_else(|| Failure::Broken("there is no instance".to_owned()))
+    }
+}
+
+impl Driver for Library {
+    async fn init(&self, config: &Value) -> Result<(), Failure> {
+        lock(&self.instance).take();
+        let log = Arc::clone(&self.log);
+        let log = log_to(move |level, line| lock(&log).push((level.to_owned(), line.to_owned())));
+        let made = self.door.instance_with(&config.to_string(), log);
+        *lock(&self.instance) = Some(made.map_err(|error| Failure::refused(&error))?);
+        Ok(())
+    }
+
+    async fn parse_config(&self, config: &Value) -> Result<Value, Failure> {
+        let parsed = self.door.parse_config(&config.to_string());
+        driver::read(&parsed.map_err(|error| Failure::refused(&error))?)
+    }
+
+    async fn tool_definition(&self) -> Result<Value, Failure> {
+        driver::read(&self.with(Instance::definition)?)
+    }
+
+    async fn execute(
+        &self,
+        request: &Value,
+        step: &Step,
+        abort: CancellationToken,
+        on_update: &mut (dyn FnMut(Value) + Send),
+    ) -> Result<Value, Failure> {
+        let (take, heard) = driver::consumer(step);
+        let request = request.to_string();
+        let running = self.with(|instance| instance.execute(&request, None, Some(take)))?;
+        let stop = async {
+            abort.cancelled().await;
+            true
+        };
+        let envelope = running.cancelled_by(stop);
+        driver::followed(envelope, heard, on_update).await
+    }
+
+    fn log(&self) -> Option<Vec<(String, String)>> {
+        Some(lock(&self.log).clone())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,195 @@
+//! `remote-agent conformance`: the recorded cases, against the library or against another implementation.
+
+mod command;
+mod library;
+
+use std::{
+    env,
+    ffi::OsString,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{
+    door::Door,
+    exit::{Exit, Failure},
+    output::Lines,
+};
+use command::OtherCommand;
+use library::Library;
+use testkit::conformance::{Driver, Options, Ran, Report, find, run_suite_telling};
+
+/// Run recorded cases with scripted peers and tell which hold
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Read the cases from this directory [default: `fixtures` of the source checkout, or beside the command]
+    #[arg(long, value_name = "DIR")]
+    fixtures: Option<PathBuf>,
+
+    /// Run only the cases whose name contains this text, for example `golden/` or `v15_`
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+
+    /// Also compare the requests that the peers received with the recorded ones
+    #[arg(long)]
+    wire: bool,
+
+    /// Print the report as one line of JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Run so many cases at the same time
+    #[arg(long, value_name = "N", default_value = "4")]
+    jobs: NonZeroUsize,
+
+    /// Test this program instead: it speaks the JSON Lines of `remote-agent call --jsonl`, one process a case
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// There are no cases, they cannot be read, or the library cannot be opened.
+pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
+    let root = directory(args.fixtures)?;
+    let options = Options {
+        wire: args.wire,
+        filter: args.filter,
+        jobs: args.jobs.get(),
+        ..Options::default()
+    };
+    let progress = Progress::new(count(&root, &options)?, args.json);
+    let report = if let Some((program, arguments)) = args.command.split_first() {
+        let make = || OtherCommand::new(program.clone(), arguments.to_vec());
+        make().can_start()?;
+        suite(&root, make, &options, &progress).await?
+    } else {
+        let door = Door::open(verbose)?;
+        suite(&root, || Library::new(door), &options, &progress).await?
+    };
+    progress.0.finish_and_clear();
+    let out = Lines::default();
+    if args.json {
+        out.write(report.to_json().to_string());
+    } else {
+        let lines = report.lines().into_iter();
+        lines
+            .filter(|line| verbose || !line.starts_with("pass "))
+            .for_each(|line| out.write(line));
+    }
+    Ok(if report.is_fine() {
+        Exit::Ok
+    } else {
+        Exit::Failed
+    })
+}
+
+async fn suite<D: Driver + 'static>(
+    root: &Path,
+    make: impl Fn() -> D,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Report, Failure> {
+    let report = run_suite_telling(root, make, options, |ran| progress.tell(ran)).await;
+    report.map_err(|error| unreadable(root, &error))
+}
+
+fn count(root: &Path, options: &Options) -> Result<usize, Failure> {
+    let cases = find(root).map_err(|error| unreadable(root, &error))?;
+    let chosen = cases.keys().filter(|name| options.chooses(name)).count();
+    if chosen > 0 {
+        return Ok(chosen);
+    }
+    let which = match &options.filter {
+        Some(text) => format!("none of the {} cases has `{text}` in its name", cases.len()),
+        None => "it holds no case".to_owned(),
+    };
+    Err(Failure::usage(format!(
+        "nothing to run in `{}`: {which}",
+        root.display()
+    )))
+}
+
+fn unreadable(root: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!(
+        "cannot read the cases in `{}`: {error}; name their directory with `--fixtures`",
+        root.display()
+    ))
+}
+
+fn directory(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    if let Some(named) = named {
+        return Ok(named);
+    }
+    let places = places(env::current_exe().ok(), env::current_dir().ok());
+    let found = places.iter().find(|place| place.is_dir());
+    found.cloned().ok_or_else(|| {
+        let looked: Vec<String> = places
+            .iter()
+            .map(|place| format!("`{}`", place.display()))
+            .collect();
+        Failure::usage(format!(
+            "cannot find the cases, looked for {}; name their directory with `--fixtures`",
+            looked.join(", ")
+        ))
+    })
+}
+
+/// Where the cases may be: in the checkout that the command was built in (`target/PROFILE/remote-agent`) or is called in,
+/// or beside the command.
+fn places(command: Option<PathBuf>, current: Option<PathBuf>) -> Vec<PathBuf> {
+    let beside = command.as_deref().and_then(Path::parent);
+    let checkout = beside
+        .and_then(Path::parent)
+        .filter(|target| target.ends_with("target"))
+        .and_then(Path::parent);
+    let roots = [checkout, current.as_deref(), beside];
+    roots
+        .into_iter()
+        .flatten()
+        .map(|root| root.join("fixtures"))
+        .collect()
+}
+
+/// How far the run is, on standard error where a person looks at it.
+struct Progress(ProgressBar);
+
+impl Progress {
+    fn new(cases: usize, quiet: bool) -> Self {
+        if quiet {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new(u64::try_from(cases).unwrap_or(u64::MAX));
+        if let Ok(style) = ProgressStyle::with_template("{pos}/{len} {wide_bar} {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    fn tell(&self, ran: &Ran) {
+        self.0.set_message(ran.name.clone());
+        self.0.inc(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checkout_comes_before_the_current_directory_and_the_place_of_the_command() {
+        let built = places(
+            Some("/src/target/release/remote-agent".into()),
+            Some("/home".into()),
+        );
+        let expected = ["/src", "/home", "/src/target/release"];
+        assert_eq!(built, expected.map(|root| Path::new(root).join("fixtures")));
+        let installed = places(Some("/usr/bin/remote-agent".into()), None);
+        assert_eq!(installed, [Path::new("/usr/bin/fixtures")]);
+    }
+}

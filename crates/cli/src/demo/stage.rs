@@ -1,0 +1,252 @@
+//! Where the demo plays: three agents on loopback, a gateway with three more, an instance of the plugin that knows them, and calls whose results are checked.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::story::Story;
+use crate::{
+    door::{Door, Instance},
+    exit::Failure,
+    gateway::embedded::Embedded,
+};
+use collective::Vote;
+use gateway_server::clients::{Ballot, Script};
+use testkit::conformance::Peers;
+
+/// The scripted agents; `fixtures/README.md` has the format.
+const SCRIPT: &str = include_str!("peers.json");
+
+/// The stage.
+pub(super) struct Stage {
+    door: Door,
+    pub(super) peers: Peers,
+    gateway: Embedded,
+    pub(super) story: Arc<Story>,
+    /// `None` only while it is restarted.
+    instance: Option<Instance>,
+    step: usize,
+}
+
+/// The members of the triad: how each votes, why, and after how many milliseconds, so that they are heard in this order.
+const TRIAD: [(&str, Vote, &str, u64); 3] = [
+    (
+        "alpha",
+        Vote::Approve,
+        "The cause is known and repaired.",
+        150,
+    ),
+    ("beta", Vote::Reject, "It is Friday.", 250),
+    ("charlie", Vote::Approve, "The tests are green.", 350),
+];
+
+/// A gateway in this process, and three agents behind it that vote.
+async fn collective() -> Result<Embedded, Failure> {
+    let mut gateway = Embedded::start().await?;
+    for (name, vote, reasoning, millis) in TRIAD {
+        let script = Script {
+            name: name.to_owned(),
+            ballot: Some(Ballot {
+                vote,
+                reasoning: reasoning.to_owned(),
+                confidence: None,
+            }),
+            delay: Duration::from_millis(millis),
+            reply: "Ask us together.".to_owned(),
+        };
+        gateway.agent(script).await?;
+    }
+    Ok(gateway)
+}
+
+/// A result to be checked.
+pub(super) struct Seen {
+    step: usize,
+    updates: usize,
+    envelope: Value,
+}
+
+impl Stage {
+    /// Starts the agents and the first instance.
+    pub(super) async fn set(door: Door, story: Arc<Story>) -> Result<Self, Failure> {
+        let failed = |why: String| Failure::new(format!("cannot start the demo's agents: {why}"));
+        let script = serde_json::from_str(SCRIPT).map_err(|error| failed(error.to_string()))?;
+        let peers = Peers::start(&script)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
+        let mut stage = Self {
+            door,
+            peers,
+            gateway: collective().await?,
+            story,
+            instance: None,
+            step: 0,
+        };
+        stage.restart(&json!({}))?;
+        Ok(stage)
+    }
+
+    /// Closes the instance and starts a new one, as a restart of the host does.
+    pub(super) fn restart(&mut self, task_handles: &Value) -> Result<(), Failure> {
+        self.instance = None;
+        let targets = json!([
+            {"alias": "triage", "baseUrl": self.peers.origin("triage"), "default": true},
+            {"alias": "writer", "baseUrl": self.peers.origin("writer")},
+            {"alias": "archive", "baseUrl": self.peers.origin("archive")},
+        ]);
+        let gateway = json!({"enabled": true, "url": self.gateway.url(), "dialect": "a2a-v1"});
+        let config = json!({"targets": targets, "taskHandles": task_handles, "gateway": gateway});
+        self.instance = Some(self.door.instance_for_people(&config.to_string())?);
+        Ok(())
+    }
+
+    /// Announces the next step.
+    pub(super) fn step(&mut self, action: &str, why: &str) {
+        self.step += 1;
+        self.story.step(self.step, action, why);
+    }
+
+    /// How many steps there were.
+    pub(super) fn steps(&self) -> usize {
+        self.step
+    }
+
+    /// Calls the tool, and tells its updates as they come.
+    pub(super) async fn call(&self, request: &Value) -> Result<Seen, Failure> {
+        let Some(instance) = &self.instance else {
+            return Err(Failure::new("the demo has no instance of the plugin"));
+        };
+        let story = Arc::clone(&self.story);
+        let updates = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&updates);
+        let tell = move |update: &str| {
+            count.fetch_add(1, Ordering::Relaxed);
+            if let Ok(update) = serde_json::from_str(update) {
+                story.update(&update);
+            }
+        };
+        let running = instance.execute(&request.to_string(), None, Some(tell));
+        let envelope = running.finished().await;
+        self.story.envelope(&envelope);
+        let envelope = serde_json::from_str(&envelope).unwrap_or(Value::String(envelope));
+        Ok(Seen {
+            step: self.step,
+            updates: updates.load(Ordering::Relaxed),
+            envelope,
+        })
+    }
+
+    /// Fails unless what was seen on the agents' side is what was told.
+    pub(super) fn check(&self, holds: bool, what: &str) -> Result<(), Failure> {
+        if holds {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "step {} of the demo did not go as told: {what}",
+            self.step
+        )))
+    }
+}
+
+impl Seen {
+    /// Checks one value, by its JSON Pointer.
+    pub(super) fn is(&self, pointer: &str, expected: impl Into<Value>) -> Result<&Self, Failure> {
+        let expected = expected.into();
+        let found = self.envelope.pointer(pointer).unwrap_or(&Value::Null);
+        if *found == expected {
+            return Ok(self);
+        }
+        Err(Failure::new(format!(
+            "step {} of the demo did not go as told: `{pointer}` is {found} instead of {expected} in {}",
+            self.step, self.envelope
+        )))
+    }
+
+    /// Checks how many updates came before the result.
+    pub(super) fn after_updates(&self, expected: usize) -> Result<&Self, Failure> {
+        if self.updates == expected {
+            return Ok(self);
+        }
+        Err(Failure::new(format!(
+            "step {} of the demo did not go as told: {} updates came instead of {expected}",
+            self.step, self.updates
+        )))
+    }
+
+    /// Checks that so many updates came before the result, or more.
+    pub(super) fn after_at_least(&self, fewest: usize) -> Result<&Self, Failure> {
+        if self.updates >= fewest {
+            return Ok(self);
+        }
+        Err(Failure::new(format!(
+            "step {} of the demo did not go as told: {} updates came, and {fewest} were to come",
+            self.step, self.updates
+        )))
+    }
+
+    /// A value; `null` where there is none.
+    pub(super) fn at(&self, pointer: &str) -> &Value {
+        self.envelope.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    /// A text; empty where there is none.
+    pub(super) fn text(&self, pointer: &str) -> &str {
+        self.at(pointer).as_str().unwrap_or_default()
+    }
+}
+
+/// A file for as long as the demo runs.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new() -> Self {
+        let name = format!("remote-agent-demo-{}.json", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn seen() -> Seen {
+        Seen {
+            step: 3,
+            updates: 1,
+            envelope: json!({"ok": true, "summary": {"message_text": "hi"}}),
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_as_told_fails_the_demo_with_its_step_and_place() {
+        let seen = seen();
+        assert!(seen.is("/summary/message_text", "hi").is_ok());
+        for (pointer, expected) in [("/summary/message_text", "ho"), ("/summary/none", "hi")] {
+            let message = seen.is(pointer, expected).err().unwrap().message;
+            assert!(
+                message.contains("step 3") && message.contains(pointer),
+                "{message}"
+            );
+        }
+        assert!(seen.after_updates(2).is_err());
+    }
+}

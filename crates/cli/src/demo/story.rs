@@ -1,0 +1,114 @@
+//! What the demo tells: a few lines a step for people, or the envelopes alone.
+
+use std::io::{self, IsTerminal};
+
+use clap::ColorChoice;
+use console::Style;
+use serde_json::Value;
+
+use crate::{output::Lines, text};
+
+/// Tells the story on standard output, from any thread.
+pub(super) struct Story {
+    pub(super) lines: Lines,
+    json: bool,
+    bold: Style,
+    dim: Style,
+    sent: Style,
+    said: Style,
+    good: Style,
+}
+
+impl Story {
+    pub(super) fn new(json: bool, color: ColorChoice) -> Self {
+        let coloured = match color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => may_colour(),
+        };
+        let style = || Style::new().force_styling(coloured);
+        Self {
+            lines: Lines::default(),
+            json,
+            bold: style().bold(),
+            dim: style().dim(),
+            sent: style().cyan(),
+            said: style().yellow(),
+            good: style().green(),
+        }
+    }
+
+    /// A line about the demo itself.
+    pub(super) fn tell(&self, line: &str) {
+        self.line(line.to_owned());
+    }
+
+    /// A new step: the tool's action, and what it is for.
+    pub(super) fn step(&self, number: usize, action: &str, why: &str) {
+        let head = self.bold.apply_to(format!("{number:>2} {action}"));
+        self.line(format!("\n{head}  {why}"));
+    }
+
+    /// What is sent to an agent.
+    pub(super) fn sent(&self, to: &str, words: &str) {
+        self.line(format!("   -> {to}: {}", self.sent.apply_to(words)));
+    }
+
+    /// What an agent says.
+    pub(super) fn said(&self, by: &str, words: &str) {
+        let words = text::line(words);
+        self.line(format!("   <- {by}: {}", self.said.apply_to(words)));
+    }
+
+    /// What is heard of a task on the way.
+    pub(super) fn heard(&self, what: &str) {
+        let what = text::line(what);
+        self.line(format!("   .. {}", self.dim.apply_to(what)));
+    }
+
+    /// What the step has shown.
+    pub(super) fn shown(&self, what: &str) {
+        self.line(format!("   {} {what}", self.good.apply_to("ok")));
+    }
+
+    /// An update of a running call.
+    pub(super) fn update(&self, update: &Value) {
+        let event = &update["raw"];
+        let artifact = &event["artifact"];
+        if let Some(words) = artifact["parts"][0]["text"].as_str() {
+            let id = artifact["artifactId"].as_str().unwrap_or_default();
+            let more = if event["append"] == true {
+                ", more"
+            } else {
+                ""
+            };
+            return self.heard(&format!("artifact {id}{more}: \"{words}\""));
+        }
+        let state = event["status"]["state"].as_str().unwrap_or_default();
+        match update["summary"]["status_message"].as_str() {
+            Some(words) => self.heard(&format!("{state}: \"{words}\"")),
+            None => self.heard(state),
+        }
+    }
+
+    /// The result of a call.
+    pub(super) fn envelope(&self, envelope: &str) {
+        if self.json {
+            self.lines.write(envelope.to_owned());
+        }
+    }
+
+    fn line(&self, line: String) {
+        if !self.json {
+            self.lines.write(line);
+        }
+    }
+}
+
+/// The conventions: a terminal that can, and no wish against it (<https://no-color.org>).
+fn may_colour() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    io::stdout().is_terminal()
+        && set("NO_COLOR").is_none()
+        && set("TERM").is_none_or(|term| term != "dumb")
+}

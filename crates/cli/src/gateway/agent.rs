@@ -1,0 +1,125 @@
+//! `remote-agent gateway agent`: an agent that answers and votes as it is told.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tokio_util::sync::CancellationToken;
+
+use super::place::{Place, failure};
+use crate::{
+    exit::{Exit, Failure},
+    output::Lines,
+    text,
+};
+use collective::Vote;
+use gateway_server::clients::{Ballot, Happening, Script};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway agent --name alpha --vote approve
+  remote-agent gateway agent --name beta --vote abstain --delay-ms 2000 --confidence 0.4
+  remote-agent gateway agent --name coder --reply 'I will look at: {text}'
+
+It serves the name until Ctrl-C and comes back when the connection is lost. It answers messages that ask for an answer
+(metadata.requiresResponse), and votes on each proposal the same way.";
+
+/// Put an agent behind a gateway that answers and votes as you say
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The name it serves
+    #[arg(long, value_name = "NAME")]
+    name: String,
+
+    /// How it votes on proposals
+    #[arg(long, value_enum, default_value_t = Word::Silent)]
+    vote: Word,
+
+    /// The reason it gives for its vote
+    #[arg(long, value_name = "TEXT", default_value = Script::REASON)]
+    reason: String,
+
+    /// How sure it is of its vote, from 0 to 1
+    #[arg(long, value_name = "NUMBER", value_parser = confidence)]
+    confidence: Option<f64>,
+
+    /// How long it thinks before it votes or answers
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    delay_ms: u64,
+
+    /// What it answers; {text} is what it was told
+    #[arg(long, value_name = "TEXT", default_value = Script::REPLY)]
+    reply: String,
+
+    /// Print what happens as lines of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Word {
+    /// For it
+    Approve,
+    /// Against it
+    Reject,
+    /// For neither side
+    Abstain,
+    /// Not at all
+    Silent,
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match (0.0..=1.0).contains(&number) {
+        true => Ok(number),
+        false => Err("not from 0 to 1".to_owned()),
+    }
+}
+
+/// Runs the subcommand until Ctrl-C.
+///
+/// # Errors
+/// Something else answers there, or the gateway does not take the agent.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let vote = match args.vote {
+        Word::Approve => Some(Vote::Approve),
+        Word::Reject => Some(Vote::Reject),
+        Word::Abstain => Some(Vote::Abstain),
+        Word::Silent => None,
+    };
+    let script = Script {
+        name: args.name.clone(),
+        ballot: vote.map(|vote| Ballot {
+            vote,
+            reasoning: args.reason,
+            confidence: args.confidence,
+        }),
+        delay: Duration::from_millis(args.delay_ms),
+        reply: args.reply,
+    };
+    let lines = Lines::default();
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        // Whatever it answers: without a way to be stopped it stops.
+        let _ = tokio::signal::ctrl_c().await;
+        stop.cancel();
+    });
+    let (as_json, name) = (args.json, args.name);
+    let tell = |happening: &Happening| {
+        lines.write(match as_json {
+            true => happening.json().to_string(),
+            false => text::line(&format!("{name}: {happening}")),
+        });
+        if lines.gone().is_cancelled() {
+            shutdown.cancel();
+        }
+    };
+    let connector = Place::connector()?;
+    let served = connector.serve(args.place.door()?, script, tell, shutdown.clone());
+    served.await.map_err(|trouble| failure(&trouble))?;
+    Ok(Exit::Ok)
+}

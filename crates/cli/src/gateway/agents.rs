@@ -1,0 +1,190 @@
+//! `remote-agent gateway agents`: who is behind a gateway.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{
+    create,
+    place::{FileArgs, Place, failure},
+    status::agents_table,
+};
+use crate::{
+    exit::{Exit, Failure},
+    output::{Lines, note},
+    text,
+};
+use gateway_server::clients::Why;
+use gateway_server::config::{AgentConfig, ServerConfig};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway agents list
+  remote-agent gateway agents status alpha
+  remote-agent gateway agents config alpha get
+  remote-agent gateway agents create reviewer --role 'Reviewer'
+  remote-agent gateway agents restart alpha
+
+`list` and `status` ask the gateway that runs at --url; where none does, they show those of the configuration, which are offline then. `status` ends
+with 1 where the agent is offline. `config` reads the gateway's configuration, and `create` writes it and informs the gateway that runs at --url, if it
+has the same state directory. `restart` has the gateway close the connection of whoever serves the name with the reason `shutdown`, upon which clients of
+a2a-v1 connect again; no process is started or ended.";
+
+/// List the agents behind a gateway, see one's status and configuration, add one, have one connect again
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print what is known as a line of JSON
+    #[arg(long, global = true, help_heading = "Output")]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List all agents
+    List(Place),
+    /// Show how an agent is
+    Status {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show an agent's configuration
+    Config {
+        /// Its name
+        name: String,
+        /// What to do with it
+        #[arg(value_parser = ["get"])]
+        action: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Have whoever serves the name connect again
+    Restart {
+        /// The agent's name
+        name: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    Create(create::Args),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// What failed, why, and what to do.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let lines = Lines::default();
+    let as_json = args.json;
+    match args.command {
+        Command::List(place) => {
+            let agents = agents(&place).await?;
+            lines.write(match as_json {
+                true => json!({ "agents": agents }).to_string(),
+                false => agents_table(&agents),
+            });
+            Ok(Exit::Ok)
+        }
+        Command::Status { name, place } => {
+            let agents = agents(&place).await?;
+            let Some(agent) = agents.iter().find(|agent| agent["name"] == name.as_str()) else {
+                return Err(unknown(&name));
+            };
+            lines.write(match as_json {
+                true => agent.to_string(),
+                false => agents_table(std::slice::from_ref(agent)),
+            });
+            match agent["status"].as_str() {
+                Some(status @ ("offline" | "error")) => Err(Failure::new(format!(
+                    "`{}` is {}",
+                    text::line(&name),
+                    match status {
+                        "offline" => "offline: no connection serves it",
+                        _ => "in the state `error`, as it says itself",
+                    }
+                ))),
+                Some(_) => Ok(Exit::Ok),
+                None => Ok(Exit::Failed),
+            }
+        }
+        Command::Config { name, place, .. } => config(&name, &place.files, as_json, &lines),
+        Command::Restart { name, place } => {
+            let mut asker = place.ask().await?;
+            let asked = asker
+                .manage("agents.restart", json!({ "agent": name }))
+                .await;
+            let told = asked.map_err(|trouble| failure(&trouble))?;
+            asker.leave().await;
+            lines.write(match as_json {
+                true => told.to_string(),
+                false => format!(
+                    "{}: the connection was closed with the reason `shutdown`; a client of a2a-v1 connects again",
+                    text::line(&name)
+                ),
+            });
+            Ok(Exit::Ok)
+        }
+        Command::Create(args) => create::run(&args, as_json, &lines).await,
+    }
+}
+
+/// The agents that the gateway lists, else those of the configuration.
+async fn agents(place: &Place) -> Result<Vec<Value>, Failure> {
+    match place.listed().await? {
+        Ok(agents) => Ok(agents),
+        Err(trouble) if trouble.why == Why::Unreachable => {
+            note(format_args!(
+                "no gateway answers at {}; these are the agents of the configuration",
+                place.url()?
+            ));
+            let agents = place.files.read()?.agents;
+            Ok(agents.iter().map(offline).collect())
+        }
+        Err(trouble) => Err(failure(&trouble)),
+    }
+}
+
+fn offline(agent: &AgentConfig) -> Value {
+    json!({"name": agent.name, "role": agent.role, "status": "offline"})
+}
+
+fn config(name: &str, files: &FileArgs, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
+    let config = files.read()?;
+    let Some(agent) = config.agents.iter().find(|agent| agent.name == name) else {
+        return Err(unknown(name));
+    };
+    let told = described(agent, &config);
+    lines.write(match as_json {
+        true => told.to_string(),
+        false => format!("{told:#}"),
+    });
+    Ok(Exit::Ok)
+}
+
+fn described(agent: &AgentConfig, config: &ServerConfig) -> Value {
+    let permissions = agent.permissions.as_ref().map(|may| {
+        json!({
+            "send": may.send, "propose": may.propose, "vote": may.vote, "subscribe": may.subscribe,
+            "broadcast": may.broadcast, "request": may.request, "workspaces": may.workspaces,
+        })
+    });
+    let workspace = config.state_dir.join("agents").join(&agent.name);
+    json!({
+        "name": agent.name,
+        "role": agent.role,
+        "description": agent.description,
+        "permissions": permissions,
+        "triadMember": config.triad.members.contains(&agent.name),
+        "workspace": workspace.display().to_string(),
+    })
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::usage(format!(
+        "nobody is called `{}`; `remote-agent gateway agents list` shows who is known",
+        text::line(name)
+    ))
+}

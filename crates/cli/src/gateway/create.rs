@@ -1,0 +1,127 @@
+//! `remote-agent gateway agents create`: an agent more in the gateway's configuration, and in the gateway that runs.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::place::{Place, failure};
+use crate::{
+    exit::{Exit, Failure},
+    output::{Lines, note},
+};
+use collective::ErrorCode;
+use gateway_server::clients::{Connector, Door, Trouble, Why};
+use gateway_server::{
+    config::ServerConfig,
+    sessions::files::{create_folder, replace},
+};
+
+/// Add an agent to the gateway's configuration, make its workspace, and inform the gateway that runs
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Its name
+    name: String,
+
+    /// What it is, such as `Reviewer`
+    #[arg(long)]
+    role: String,
+
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The name is taken, or the configuration would not do, or cannot be written, or the gateway that runs refuses.
+pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
+    // What is wrong now is reported before anything is changed.
+    let before = args.place.files.read()?;
+    let (url, door) = (args.place.url()?, args.place.door()?);
+    let file = args.place.files.config_file();
+    let name = file.display();
+    let mut config: Value = match fs::read_to_string(&file) {
+        Ok(text) => serde_json::from_str(&text)
+            .map_err(|error| Failure::usage(format!("`{name}` is not JSON: {error}")))?,
+        Err(_) => json!({}),
+    };
+    if config.get("agents").is_none() {
+        // Without a list of its own it has the collective's.
+        let listed = before.agents.iter();
+        config["agents"] = listed
+            .map(|agent| json!({"name": agent.name, "role": agent.role}))
+            .collect();
+    }
+    let mut agent = json!({"name": args.name, "role": args.role});
+    if let Some(description) = &args.description {
+        agent["description"] = description.as_str().into();
+    }
+    if let Some(agents) = config["agents"].as_array_mut() {
+        agents.push(agent.clone());
+    }
+    let text = format!("{config:#}\n");
+    ServerConfig::parse(&text).map_err(|error| {
+        Failure::usage(format!(
+            "nothing was written: with the agent `{name}` is wrong: {error}"
+        ))
+    })?;
+    let workspace = before.state_dir.join("agents").join(&args.name);
+    let cannot = |what: &Path, error: std::io::Error| {
+        Failure::new(format!("cannot write `{}`: {error}", what.display()))
+    };
+    create_folder(&workspace).map_err(|error| cannot(&workspace, error))?;
+    if let Some(folder) = file.parent() {
+        create_folder(folder).map_err(|error| cannot(folder, error))?;
+    }
+    replace(&file, &text).map_err(|error| cannot(&file, error))?;
+    lines.write(match as_json {
+        true => agent.to_string(),
+        false => format!(
+            "{} is in `{name}`, with its workspace in `{}`",
+            args.name,
+            workspace.display()
+        ),
+    });
+    match args.inform(door, &before.state_dir).await {
+        Ok(()) => note(format_args!("the gateway at {url} knows it")),
+        Err(trouble) => match trouble.why {
+            Why::Unreachable => note(format_args!(
+                "no gateway answers at {url}; one that starts with this configuration knows the agent"
+            )),
+            // It is another gateway, or it knows the agent already.
+            Why::Stranger(_) | Why::Refused(ErrorCode::InvalidContent) => {
+                note(format_args!("{url} was not informed: {trouble}"));
+            }
+            Why::Late | Why::Refused(_) => {
+                let failure = failure(&trouble);
+                let message = format!(
+                    "cannot inform the gateway at {url} of the new agent, which it knows from its next start on: {}",
+                    failure.message
+                );
+                return Err(Failure { message, ..failure });
+            }
+        },
+    }
+    Ok(Exit::Ok)
+}
+
+impl Args {
+    /// Informs the gateway that runs, if it has this state directory.
+    async fn inform(&self, door: Door, state_dir: &Path) -> Result<(), Trouble> {
+        let connector = Connector::new()?;
+        let mut asker = connector.ask(door).await?;
+        let with = json!({
+            "agent": self.name,
+            "role": self.role,
+            "description": self.description,
+            "stateDir": state_dir.display().to_string(),
+        });
+        asker.manage("agents.create", with).await?;
+        asker.leave().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! A gateway inside this process, for the time of a command: a free port of loopback, and a state directory that goes with it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::place::failure;
+use crate::{exit::Failure, output::note};
+use common::log::Silent;
+use common::world::System;
+use gateway_server::clients::{Connector, Door, Happening, Script};
+use gateway_server::{
+    Server,
+    config::{AuditConfig, FsyncWord, ServerConfig},
+};
+
+/// So much later than the one before it does an agent act: votes come in the order in which the agents are named, or those of a majority would at
+/// times decide before the third is heard.
+const BETWEEN: Duration = Duration::from_millis(150);
+
+/// A gateway inside this process. Dropping it ends it and takes its files away.
+pub(crate) struct Embedded {
+    url: String,
+    shutdown: CancellationToken,
+    connector: Connector,
+    /// The gateway and its agents. Before the folder: they end first.
+    tasks: JoinSet<()>,
+    _folder: Folder,
+}
+
+impl Embedded {
+    /// Starts it, with nobody connected.
+    ///
+    /// # Errors
+    /// Nothing can listen on this machine, or no file can be written.
+    pub(crate) async fn start() -> Result<Self, Failure> {
+        let folder = Folder::new();
+        let config = ServerConfig {
+            listen: ([127, 0, 0, 1], 0).into(),
+            state_dir: folder.0.clone(),
+            // Nothing of it is to outlive the command.
+            fsync: FsyncWord::Never,
+            audit: AuditConfig {
+                enabled: false,
+                ..AuditConfig::default()
+            },
+            ..ServerConfig::default()
+        };
+        let server = Server::bind(config, Arc::new(System), Arc::new(Silent)).await;
+        let server =
+            server.map_err(|error| Failure::new(format!("cannot start a gateway: {error}")))?;
+        let shutdown = CancellationToken::new();
+        let url = server.url();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(server.run(shutdown.clone()));
+        Ok(Self {
+            url: url.trim_end_matches('/').to_owned(),
+            shutdown,
+            connector: Connector::new().map_err(|trouble| failure(&trouble))?,
+            tasks,
+            _folder: folder,
+        })
+    }
+
+    /// Starts it with these agents, and says on standard error where it is and who is there.
+    ///
+    /// # Errors
+    /// It cannot start, or an agent cannot connect.
+    pub(crate) async fn with(agents: &[Script]) -> Result<Self, Failure> {
+        let mut gateway = Self::start().await?;
+        let mut later = Duration::ZERO;
+        for agent in agents {
+            let mut agent = agent.clone();
+            agent.delay += later;
+            later += BETWEEN;
+            gateway.agent(agent).await?;
+        }
+        let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+        let there = match names.is_empty() {
+            true => "nobody is there; `--gateway-agent alpha=approve` puts an agent behind it"
+                .to_owned(),
+            false => names.join(", "),
+        };
+        note(format_args!(
+            "{}: a2a-v1, for the time of this command: {there}",
+            gateway.url()
+        ));
+        Ok(gateway)
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Puts an agent behind it, and waits until it is connected.
+    ///
+    /// # Errors
+    /// It cannot connect.
+    pub(crate) async fn agent(&mut self, script: Script) -> Result<(), Failure> {
+        let url = self.url.parse().map_err(|_| Failure::new("no URL"))?;
+        let door = Door::new(url);
+        let connected = CancellationToken::new();
+        let tell = connected.clone();
+        let connector = self.connector.clone();
+        let shutdown = self.shutdown.clone();
+        let name = script.name.clone();
+        self.tasks.spawn(async move {
+            let tell = move |happening: &Happening| {
+                if matches!(happening, Happening::Connected(_)) {
+                    tell.cancel();
+                }
+            };
+            // What is in its way shows in what it does not say.
+            let _ = connector.serve(door, script, tell, shutdown).await;
+        });
+        let waited = tokio::time::timeout(Door::PATIENCE, connected.cancelled()).await;
+        waited.map_err(|_| {
+            Failure::new(format!(
+                "the agent `{name}` cannot connect to `{}`",
+                self.url
+            ))
+        })
+    }
+}
+
+/// The configuration with the gateway at `url`, unless it names one of its own. What is no object stays as it is.
+pub(crate) fn with_gateway(config: &str, url: &str) -> String {
+    let Ok(Value::Object(mut settings)) = serde_json::from_str(config) else {
+        return config.to_owned();
+    };
+    let gateway = settings.entry("gateway").or_insert_with(|| json!({}));
+    if let Some(gateway) = gateway.as_object_mut()
+        && !gateway.contains_key("url")
+    {
+        gateway.insert("url".into(), url.into());
+        gateway.entry("enabled").or_insert(true.into());
+    }
+    Value::from(settings).to_string()
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+        self.tasks.abort_all();
+    }
+}
+
+/// A folder that goes with its value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let name = format!("remote-agent-gateway-{}", Uuid::new_v4().simple());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_without_a_gateway_gets_this_one() {
+        let with = |config| with_gateway(config, "ws://127.0.0.1:1");
+        let fresh: Value = serde_json::from_str(&with("{}")).unwrap_or_default();
+        let wanted = json!({"gateway": {"url": "ws://127.0.0.1:1", "enabled": true}});
+        assert_eq!(fresh, wanted);
+        let quorum = r#"{"gateway":{"triad":{"quorum":"all"}}}"#;
+        let set: Value = serde_json::from_str(&with(quorum)).unwrap_or_default();
+        assert_eq!(set["gateway"]["triad"]["quorum"], "all");
+        assert_eq!(set["gateway"]["enabled"], true);
+        for own in [r#"{"gateway":{"url":"ws://127.0.0.1:2"}}"#, "[]", "{"] {
+            assert_eq!(with(own), own);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Which gateway is meant: the one that runs at an address, and the files it keeps.
+
+use std::{
+    env, fs,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::exit::{Exit, Failure};
+use collective::ErrorCode;
+use common::config::gateway_url;
+use egress::credential::Trust;
+use gateway_server::clients::{Asker, Connector, Door, Trouble, Why};
+use gateway_server::config::{PORT, ServerConfig, default_state_dir};
+
+/// The file in the state directory that is the configuration where none is named.
+const CONFIG: &str = "gateway.json";
+
+/// A gateway: where it listens, and what it keeps in files.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Gateway")]
+pub(super) struct Place {
+    /// The gateway's address [default: where its configuration listens]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+
+    /// Show the gateway the API key or token in this environment variable
+    #[arg(long, value_name = "VAR")]
+    token_env: Option<String>,
+
+    /// Trust the authorities in this PEM file, for `wss`
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+
+    /// Let the gateway be on another machine; that needs `wss`
+    #[arg(long)]
+    allow_remote: bool,
+
+    /// Wait so long for the connection, and for each answer
+    #[arg(long, value_name = "MS", default_value_t = 5000)]
+    timeout_ms: u64,
+
+    #[command(flatten)]
+    pub(super) files: FileArgs,
+}
+
+impl Place {
+    /// Whether the command line names an address.
+    pub(super) fn has_url(&self) -> bool {
+        self.url.is_some()
+    }
+
+    /// The address of the gateway.
+    ///
+    /// # Errors
+    /// The command line names none, and the configuration cannot be read or leaves the port to the system.
+    pub(super) fn url(&self) -> Result<String, Failure> {
+        if let Some(url) = &self.url {
+            return Ok(url.clone());
+        }
+        let config = self.files.read()?;
+        let scheme = if config.tls.is_some() { "wss" } else { "ws" };
+        let mut address = config.listen;
+        if address.port() == 0 {
+            let message = format!(
+                "cannot tell the gateway's address: its configuration has port 0 in `listen`; name the address with `--url ws://127.0.0.1:{PORT}`"
+            );
+            return Err(Failure::usage(message));
+        }
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        Ok(format!("{scheme}://{address}"))
+    }
+
+    /// How the gateway is reached.
+    ///
+    /// # Errors
+    /// The address is none, the variable is not set, or the file holds no authorities.
+    pub(super) fn door(&self) -> Result<Door, Failure> {
+        let url = gateway_url(&self.url()?)
+            .map_err(|wrong| Failure::usage(format!("the gateway's address {wrong}")))?;
+        let token = match &self.token_env {
+            None => None,
+            Some(variable) => match env::var(variable).ok().filter(|value| !value.is_empty()) {
+                Some(value) => Some(SecretString::from(value)),
+                None => {
+                    let message = format!(
+                        "the environment variable `{variable}` is not set; put the key or token in it"
+                    );
+                    return Err(Failure::usage(message));
+                }
+            },
+        };
+        Ok(Door {
+            url,
+            token,
+            trust: self.ca_file.as_deref().map(trust).transpose()?,
+            // The configuration's own address is the operator's word.
+            allow_remote: self.allow_remote || self.url.is_none(),
+            timeout: Duration::from_millis(self.timeout_ms.max(1)),
+        })
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// Who answers there is not, or will not have us.
+    pub(super) async fn ask(&self) -> Result<Asker, Failure> {
+        let door = self.door()?;
+        Self::connector()?
+            .ask(door)
+            .await
+            .map_err(|trouble| failure(&trouble))
+    }
+
+    /// The agents that the running gateway lists, or why it does not.
+    ///
+    /// # Errors
+    /// The command line or the configuration is wrong.
+    pub(super) async fn listed(&self) -> Result<Result<Vec<Value>, Trouble>, Failure> {
+        let (connector, door) = (Self::connector()?, self.door()?);
+        let listed = async {
+            let mut asker = connector.ask(door).await?;
+            let found = asker.discover().await?;
+            asker.leave().await;
+            Ok(found["agents"].as_array().cloned().unwrap_or_default())
+        };
+        Ok(listed.await)
+    }
+
+    /// What connects.
+    ///
+    /// # Errors
+    /// The system gives no TLS.
+    pub(super) fn connector() -> Result<Connector, Failure> {
+        Connector::new().map_err(|trouble| failure(&trouble))
+    }
+}
+
+fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
+    let name = file.display();
+    let bytes = fs::read(file)
+        .map_err(|error| Failure::usage(format!("cannot read `--ca-file {name}`: {error}")))?;
+    let trust = Trust::read(Some(&bytes), None);
+    trust.map(Arc::new).map_err(|_| {
+        Failure::usage(format!(
+            "`--ca-file {name}` holds no authorities in PEM form"
+        ))
+    })
+}
+
+/// The trouble as the command ends with it.
+pub(super) fn failure(trouble: &Trouble) -> Failure {
+    let (exit, next) = match trouble.why {
+        Why::Unreachable | Why::Stranger(_) => (Exit::Unreachable, ""),
+        Why::Late => (Exit::Timeout, "; a larger `--timeout-ms` waits longer"),
+        Why::Refused(ErrorCode::AuthRequired) => (
+            Exit::Auth,
+            "; name the environment variable with the key or token with `--token-env VAR`",
+        ),
+        Why::Refused(ErrorCode::AuthFailed | ErrorCode::TokenExpired) => (
+            Exit::Auth,
+            "; check the key or token in the environment variable of `--token-env`",
+        ),
+        Why::Refused(code) if (5000..6000).contains(&code.number()) => (Exit::Auth, ""),
+        Why::Refused(_) => (Exit::Failed, ""),
+    };
+    Failure {
+        message: format!("{trouble}{next}"),
+        exit,
+    }
+}
+
+/// What a gateway keeps in files.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Files")]
+pub(super) struct FileArgs {
+    /// Read the gateway's configuration from this file [default: gateway.json in the state directory, where there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Keep sessions and other state in this directory [default: that of the configuration, else openclaw-remote-agent/gateway in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+}
+
+impl FileArgs {
+    /// The configuration's file, which need not be there where nobody named it.
+    pub(super) fn config_file(&self) -> PathBuf {
+        let own = |folder: PathBuf| folder.join(CONFIG);
+        match (&self.config, &self.state_dir) {
+            (Some(file), _) => file.clone(),
+            (None, Some(folder)) => own(folder.clone()),
+            (None, None) => own(default_state_dir(|name| env::var_os(name))),
+        }
+    }
+
+    /// The configuration.
+    ///
+    /// # Errors
+    /// A file that was named cannot be read, or what is wrong in it.
+    pub(super) fn read(&self) -> Result<ServerConfig, Failure> {
+        let file = self.config_file();
+        let mut config = match self.config.is_some() || file.exists() {
+            true => ServerConfig::read(&file).map_err(|error| {
+                Failure::usage(format!(
+                    "the configuration `{}` is wrong: {error}",
+                    file.display()
+                ))
+            })?,
+            false => ServerConfig::default(),
+        };
+        if let Some(folder) = &self.state_dir {
+            config.state_dir.clone_from(folder);
+        }
+        // A running gateway may have another working directory.
+        if let Ok(folder) = std::path::absolute(&config.state_dir) {
+            config.state_dir = folder;
+        }
+        Ok(config)
+    }
+}

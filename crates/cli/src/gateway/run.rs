@@ -1,0 +1,191 @@
+//! `remote-agent gateway`: runs a gateway until Ctrl-C.
+
+use std::{
+    io::ErrorKind,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
+
+use clap::ValueEnum;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::place::FileArgs;
+use crate::{
+    exit::{Exit, Failure},
+    output::{Lines, note},
+    stopped::stopped,
+};
+use common::log::{Level, Log};
+use common::world::System;
+use gateway_server::{
+    Server, StartError,
+    config::{FsyncWord, PORT},
+    sessions::SessionError,
+};
+use testkit::conformance::gateways::{Gateways, PROFILES, profile};
+
+/// The profile that is the reference gateway, held to the letter.
+const STRICT: &str = "strict";
+
+/// How the gateway is run.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// Listen on this port of 127.0.0.1; 0 takes a free one [default: that of the configuration, else 18789]
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+
+    /// When a session entry counts as kept [default: that of the configuration, else always]
+    #[arg(long, value_name = "WHEN", value_enum)]
+    fsync: Option<When>,
+
+    /// Behave as a certain gateway does: strict, or one of those that tests meet (reference-11.2, heretek-js, openclaw, hostile)
+    #[arg(long, value_name = "NAME", value_parser = named)]
+    profile: Option<String>,
+
+    /// Print where it listens as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    files: FileArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum When {
+    /// On the disk, before it is acknowledged
+    Always,
+    /// With the operating system; on the disk soon after
+    Interval,
+    /// With the operating system
+    Never,
+}
+
+fn named(name: &str) -> Result<String, String> {
+    let known: Vec<&str> = [STRICT]
+        .into_iter()
+        .chain(PROFILES.iter().map(|(name, _)| *name))
+        .collect();
+    match known.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("there are {}", known.join(", "))),
+    }
+}
+
+/// Runs the gateway until Ctrl-C.
+///
+/// # Errors
+/// The configuration is wrong, or the port is taken.
+pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
+    let lines = Lines::default();
+    match args.profile.as_deref() {
+        Some(name) if name != STRICT => scripted(name, &args, &lines).await,
+        profile => real(profile.is_some(), &args, &lines, verbose).await,
+    }
+}
+
+/// The reference gateway.
+async fn real(strict: bool, args: &RunArgs, lines: &Lines, verbose: bool) -> Result<Exit, Failure> {
+    let mut config = args.files.read()?;
+    config.strict |= strict;
+    if let Some(port) = args.port {
+        config.listen.set_port(port);
+    }
+    if let Some(when) = args.fsync {
+        config.fsync = when.word();
+    }
+    let what = format!(
+        "a2a-v1{}, sessions in {}",
+        if config.strict { ", strict" } else { "" },
+        config.state_dir.join("agents").display()
+    );
+    let log = Arc::new(StandardError { verbose });
+    let server = Server::bind(config, Arc::new(System), log).await;
+    let server = server.map_err(|error| Failure {
+        exit: match error {
+            StartError::Config(_) => Exit::Usage,
+            _ => Exit::Failed,
+        },
+        message: format!("the gateway does not start: {error}{}", next(&error)),
+    })?;
+    listening(server.url().trim_end_matches('/'), &what, args.json, lines);
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        stopped().await;
+        stop.cancel();
+    });
+    server.run(shutdown).await;
+    if !args.json {
+        note("the gateway has taken leave of everybody and kept what was said");
+    }
+    Ok(Exit::Ok)
+}
+
+/// What the command line can do about it, where the error does not say.
+fn next(error: &StartError) -> &'static str {
+    match error {
+        StartError::Taken { .. } => "; `--port` names it, and `--port 0` takes a free one",
+        StartError::Sessions(SessionError::Locked { .. }) => {
+            ", or give this one a directory of its own with `--state-dir`"
+        }
+        _ => "",
+    }
+}
+
+/// The gateway's log, on standard error.
+struct StandardError {
+    verbose: bool,
+}
+
+impl Log for StandardError {
+    fn log(&self, level: Level, line: &str) {
+        if self.wants(level) {
+            note(format_args!("{}: {line}", level.as_str()));
+        }
+    }
+
+    fn wants(&self, level: Level) -> bool {
+        self.verbose || level >= Level::Warn
+    }
+}
+
+/// A gateway that says what a script says, for those who test a client.
+async fn scripted(name: &str, args: &RunArgs, lines: &Lines) -> Result<Exit, Failure> {
+    let address: SocketAddr = (Ipv4Addr::LOCALHOST, args.port.unwrap_or(PORT)).into();
+    let failed = |error: std::io::Error| {
+        Failure::new(format!(
+            "cannot run the profile `{name}` at {address}: {error}"
+        ))
+    };
+    let script = profile(name).map_err(failed)?;
+    let gateway = Gateways::start_at(&script, address).await;
+    let gateway = gateway.map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => Failure::new(format!(
+            "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` tells whether a gateway has it, and `--port 0` takes a free one",
+            address.port(),
+            address.ip()
+        )),
+        _ => failed(error),
+    })?;
+    listening(&gateway.url(), &format!("profile {name}"), args.json, lines);
+    stopped().await;
+    Ok(Exit::Ok)
+}
+
+fn listening(url: &str, what: &str, as_json: bool, lines: &Lines) {
+    lines.write(match as_json {
+        true => json!({"url": url, "gateway": what}).to_string(),
+        false => format!("{url}: {what}; Ctrl-C ends it"),
+    });
+}
+
+impl When {
+    fn word(self) -> FsyncWord {
+        match self {
+            Self::Always => FsyncWord::Always,
+            Self::Interval => FsyncWord::Interval,
+            Self::Never => FsyncWord::Never,
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! `remote-agent gateway sessions`: what was said at a gateway, kept in files (000 §7.3).
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::place::{Place, failure};
+use crate::{
+    exit::{Exit, Failure},
+    output::{Lines, note, standard_input},
+    table::table,
+    text,
+};
+use common::log::Silent;
+use common::world::System;
+use gateway_server::{
+    manage::{ManageError, Operation, manage},
+    sessions::{Options, SessionError, Sessions},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway sessions list
+  remote-agent gateway sessions create alpha --session sess-1
+  remote-agent gateway sessions get alpha sess-1
+  remote-agent gateway sessions archive alpha --older-than 7d
+  remote-agent gateway sessions export alpha sess-1 > sess-1.jsonl
+  remote-agent gateway sessions import beta sess-1.jsonl
+
+Sessions are files in the gateway's state directory. `list`, `get` and `export` read them, whoever writes. What changes them does so where no gateway
+runs; where one does, the gateway at --url is asked to, if it has the same directory.";
+
+/// Create, list, get, commit, archive, delete, export and import sessions
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print what came of it as a line of JSON
+    #[arg(long, global = true, help_heading = "Output")]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Begin a session
+    Create {
+        /// The agent whose workspace it is in
+        agent: String,
+        /// Its id [default: a new one]
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// List sessions, without those of the archive
+    List {
+        /// Of this agent alone
+        agent: Option<String>,
+        /// List archived sessions too, behind the others
+        #[arg(long)]
+        archived: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show what was said in a session
+    Get(One),
+    /// Bring a session to the disk, and mark it
+    Commit(One),
+    /// Put sessions aside that are old; they take no more messages
+    Archive {
+        /// The agent whose workspace they are in
+        agent: String,
+        /// Nothing was said in them for so long, such as 7d or 12h
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        older_than: Duration,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Take a session away for good, from the archive too
+    Delete(One),
+    /// Write a session to standard output as JSON Lines
+    Export(One),
+    /// Make a session of JSON Lines that were exported
+    Import {
+        /// The agent whose workspace it shall be in
+        agent: String,
+        /// The file [default: standard input]
+        file: Option<PathBuf>,
+        /// Its id [default: the one it had]
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct One {
+    /// The agent whose workspace it is in
+    agent: String,
+    /// Its id
+    session: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// What failed, why, and what to do.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let of = |one: &One| json!({"agent": one.agent, "sessionId": one.session});
+    let (place, operation, with) = match args.command {
+        Command::Create {
+            agent,
+            session,
+            place,
+        } => {
+            let with = json!({"agent": agent, "sessionId": session});
+            (place, Operation::Create, with)
+        }
+        Command::List {
+            agent,
+            archived,
+            place,
+        } => {
+            let with = json!({"agent": agent, "archived": archived});
+            (place, Operation::List, with)
+        }
+        Command::Get(one) => {
+            let with = of(&one);
+            (one.place, Operation::Get, with)
+        }
+        Command::Commit(one) => {
+            let with = of(&one);
+            (one.place, Operation::Commit, with)
+        }
+        Command::Delete(one) => {
+            let with = of(&one);
+            (one.place, Operation::Delete, with)
+        }
+        Command::Export(one) => {
+            let with = of(&one);
+            (one.place, Operation::Export, with)
+        }
+        Command::Archive {
+            agent,
+            older_than,
+            place,
+        } => {
+            let millis = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
+            let with = json!({"agent": agent, "olderThanMs": millis});
+            (place, Operation::Archive, with)
+        }
+        Command::Import {
+            agent,
+            file,
+            session,
+            place,
+        } => {
+            let jsonl = match file {
+                None => standard_input("the session").await?,
+                Some(file) => fs::read_to_string(&file).map_err(|error| {
+                    Failure::usage(format!("cannot read `{}`: {error}", file.display()))
+                })?,
+            };
+            let with = json!({"agent": agent, "sessionId": session, "jsonl": jsonl});
+            (place, Operation::Import, with)
+        }
+    };
+    let told = place.manage_sessions(operation, with).await?;
+    if operation == Operation::List && told["sessions"].as_array().is_some_and(Vec::is_empty) {
+        note(
+            "no session is kept there; one begins with the first message to an agent, and `--archived` lists those of the archive",
+        );
+    }
+    show(operation, &told, args.json, &Lines::default());
+    Ok(Exit::Ok)
+}
+
+impl Place {
+    async fn manage_sessions(&self, operation: Operation, with: Value) -> Result<Value, Failure> {
+        let options = Options::of(&self.files.read()?);
+        let folder = options.state_dir.display().to_string();
+        let (world, log) = (Arc::new(System), Arc::new(Silent));
+        let sessions = match operation.only_reads() {
+            true => Ok(Sessions::read_only(options, world, log)),
+            false => Sessions::open(options, world, log),
+        };
+        let sessions = match sessions {
+            Ok(sessions) => sessions,
+            // Whoever has them is most likely the gateway.
+            Err(SessionError::Locked { .. }) => {
+                return self.ask_for(operation, with, &folder).await;
+            }
+            Err(error) => return Err(refused(&error.into())),
+        };
+        let done = manage(&sessions, operation, &with, usize::MAX).await;
+        let closed = sessions.close();
+        let done = done.map_err(|error| refused(&error))?;
+        closed.map_err(|error| refused(&error.into()))?;
+        Ok(done)
+    }
+
+    /// Has the gateway do it that has the sessions.
+    async fn ask_for(
+        &self,
+        operation: Operation,
+        mut with: Value,
+        folder: &str,
+    ) -> Result<Value, Failure> {
+        with["stateDir"] = folder.into();
+        let cannot = |failure: Failure| Failure {
+            message: format!(
+                "another process has the sessions in `{folder}`, most likely the gateway; name its address with `--url`, or stop it. {}",
+                failure.message
+            ),
+            ..failure
+        };
+        let mut asker = self.ask().await.map_err(cannot)?;
+        let asked = asker.manage(operation.as_str(), with).await;
+        let told = asked.map_err(|trouble| failure(&trouble))?;
+        asker.leave().await;
+        Ok(told)
+    }
+}
+
+fn refused(error: &ManageError) -> Failure {
+    let next = match error {
+        ManageError::Sessions(SessionError::NotFound { agent, .. }) => {
+            format!(
+                " with `remote-agent gateway sessions list {}`",
+                text::shell(agent)
+            )
+        }
+        _ => String::new(),
+    };
+    Failure::new(format!("{error}{next}"))
+}
+
+fn show(operation: Operation, told: &Value, as_json: bool, lines: &Lines) {
+    let field =
+        |value: &Value, name: &str| value[name].as_str().map(text::line).unwrap_or_default();
+    if operation == Operation::Export && !as_json {
+        let all = told["jsonl"].as_str().unwrap_or_default();
+        return lines.write(all.trim_end_matches('\n').to_owned());
+    }
+    if as_json {
+        return lines.write(told.to_string());
+    }
+    let (agent, session) = (field(told, "agent"), field(told, "sessionId"));
+    let list = |name: &str| told[name].as_array().cloned().unwrap_or_default();
+    lines.write(match operation {
+        Operation::List => {
+            let mut shown = table(["AGENT", "SESSION", "STATE", "ENTRIES", "UPDATED"]);
+            for one in list("sessions") {
+                shown.add_row([
+                    field(&one, "agent"),
+                    field(&one, "sessionId"),
+                    field(&one, "state"),
+                    one["entries"].to_string(),
+                    field(&one, "updated"),
+                ]);
+            }
+            shown.trim_fmt()
+        }
+        Operation::Get => {
+            let said = |entry: &Value| {
+                let words = match &entry["content"] {
+                    Value::String(words) => words.clone(),
+                    other => other.to_string(),
+                };
+                format!("{}: {}", field(entry, "role"), text::block(&words))
+            };
+            let all: Vec<String> = list("entries").iter().map(said).collect();
+            all.join("\n")
+        }
+        Operation::Create => session,
+        Operation::Archive => {
+            let gone = list("archived");
+            let names: Vec<String> = gone
+                .iter()
+                .filter_map(Value::as_str)
+                .map(text::line)
+                .collect();
+            format!(
+                "{} sessions of {agent} archived: {}",
+                names.len(),
+                names.join(", ")
+            )
+        }
+        Operation::Commit => format!("{session} of {agent} is on the disk"),
+        Operation::Delete => format!("{session} of {agent} is gone"),
+        Operation::Import | Operation::Export => {
+            format!("{session} of {agent}: {} entries", told["entries"])
+        }
+    });
+}

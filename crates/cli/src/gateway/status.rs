@@ -1,0 +1,160 @@
+//! `remote-agent gateway status`: who answers at an address, and how it is.
+
+use serde_json::{Value, json};
+
+use super::place::{Place, failure};
+use crate::{
+    exit::{Exit, Failure},
+    output::Lines,
+    table::table,
+    text,
+};
+use gateway_server::clients::{Health, Why};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway status
+  remote-agent gateway status --deep --json
+  remote-agent gateway status --url wss://gate.example --allow-remote --token-env GATE_TOKEN
+
+Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 nobody answers or something else does,
+4 it wants a credential, 5 it does not answer in time.";
+
+/// Say who answers at a gateway's address, with its agents and services
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Ask each service for its health too, and the gateway whether it is there
+    #[arg(long)]
+    deep: bool,
+
+    /// Print what is known as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// Nobody answers there, or not as a gateway of `a2a-v1`.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let lines = Lines::default();
+    let connector = Place::connector()?;
+    let url = args.place.url()?;
+    let mut asker = match connector.ask(args.place.door()?).await {
+        Ok(asker) => asker,
+        Err(trouble) => {
+            if args.json {
+                let dialect = match trouble.why {
+                    Why::Stranger(dialect) => dialect,
+                    _ => None,
+                };
+                let status = json!({"url": url, "ok": false, "dialect": dialect, "message": trouble.message});
+                lines.write(status.to_string());
+                return Ok(failure(&trouble).exit);
+            }
+            return Err(failure(&trouble));
+        }
+    };
+    let told = async {
+        let round_trip = match args.deep {
+            true => Some(asker.ping().await?),
+            false => None,
+        };
+        Ok((round_trip, asker.discover().await?))
+    };
+    let (round_trip, found) = told.await.map_err(|trouble| failure(&trouble))?;
+    let mut services = found["services"].as_array().cloned().unwrap_or_default();
+    let mut well = true;
+    if args.deep {
+        for service in &mut services {
+            let health = connector.health(service["healthEndpoint"].as_str()).await;
+            well &= matches!(health, Health::Well | Health::Unknown);
+            service["health"] = health.to_string().into();
+        }
+    }
+    let welcome = &asker.welcome;
+    let millis = round_trip.map(|time| time.as_secs_f64() * 1000.0);
+    let status = json!({
+        "url": url,
+        "ok": well,
+        "dialect": "a2a-v1",
+        "protocolVersion": welcome.protocol_version,
+        "subprotocol": welcome.subprotocol,
+        "clientId": welcome.client_id,
+        "authenticated": welcome.authenticated,
+        "roundTripMs": millis,
+        "agents": found["agents"],
+        "services": services,
+    });
+    if args.json {
+        lines.write(status.to_string());
+    } else {
+        show(&status, args.deep, &lines);
+    }
+    asker.leave().await;
+    Ok(if well { Exit::Ok } else { Exit::Failed })
+}
+
+fn show(status: &Value, deep: bool, lines: &Lines) {
+    let field =
+        |value: &Value, name: &str| value[name].as_str().map(text::line).unwrap_or_default();
+    let agents = status["agents"].as_array().map_or(&[][..], Vec::as_slice);
+    let there = agents
+        .iter()
+        .filter(|agent| !matches!(agent["status"].as_str(), Some("offline" | "error")));
+    lines.write(format!(
+        "{} answers: a2a-v1 {}, {} of {} agents there{}",
+        field(status, "url"),
+        field(status, "protocolVersion"),
+        there.count(),
+        agents.len(),
+        match status["roundTripMs"].as_f64() {
+            Some(millis) => format!(", round trip {millis:.1} ms"),
+            None => String::new(),
+        }
+    ));
+    if !agents.is_empty() {
+        lines.write(agents_table(agents));
+    }
+    let services = status["services"].as_array().map_or(&[][..], Vec::as_slice);
+    if services.is_empty() {
+        return;
+    }
+    let mut shown = table(["SERVICE", "ENDPOINT", "CAPABILITIES", "HEALTH"]);
+    for service in services {
+        let capabilities = service["capabilities"].as_array().into_iter().flatten();
+        let capabilities: Vec<String> = capabilities
+            .filter_map(Value::as_str)
+            .map(text::line)
+            .collect();
+        shown.add_row([
+            field(service, "serviceId"),
+            field(service, "endpoint"),
+            capabilities.join(", "),
+            match deep {
+                true => field(service, "health"),
+                false => "?".to_owned(),
+            },
+        ]);
+    }
+    lines.write(shown.trim_fmt());
+}
+
+/// Agents as discovery lists them.
+pub(super) fn agents_table(agents: &[Value]) -> String {
+    let field =
+        |agent: &Value, name: &str| agent[name].as_str().map(text::line).unwrap_or_default();
+    let mut shown = table(["AGENT", "ROLE", "STATUS"]);
+    for agent in agents {
+        shown.add_row([
+            field(agent, "name"),
+            field(agent, "role"),
+            field(agent, "status"),
+        ]);
+    }
+    shown.trim_fmt()
+}

@@ -1,0 +1,169 @@
+//! `remote-agent gateway tally`: how a triad's votes are counted, worked out by the code that counts them.
+
+use serde_json::{Value, json};
+
+use crate::{exit::Exit, output::Lines, table::table as new_table};
+use collective::{Decision, Quorum, Tally, Vote};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway tally
+  remote-agent gateway tally --json | jq -c 'select(.result == \"approved\")'";
+
+/// Print how the votes of a triad are counted: all ten tallies, and all ways in which votes can be missing
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Print each row as a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A way in which three members can have voted, and what comes of it.
+struct Row {
+    approve: usize,
+    reject: usize,
+    abstain: usize,
+    decision: Decision,
+    /// The outcome is fixed before everybody has voted.
+    early: bool,
+}
+
+/// Prints the table.
+pub(super) fn run(args: &Args) -> Exit {
+    let lines = Lines::default();
+    if args.json {
+        rows()
+            .iter()
+            .for_each(|row| lines.write(row.json().to_string()));
+        return Exit::Ok;
+    }
+    let mut shown = new_table(HEAD);
+    for row in rows() {
+        shown.add_row(row.cells());
+    }
+    lines.write(shown.trim_fmt());
+    Exit::Ok
+}
+
+const HEAD: [&str; 7] = [
+    "approve",
+    "reject",
+    "abstain",
+    "missing",
+    "result",
+    "consensus",
+    "decided early",
+];
+
+/// The same as a table of Markdown.
+#[must_use]
+pub fn table() -> String {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let head = HEAD.map(str::to_owned);
+    let rule = format!("|{}", "---|".repeat(HEAD.len()));
+    let rows = rows().into_iter().map(|row| line(&row.cells()));
+    let all: Vec<String> = [line(&head), rule].into_iter().chain(rows).collect();
+    all.join("\n")
+}
+
+/// Full tallies first, then those with one, two and three votes missing at the deadline; more approvals before fewer.
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for missing in 0..=3 {
+        for approve in (0..=3 - missing).rev() {
+            for reject in (0..=3 - missing - approve).rev() {
+                rows.push(row(approve, reject, 3 - missing - approve - reject));
+            }
+        }
+    }
+    rows
+}
+
+fn row(approve: usize, reject: usize, abstain: usize) -> Row {
+    let votes: Vec<Vote> = [
+        (Vote::Approve, approve),
+        (Vote::Reject, reject),
+        (Vote::Abstain, abstain),
+    ]
+    .into_iter()
+    .flat_map(|(vote, times)| std::iter::repeat_n(vote, times))
+    .collect();
+    let members = ["alpha", "beta", "charlie"];
+    let cast = |quorum| {
+        let mut tally = Tally::new(members.map(str::to_owned), quorum);
+        for (member, vote) in members.iter().zip(&votes) {
+            let _ = tally.cast(member, *vote);
+        }
+        tally
+    };
+    let early = votes.len() < members.len() && cast(Quorum::Majority).decision().is_some();
+    Row {
+        approve,
+        reject,
+        abstain,
+        decision: cast(Quorum::All).close().clone(),
+        early,
+    }
+}
+
+impl Row {
+    fn cells(&self) -> [String; 7] {
+        let word = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+        let missing = self.decision.missing.len();
+        [
+            self.approve.to_string(),
+            self.reject.to_string(),
+            self.abstain.to_string(),
+            missing.to_string(),
+            self.decision.result().to_owned(),
+            word(self.decision.consensus),
+            match missing {
+                0 => "-".to_owned(),
+                _ => word(self.early),
+            },
+        ]
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "approve": self.approve,
+            "reject": self.reject,
+            "abstain": self.abstain,
+            "missing": self.decision.missing.len(),
+            "result": self.decision.result(),
+            "consensus": self.decision.consensus,
+            "decidedEarly": self.early,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h_39_the_table_has_every_way_to_vote_once() {
+        let rows = rows();
+        let full = rows.iter().filter(|row| row.decision.missing.is_empty());
+        assert_eq!((full.count(), rows.len()), (10, 20));
+        let mut ways: Vec<_> = rows
+            .iter()
+            .map(|row| (row.approve, row.reject, row.abstain))
+            .collect();
+        ways.sort_unstable();
+        ways.dedup();
+        assert_eq!(ways.len(), 20);
+    }
+
+    #[test]
+    fn h_39_three_ways_of_three_approve() {
+        let rows = rows();
+        let approved: Vec<_> = rows
+            .iter()
+            .filter(|row| row.decision.approved)
+            .map(|row| (row.approve, row.reject, row.abstain))
+            .collect();
+        assert_eq!(approved, [(3, 0, 0), (2, 1, 0), (2, 0, 1), (2, 0, 0)]);
+    }
+}

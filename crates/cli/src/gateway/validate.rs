@@ -1,0 +1,128 @@
+//! `remote-agent gateway validate`: whether a configuration, or envelopes, keep to the rules.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::json;
+
+use super::place::{Place, failure};
+use crate::{
+    exit::{Exit, Failure},
+    output::Lines,
+};
+use collective::{self, Envelope};
+use gateway_server::{self, config::ServerConfig};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway validate gateway.json
+  remote-agent gateway validate --config gateway.json --url ws://127.0.0.1:18789
+  remote-agent gateway validate --envelopes messages.jsonl
+
+With --url, the gateway that runs there is asked whether it knows the agents of the configuration.
+
+Exit codes: 0 all is well, 1 the running gateway does not know an agent, 2 something is wrong; it is told with its place.";
+
+/// Check a gateway's configuration with every file it names, or envelopes of a2a-v1
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The configuration, as with --config [default: gateway.json in the state directory]
+    #[arg(conflicts_with = "config")]
+    file: Option<PathBuf>,
+
+    /// The file holds envelopes, one a line: check each of them
+    #[arg(long, requires = "file")]
+    envelopes: bool,
+
+    /// Print what was found as a line of JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// What is wrong, with its place.
+pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
+    let lines = Lines::default();
+    let file = args
+        .file
+        .clone()
+        .unwrap_or_else(|| args.place.files.config_file());
+    let name = file.display();
+    if args.envelopes {
+        let text = fs::read_to_string(&file)
+            .map_err(|error| Failure::usage(format!("cannot read `{name}`: {error}")))?;
+        return envelopes(&text, args.json, &lines);
+    }
+    match gateway_server::validate(&file) {
+        Ok(config) => {
+            let unknown = match args.place.has_url() {
+                true => unknown(&args.place, &config).await?,
+                false => Vec::new(),
+            };
+            lines.write(match args.json {
+                true => json!({"ok": unknown.is_empty(), "agents": config.agents.len(), "services": config.services.len(), "unknownAgents": unknown}).to_string(),
+                false => format!(
+                    "`{name}` is a configuration that a gateway starts with: {} agents, {} services",
+                    config.agents.len(),
+                    config.services.len()
+                ),
+            });
+            if unknown.is_empty() {
+                return Ok(Exit::Ok);
+            }
+            Err(Failure::new(format!(
+                "the gateway at {} does not know `{}` of the configuration; start it with this configuration, or add agents with `remote-agent gateway agents create`",
+                args.place.url()?,
+                unknown.join("`, `")
+            )))
+        }
+        Err(error) if args.json => {
+            lines.write(
+                json!({"ok": false, "message": error.message, "path": error.path}).to_string(),
+            );
+            Ok(Exit::Usage)
+        }
+        Err(error) => Err(Failure::usage(format!("`{name}` is wrong: {error}"))),
+    }
+}
+
+/// The agents of the configuration that the running gateway does not know.
+async fn unknown(place: &Place, config: &ServerConfig) -> Result<Vec<String>, Failure> {
+    let listed = place.listed().await?;
+    let listed = listed.map_err(|trouble| failure(&trouble))?;
+    let names = config.agents.iter().map(|agent| &agent.name);
+    let knows = |name: &&String| listed.iter().any(|agent| agent["name"] == ***name);
+    Ok(names.filter(|name| !knows(name)).cloned().collect())
+}
+
+fn envelopes(text: &str, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
+    let (mut good, mut bad) = (0_u64, 0_u64);
+    let all = text.lines().zip(1_u64..);
+    for (line, number) in all.filter(|(line, _)| !line.trim().is_empty()) {
+        let checked = Envelope::read(line).and_then(|envelope| {
+            collective::validate(&envelope)?;
+            Ok(envelope.kind())
+        });
+        match checked {
+            Ok(_) => good += 1,
+            Err(malformed) => {
+                bad += 1;
+                lines.write(match as_json {
+                    true => json!({"line": number, "error": malformed.code.name(), "code": malformed.code.number(), "message": malformed.message}).to_string(),
+                    false => format!("line {number}: {}: {}", malformed.code, malformed.message),
+                });
+            }
+        }
+    }
+    if as_json {
+        lines.write(json!({"ok": bad == 0, "good": good, "bad": bad}).to_string());
+    } else {
+        lines.write(format!("{good} envelopes keep to the rules, {bad} do not"));
+    }
+    Ok(if bad == 0 { Exit::Ok } else { Exit::Usage })
+}

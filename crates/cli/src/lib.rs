@@ -1,0 +1,132 @@
+//! The command `remote-agent`: a host like any other, for a shell, a script or CI.
+//!
+//! It opens the library through the Rust door. This code is linked with a copy of the library that would work as well; nothing here may call it.
+
+#![forbid(unsafe_code)]
+
+pub mod call;
+mod caller;
+pub mod config;
+
+pub mod conformance;
+
+mod demo;
+
+pub mod door;
+pub mod exit;
+mod follow_up;
+pub mod gateway;
+mod hints;
+pub mod jsonl;
+pub mod library;
+mod local;
+mod outcome;
+pub mod output;
+pub mod package;
+mod parts;
+mod screen;
+mod send;
+mod serve;
+mod stopped;
+mod table;
+mod talk;
+mod target;
+mod targets;
+mod task;
+mod text;
+mod translate;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::exit::{Exit, Failure};
+
+/// For peers and cases of the conformance runner: a long comparison in one must not hold up the clock of another.
+const WORKERS: usize = 2;
+
+const HELP: &str = "\
+Start with `remote-agent demo`, then `remote-agent targets --url URL` to see what an agent says of itself.
+
+Exit codes: 0 ok, 1 failed (the call, or the task), 2 wrong usage or configuration, 3 agent unreachable, 4 agent wants other credentials, 5 timeout, 130 demo interrupted.
+`call` judges the call alone; `targets` fails only where no agent can be reached, by the worst reason";
+
+/// Hands work to agents elsewhere, over A2A.
+#[derive(Debug, Parser)]
+#[command(name = "remote-agent", version, arg_required_else_help = true, after_help = HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print the library's debug lines too, on standard error
+    #[arg(short, long, global = true)]
+    verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Targets(targets::Args),
+    Send(send::Args),
+    /// Follow a task until it is done or waits for you
+    #[command(after_help = task::Action::Watch.examples())]
+    Watch(task::Args),
+    /// Ask once how a task stands
+    #[command(after_help = task::Action::Status.examples())]
+    Status(task::Args),
+    /// Ask for a task to be stopped
+    #[command(after_help = task::Action::Cancel.examples())]
+    Cancel(task::Args),
+    Call(call::Args),
+    Conformance(conformance::Args),
+    Package(package::Args),
+    Gateway(gateway::Args),
+    Serve(Box<serve::Args>),
+    Translate(translate::Args),
+}
+
+/// Runs the command with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Clap prints what is wrong with the arguments, or the help that was asked for, and ends the process with 2 or 0.
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(cli));
+            // A thread may still wait for standard input, and nothing can wake it.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(Failure::new(format!("cannot start: {error}"))),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::complain(&failure.message);
+            failure.exit.into()
+        }
+    }
+}
+
+async fn run(cli: Cli) -> Result<Exit, Failure> {
+    let verbose = cli.verbose;
+    match cli.command {
+        Command::Demo(args) => demo::run(args, verbose).await,
+        Command::Targets(args) => targets::run(args, verbose).await,
+        Command::Send(args) => send::run(args, verbose).await,
+        Command::Watch(args) => task::run(task::Action::Watch, args, verbose).await,
+        Command::Status(args) => task::run(task::Action::Status, args, verbose).await,
+        Command::Cancel(args) => task::run(task::Action::Cancel, args, verbose).await,
+        Command::Call(args) => call::run(args, verbose).await,
+        Command::Conformance(args) => conformance::run(args, verbose).await,
+        Command::Package(args) => package::command(&args),
+        Command::Gateway(args) => gateway::run(args, verbose).await,
+        Command::Serve(args) => serve::run(*args, verbose).await,
+        Command::Translate(args) => translate::run(args).await,
+    }
+}

@@ -1,0 +1,230 @@
+//! The local gateway, for a command that people use without any configuration.
+
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{
+    exit::Failure,
+    gateway::{embedded::Embedded, scripted::scripted},
+    text::shell,
+};
+use common::config::gateway_url;
+use egress::address::is_this_machine;
+use gateway_server::clients::Script;
+
+/// What the aliases of its agents begin with.
+const ALIAS: &str = "gateway:";
+
+/// What stands for a gateway inside the command, where an address stands for one that runs.
+pub(super) const EMBEDDED: &str = "embedded";
+
+/// Which gateway.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Agents")]
+pub(super) struct LocalArgs {
+    /// Call the agents behind the local gateway at this address (ws://127.0.0.1:18789), without any configuration; --target then names one of them. `embedded` runs a gateway of a2a-v1 in this process, for the time of the command
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "url"])]
+    gateway: Option<String>,
+
+    /// Show the gateway of --gateway the token in this environment variable
+    #[arg(long, value_name = "VAR", requires = "gateway")]
+    gateway_token_env: Option<String>,
+
+    /// What the gateway of --gateway speaks, where it is not to be found out
+    #[arg(long, value_name = "DIALECT", requires = "gateway", value_parser = ["auto", "openclaw", "a2a-v1", "heretek-js"])]
+    gateway_dialect: Option<String>,
+
+    /// Put an agent behind `--gateway embedded` (alpha=approve, beta=reject, charlie=abstain, delta=silent, 'coder=reply:I read {text}'); may be given several times
+    #[arg(long, value_name = "NAME=HOW", requires = "gateway", value_parser = scripted)]
+    gateway_agent: Vec<Script>,
+
+    /// The gateway is one of this process.
+    #[arg(skip)]
+    embedded: bool,
+}
+
+impl LocalArgs {
+    /// A gateway is named.
+    pub(super) fn is_given(&self) -> bool {
+        self.gateway.is_some()
+    }
+
+    /// The gateway is one of this process.
+    pub(super) fn is_embedded(&self) -> bool {
+        self.embedded
+    }
+
+    /// Starts the gateway that `--gateway embedded` asks for, and its agents; from then on its address is the one that was named.
+    ///
+    /// # Errors
+    /// It cannot start, or agents are named for a gateway that runs already.
+    pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
+        let named = self.gateway.as_deref();
+        if named != Some(EMBEDDED) {
+            return match (named, self.gateway_agent.first()) {
+                (Some(url), Some(agent)) => Err(Failure::usage(format!(
+                    "`--gateway-agent` is for `--gateway embedded`; put an agent behind a gateway that runs with `remote-agent gateway agent --url {} --name {}`",
+                    shell(url),
+                    shell(&agent.name)
+                ))),
+                _ => Ok(None),
+            };
+        }
+        let gateway = Embedded::with(&self.gateway_agent).await?;
+        self.gateway = Some(gateway.url().to_owned());
+        self.embedded = true;
+        Ok(Some(gateway))
+    }
+
+    /// The gateway's settings, where one is named.
+    ///
+    /// # Errors
+    /// Its address is none.
+    pub(super) fn settings(&self) -> Result<Option<Value>, Failure> {
+        let Some(address) = &self.gateway else {
+            return Ok(None);
+        };
+        if address == EMBEDDED {
+            return Err(Failure::usage(
+                "the gateway of `--gateway embedded` ends with its command, so there is nothing to go on with; for tasks that outlive a command start `remote-agent gateway`, and name it with `--gateway URL`",
+            ));
+        }
+        let url = gateway_url(address)
+            .map_err(|wrong| Failure::usage(format!("the address of `--gateway` {wrong}")))?;
+        // Whoever writes out an address elsewhere means it.
+        let mut settings = json!({
+            "enabled": true,
+            "url": url.as_str(),
+            "allowRemote": !is_this_machine(&url),
+        });
+        if let Some(variable) = &self.gateway_token_env {
+            settings["token"] = json!({"source": "env", "id": variable});
+        }
+        if let Some(dialect) = &self.gateway_dialect {
+            settings["dialect"] = json!(dialect);
+        }
+        Ok(Some(settings))
+    }
+
+    /// The alias that `target` means here, where a gateway is named: its agents go by their names, too.
+    pub(super) fn alias(&self, target: &str) -> Option<String> {
+        self.gateway.as_ref()?;
+        (!target.starts_with(ALIAS)).then(|| format!("{ALIAS}{target}"))
+    }
+
+    /// The environment variable with the gateway's token.
+    pub(super) fn token_variable(&self) -> Option<&str> {
+        self.gateway_token_env.as_deref()
+    }
+
+    /// The same options, by name.
+    pub(super) fn options(&self) -> [(&'static str, Option<String>); 3] {
+        [
+            ("--gateway", self.gateway.clone()),
+            ("--gateway-token-env", self.gateway_token_env.clone()),
+            ("--gateway-dialect", self.gateway_dialect.clone()),
+        ]
+    }
+}
+
+/// The aliases that a configuration's own words give to a gateway's agents.
+pub(super) fn aliases(config: &Value) -> Vec<String> {
+    let gateway = &config["gateway"];
+    if gateway["enabled"] != true {
+        return Vec::new();
+    }
+    let agents = gateway["agents"].as_array().into_iter().flatten();
+    let named = agents.filter_map(Value::as_str).chain(["triad"]);
+    named.map(|name| format!("{ALIAS}{name}")).collect()
+}
+
+/// The address of the gateway that a continuation's target is behind.
+fn address(origin: &Value) -> Option<String> {
+    if origin["preferred_transports"] != json!(["GATEWAY"]) {
+        return None;
+    }
+    let mut url = Url::parse(origin["target_url"].as_str()?).ok()?;
+    let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+    url.set_scheme(scheme).ok()?;
+    Some(url.to_string().trim_end_matches('/').to_owned())
+}
+
+/// The gateway that a continuation's target is behind, as settings.
+pub(super) fn known_from(origin: &Value) -> Option<Value> {
+    let args = LocalArgs {
+        gateway: Some(address(origin)?),
+        ..LocalArgs::default()
+    };
+    args.settings().ok().flatten()
+}
+
+/// The options that name the agent of a gateway that a continuation's target is.
+pub(super) fn options_for(origin: &Value) -> Option<String> {
+    let gateway = format!(" --gateway {}", shell(&address(origin)?));
+    let target = origin["target_alias"].as_str();
+    let target = target.map(|alias| format!(" --target {}", shell(alias)));
+    Some(gateway + &target.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use openclaw_remote_agent::config::Config;
+
+    fn named(address: &str) -> LocalArgs {
+        LocalArgs {
+            gateway: Some(address.to_owned()),
+            gateway_token_env: Some("GATE_TOKEN".to_owned()),
+            ..LocalArgs::default()
+        }
+    }
+
+    #[test]
+    fn the_gateway_is_one_that_a_configuration_could_have() {
+        for address in ["ws://127.0.0.1:1", "ws://localhost:1", "wss://gate.example"] {
+            let settings = named(address).settings().unwrap().unwrap();
+            let config = Config::parse(&json!({ "gateway": settings }).to_string()).unwrap();
+            assert!(config.gateway.enabled && config.gateway.token.is_some());
+            assert_eq!(config.gateway.allow_remote, address.starts_with("wss"));
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_told_with_the_one_that_was_meant() {
+        for (address, advice) in [
+            ("127.0.0.1:18789", "try `ws://127.0.0.1:18789`"),
+            ("http://127.0.0.1:18789/", "try `ws://127.0.0.1:18789`"),
+            ("https://gate.example", "try `wss://gate.example`"),
+            ("ftp://gate.example", "ws or wss"),
+            ("ws://me:s3cret@127.0.0.1", "gateway.token"),
+        ] {
+            let message = named(address).settings().unwrap_err().message;
+            assert!(message.contains(advice), "{message}");
+            assert!(!message.contains("s3cret"), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_agent_of_a_named_gateway_goes_by_its_name() {
+        assert_eq!(named("ws://x").alias("alpha").unwrap(), "gateway:alpha");
+        assert_eq!(named("ws://x").alias("gateway:alpha"), None);
+        assert_eq!(LocalArgs::default().alias("alpha"), None);
+    }
+
+    #[test]
+    fn where_only_a_continuation_named_the_gateway_its_address_does_again() {
+        let origin = json!({"target_url": "http://127.0.0.1:18789/", "card_path": "/agents/alpha",
+            "preferred_transports": ["GATEWAY"], "target_alias": "gateway:alpha"});
+        assert_eq!(
+            options_for(&origin).unwrap(),
+            " --gateway ws://127.0.0.1:18789 --target gateway:alpha"
+        );
+        assert_eq!(known_from(&origin).unwrap()["enabled"], true);
+        assert_eq!(
+            options_for(&json!({"target_url": "http://x/", "preferred_transports": ["JSONRPC"]})),
+            None
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! The command `remote-agent`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    remote_agent_cli::main()
+}

@@ -1,0 +1,272 @@
+//! Builds the OpenClaw package: a clean plugin directory and an npm tarball with this platform's library.
+//!
+//! Both hold the same bytes for the same input, so that two builds can be compared.
+
+mod files;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use self::files::{collect, failed, pack, read, read_json, write, write_directory};
+
+use super::{
+    exit::{Exit, Failure},
+    library,
+    output::note,
+};
+
+const NAME: &str = "openclaw-remote-agent";
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent package
+  openclaw plugins install npm-pack:$(remote-agent package | tail -n 1)";
+
+/// Build the OpenClaw package for this platform and print where its directory and its npm tarball are
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Put the package below this directory
+    #[arg(long, value_name = "DIR", default_value = "target/package")]
+    out: PathBuf,
+
+    /// Pack this library instead of building one
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// Those of [`run`], as a sentence.
+pub fn command(args: &Args) -> Result<Exit, Failure> {
+    // The checkout that the command was built from; where that is gone, the one it is started in.
+    let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let source_root = if built_from.join("Cargo.toml").is_file() {
+        built_from
+    } else {
+        Path::new(".")
+    };
+    match &args.library {
+        None => note("building the library for release; the first time takes a few minutes"),
+        Some(library) if library.is_file() => {
+            if let Some(why) = library::check(library)? {
+                note(format_args!(
+                    "warn: cannot tell which build the library is, so it is packed as it stands: {why}"
+                ));
+            }
+        }
+        // Told when it is read.
+        Some(_) => {}
+    }
+    let library = args.library.as_deref();
+    run(source_root, library, &args.out, &mut io::stdout())
+        .map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Exit::Ok)
+}
+
+/// Where a package was assembled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packaged {
+    /// The plugin directory, for `openclaw plugins install DIR`.
+    pub directory: PathBuf,
+    /// The npm tarball, for `openclaw plugins install npm-pack:FILE`.
+    pub tarball: PathBuf,
+}
+
+/// Why a package was not built.
+#[derive(Debug, thiserror::Error)]
+pub enum PackageError {
+    /// A file of the source checkout, the library or the output directory cannot be read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    File {
+        /// What was tried: `read`, `write`.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A manifest is not what it has to be.
+    #[error("`{}` is not a usable manifest: {reason}", path.display())]
+    Manifest {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The manifests do not carry one version.
+    #[error("`{}` has version {found}, Cargo.toml has {expected}: set both to the same version", path.display())]
+    Version {
+        /// The manifest that differs.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+        /// The version in Cargo.toml.
+        expected: String,
+    },
+    /// The output directory holds something else.
+    #[error("`{}` exists and is no OpenClaw plugin: remove it or choose another directory with `--out`", .0.display())]
+    Occupied(PathBuf),
+    /// Cargo did not build the library.
+    #[error("cargo did not build the library in `{}`: {reason}", root.display())]
+    Build {
+        /// The source checkout.
+        root: PathBuf,
+        /// How it ended.
+        reason: String,
+    },
+}
+
+/// `remote-agent package`: builds the library unless one is given, assembles the package and prints the two paths, the tarball last.
+///
+/// # Errors
+/// Those of [`build_library`] and [`assemble`], and a closed output.
+pub fn run(
+    source_root: &Path,
+    library: Option<&Path>,
+    out: &Path,
+    stdout: &mut dyn io::Write,
+) -> Result<(), PackageError> {
+    let built;
+    let library = match library {
+        Some(library) => library,
+        None => {
+            built = build_library(source_root)?;
+            &built
+        }
+    };
+    let out = std::path::absolute(out).map_err(failed("write", out))?;
+    let Packaged { directory, tarball } = assemble(source_root, library, &out)?;
+    writeln!(stdout, "{}\n{}", directory.display(), tarball.display())
+        .map_err(failed("write", Path::new("standard output")))
+}
+
+/// Assembles the plugin directory `OUT/openclaw-remote-agent` and the tarball `OUT/openclaw-remote-agent-VERSION.tgz` from the checkout at
+/// `source_root` and the built `library`. A directory from an earlier run is replaced.
+///
+/// # Errors
+/// A file is missing or not writable, the versions of the manifests differ, or `out` holds a directory of that name that is no plugin.
+pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packaged, PackageError> {
+    let version = checked_version(source_root)?;
+    let files = collect(source_root, library)?;
+    let directory = out.join(NAME);
+    let tarball = out.join(format!("{NAME}-{version}.tgz"));
+    write_directory(&directory, &files)?;
+    write(&tarball, &pack(&files).map_err(failed("write", &tarball))?)?;
+    Ok(Packaged { directory, tarball })
+}
+
+/// Builds the library to ship, in the checkout at `source_root`, and returns where it is. Cargo's progress goes to stderr.
+///
+/// # Errors
+/// Cargo is not there or fails.
+pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
+    let broken = |reason: String| PackageError::Build {
+        root: source_root.to_owned(),
+        reason,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "rustc",
+            "--package",
+            "openclaw-remote-agent",
+            "--profile",
+            "ship",
+            "--lib",
+            "--crate-type",
+            "cdylib",
+        ])
+        .args(["--message-format", "json-render-diagnostics"])
+        .current_dir(source_root)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| broken(format!("it does not start: {error}")))?;
+    if !output.status.success() {
+        return Err(broken(output.status.to_string()));
+    }
+    // Cargo alone knows where its target directory is.
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "openclaw_remote_agent")
+        .find_map(|message| message["filenames"][0].as_str().map(PathBuf::from))
+        .ok_or_else(|| broken("it names no library among its results".to_owned()))
+}
+
+/// The library's file name in the package, as `native.js` looks it up.
+#[must_use]
+pub fn library_name() -> String {
+    let (os, cpu, libc) = platform();
+    let libc = match libc {
+        Some("musl") => "-musl",
+        Some(_) => "-gnu",
+        None => "",
+    };
+    format!("remote_agent.{os}-{cpu}{libc}.node")
+}
+
+/// This platform in npm's words: `os`, `cpu`, `libc`.
+fn platform() -> (&'static str, &'static str, Option<&'static str>) {
+    let os = match std::env::consts::OS {
+        "macos" => "darwin",
+        "windows" => "win32",
+        other => other,
+    };
+    let cpu = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let libc = cfg!(target_os = "linux").then_some(if cfg!(target_env = "musl") {
+        "musl"
+    } else {
+        "glibc"
+    });
+    (os, cpu, libc)
+}
+
+/// The version that Cargo.toml, the npm manifest, OpenClaw's and the Agent Plugins one have in common.
+fn checked_version(source_root: &Path) -> Result<String, PackageError> {
+    let cargo = source_root.join("Cargo.toml");
+    let text = String::from_utf8_lossy(&read(&cargo)?).into_owned();
+    let expected = cargo_version(&text).ok_or_else(|| PackageError::Manifest {
+        path: cargo,
+        reason: "it has no version under `[workspace.package]`".to_owned(),
+    })?;
+    for manifest in [
+        "openclaw/package.json",
+        "openclaw/openclaw.plugin.json",
+        "plugin.json",
+    ] {
+        let path = source_root.join(manifest);
+        let found = read_json(&path)?["version"]
+            .as_str()
+            .unwrap_or("none")
+            .to_owned();
+        if found != expected {
+            return Err(PackageError::Version {
+                path,
+                found,
+                expected,
+            });
+        }
+    }
+    Ok(expected)
+}
+
+fn cargo_version(manifest: &str) -> Option<String> {
+    manifest
+        .lines()
+        .skip_while(|line| line.trim() != "[workspace.package]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .find_map(|line| line.strip_prefix("version")?.trim_start().strip_prefix('='))
+        .map(|value| value.trim().trim_matches('"').to_owned())
+}

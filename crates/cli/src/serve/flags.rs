@@ -1,0 +1,387 @@
+//! The flags of a server, and the file that they win over.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+
+use super::over::{Over, command, in_variable, kept, pairs, path};
+use crate::exit::Failure;
+use openclaw_server::config::{ServeConfig, default_state_dir};
+
+/// The file in the state directory that is the configuration where none is named.
+const CONFIG: &str = "serve.json";
+
+/// Where a server's files are.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Files")]
+pub(super) struct FileArgs {
+    /// Read the configuration from this file [default: serve.json in the state directory, where there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Keep tasks, peers and other state in this directory [default: that of the configuration, else openclaw-remote-agent/serve in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+}
+
+impl FileArgs {
+    /// The configuration, without other flags.
+    ///
+    /// # Errors
+    /// A file that was named cannot be read, or what is wrong in it.
+    pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
+        self.read_under(Map::new())
+    }
+
+    fn read_under(&self, mut over: Map<String, Value>) -> Result<ServeConfig, Failure> {
+        if let Some(folder) = &self.state_dir {
+            over.insert("stateDir".into(), path(folder));
+        }
+        let own = match &self.state_dir {
+            Some(folder) => folder.clone(),
+            None => default_state_dir(|name| std::env::var_os(name)),
+        };
+        let file = self.config.clone().unwrap_or_else(|| own.join(CONFIG));
+        let there = self.config.is_some() || file.exists();
+        let config = ServeConfig::read(there.then_some(&*file), Value::Object(over));
+        config.map_err(|error| match there {
+            true => Failure::usage(format!(
+                "the configuration `{}`, with the flags over it, is wrong: {error}",
+                file.display()
+            )),
+            false => Failure::usage(format!("the flags are wrong: {error}")),
+        })
+    }
+}
+
+/// Who may reach the server, and how.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Who may reach it")]
+struct ReachArgs {
+    /// Listen on this port, of 127.0.0.1 unless the configuration names another address; 0 takes a free one [default: that of the configuration, else 9000]
+    #[arg(long, value_name = "PORT", conflicts_with = "listen")]
+    port: Option<u16>,
+
+    /// Listen on this address and port; one that is not loopback needs peers, and TLS or --behind-proxy
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+
+    /// The URL that others reach it at; agent cards name it
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+
+    /// Answer to this name too (`Host`), beside loopback, the own address and the public URL's; may be given several times
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+
+    /// Secure connections with the certificate chain in this file (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// A proxy passes requests on and secures connections; what it says of clients counts
+    #[arg(long)]
+    behind_proxy: bool,
+
+    /// Where the proxy is beside loopback: an address, or a network such as 10.0.0.0/24; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    trusted_proxy: Vec<String>,
+}
+
+/// Who does the work.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Who does the work")]
+struct WorkArgs {
+    /// Who does the work [default: that of the configuration, else gateway]
+    #[arg(long, value_enum, value_name = "WHO")]
+    executor: Option<Who>,
+
+    /// Reach the gateway at this address [default: that of the configuration, else ws://127.0.0.1:18789]
+    #[arg(long, value_name = "URL")]
+    gateway: Option<String>,
+
+    /// Show the gateway the token in this environment variable [default: OPENCLAW_GATEWAY_TOKEN, where it is set and the configuration names none]
+    #[arg(long, value_name = "VAR")]
+    gateway_token_env: Option<String>,
+
+    /// Only this agent may be asked, and cards show it (executor gateway); may be given several times
+    #[arg(long, value_name = "NAME")]
+    agent: Vec<String>,
+
+    /// The agent that is asked where a message names none [default: OpenClaw's own]
+    #[arg(long, value_name = "NAME")]
+    agent_id: Option<String>,
+
+    /// The session of messages that name no context [default: each has one of its own]
+    #[arg(long, value_name = "ID")]
+    session_id: Option<String>,
+
+    /// How hard a turn thinks: off, minimal, low, medium, high, xhigh [default: low where OpenClaw's command is run and the model can, and as OpenClaw is configured behind its gateway]
+    #[arg(long, value_name = "LEVEL", value_parser = ["off", "minimal", "low", "medium", "high", "xhigh"], hide_possible_values = true)]
+    thinking: Option<String>,
+
+    /// How long a turn may take; then it is stopped and its task has failed [default: 300]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+
+    /// The command of OpenClaw, for the executor command [default: openclaw, in PATH]
+    #[arg(long, value_name = "FILE")]
+    openclaw_path: Option<PathBuf>,
+
+    /// Run the command in this directory [default: where the server runs]
+    #[arg(long, value_name = "DIR")]
+    working_directory: Option<PathBuf>,
+
+    /// Give the command this variable of the server too, beside those that every program needs; `AWS_*` stands for all that begin so; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pass_env: Vec<String>,
+
+    /// Whether the command runs turns itself, with `--local` [default: auto]
+    #[arg(long, value_name = "WHEN", value_enum)]
+    local: Option<LocalWhen>,
+
+    /// Give the command this variable too; may be given several times. Other users of the machine can see it here; the file hides it
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env_var: Vec<(String, String)>,
+
+    /// Whether a request of 0.3 that does not say `blocking` is answered with the task at once; else with a message once done [default: true]
+    #[arg(long, value_name = "BOOL")]
+    async_mode: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Who {
+    /// The agents behind OpenClaw's gateway
+    Gateway,
+    /// The command `openclaw agent`, a process for each message, half a minute each without a gateway
+    Command,
+    /// A script that does what messages say: for conformance kits and clients under test
+    Scripted,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LocalWhen {
+    /// Where no gateway runs on OpenClaw's state
+    Auto,
+    /// Always; OpenClaw refuses that while a gateway runs on its state
+    Always,
+    /// Never; a gateway has to run
+    Never,
+}
+
+/// Where tasks are kept.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Where tasks are kept")]
+struct StoreArgs {
+    /// `memory`, a directory, or redis://HOST:PORT/DB for several servers [default: tasks in the state directory]
+    #[arg(long, value_name = "STORE")]
+    task_store: Option<String>,
+
+    /// The environment variable that holds what --task-store would be, where that has a password
+    #[arg(long, value_name = "VAR", conflicts_with = "task_store")]
+    task_store_env: Option<String>,
+
+    /// When a change counts as kept in a directory; a server that is killed loses nothing with any [default: interval]
+    #[arg(long, value_name = "WHEN", value_enum)]
+    fsync: Option<When>,
+
+    /// Forget settled tasks so long after they last changed [default: 604800, a week]
+    #[arg(long, value_name = "SECONDS")]
+    retention_age: Option<u64>,
+
+    /// Keep at most so many settled tasks of each client [default: 10000]
+    #[arg(long, value_name = "NUMBER")]
+    retention_count: Option<u64>,
+
+    /// End a task that has waited so long for its client's answer [default: 604800, a week]
+    #[arg(long, value_name = "SECONDS")]
+    retention_unanswered: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum When {
+    /// On the disk before it is acknowledged: survives the loss of power
+    Always,
+    /// On the disk within a second: the loss of power loses at most that second
+    Interval,
+    /// On the disk when the operating system decides: the loss of power may damage the file
+    Never,
+}
+
+/// What else there is to say.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "More")]
+struct MoreArgs {
+    /// What agent cards call the server [default: OpenClaw]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// What agent cards say the server is
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
+    /// Peers may register this webhook and what is below it, and no others; may be given several times [default: any public one over https]
+    #[arg(long, value_name = "URL")]
+    allow_webhook: Vec<String>,
+
+    /// Peers may register any webhook, those on this machine and its network too
+    #[arg(long)]
+    allow_any_webhook: bool,
+
+    /// Another limit, such as runs=4 or requestsPerSecond=20, by its name in the configuration; may be given several times
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = limit)]
+    limit: Vec<(String, u64)>,
+}
+
+/// How a server is set up.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    reach: ReachArgs,
+
+    #[command(flatten)]
+    work: WorkArgs,
+
+    #[command(flatten)]
+    store: StoreArgs,
+
+    #[command(flatten)]
+    more: MoreArgs,
+
+    #[command(flatten)]
+    files: FileArgs,
+}
+
+impl ServeArgs {
+    /// The configuration, with the flags over it.
+    ///
+    /// # Errors
+    /// What is wrong in either.
+    pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
+        let mut config = self.files.read_under(self.over())?;
+        if let Some(port) = self.reach.port {
+            config.listen.set_port(port);
+        }
+        Ok(config)
+    }
+
+    /// The flags as they would stand in a file.
+    fn over(&self) -> Map<String, Value> {
+        let mut over = Over(Map::new());
+        let Self {
+            reach,
+            work,
+            store,
+            more,
+            ..
+        } = self;
+        over.put("listen", reach.listen.as_deref());
+        over.put("publicUrl", reach.public_url.as_deref());
+        over.list("hosts", &reach.host);
+        if let (Some(cert), Some(key)) = (&reach.tls_cert, &reach.tls_key) {
+            over.put(
+                "tls",
+                Some(json!({"certFile": path(cert), "keyFile": path(key)})),
+            );
+        }
+        over.put("behindProxy", reach.behind_proxy.then_some(true));
+        over.list("trustedProxies", &reach.trusted_proxy);
+        over.put("executor", work.executor.map(Who::word));
+        over.put("agentId", work.agent_id.as_deref());
+        over.list("agents", &work.agent);
+        over.put("sessionId", work.session_id.as_deref());
+        over.put("thinking", work.thinking.as_deref());
+        over.put("timeout", work.timeout);
+        over.put("openclawPath", work.openclaw_path.as_deref().map(command));
+        over.put(
+            "workingDirectory",
+            work.working_directory.as_deref().map(path),
+        );
+        over.put("asyncMode", work.async_mode);
+        let variables: Map<_, _> = pairs(&work.env_var);
+        over.list("passEnv", &work.pass_env);
+        over.put("local", work.local.map(LocalWhen::word));
+        over.put("envVars", (!variables.is_empty()).then_some(variables));
+        over.put("gateway", work.gateway());
+        over.put("taskStore", store.task_store.as_deref().map(kept));
+        over.put(
+            "taskStore",
+            store.task_store_env.as_deref().map(in_variable),
+        );
+        over.put("fsync", store.fsync.map(When::word));
+        let mut retention = Over(Map::new());
+        retention.put("age", store.retention_age);
+        retention.put("count", store.retention_count);
+        retention.put("unanswered", store.retention_unanswered);
+        over.put("retention", retention.some());
+        over.put("name", more.name.as_deref());
+        over.put("description", more.description.as_deref());
+        let mut push = Over(Map::new());
+        push.list("allowedUrls", &more.allow_webhook);
+        push.put("allowAnyAddress", more.allow_any_webhook.then_some(true));
+        over.put("push", push.some());
+        let limits: Map<_, _> = pairs(&more.limit);
+        over.put("limits", (!limits.is_empty()).then_some(limits));
+        over.0
+    }
+}
+
+impl WorkArgs {
+    fn gateway(&self) -> Option<Map<String, Value>> {
+        let mut gateway = Over(Map::new());
+        gateway.put("url", self.gateway.as_deref());
+        // Whoever writes out a secured address elsewhere means it.
+        let elsewhere = self
+            .gateway
+            .as_deref()
+            .is_some_and(|url| url.starts_with("wss:"));
+        gateway.put("allowRemote", elsewhere.then_some(true));
+        gateway.put("token", self.gateway_token_env.as_deref().map(in_variable));
+        gateway.some()
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn limit(text: &str) -> Result<(String, u64), String> {
+    let (name, number) = text.split_once('=').ok_or("write it as NAME=NUMBER")?;
+    let number = number.parse().map_err(|_| "that is no whole number")?;
+    Ok((name.to_owned(), number))
+}
+
+impl Who {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Command => "command",
+            Self::Scripted => "scripted",
+        }
+    }
+}
+
+impl LocalWhen {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl When {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Interval => "interval",
+            Self::Never => "never",
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `remote-agent serve`: runs a server until Ctrl-C.
+
+use std::io::ErrorKind;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::flags::ServeArgs;
+use super::log::{self, Form};
+use crate::{
+    exit::{Exit, Failure},
+    output::{Lines, note},
+    stopped::stopped,
+};
+use openclaw_server::assembly::{Server, StartError};
+
+/// How the server is run.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    serve: ServeArgs,
+
+    /// Print where it listens as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// How lines of the log look, on standard error
+    #[arg(
+        long,
+        value_name = "FORM",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
+    log: Form,
+}
+
+/// Runs the server until Ctrl-C, or until the system ends it.
+///
+/// # Errors
+/// The configuration is wrong, the port is taken, or tasks cannot be kept.
+pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
+    log::install(args.log, verbose);
+    let config = args.serve.read()?;
+    let server = Server::bind(config).await.map_err(failure)?;
+    let lines = Lines::default();
+    tell(&server, args.json, &lines);
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        stopped().await;
+        stop.cancel();
+    });
+    if let Err(why) = server.ready().await {
+        tracing::warn!("it listens, but cannot work yet: {why}");
+    }
+    server.run(shutdown).await;
+    if !args.json {
+        note("the server has ended; what still ran is stopped, and its tasks say so");
+    }
+    Ok(Exit::Ok)
+}
+
+fn tell(server: &Server, as_json: bool, lines: &Lines) {
+    let url = server.url();
+    let card = format!("{url}/.well-known/agent-card.json");
+    let local = server.address();
+    if as_json {
+        let line = json!({
+            "url": url,
+            "address": local.to_string(),
+            "port": local.port(),
+            "card": card,
+            "jsonrpc": format!("{url}/a2a"),
+            "rest": format!("{url}/rest"),
+            "authentication": server.asks_for_tokens(),
+        });
+        lines.write(line.to_string());
+        return;
+    }
+    let token = match server.asks_for_tokens() {
+        true => " --bearer-env TOKEN",
+        false => "",
+    };
+    lines.write(format!("{url}: {}; Ctrl-C ends it", server.about()));
+    lines.write(format!("  card  {card}"));
+    lines.write(format!("  page  {}", server.page()));
+    lines.write(format!(
+        "  try   remote-agent send --url {url}{token} 'What can you do?'"
+    ));
+}
+
+fn failure(error: StartError) -> Failure {
+    let exit = match &error {
+        StartError::Config(_) => Exit::Usage,
+        _ => Exit::Failed,
+    };
+    let next = match &error {
+        StartError::Listen { error, .. } if error.kind() == ErrorKind::AddrInUse => {
+            "; something else has the port: `--port` names another, and `--port 0` takes a free one"
+        }
+        StartError::Listen { .. } => {
+            "; choose an address of this machine and a port that may be used"
+        }
+        _ => "",
+    };
+    Failure {
+        exit,
+        message: format!("the server does not start: {error}{next}"),
+    }
+}

@@ -1,0 +1,225 @@
+//! `remote-agent serve tasks`: the tasks that a server keeps, whoever's they are.
+
+mod place;
+mod running;
+mod salvage;
+mod stored;
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::Subcommand;
+use serde_json::Value;
+
+use super::flags::FileArgs;
+use crate::{
+    exit::{Exit, Failure},
+    output::{Lines, note},
+    table,
+};
+use place::{Place, PlaceArgs};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent serve tasks list
+  remote-agent serve tasks list --state working --json
+  remote-agent serve tasks delete 7d2f0c1e-5b0a-4a57-9a0e-0c3f1d2b4e5f
+  remote-agent serve tasks list --url http://127.0.0.1:9000 --bearer-env OPERATOR_TOKEN
+  remote-agent serve tasks check
+  remote-agent serve tasks export > tasks.jsonl
+
+While a server runs it is asked, on this machine; else what it has kept is read. A server that asks for tokens wants an
+operator's (`remote-agent serve peers add me --operator`). A deleted task is not found by anybody any more; one that runs is
+stopped first. `check` and `export` read the directory of the tasks themselves, also beside a server that runs and where the
+file is damaged.
+
+Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants
+another token";
+
+/// List, delete, check and export the tasks that a server keeps
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List tasks, the last changed first
+    List {
+        /// Only those in this state
+        #[arg(long, value_name = "STATE", value_parser = STATES, hide_possible_values = true)]
+        state: Option<String>,
+
+        /// Only those of this peer
+        #[arg(long, value_name = "NAME")]
+        peer: Option<String>,
+
+        /// At most so many
+        #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+        limit: usize,
+
+        /// Print a line of JSON for each
+        #[arg(long, help_heading = "Output")]
+        json: bool,
+
+        #[command(flatten)]
+        place: PlaceArgs,
+
+        #[command(flatten)]
+        files: FileArgs,
+    },
+    /// Check the file that the tasks are in, with `PRAGMA integrity_check`, and that every task can be read
+    Check {
+        #[command(flatten)]
+        files: FileArgs,
+    },
+    /// Print every task that can be read as a line of JSON, with what the server keeps beside it
+    Export {
+        #[command(flatten)]
+        files: FileArgs,
+    },
+    /// Delete tasks for good
+    Delete {
+        /// The ids of the tasks
+        #[arg(required = true, value_name = "TASK")]
+        ids: Vec<String>,
+
+        #[command(flatten)]
+        place: PlaceArgs,
+
+        #[command(flatten)]
+        files: FileArgs,
+    },
+}
+
+const STATES: [&str; 8] = [
+    "submitted",
+    "working",
+    "completed",
+    "failed",
+    "canceled",
+    "rejected",
+    "input-required",
+    "auth-required",
+];
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// What failed, why, and what to do.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    match args.command {
+        Command::List {
+            state,
+            peer,
+            limit,
+            json,
+            place,
+            files,
+        } => {
+            let place = place.open(&files).await?;
+            let wanted = |task: &Value| {
+                let is = |key: &str, value: &Option<String>| {
+                    value
+                        .as_ref()
+                        .is_none_or(|value| task[key] == value.as_str())
+                };
+                is("state", &state) && is("peer", &peer)
+            };
+            let found = list(&place, limit, wanted).await;
+            place.close().await;
+            show(&found?, json);
+            Ok(Exit::Ok)
+        }
+        Command::Check { files } => salvage::check(&files),
+        Command::Export { files } => salvage::export(&files),
+        Command::Delete { ids, place, files } => {
+            let place = place.open(&files).await?;
+            let deleted = delete(&place, &ids).await;
+            place.close().await;
+            deleted
+        }
+    }
+}
+
+/// Tasks, and whether there are more.
+struct Found {
+    tasks: Vec<Value>,
+    more: bool,
+}
+
+async fn list(
+    place: &Place,
+    limit: usize,
+    wanted: impl Fn(&Value) -> bool,
+) -> Result<Found, Failure> {
+    let mut tasks = Vec::new();
+    let mut after = None;
+    loop {
+        let page = place.page(after.as_deref()).await?;
+        for task in page.tasks.into_iter().filter(&wanted) {
+            if tasks.len() == limit {
+                return Ok(Found { tasks, more: true });
+            }
+            tasks.push(task);
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(Found { tasks, more: false });
+        }
+    }
+}
+
+fn show(found: &Found, json: bool) {
+    let lines = Lines::default();
+    if json {
+        for task in &found.tasks {
+            lines.write(task.to_string());
+        }
+        return;
+    }
+    if found.tasks.is_empty() {
+        note(
+            "there are no such tasks here; a server that keeps its tasks in memory is asked with --url",
+        );
+        return;
+    }
+    let mut table = table::table(["TASK", "STATE", "PEER", "AGENT", "CHANGED", "ASKED"]);
+    for task in &found.tasks {
+        let word = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
+        let changed = task["changedMs"].as_u64().map(Duration::from_millis);
+        let changed = changed.map(|since| humantime::format_rfc3339_seconds(UNIX_EPOCH + since));
+        let asked: String = word("asked").chars().take(48).collect();
+        table.add_row([
+            word("id"),
+            word("state"),
+            word("peer"),
+            word("agent"),
+            changed.map(|at| at.to_string()).unwrap_or_default(),
+            asked,
+        ]);
+    }
+    lines.write(table.to_string());
+    if found.more {
+        note("there are more; `--limit NUMBER` shows them");
+    }
+}
+
+async fn delete(place: &Place, ids: &[String]) -> Result<Exit, Failure> {
+    let mut exit = Exit::Ok;
+    for id in ids {
+        if place.delete(id).await? {
+            note(format_args!("`{id}` is deleted"));
+        } else {
+            note(format_args!(
+                "error: there is no task `{id}` here; `remote-agent serve tasks list` lists them, with the same flags"
+            ));
+            exit = Exit::Failed;
+        }
+    }
+    Ok(exit)
+}
+
+#[cfg(test)]
+mod tests;

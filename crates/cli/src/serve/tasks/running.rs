@@ -1,0 +1,138 @@
+//! Tasks that a server has: it is asked as its page asks it.
+
+use a2a_server::http::api;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::Value;
+use url::Url;
+
+use super::place::Page;
+use crate::exit::{Exit, Failure};
+use egress::address::is_this_machine;
+use egress::{Access, Http, Net as _, NetFault, Request, body::read_response};
+
+/// Two hundred tasks with excerpts are far less.
+const LONGEST: usize = 4 << 20;
+
+pub(super) struct Running {
+    net: Http,
+    url: Url,
+    headers: HeaderMap,
+}
+
+impl Running {
+    pub(super) fn new(url: Url, token: Option<String>) -> Result<Self, Failure> {
+        if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
+            return Err(Failure::usage("write the URL of --url as http://HOST:PORT"));
+        }
+        let mut headers = HeaderMap::new();
+        let (own, page) = api::OWN;
+        headers.insert(HeaderName::from_static(own), HeaderValue::from_static(page));
+        if let Some(token) = token {
+            let value = HeaderValue::try_from(format!("Bearer {token}"));
+            let mut value = value.map_err(|_| {
+                Failure::usage("the token of --bearer-env cannot be sent as a header")
+            })?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let net = Http::new().map_err(|error| Failure::new(error.to_string()))?;
+        Ok(Self { net, url, headers })
+    }
+
+    pub(super) async fn page(&self, after: Option<&str>) -> Result<Page, Failure> {
+        let mut url = self.path(&["api", "tasks"])?;
+        if let Some(after) = after {
+            url.query_pairs_mut().append_pair("after", after);
+        }
+        let (status, mut answer) = self.ask(Method::GET, url).await?;
+        if !status.is_success() {
+            return Err(refused(status, &answer));
+        }
+        let tasks = match answer["tasks"].take() {
+            Value::Array(tasks) => tasks,
+            _ => return Err(Failure::new(format!("{} is no such server", self.url))),
+        };
+        let next = answer["next"].as_str().map(str::to_owned);
+        Ok(Page { tasks, next })
+    }
+
+    pub(super) async fn delete(&self, id: &str) -> Result<bool, Failure> {
+        let url = self.path(&["api", "tasks", id])?;
+        match self.ask(Method::DELETE, url).await? {
+            (status, _) if status.is_success() => Ok(true),
+            (StatusCode::NOT_FOUND, _) => Ok(false),
+            (status, answer) => Err(refused(status, &answer)),
+        }
+    }
+
+    fn path(&self, segments: &[&str]) -> Result<Url, Failure> {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.path_segments_mut()
+            .map_err(|()| Failure::usage("write the URL of --url as http://HOST:PORT"))?
+            .pop_if_empty()
+            .extend(segments);
+        Ok(url)
+    }
+
+    async fn ask(&self, method: Method, url: Url) -> Result<(StatusCode, Value), Failure> {
+        let request = Request {
+            repeatable: method == Method::GET,
+            method,
+            access: access(&url),
+            url,
+            headers: self.headers.clone(),
+            body: None,
+            trust: None,
+        };
+        let failed = |error: egress::NetError| {
+            let secured = match error.fault() {
+                NetFault::Tls => {
+                    "; where its certificate is of another name, ask it by that name: --url https://NAME:PORT"
+                }
+                _ => "",
+            };
+            Failure {
+                exit: Exit::Unreachable,
+                message: format!(
+                    "the server at {} has the tasks, and cannot be asked: {error}{secured}",
+                    self.url
+                ),
+            }
+        };
+        let mut response = self.net.exchange(request).await.map_err(failed)?;
+        let body = read_response(&mut response, LONGEST)
+            .await
+            .map_err(failed)?;
+        let answer = serde_json::from_slice(&body).unwrap_or_default();
+        Ok((response.status, answer))
+    }
+}
+
+/// Whoever writes out an address means it; no proxy is asked for one on this machine.
+fn access(url: &Url) -> Access {
+    if is_this_machine(url) {
+        Access::Loopback
+    } else {
+        Access::Private
+    }
+}
+
+fn refused(status: StatusCode, answer: &Value) -> Failure {
+    let why = answer["error"]["message"]
+        .as_str()
+        .unwrap_or("it does not say why");
+    let (exit, next) = match status {
+        StatusCode::UNAUTHORIZED => (
+            Exit::Auth,
+            "; `--bearer-env VAR` shows it an operator's token, which `remote-agent serve peers add NAME --operator` makes",
+        ),
+        StatusCode::FORBIDDEN => (Exit::Auth, ""),
+        _ => (Exit::Failed, ""),
+    };
+    Failure {
+        exit,
+        message: format!("the server refuses ({}): {why}{next}", status.as_u16()),
+    }
+}

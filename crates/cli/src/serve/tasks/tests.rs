@@ -1,0 +1,183 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use a2a_server::a2a::{Task, TaskState, TaskStatus};
+use a2a_server::caller::Version;
+use a2a_server::record::Record;
+use a2a_server::store::Store;
+use a2a_server::store::memory::Memory;
+use serde_json::Value;
+
+use super::place::Place;
+use super::running::Running;
+use super::stored::Stored;
+use super::{delete, list};
+use crate::exit::{Exit, Failure};
+use egress::raw_server::{RawServer, send};
+
+async fn stored(tasks: u32) -> Place {
+    let store = Memory::new();
+    for number in 0..tasks {
+        let state = match number % 2 {
+            0 => TaskState::Working,
+            _ => TaskState::Completed,
+        };
+        let record = Record {
+            task: Task {
+                id: format!("t{number}"),
+                context_id: "c".to_owned(),
+                status: TaskStatus {
+                    state,
+                    message: None,
+                    timestamp: None,
+                },
+                artifacts: None,
+                history: None,
+                metadata: None,
+            },
+            owner: "ada".to_owned(),
+            agent: None,
+            session: "s".to_owned(),
+            version: Version::V1,
+            run: None,
+            created_ms: 0,
+            changed_ms: i64::from(number),
+            revision: 0,
+        };
+        store.create(&record).await.unwrap();
+    }
+    Place::Stored(Stored(Arc::new(store)))
+}
+
+fn any(_: &Value) -> bool {
+    true
+}
+
+fn ids(tasks: &[Value]) -> Vec<&str> {
+    tasks
+        .iter()
+        .filter_map(|task| task["id"].as_str())
+        .collect()
+}
+
+#[tokio::test]
+async fn all_pages_are_read_and_no_more_than_asked_for() {
+    let place = stored(250).await;
+    let found = list(&place, 1_000, any).await.unwrap();
+    assert_eq!((found.tasks.len(), found.more), (250, false));
+    let found = list(&place, 120, any).await.unwrap();
+    assert_eq!((found.tasks.len(), found.more), (120, true));
+    assert_eq!(ids(&found.tasks)[..3], ["t249", "t248", "t247"]);
+    let found = list(&place, 250, any).await.unwrap();
+    assert!(!found.more);
+}
+
+#[tokio::test]
+async fn a_task_shows_what_the_page_shows() {
+    let place = stored(2).await;
+    let working = |task: &Value| task["state"] == "working";
+    let found = list(&place, 10, working).await.unwrap();
+    assert_eq!(ids(&found.tasks), ["t0"]);
+    assert_eq!(found.tasks[0]["peer"], "ada");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_and_the_rest_deleted() {
+    let place = stored(3).await;
+    let ids_to_delete = ["t0", "none", "t2"].map(str::to_owned);
+    assert_eq!(delete(&place, &ids_to_delete).await.unwrap(), Exit::Failed);
+    let left = list(&place, 10, any).await.unwrap();
+    assert_eq!(ids(&left.tasks), ["t1"]);
+    let one = ["t1".to_owned()];
+    assert_eq!(delete(&place, &one).await.unwrap(), Exit::Ok);
+}
+
+fn json(status: &str, body: &str) -> Vec<egress::raw_server::Step> {
+    let length = body.len();
+    vec![send(format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    ))]
+}
+
+fn running(server: &RawServer, token: Option<&str>) -> Place {
+    Place::Running(Running::new(server.url("/"), token.map(str::to_owned)).unwrap())
+}
+
+#[tokio::test]
+async fn a_server_is_asked_page_by_page() {
+    let server = RawServer::start(vec![
+        json("200 OK", r#"{"tasks":[{"id":"a"}],"next":"7.a b"}"#),
+        json("200 OK", r#"{"tasks":[{"id":"b"}],"next":null}"#),
+    ])
+    .await;
+    let found = list(&running(&server, Some("secret")), 10, any)
+        .await
+        .unwrap();
+    assert_eq!(ids(&found.tasks), ["a", "b"]);
+    let requests = server.requests();
+    assert!(
+        requests[0].starts_with("GET /api/tasks HTTP/1.1"),
+        "{}",
+        requests[0]
+    );
+    assert!(
+        requests[1].starts_with("GET /api/tasks?after=7.a+b HTTP/1.1"),
+        "{}",
+        requests[1]
+    );
+    assert!(
+        requests[0].contains("authorization: Bearer secret"),
+        "{}",
+        requests[0]
+    );
+}
+
+#[tokio::test]
+async fn a_server_deletes_as_for_its_page() {
+    let server = RawServer::start(vec![
+        json("200 OK", r#"{"deleted":true}"#),
+        json(
+            "404 Not Found",
+            r#"{"error":{"message":"there is no such task"}}"#,
+        ),
+    ])
+    .await;
+    let place = running(&server, None);
+    assert!(place.delete("a/../b").await.unwrap());
+    assert!(!place.delete("a").await.unwrap());
+    let request = &server.requests()[0];
+    assert!(
+        request.starts_with("DELETE /api/tasks/a%2F..%2Fb HTTP/1.1"),
+        "{request}"
+    );
+    assert!(
+        request.contains("x-requested-with: remote-agent"),
+        "{request}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_token_is_told_how() {
+    let answer = json(
+        "401 Unauthorized",
+        r#"{"error":{"message":"show a token"}}"#,
+    );
+    let server = RawServer::start(vec![answer]).await;
+    let refused = running(&server, None).page(None).await;
+    let Err(Failure { exit, message }) = refused else {
+        panic!("it was let in");
+    };
+    assert_eq!(exit, Exit::Auth);
+    assert!(
+        message.contains("(401): show a token; `--bearer-env VAR`"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn something_else_at_that_place_is_no_list() {
+    let server = RawServer::start(vec![json("200 OK", "<html>")]).await;
+    let refused = running(&server, None).page(None).await;
+    assert!(refused.is_err_and(|failure| failure.message.ends_with("is no such server")));
+}

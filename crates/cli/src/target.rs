@@ -1,0 +1,335 @@
+//! Which agents a command for people knows, and which of them it calls.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::{
+    config::ConfigArgs,
+    exit::Failure,
+    gateway::embedded::Embedded,
+    hints::NAME_ONE,
+    local::{self, LocalArgs},
+    text::shell,
+};
+use common::config::completed;
+
+/// The alias of the agent that `--url` names.
+pub(super) const AD_HOC: &str = "target";
+
+/// Where the known agents come from.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Agents")]
+pub(super) struct PeerArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+
+    /// Call the agent at this base URL, without any configuration; it gets the alias `target`
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    url: Option<String>,
+
+    /// Send the bearer token in this environment variable to the agent of --url
+    #[arg(long, value_name = "VAR", requires = "url")]
+    bearer_env: Option<String>,
+
+    /// Let the agent of --url be at an address that is not public; an address or localhost written in --url itself needs no such leave
+    #[arg(long, requires = "url")]
+    allow_private: bool,
+
+    /// Prefer this transport with the agent of --url
+    #[arg(long, requires = "url", ignore_case = true, value_parser = ["JSONRPC", "HTTP+JSON"])]
+    transport: Option<String>,
+
+    #[command(flatten)]
+    local: LocalArgs,
+
+    /// Call on behalf of this agent; a target may be for some agents only
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+}
+
+/// The same, and which one is meant.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Agents")]
+pub(super) struct TargetArgs {
+    #[command(flatten)]
+    peers: PeerArgs,
+
+    /// The agent's alias; without it the agent of --url, else the configuration's default
+    #[arg(long, value_name = "ALIAS")]
+    target: Option<String>,
+}
+
+impl PeerArgs {
+    /// The configuration, which is the agent of `--url` or the gateway of `--gateway` alone where that is given.
+    ///
+    /// # Errors
+    /// None is given, the file cannot be read, or the URL is none.
+    pub(super) fn config(&self) -> Result<String, Failure> {
+        if self.is_empty() {
+            return Err(Failure::usage(format!("no agent is known; {NAME_ONE}")));
+        }
+        if let Some(gateway) = self.local.settings()? {
+            return Ok(json!({ "gateway": gateway }).to_string());
+        }
+        match &self.url {
+            Some(url) => complete(url)?,
+            None => return self.config.read(),
+        }
+        Ok(json!({"targets": [self.ad_hoc()]}).to_string())
+    }
+
+    fn ad_hoc(&self) -> Option<Value> {
+        let mut target = json!({"alias": AD_HOC, "baseUrl": self.url.as_ref()?});
+        if let Some(variable) = &self.bearer_env {
+            let token = json!({"source": "env", "id": variable});
+            target["auth"] = json!({"type": "bearer", "token": token});
+        }
+        if self.allow_private {
+            target["allowPrivateNetwork"] = json!(true);
+        }
+        if let Some(transport) = &self.transport {
+            target["preferredTransports"] = json!([transport.to_uppercase()]);
+        }
+        Some(target)
+    }
+
+    /// On whose behalf to call, as the library takes it.
+    pub(super) fn caller(&self) -> Option<String> {
+        let agent = self.agent.as_ref()?;
+        Some(json!({"agent_id": agent}).to_string())
+    }
+
+    /// Neither options nor the environment name an agent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.url.is_none() && !self.local.is_given() && !self.config.is_given()
+    }
+
+    /// The agents are those of a file.
+    pub(super) fn reads_config(&self) -> bool {
+        self.url.is_none() && !self.local.is_given() && self.config.is_given()
+    }
+
+    /// The aliases of the known agents; none where the configuration cannot be read.
+    pub(super) fn aliases(&self) -> Vec<String> {
+        let config = self.config().ok();
+        let config = config.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let config = config.unwrap_or_default();
+        let targets = config["targets"].as_array().into_iter().flatten();
+        let alias = |target: &Value| Some(target["alias"].as_str()?.trim().to_owned());
+        let configured = targets.filter_map(alias);
+        configured.chain(local::aliases(&config)).collect()
+    }
+
+    /// The environment variable with the token for the agent of `--url`, or for the gateway of `--gateway`.
+    pub(super) fn token_variable(&self) -> Option<&str> {
+        self.bearer_env.as_deref().or(self.local.token_variable())
+    }
+
+    /// The agents are those behind the gateway of `--gateway`.
+    pub(super) fn are_local(&self) -> bool {
+        self.local.is_given()
+    }
+
+    /// Starts the gateway that `--gateway embedded` asks for. It ends with the value.
+    ///
+    /// # Errors
+    /// It cannot start, or an agent is for a gateway that runs already.
+    pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
+        self.local.embed().await
+    }
+
+    /// The agents end with this command.
+    pub(super) fn are_embedded(&self) -> bool {
+        self.local.is_embedded()
+    }
+
+    /// The same options, for a command line to copy.
+    fn options(&self) -> String {
+        let config = self.config.config.as_ref();
+        let options = [
+            ("--config", config.map(|file| file.display().to_string())),
+            ("--url", self.url.clone()),
+            ("--bearer-env", self.bearer_env.clone()),
+            ("--transport", self.transport.clone()),
+            ("--agent", self.agent.clone()),
+        ];
+        let local = self.local.options();
+        let mut line: String = options
+            .iter()
+            .chain(&local)
+            .filter_map(|(name, value)| Some(format!(" {name} {}", shell(value.as_ref()?))))
+            .collect();
+        if self.allow_private {
+            line.push_str(" --allow-private");
+        }
+        line
+    }
+}
+
+impl TargetArgs {
+    /// See [`PeerArgs::embed`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
+        self.peers.embed().await
+    }
+
+    /// The configuration. Where neither options nor the environment name one, the agent that `continuation` comes from is its only target.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn config(&self, continuation: Option<&Value>) -> Result<String, Failure> {
+        let origin = continuation.map(|continuation| &continuation["target"]);
+        match origin.filter(|origin| self.peers.is_empty() && origin["target_url"].is_string()) {
+            Some(origin) => Ok(match local::known_from(origin) {
+                Some(gateway) => json!({ "gateway": gateway }).to_string(),
+                None => json!({"targets": [known_from(origin)]}).to_string(),
+            }),
+            None => self.peers.config(),
+        }
+    }
+
+    /// The alias to ask for; `None` leaves it to the configuration's default, or to the `continuation`, which names its agent itself.
+    pub(super) fn alias(&self, continuation: Option<&Value>) -> Option<Cow<'_, str>> {
+        if let Some(target) = &self.target {
+            let local = self.peers.local.alias(target).map(Cow::Owned);
+            return local.or(Some(target.into()));
+        }
+        let implied = self.peers.url.as_ref().filter(|_| continuation.is_none());
+        implied.map(|_| AD_HOC.into())
+    }
+
+    /// Where the known agents come from.
+    pub(super) fn peers(&self) -> &PeerArgs {
+        &self.peers
+    }
+
+    /// The options that name the known agents, for a command line to copy. Empty, or with a space before each.
+    pub(super) fn peer_options(&self) -> String {
+        self.peers.options()
+    }
+
+    /// The options that name the agent that a continuation comes from, which `origin` is.
+    pub(super) fn options_for(&self, origin: &Value) -> String {
+        if let Some(url) = origin["target_url"]
+            .as_str()
+            .filter(|_| self.peers.is_empty())
+        {
+            if let Some(options) = local::options_for(origin) {
+                return options;
+            }
+            let transport = match origin["preferred_transports"].as_array().map(Vec::as_slice) {
+                Some([only]) => only.as_str(),
+                _ => None,
+            };
+            let transport = transport.map(|only| format!(" --transport {}", shell(only)));
+            return format!(" --url {}{}", shell(url), transport.unwrap_or_default());
+        }
+        let alias = origin["target_alias"].as_str();
+        let mut options = self.peers.options();
+        let implied = self.peers.url.as_ref().map(|_| AD_HOC);
+        if let Some(alias) = alias.filter(|alias| Some(*alias) != implied) {
+            options.push_str(" --target ");
+            options.push_str(&shell(alias));
+        }
+        options
+    }
+}
+
+/// A target as the continuation shows it.
+fn known_from(origin: &Value) -> Value {
+    let mut target = json!({"alias": AD_HOC, "baseUrl": origin["target_url"]});
+    for (field, name) in [
+        ("alias", "target_alias"),
+        ("cardPath", "card_path"),
+        ("preferredTransports", "preferred_transports"),
+    ] {
+        if let Some(value) = origin.get(name) {
+            target[field] = value.clone();
+        }
+    }
+    target
+}
+
+/// Refuses a URL without a scheme, in the words of the option.
+fn complete(url: &str) -> Result<(), Failure> {
+    let Some(whole) = completed(url) else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!(
+        "`--url {url}` has no scheme; try `--url {whole}`"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn ad_hoc() -> PeerArgs {
+        PeerArgs {
+            url: Some("https://desk.example".to_owned()),
+            bearer_env: Some("DESK_TOKEN".to_owned()),
+            transport: Some("http+json".to_owned()),
+            local: LocalArgs::default(),
+            agent: Some("main".to_owned()),
+            allow_private: true,
+            ..PeerArgs::default()
+        }
+    }
+
+    #[test]
+    fn a_url_without_a_scheme_is_completed_in_the_advice() {
+        for (url, whole) in [
+            ("127.0.0.1:7801", "http://127.0.0.1:7801"),
+            ("localhost:1/a", "http://localhost:1/a"),
+            ("desk.example", "https://desk.example"),
+        ] {
+            let message = complete(url).unwrap_err().message;
+            assert!(message.contains(&format!("`--url {whole}`")), "{message}");
+        }
+        assert!(complete("http://desk.example").is_ok());
+    }
+
+    #[test]
+    fn where_only_a_continuation_named_the_agent_its_url_does_again() {
+        let origin = json!({"target_url": "http://desk.example/", "target_alias": "a", "preferred_transports": ["HTTP+JSON"]});
+        assert_eq!(
+            TargetArgs::default().options_for(&origin),
+            " --url http://desk.example/ --transport HTTP+JSON"
+        );
+    }
+
+    #[test]
+    fn the_token_is_a_reference_and_never_the_token_itself() {
+        let target = ad_hoc().ad_hoc().unwrap();
+        assert_eq!(
+            target["auth"]["token"],
+            json!({"source": "env", "id": "DESK_TOKEN"})
+        );
+        assert_eq!(target["preferredTransports"], json!(["HTTP+JSON"]));
+        assert_eq!(target["allowPrivateNetwork"], true);
+    }
+
+    #[test]
+    fn the_caller_is_the_agent_that_is_named() {
+        assert_eq!(ad_hoc().caller().unwrap(), r#"{"agent_id":"main"}"#);
+        assert_eq!(PeerArgs::default().caller(), None);
+    }
+
+    #[test]
+    fn options_are_given_again_as_they_came() {
+        let args = TargetArgs {
+            peers: ad_hoc(),
+            target: None,
+        };
+        assert_eq!(
+            args.options_for(&json!({"target_alias": AD_HOC})),
+            " --url https://desk.example --bearer-env DESK_TOKEN --transport http+json --agent main --allow-private"
+        );
+        assert_eq!(args.alias(None).as_deref(), Some(AD_HOC));
+    }
+}

@@ -1,0 +1,143 @@
+//! `remote-agent translate`: envelopes of `a2a-v1`, FIPA ACL and A2A into each other, a line each.
+
+use std::time::UNIX_EPOCH;
+
+use clap::ValueEnum;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::{
+    exit::{Exit, Failure},
+    output::{Lines, note},
+};
+use collective::{
+    Envelope, ErrorCode, Malformed,
+    translate::{Fill, from_a2a, from_fipa, to_a2a, to_fipa},
+};
+use common::world::{self, World};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent translate --from a2a-v1 --to fipa < envelopes.jsonl
+  remote-agent translate --from a2a --to a2a-v1 --agent alpha < messages.jsonl
+  echo '{\"performative\":\"propose\",\"sender\":\"steward\",\"content\":\"Ship it\",\"conversation-id\":\"prop-1\"}' |
+    remote-agent translate --from fipa --to a2a-v1
+
+Each line of standard input is one JSON object and becomes one line of standard output; an ACL message with several
+receivers becomes one for each. What cannot be translated is told on standard error with its line, and the next line is read.
+Messages of the type `auth` are not translated: they hold a credential.
+
+Exit codes: 0 every line was translated, 1 some were not, 2 wrong usage.";
+
+/// Translate messages of a local collective: a2a-v1, FIPA ACL, A2A 0.3, as JSON Lines
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What standard input holds
+    #[arg(long, value_enum)]
+    from: Tongue,
+
+    /// What standard output shall hold
+    #[arg(long, value_enum)]
+    to: Tongue,
+
+    /// The agent that A2A messages are for, which do not say so themselves; `triad` makes proposals of them
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tongue {
+    /// Envelopes of a2a-v1
+    #[value(name = "a2a-v1")]
+    Envelope,
+    /// FIPA ACL as JSON
+    Fipa,
+    /// A2A messages, tasks and updates, as JSON of 0.3
+    A2a,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The usage is wrong, standard input cannot be read, or a line could not be translated.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    if args.from == args.to {
+        return Err(Failure::usage(
+            "`--from` and `--to` are the same; to check envelopes alone use `remote-agent gateway validate`",
+        ));
+    }
+    let lines = Lines::default();
+    let mut input = BufReader::new(tokio::io::stdin()).lines();
+    let (mut read, mut failed) = (0_u64, 0_u64);
+    let unreadable = |error| Failure::usage(format!("cannot read standard input: {error}"));
+    while let Some(line) = input.next_line().await.map_err(unreadable)? {
+        read += 1;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match translate(&line, &args, &world::System) {
+            Ok(all) => all.iter().for_each(|one| lines.write(one.to_string())),
+            Err(malformed) => {
+                failed += 1;
+                note(format_args!(
+                    "error: line {read}: {}: {}{}",
+                    malformed.code,
+                    malformed.message,
+                    hint(&malformed, &args)
+                ));
+            }
+        }
+        if lines.gone().is_cancelled() {
+            return Err(Failure::new("nobody reads standard output any more"));
+        }
+    }
+    match failed {
+        0 => Ok(Exit::Ok),
+        1 => Err(Failure::new("1 line was not translated")),
+        failed => Err(Failure::new(format!("{failed} lines were not translated"))),
+    }
+}
+
+fn translate(line: &str, args: &Args, world: &dyn World) -> Result<Vec<Value>, Malformed> {
+    let since_1970 = world.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = u64::try_from(since_1970.as_millis()).unwrap_or_default();
+    let mut new_id = || format!("msg-{}", world.uuid());
+    let mut fill = Fill {
+        now,
+        new_id: &mut new_id,
+        agent: args.agent.as_deref(),
+    };
+    let envelopes = match args.from {
+        Tongue::Envelope => vec![Envelope::read(line)?],
+        Tongue::Fipa => from_fipa(&json(line)?, now)?,
+        Tongue::A2a => vec![from_a2a(&json(line)?, &mut fill)?],
+    };
+    envelopes
+        .iter()
+        .map(|envelope| match args.to {
+            Tongue::Envelope => Ok(envelope.clone().into_json()),
+            Tongue::Fipa => to_fipa(envelope),
+            Tongue::A2a => to_a2a(envelope, &mut fill),
+        })
+        .collect()
+}
+
+fn json(line: &str) -> Result<Value, Malformed> {
+    serde_json::from_str(line).map_err(|error| Malformed {
+        code: ErrorCode::InvalidJson,
+        message: format!("the line is not JSON: {error}"),
+        correlation_id: None,
+        id: None,
+    })
+}
+
+/// What to do, where the command can do something about it.
+fn hint(malformed: &Malformed, args: &Args) -> &'static str {
+    let nameless =
+        malformed.code == ErrorCode::MissingField && malformed.message.contains("`agent`");
+    match nameless && args.from == Tongue::A2a && args.agent.is_none() {
+        true => "; name the agent with `--agent NAME`",
+        false => "",
+    }
+}

@@ -1,0 +1,42 @@
+//! The protocol `a2a-v1` of a local collective: a gateway, the agents behind it, and a triad that votes.
+//!
+//! Words and rules alone, no sockets: what an envelope is, which types there are and what each requires, the registry of
+//! errors, and how votes are counted. The bridge (`gateway/`) speaks it as a client, the reference gateway as a server.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod close;
+mod envelope;
+mod error;
+mod kind;
+mod time;
+pub mod translate;
+mod triad;
+mod validate;
+
+pub use answer::GATEWAY;
+pub use close::CloseCode;
+pub use envelope::{Envelope, Malformed};
+pub use error::ErrorCode;
+pub use kind::Kind;
+pub use triad::{Decision, NotCounted, Quorum, Tally, Vote};
+pub use validate::validate;
+
+/// The subprotocol that clients offer, and the name of the dialect (000 §3.4).
+pub const SUBPROTOCOL: &str = "a2a-v1";
+
+/// The version that both sides tell each other (000 §5.2, §5.3).
+pub const PROTOCOL_VERSION: &str = "1.0.0";
+
+/// Returns whether both sides can speak: `version`, which the other side named, has the major version of [`PROTOCOL_VERSION`].
+pub fn is_compatible(version: &str) -> bool {
+    let major = version.trim_start_matches('v').split('.').next();
+    major == PROTOCOL_VERSION.split('.').next()
+}
+
+/// The largest frame, in bytes.
+pub const LARGEST_FRAME: usize = 1024 * 1024;
+
+/// How long a proposal waits for votes that says no deadline, in milliseconds.
+pub const DELIBERATION_MS: u64 = 300_000;

@@ -1,0 +1,285 @@
+//! A2A as envelopes.
+
+use serde_json::{Map, Value, json};
+
+use super::{Fill, KEPT, POCKET, parts};
+use crate::{
+    Envelope, ErrorCode, Kind, Malformed,
+    translate::{refused, without_credential},
+};
+
+/// The agent that votes. A message for it is a proposal.
+const TRIAD: &str = "triad";
+
+/// An A2A message, task or update of a task as an envelope.
+///
+/// # Errors
+/// What is wrong with it, in the words of the registry.
+pub fn from_a2a(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
+    if !object.is_object() {
+        return refused(
+            ErrorCode::InvalidType,
+            "an A2A message or task is an object",
+        );
+    }
+    let envelope = match object["kind"].as_str() {
+        Some(kind @ ("message" | "task" | "status-update")) => match pocket(object) {
+            Some((of, pocket)) => from_pocket(object, of, pocket)?,
+            None if kind == "message" => message(object, fill)?,
+            None => task(object, fill)?,
+        },
+        Some("artifact-update") => {
+            let artifact = &object["artifact"];
+            let content = json!({"event": "artifact", "name": artifact["name"], KEPT: object});
+            about(object, Kind::Event, content, fill)
+        }
+        Some(kind) => {
+            let kind: String = kind.chars().take(64).collect();
+            let message = format!(
+                "`{kind}` is no kind of A2A object: message, task, status-update and artifact-update are"
+            );
+            return refused(ErrorCode::UnknownType, message);
+        }
+        None => {
+            let message =
+                "`kind` is missing: A2A 0.3 objects say whether they are a message or a task";
+            return refused(ErrorCode::MissingField, message);
+        }
+    };
+    without_credential(&envelope)?;
+    Ok(envelope)
+}
+
+/// What was put aside of the envelope that the object was, and its type.
+fn pocket(object: &Value) -> Option<(Kind, &Map<String, Value>)> {
+    let pocket = object["metadata"][POCKET].as_object()?;
+    let kind = Kind::from_word(pocket.get("type")?.as_str()?)?;
+    // A task is read for what it says where the pocket says something else.
+    let fits = match kind {
+        Kind::Vote => object["kind"] == "status-update",
+        Kind::Decision | Kind::Response | Kind::Error => object["kind"] == "task",
+        _ => object["kind"] == "message",
+    };
+    fits.then_some((kind, pocket))
+}
+
+fn list<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], Malformed> {
+    match value.as_array() {
+        Some(parts) => Ok(parts),
+        None => refused(ErrorCode::InvalidType, format!("`{place}` must be a list")),
+    }
+}
+
+/// The envelope that the object was.
+fn from_pocket(
+    object: &Value,
+    kind: Kind,
+    pocket: &Map<String, Value>,
+) -> Result<Envelope, Malformed> {
+    let shape = pocket.get("shape").and_then(Value::as_str);
+    let mut content = match pocket.get("content") {
+        Some(Value::Object(aside)) => aside.clone(),
+        _ => Map::new(),
+    };
+    let told = &object["status"]["message"];
+    let (parts, id) = match kind {
+        Kind::Vote => (
+            list(&told["parts"], "status.message.parts")?,
+            &told["messageId"],
+        ),
+        Kind::Error => (list(&told["parts"], "status.message.parts")?, &Value::Null),
+        Kind::Decision | Kind::Response => {
+            let artifact = &object["artifacts"][0];
+            (
+                list(&artifact["parts"], "artifacts[0].parts")?,
+                &Value::Null,
+            )
+        }
+        _ => (list(&object["parts"], "parts")?, &object["messageId"]),
+    };
+    let data = parts.iter().find_map(|part| part["data"].as_object());
+    match kind {
+        Kind::Message => {
+            let role = pocket.get("role").unwrap_or(&object["role"]);
+            content.insert("role".into(), role.clone());
+            content.insert("content".into(), parts::read_as(parts, shape));
+        }
+        Kind::Response => drop(content.insert("result".into(), parts::read_as(parts, shape))),
+        _ => {
+            content.extend(data.cloned().unwrap_or_default());
+            let text = parts.iter().find_map(|part| part.get("text"));
+            match (kind, text) {
+                (Kind::Error, Some(text)) => drop(content.insert("message".into(), text.clone())),
+                (Kind::Proposal, Some(text)) => {
+                    content.insert("proposal".into(), text.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut fields = pocket.clone();
+    for aside in ["shape", "role", "content"] {
+        fields.remove(aside);
+    }
+    if !(parts.is_empty() && content.is_empty()) {
+        fields.insert("content".into(), content.into());
+    }
+    for (field, value) in [("id", id.as_str()), ("sessionId", context(object))] {
+        if let Some(value) = value {
+            fields.entry(field).or_insert_with(|| value.into());
+        }
+    }
+    let metadata = own_metadata(object);
+    if !metadata.is_empty() {
+        fields.insert("metadata".into(), metadata.into());
+    }
+    // What A2A has to have and the envelope had not.
+    fields
+        .retain(|field, value| !(value.is_null() && matches!(field.as_str(), "id" | "sessionId")));
+    Envelope::of(fields.into())
+}
+
+/// The metadata without what was put aside in it.
+fn own_metadata(object: &Value) -> Map<String, Value> {
+    let mut metadata = object["metadata"].as_object().cloned().unwrap_or_default();
+    metadata.remove(POCKET);
+    metadata
+}
+
+/// A message that was no envelope.
+fn message(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
+    let parts = list(&object["parts"], "parts")?;
+    let role = match object["role"].as_str() {
+        Some(role @ ("user" | "agent")) => role,
+        _ => return refused(ErrorCode::InvalidContent, "`role` must be user or agent"),
+    };
+    let (kind, content) = match fill.agent {
+        Some(TRIAD) => (Kind::Proposal, proposal(parts)),
+        _ => {
+            let content = json!({"role": role, "content": parts::read(parts)});
+            (Kind::Message, content)
+        }
+    };
+    let mut metadata = own_metadata(object);
+    let fields = object.as_object().into_iter().flatten();
+    let kept: Map<_, _> = fields
+        .filter(|(name, _)| {
+            ![
+                "kind",
+                "messageId",
+                "role",
+                "parts",
+                "contextId",
+                "metadata",
+            ]
+            .contains(&name.as_str())
+        })
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    if !kept.is_empty() {
+        metadata.insert(KEPT.into(), kept.into());
+    }
+    let mut envelope = Envelope::new(kind, content)
+        .with("id", object["messageId"].clone())
+        .with("sessionId", context(object))
+        .with("agent", fill.agent)
+        .with("timestamp", fill.now);
+    if !metadata.is_empty() || object.get("metadata").is_some() {
+        envelope = envelope.with("metadata", Value::from(metadata));
+    }
+    Ok(envelope)
+}
+
+/// Data that is a proposal as it is, else the texts.
+fn proposal(parts: &[Value]) -> Value {
+    let data = parts.iter().map(|part| &part["data"]);
+    let own = data.into_iter().find(|data| data["proposal"].is_string());
+    own.cloned()
+        .unwrap_or_else(|| json!({"proposal": parts::text(parts)}))
+}
+
+/// A task, or news of its status, that was no envelope.
+fn task(object: &Value, fill: &mut Fill<'_>) -> Result<Envelope, Malformed> {
+    let status = &object["status"];
+    let Some(state) = status["state"].as_str() else {
+        return refused(ErrorCode::MissingField, "`status.state` is missing");
+    };
+    let said = match status["message"]["parts"].as_array() {
+        Some(parts) => parts.as_slice(),
+        None => &[],
+    };
+    let text = parts::text(said);
+    let artifacts = object["artifacts"].as_array();
+    let made: Vec<Value> = artifacts
+        .into_iter()
+        .flatten()
+        .filter_map(|artifact| artifact["parts"].as_array())
+        .flatten()
+        .cloned()
+        .collect();
+    let error = |code: ErrorCode| {
+        let message = text
+            .clone()
+            .unwrap_or_else(|| format!("the task is {state}"));
+        (
+            Kind::Error,
+            json!({"error": code.name(), "message": message, "code": code.number()}),
+        )
+    };
+    let standing = |word: &str| {
+        let content = match &text {
+            Some(text) => json!({"status": word, "message": text}),
+            None => json!({"status": word}),
+        };
+        (Kind::Status, content)
+    };
+    let (kind, mut content) = match state {
+        "completed" => match made.iter().find_map(|part| decision(&part["data"])) {
+            Some(decision) => (Kind::Decision, decision.clone()),
+            None => {
+                let parts = if made.is_empty() { said } else { &made };
+                (Kind::Response, json!({"result": parts::read(parts)}))
+            }
+        },
+        "failed" | "rejected" => error(ErrorCode::AgentError),
+        "auth-required" => error(ErrorCode::AuthRequired),
+        "canceled" => (Kind::Event, json!({"event": "canceled"})),
+        "submitted" | "working" => standing("busy"),
+        "input-required" => standing("idle"),
+        _ => standing("unknown"),
+    };
+    content[KEPT] = object.clone();
+    Ok(about(object, kind, content, fill))
+}
+
+/// The context of an object. Some writers have an empty text where there is none.
+fn context(object: &Value) -> Option<&str> {
+    object["contextId"].as_str().filter(|id| !id.is_empty())
+}
+
+/// Data that says what a triad decided.
+fn decision(data: &Value) -> Option<&Value> {
+    let result = matches!(data["result"].as_str(), Some("approved" | "rejected"));
+    (result && data["proposalId"].is_string()).then_some(data)
+}
+
+/// An envelope about a task.
+fn about(object: &Value, kind: Kind, content: Value, fill: &mut Fill<'_>) -> Envelope {
+    let id = match &object["kind"] {
+        kind if kind == "task" => &object["id"],
+        _ => &object["taskId"],
+    };
+    let at = &object["status"]["timestamp"];
+    let timestamp = match at {
+        Value::Null => fill.now.into(),
+        at => at.clone(),
+    };
+    let envelope = Envelope::new(kind, content)
+        .with("timestamp", timestamp)
+        .with("agent", fill.agent)
+        .with("sessionId", context(object));
+    match id.is_string() {
+        true => envelope.with_metadata("correlationId", id.clone()),
+        false => envelope,
+    }
+}

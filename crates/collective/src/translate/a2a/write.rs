@@ -1,0 +1,269 @@
+//! Envelopes as A2A.
+
+use serde_json::{Map, Value, json};
+
+use super::{Fill, KEPT, POCKET, parts};
+use crate::{Envelope, Kind, Malformed, translate::without_credential};
+
+/// The fields of an A2A message that its own translation writes.
+const WRITTEN: &[&str] = &[
+    "kind",
+    "messageId",
+    "role",
+    "parts",
+    "contextId",
+    "metadata",
+];
+
+/// The envelope as an A2A message, task or update of a task.
+///
+/// # Errors
+/// The envelope is not valid, or holds a credential.
+pub fn to_a2a(envelope: &Envelope, fill: &mut Fill<'_>) -> Result<Value, Malformed> {
+    without_credential(envelope)?;
+    // What came from a task is still there whole.
+    if let Some(whole @ Value::Object(fields)) = envelope.content().get(KEPT)
+        && fields.contains_key("kind")
+    {
+        let mut whole = whole.clone();
+        if whole["contextId"] == "" {
+            let ids = ["id", "taskId"].into_iter().map(|field| &whole[field]);
+            let task = ids.filter_map(Value::as_str).find(|id| !id.is_empty());
+            let context = task.map_or_else(|| (fill.new_id)(), str::to_owned);
+            whole["contextId"] = context.into();
+        }
+        return Ok(whole);
+    }
+    let letter = Letter::new(envelope);
+    Ok(match envelope.kind() {
+        Kind::Vote => letter.vote(fill),
+        Kind::Decision => letter.decision(fill),
+        Kind::Response => letter.response(fill),
+        Kind::Error => letter.error(fill),
+        _ => letter.message(fill),
+    })
+}
+
+/// An envelope on its way into A2A.
+struct Letter<'a> {
+    envelope: &'a Envelope,
+    /// Its metadata without what is in the fields of A2A.
+    metadata: Map<String, Value>,
+    /// What A2A has no field for.
+    pocket: Map<String, Value>,
+    /// What a foreign message said beside what is known of messages.
+    kept: Map<String, Value>,
+}
+
+impl<'a> Letter<'a> {
+    fn new(envelope: &'a Envelope) -> Self {
+        let mut pocket = match envelope.clone().into_json() {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        for placed in ["content", "id", "sessionId"] {
+            pocket.remove(placed);
+        }
+        let metadata = pocket.remove("metadata");
+        let mut metadata = match metadata {
+            // There was one, though nothing is in it.
+            Some(Value::Object(fields)) if fields.is_empty() => {
+                pocket.insert("metadata".into(), json!({}));
+                fields
+            }
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        let kept = match metadata.remove(KEPT) {
+            Some(Value::Object(kept)) => kept,
+            Some(other) => {
+                metadata.insert(KEPT.into(), other);
+                Map::new()
+            }
+            None => Map::new(),
+        };
+        Self {
+            envelope,
+            metadata,
+            pocket,
+            kept,
+        }
+    }
+
+    fn content(&self) -> Map<String, Value> {
+        let fields = self.envelope.content().as_object();
+        fields.cloned().unwrap_or_default()
+    }
+
+    fn message(mut self, fill: &mut Fill<'_>) -> Value {
+        let mut content = self.content();
+        let mut role = match self.envelope.kind() {
+            Kind::Proposal | Kind::Request | Kind::Broadcast => "user",
+            _ => "agent",
+        };
+        let parts = match self.envelope.kind() {
+            Kind::Message => {
+                let said = content.remove("content").unwrap_or_default();
+                let own = content.remove("role").unwrap_or_default();
+                if own == "user" {
+                    role = "user";
+                } else if own != "agent" {
+                    self.pocket.insert("role".into(), own);
+                }
+                self.put_aside(content);
+                self.parts(&said)
+            }
+            Kind::Proposal if content.len() == 1 => {
+                let proposal = content.remove("proposal").unwrap_or_default();
+                self.parts(&proposal)
+            }
+            _ if self.envelope.content().is_null() => Vec::new(),
+            _ => vec![parts::data_part(content.into())],
+        };
+        let id = self.id(fill);
+        let mut message = json!({"kind": "message", "messageId": id, "role": role, "parts": parts});
+        if let Some(session) = self.envelope.session_id() {
+            message["contextId"] = session.into();
+        }
+        for (name, value) in std::mem::take(&mut self.kept) {
+            if !WRITTEN.contains(&name.as_str()) {
+                message[name] = value;
+            }
+        }
+        self.with_metadata(message)
+    }
+
+    fn vote(mut self, fill: &mut Fill<'_>) -> Value {
+        let parts = [parts::data_part(self.content().into())];
+        let id = self.id(fill);
+        let message = json!({"kind": "message", "messageId": id, "role": "agent", "parts": parts});
+        let task = self.task_id(fill);
+        let context = self.context(&task);
+        self.with_metadata(json!({
+            "kind": "status-update", "taskId": task, "contextId": context,
+            "status": {"state": "working", "message": message}, "final": false,
+        }))
+    }
+
+    fn decision(self, fill: &mut Fill<'_>) -> Value {
+        let content = self.content();
+        let text = parts::text_part(&sentence(&content));
+        let parts = json!([parts::data_part(content.into()), text]);
+        let artifact = json!({"artifactId": "decision", "name": "decision", "parts": parts});
+        self.task(fill, json!({"state": "completed"}), Some(artifact))
+    }
+
+    fn response(mut self, fill: &mut Fill<'_>) -> Value {
+        let mut content = self.content();
+        let result = content.remove("result").unwrap_or_default();
+        let parts = self.parts(&result);
+        self.put_aside(content);
+        let artifact = json!({"artifactId": "result", "name": "result", "parts": parts});
+        self.task(fill, json!({"state": "completed"}), Some(artifact))
+    }
+
+    fn error(self, fill: &mut Fill<'_>) -> Value {
+        let mut content = self.content();
+        let mut parts = Vec::new();
+        if let Some(Value::String(message)) = content.remove("message") {
+            parts.push(parts::text_part(&message));
+        }
+        parts.push(parts::data_part(content.into()));
+        let id = (fill.new_id)();
+        let message = json!({"kind": "message", "messageId": id, "role": "agent", "parts": parts});
+        self.task(fill, json!({"state": "failed", "message": message}), None)
+    }
+
+    fn task(mut self, fill: &mut Fill<'_>, status: Value, artifact: Option<Value>) -> Value {
+        if let Some(id) = self.envelope.id() {
+            self.pocket.insert("id".into(), id.into());
+        }
+        let id = self.task_id(fill);
+        let context = self.context(&id);
+        let mut task = json!({"kind": "task", "id": id, "contextId": context, "status": status});
+        if let Some(artifact) = artifact {
+            task["artifacts"] = json!([artifact]);
+        }
+        self.with_metadata(task)
+    }
+
+    /// Fields of the content that have no place.
+    fn put_aside(&mut self, content: Map<String, Value>) {
+        if !content.is_empty() {
+            self.pocket.insert("content".into(), content.into());
+        }
+    }
+
+    fn parts(&mut self, said: &Value) -> Vec<Value> {
+        let (parts, shape) = parts::write(said);
+        if let Some(shape) = shape {
+            self.pocket.insert("shape".into(), shape.into());
+        }
+        parts
+    }
+
+    fn id(&mut self, fill: &mut Fill<'_>) -> String {
+        match self.envelope.id() {
+            Some(id) => id.to_owned(),
+            None => {
+                self.pocket.insert("id".into(), Value::Null);
+                (fill.new_id)()
+            }
+        }
+    }
+
+    /// What the answer, the votes and the decision have in common.
+    fn task_id(&self, fill: &mut Fill<'_>) -> String {
+        let of_proposal = self.envelope.said("proposalId");
+        let ids = [
+            of_proposal,
+            self.envelope.correlation_id(),
+            self.envelope.parent_id(),
+            self.envelope.id(),
+        ];
+        let id = ids.into_iter().flatten().find(|id| !id.is_empty());
+        id.map_or_else(|| (fill.new_id)(), str::to_owned)
+    }
+
+    /// The session, else the id of the task: A2A requires a context, and all that is about one task shares it.
+    fn context(&mut self, task: &str) -> String {
+        match self.envelope.session_id() {
+            Some(session) => session.to_owned(),
+            None => {
+                self.pocket.insert("sessionId".into(), Value::Null);
+                task.to_owned()
+            }
+        }
+    }
+
+    fn with_metadata(self, mut object: Value) -> Value {
+        let mut metadata = self.metadata;
+        metadata.insert(POCKET.into(), self.pocket.into());
+        object["metadata"] = metadata.into();
+        object
+    }
+}
+
+/// A decision for people.
+fn sentence(decision: &Map<String, Value>) -> String {
+    let result = decision.get("result").and_then(Value::as_str);
+    let mut text = result.unwrap_or("no result").to_owned();
+    if decision.get("consensus") == Some(&false.into()) {
+        text += " (no consensus)";
+    }
+    let votes = decision.get("votes").and_then(Value::as_object);
+    let votes = votes.into_iter().flatten().filter_map(|(name, vote)| {
+        let vote = vote.as_str()?;
+        Some(format!("{name} {vote}"))
+    });
+    let missing = decision.get("missing").and_then(Value::as_array);
+    let missing = missing.into_iter().flatten().filter_map(|name| {
+        let name = name.as_str()?;
+        Some(format!("{name} did not vote"))
+    });
+    let all: Vec<String> = votes.chain(missing).collect();
+    if !all.is_empty() {
+        text += &format!(": {}", all.join(", "));
+    }
+    text
+}

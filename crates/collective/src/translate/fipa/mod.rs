@@ -1,0 +1,79 @@
+//! FIPA ACL, as the JSON of 000 §12.4: `{performative, sender, receiver, content, language, ontology}`, with the other parameters of FIPA
+//! SC00061 by their names.
+//!
+//! | ACL | envelope |
+//! |---|---|
+//! | `sender`, `receiver` | `from`, `agent` |
+//! | `reply-with`, `in-reply-to` | `id`, `metadata.parentId` |
+//! | `conversation-id` | `metadata.correlationId`: what proposal, votes and decision share |
+//! | `content` | `content`, made whole where it is a bare text |
+//! | `X-heretek` | what of an envelope has no parameter |
+//! | any other | `metadata.fipa` |
+//!
+//! `language` is `json` and `ontology` `heretek-v1` (000 §12.4), unless the ACL message that the envelope came from said something else.
+//!
+//! # Where 000 §12 contradicts itself
+//! - §12.3 makes `agree` and `refuse` a `response (vote: …)`, but a vote is of the type `vote` (§10.4) and a `response` is what a service
+//!   answers (§9.2). Here `agree` and `refuse` are a `vote` where they name a proposal (`conversation-id`, `in-reply-to` or
+//!   `content.proposalId`), and else the `response` of the table, with `vote` beside its `result`. Both are written as `agree` or `refuse`.
+//! - The code of §12.4 writes every decision as `accept-proposal`. The table of §12.3 has `reject-proposal` beside it, and a rejection that
+//!   reads as an acceptance would be a lie: the decision's `result` chooses.
+//! - The code of §12.4 has no word for votes and reads `agree` as a `message`. The table wins.
+//! - Nothing says what an abstention is. `refuse` would count it as a rejection, so it is an `inform` that keeps its type in `X-heretek`.
+//! - The code of §12.4 writes everything else as `inform`. An error is `failure`, or `not-understood` where a message could not be used, since
+//!   `inform` would tell its content as a truth.
+
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use read::from_fipa;
+pub use write::to_fipa;
+
+use serde_json::Value;
+
+use crate::{Envelope, ErrorCode, Kind, Vote};
+
+/// What of an envelope has no parameter in ACL. FIPA leaves names that begin with `X-` to their users.
+const POCKET: &str = "X-heretek";
+
+/// The place in `metadata` of what ACL says and no envelope has a field for.
+const KEPT: &str = "fipa";
+
+/// In `metadata.fipa`: the whole content of the ACL message is this field of the envelope's content.
+const BARE: &str = "bare";
+
+/// In `metadata.fipa`: these fields of the envelope's content were not in the ACL message.
+const ADDED: &str = "added";
+
+const LANGUAGE: &str = "json";
+const ONTOLOGY: &str = "heretek-v1";
+
+/// What an envelope is in ACL (000 §12.3).
+fn performative(envelope: &Envelope) -> &'static str {
+    match envelope.kind() {
+        Kind::Request => "request",
+        Kind::Proposal => "propose",
+        Kind::Vote | Kind::Response => match envelope.said("vote").and_then(Vote::from_word) {
+            Some(Vote::Approve) => "agree",
+            Some(Vote::Reject) => "refuse",
+            Some(Vote::Abstain) | None => "inform",
+        },
+        Kind::Decision if envelope.said("result") == Some("approved") => "accept-proposal",
+        Kind::Decision => "reject-proposal",
+        Kind::Error if is_about_the_message(envelope.content()) => "not-understood",
+        Kind::Error => "failure",
+        _ => "inform",
+    }
+}
+
+/// An error of the numbers 2xxx.
+fn is_about_the_message(content: &Value) -> bool {
+    let by_name = content["error"].as_str().and_then(ErrorCode::from_name);
+    let by_number = content["code"].as_u64().and_then(ErrorCode::from_number);
+    by_name
+        .or(by_number)
+        .is_some_and(|error| (2000..3000).contains(&error.number()))
+}

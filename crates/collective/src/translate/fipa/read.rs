@@ -1,0 +1,385 @@
+//! ACL as envelopes.
+
+use serde_json::{Map, Value, json};
+
+use super::{ADDED, BARE, KEPT, LANGUAGE, ONTOLOGY, POCKET, performative};
+use crate::{
+    Envelope, ErrorCode, Kind, Malformed, Vote,
+    translate::{refused, without_credential},
+    validate,
+};
+
+/// What a performative stands for among envelopes (000 §12.3).
+#[derive(Clone, Copy)]
+enum Meaning {
+    Message,
+    Request,
+    Proposal,
+    Vote(Vote),
+    /// A vote that names no proposal: it answers a request.
+    Response(Vote),
+    Decision(&'static str),
+    Error(ErrorCode),
+}
+
+/// The performatives that stand for something of their own; every other one is a message.
+const MEANINGS: &[(&str, Meaning)] = &[
+    ("inform", Meaning::Message),
+    ("request", Meaning::Request),
+    ("agree", Meaning::Vote(Vote::Approve)),
+    ("refuse", Meaning::Vote(Vote::Reject)),
+    ("propose", Meaning::Proposal),
+    ("accept-proposal", Meaning::Decision("approved")),
+    ("reject-proposal", Meaning::Decision("rejected")),
+    ("failure", Meaning::Error(ErrorCode::AgentError)),
+    ("not-understood", Meaning::Error(ErrorCode::InvalidContent)),
+];
+
+/// Whether a performative stands for nothing of its own.
+pub(super) fn is_unmapped(word: &str) -> bool {
+    let known = |(known, _): &(&str, _)| word.eq_ignore_ascii_case(known);
+    !MEANINGS.iter().any(known)
+}
+
+/// The parameters that have a place in an envelope.
+const PLACED: &[&str] = &[
+    "performative",
+    "sender",
+    "receiver",
+    "content",
+    "reply-with",
+    "in-reply-to",
+    "conversation-id",
+    POCKET,
+];
+
+/// The ACL message as envelopes: one for each receiver, or one alone where the gateway knows who it is for (proposals, votes, decisions).
+/// `now`, in milliseconds since 1970, is when it was written, unless it comes from an envelope.
+///
+/// # Errors
+/// What is wrong with it, in the words of the registry.
+pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, Malformed> {
+    let Some(acl) = acl.as_object() else {
+        return refused(ErrorCode::InvalidType, "an ACL message is an object");
+    };
+    let word = match acl.get("performative") {
+        Some(Value::String(word)) => word.as_str(),
+        Some(_) => return refused(ErrorCode::InvalidType, "`performative` must be a text"),
+        None => return refused(ErrorCode::MissingField, "`performative` is missing"),
+    };
+    let sender = match acl.get("sender") {
+        None | Some(Value::Null) => None,
+        Some(sender) => Some(name(sender, "sender")?),
+    };
+    let receivers = match acl.get("receiver") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(all)) => all
+            .iter()
+            .map(|one| name(one, "receiver"))
+            .collect::<Result<_, _>>()?,
+        Some(one) => vec![name(one, "receiver")?],
+    };
+    let letter = Letter {
+        acl,
+        word,
+        sender,
+        receivers,
+    };
+    if let Some(envelope) = letter.unpacked() {
+        without_credential(&envelope)?;
+        return Ok(vec![envelope]);
+    }
+    letter.worded(now)
+}
+
+/// The name of an agent: a text, or an agent identifier with a `name`.
+fn name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, Malformed> {
+    let name = agent.as_str().or_else(|| agent.get("name")?.as_str());
+    name.map_or_else(
+        || {
+            let message =
+                format!("`{parameter}` must be the name of an agent, or an object with its `name`");
+            refused(ErrorCode::InvalidType, message)
+        },
+        Ok,
+    )
+}
+
+/// An ACL message whose parties are known.
+struct Letter<'a> {
+    acl: &'a Map<String, Value>,
+    word: &'a str,
+    sender: Option<&'a str>,
+    receivers: Vec<&'a str>,
+}
+
+/// Content for an envelope, and what has to be known to take it back.
+struct Content {
+    fields: Map<String, Value>,
+    bare: Option<&'static str>,
+    added: Vec<&'static str>,
+}
+
+impl Letter<'_> {
+    fn text(&self, parameter: &str) -> Option<&str> {
+        self.acl.get(parameter).and_then(Value::as_str)
+    }
+
+    /// The envelope it was, where it was one and its performative still says what the envelope says.
+    fn unpacked(&self) -> Option<Envelope> {
+        let pocket = self.acl.get(POCKET)?;
+        let mut envelope = Envelope::of(pocket.clone()).ok()?;
+        if let Some(content) = self.acl.get("content") {
+            // Content may be null there, which `with` would take for none.
+            let mut fields = envelope.into_json();
+            fields["content"] = content.clone();
+            envelope = Envelope::of(fields).ok()?;
+        }
+        let agent = self.receivers.first().copied();
+        let envelope = self.with_ids(envelope, agent, self.text("reply-with"));
+        let says = performative(&envelope);
+        self.word.eq_ignore_ascii_case(says).then_some(envelope)
+    }
+
+    fn worded(&self, now: u64) -> Result<Vec<Envelope>, Malformed> {
+        let lower = self.word.to_ascii_lowercase();
+        let meaning = MEANINGS.iter().find(|(word, _)| *word == lower);
+        let meaning = match meaning.map_or(Meaning::Message, |(_, meaning)| *meaning) {
+            Meaning::Vote(vote) if self.proposal().is_none() => Meaning::Response(vote),
+            meaning => meaning,
+        };
+        let content = self.content(meaning)?;
+        let kind = match meaning {
+            Meaning::Message => Kind::Message,
+            Meaning::Request => Kind::Request,
+            Meaning::Proposal => Kind::Proposal,
+            Meaning::Vote(_) => Kind::Vote,
+            Meaning::Response(_) => Kind::Response,
+            Meaning::Decision(_) => Kind::Decision,
+            Meaning::Error(_) => Kind::Error,
+        };
+        let mut kept = self.kept();
+        if let Some(bare) = content.bare {
+            kept.insert(BARE.into(), bare.into());
+        }
+        if !content.added.is_empty() {
+            kept.insert(ADDED.into(), content.added.into());
+        }
+        let gateway_knows = matches!(kind, Kind::Proposal | Kind::Vote | Kind::Decision);
+        if gateway_knows && self.receivers.len() > 1 {
+            kept.insert("receiver".into(), self.acl["receiver"].clone());
+        }
+        let mut envelope = Envelope::new(kind, content.fields.into()).with("timestamp", now);
+        if !kept.is_empty() {
+            envelope = envelope.with_metadata(KEPT, kept);
+        }
+        let envelope = self.with_pocket(envelope);
+        let id = self.text("reply-with");
+        let all: Vec<Envelope> = match &*self.receivers {
+            [] => vec![self.with_ids(envelope, None, id)],
+            [one] => vec![self.with_ids(envelope, Some(one), id)],
+            _ if gateway_knows => vec![self.with_ids(envelope, None, id)],
+            several => several
+                .iter()
+                .zip(1..)
+                // An id is one message's, so each of them has its own.
+                .map(|(agent, n)| {
+                    let id = id.map(|id| format!("{id}-{n}"));
+                    self.with_ids(envelope.clone(), Some(agent), id.as_deref())
+                })
+                .collect(),
+        };
+        all.iter().try_for_each(validate)?;
+        Ok(all)
+    }
+
+    /// With what was put aside of an envelope that came from words before.
+    fn with_pocket(&self, envelope: Envelope) -> Envelope {
+        let Some(Value::Object(pocket)) = self.acl.get(POCKET) else {
+            return envelope;
+        };
+        if pocket.contains_key("type") {
+            return envelope;
+        }
+        pocket
+            .iter()
+            .fold(envelope, |envelope, (field, value)| match value {
+                Value::Object(metadata) if field == "metadata" => {
+                    metadata.iter().fold(envelope, |envelope, (field, value)| {
+                        envelope.with_metadata(field, value.clone())
+                    })
+                }
+                value => envelope.with(field, value.clone()),
+            })
+    }
+
+    fn with_ids(&self, envelope: Envelope, agent: Option<&str>, id: Option<&str>) -> Envelope {
+        let fields = [("id", id), ("from", self.sender), ("agent", agent)];
+        let ids = [
+            ("correlationId", self.text("conversation-id")),
+            ("parentId", self.text("in-reply-to")),
+        ];
+        let envelope = fields
+            .into_iter()
+            .filter_map(|(field, value)| Some((field, value?)))
+            .fold(envelope, |envelope, (field, value)| {
+                envelope.with(field, value)
+            });
+        ids.into_iter()
+            .filter_map(|(field, value)| Some((field, value?)))
+            .fold(envelope, |envelope, (field, value)| {
+                envelope.with_metadata(field, value)
+            })
+    }
+
+    /// What it says and no envelope has a field for.
+    fn kept(&self) -> Map<String, Value> {
+        let own = |parameter: &str, value: &Value| {
+            (parameter == "language" && value == LANGUAGE)
+                || (parameter == "ontology" && value == ONTOLOGY)
+        };
+        let mut kept: Map<_, _> = self
+            .acl
+            .iter()
+            .filter(|(parameter, value)| {
+                !PLACED.contains(&parameter.as_str()) && !own(parameter, value)
+            })
+            .map(|(parameter, value)| (parameter.clone(), value.clone()))
+            .collect();
+        let known = MEANINGS.iter().any(|(word, _)| *word == self.word);
+        if !known {
+            kept.insert("performative".into(), self.word.into());
+        }
+        for parameter in ["sender", "receiver"] {
+            // An agent identifier may have addresses beside its name.
+            if let Some(whole @ Value::Object(_)) = self.acl.get(parameter) {
+                kept.insert(parameter.into(), whole.clone());
+            }
+        }
+        kept
+    }
+
+    fn content(&self, meaning: Meaning) -> Result<Content, Malformed> {
+        let content = self.acl.get("content").filter(|value| !value.is_null());
+        let has = |names: &[&str]| {
+            let fields = content.and_then(Value::as_object);
+            fields.is_some_and(|fields| names.iter().all(|name| fields.contains_key(*name)))
+        };
+        let under = |name| Content::under(name, content);
+        match meaning {
+            Meaning::Message if has(&["role", "content"]) => Ok(Content::whole(content)),
+            Meaning::Message => Ok(under("content").and("role", "agent")),
+            Meaning::Request if has(&["service"]) => Ok(Content::whole(content)),
+            // Who is asked to do something is the one who serves it.
+            Meaning::Request => match self.receivers.first() {
+                Some(service) => Ok(under("request").and("service", *service)),
+                None => Ok(Content::whole(content)),
+            },
+            Meaning::Proposal => Ok(Content::of_words("proposal", content)),
+            Meaning::Vote(vote) => {
+                let content = Content::of_words("reasoning", content);
+                self.about_a_proposal(content, "vote", vote.as_str())
+            }
+            Meaning::Response(vote) => {
+                let vote = vote.as_str();
+                let said = content.map_or(&Value::Null, |content| &content["vote"]);
+                self.says(said, "vote", vote)?;
+                Ok(match content {
+                    None => under("reasoning").and("result", vote),
+                    Some(_) if has(&["result"]) => Content::whole(content),
+                    Some(_) => under("result"),
+                }
+                .and("vote", vote))
+            }
+            Meaning::Decision(result) => {
+                let content = Content::of_words("reasoning", content);
+                self.about_a_proposal(content, "result", result)
+            }
+            Meaning::Error(error) => {
+                let content = Content::of_words("message", content);
+                match content.fields.contains_key("error") {
+                    true => Ok(content),
+                    false => Ok(content
+                        .and("error", error.name())
+                        .and("code", error.number())),
+                }
+            }
+        }
+    }
+
+    /// The proposal that it is about.
+    fn proposal(&self) -> Option<&str> {
+        let content = self.acl.get("content");
+        self.text("conversation-id")
+            .or_else(|| self.text("in-reply-to"))
+            .or_else(|| content?.get("proposalId")?.as_str())
+    }
+
+    /// Refuses content that says something else than the performative does.
+    fn says(&self, said: &Value, field: &str, word: &str) -> Result<(), Malformed> {
+        if said.is_null() || said == word {
+            return Ok(());
+        }
+        let message = format!(
+            "`performative` is `{}`, which says `{word}`, but `content.{field}` is {said}",
+            self.word
+        );
+        refused(ErrorCode::InvalidContent, message)
+    }
+
+    /// Adds which proposal it is about, and what the performative says to it.
+    fn about_a_proposal(
+        &self,
+        content: Content,
+        field: &'static str,
+        word: &'static str,
+    ) -> Result<Content, Malformed> {
+        let said = content.fields.get(field).unwrap_or(&Value::Null);
+        self.says(said, field, word)?;
+        let content = content.and(field, word);
+        Ok(match self.proposal() {
+            Some(proposal) => content.and("proposalId", proposal),
+            None => content,
+        })
+    }
+}
+
+impl Content {
+    /// As it is, where it is an object.
+    fn whole(content: Option<&Value>) -> Self {
+        let fields = content.and_then(Value::as_object);
+        Self {
+            fields: fields.cloned().unwrap_or_default(),
+            bare: None,
+            added: Vec::new(),
+        }
+    }
+
+    /// All of it as one field.
+    fn under(name: &'static str, content: Option<&Value>) -> Self {
+        let field = content.map(|content| (name.to_owned(), content.clone()));
+        Self {
+            fields: field.into_iter().collect(),
+            bare: Some(name),
+            added: Vec::new(),
+        }
+    }
+
+    /// An object as it is, anything else as one field.
+    fn of_words(name: &'static str, content: Option<&Value>) -> Self {
+        match content {
+            Some(Value::Object(_)) => Self::whole(content),
+            _ => Self::under(name, content),
+        }
+    }
+
+    /// With one more field, where it has none of that name.
+    fn and(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        let place = self.fields.entry(name).or_insert(json!(null));
+        if place.is_null() {
+            *place = value.into();
+            self.added.push(name);
+        }
+        self
+    }
+}

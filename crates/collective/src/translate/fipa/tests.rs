@@ -1,0 +1,400 @@
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::translate::samples::any_envelope;
+
+const NOW: u64 = 1_711_843_200_000;
+
+fn envelope(frame: Value) -> Envelope {
+    Envelope::of(frame).unwrap()
+}
+
+fn read(acl: Value) -> Vec<Value> {
+    let all = from_fipa(&acl, NOW).unwrap();
+    all.into_iter().map(Envelope::into_json).collect()
+}
+
+fn one(acl: Value) -> Value {
+    let mut all = read(acl);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+fn refusal(acl: Value) -> (ErrorCode, String) {
+    let malformed = from_fipa(&acl, NOW).unwrap_err();
+    (malformed.code, malformed.message)
+}
+
+#[test]
+fn h_49_each_row_of_the_table_both_ways() {
+    // The table of 000 §12.3, its `response (vote: …)` read as votes.
+    for (word, kind, content) in [
+        (
+            "inform",
+            "message",
+            json!({"role": "agent", "content": "hi"}),
+        ),
+        (
+            "request",
+            "request",
+            json!({"service": "search", "query": "x"}),
+        ),
+        (
+            "agree",
+            "vote",
+            json!({"proposalId": "p", "vote": "approve"}),
+        ),
+        (
+            "refuse",
+            "vote",
+            json!({"proposalId": "p", "vote": "reject"}),
+        ),
+        ("propose", "proposal", json!({"proposal": "Do it"})),
+        (
+            "accept-proposal",
+            "decision",
+            json!({"proposalId": "p", "result": "approved"}),
+        ),
+        (
+            "reject-proposal",
+            "decision",
+            json!({"proposalId": "p", "result": "rejected"}),
+        ),
+    ] {
+        let frame = json!({"type": kind, "from": "steward", "agent": "alpha", "content": content, "timestamp": NOW});
+        let acl = to_fipa(&envelope(frame.clone())).unwrap();
+        assert_eq!(acl["performative"], word);
+        let plain = json!({"performative": word, "sender": "steward", "receiver": "alpha", "content": content,
+            "language": "json", "ontology": "heretek-v1"});
+        for (parameter, value) in plain.as_object().unwrap() {
+            assert_eq!(&acl[parameter], value, "{word}");
+        }
+        assert_eq!(one(plain), frame, "{word}");
+    }
+}
+
+#[test]
+fn h_49_a_decision_is_written_by_its_result() {
+    let decision = |result| {
+        let content = json!({"proposalId": "p", "result": result});
+        to_fipa(&envelope(json!({"type": "decision", "content": content}))).unwrap()
+    };
+    assert_eq!(decision("approved")["performative"], "accept-proposal");
+    assert_eq!(decision("rejected")["performative"], "reject-proposal");
+}
+
+#[test]
+fn h_49_a_response_that_votes_is_written_as_a_vote_is() {
+    for (vote, word) in [
+        ("approve", "agree"),
+        ("reject", "refuse"),
+        ("abstain", "inform"),
+    ] {
+        let content = json!({"result": "ok", "vote": vote});
+        let acl = to_fipa(&envelope(json!({"type": "response", "content": content}))).unwrap();
+        assert_eq!(acl["performative"], word);
+        let back = one(acl);
+        assert_eq!(back["type"], "response");
+    }
+}
+
+#[test]
+fn h_49_an_abstention_counts_for_neither_side() {
+    let vote =
+        json!({"type": "vote", "from": "beta", "content": {"proposalId": "p", "vote": "abstain"}});
+    let acl = to_fipa(&envelope(vote.clone())).unwrap();
+    assert_eq!(acl["performative"], "inform");
+    assert_eq!(one(acl), vote);
+}
+
+#[test]
+fn an_error_is_no_truth_that_is_told() {
+    for (name, word) in [
+        ("AGENT_OFFLINE", "failure"),
+        ("INVALID_JSON", "not-understood"),
+        ("INVALID_CONTENT", "not-understood"),
+        ("something else", "failure"),
+    ] {
+        let error = json!({"type": "error", "content": {"error": name, "message": "no"}});
+        assert_eq!(
+            to_fipa(&envelope(error)).unwrap()["performative"],
+            word,
+            "{name}"
+        );
+    }
+    let failed =
+        one(json!({"performative": "failure", "sender": "alpha", "content": "out of memory"}));
+    assert_eq!(
+        failed["content"],
+        json!({"error": "AGENT_ERROR", "code": 3004, "message": "out of memory"})
+    );
+}
+
+#[test]
+fn ids_and_conversations_have_parameters_of_their_own() {
+    let frame = json!({
+        "type": "message", "id": "m-2", "from": "alpha", "agent": "steward", "sessionId": "s", "timestamp": 7,
+        "content": {"role": "assistant", "content": {"parts": []}},
+        "metadata": {"correlationId": "c", "parentId": "m-1", "priority": "high"}, "mood": "calm",
+    });
+    let acl = to_fipa(&envelope(frame.clone())).unwrap();
+    assert_eq!(
+        acl,
+        json!({
+            "performative": "inform", "sender": "alpha", "receiver": "steward",
+            "content": {"role": "assistant", "content": {"parts": []}},
+            "language": "json", "ontology": "heretek-v1",
+            "reply-with": "m-2", "in-reply-to": "m-1", "conversation-id": "c",
+            "X-heretek": {"type": "message", "sessionId": "s", "timestamp": 7, "metadata": {"priority": "high"}, "mood": "calm"},
+        })
+    );
+    assert_eq!(one(acl), frame);
+}
+
+#[test]
+fn words_of_a_foreign_agent_become_a_message_and_are_given_back_as_they_were() {
+    let acl = json!({"performative": "INFORM", "sender": {"name": "a@home", "addresses": ["http://a"]}, "receiver": "steward",
+        "content": "((rain tomorrow))", "language": "fipa-sl", "ontology": "weather", "protocol": "fipa-request", "reply-by": "20260331T000000000Z"});
+    let frame = one(acl.clone());
+    assert_eq!(
+        frame["content"],
+        json!({"role": "agent", "content": "((rain tomorrow))"})
+    );
+    assert_eq!(frame["from"], "a@home");
+    assert_eq!(frame["timestamp"], NOW);
+    let mut back = to_fipa(&envelope(frame)).unwrap();
+    back.as_object_mut().unwrap().remove(POCKET);
+    assert_eq!(back, acl);
+}
+
+#[test]
+fn a_performative_that_stands_for_nothing_is_a_message_that_keeps_it() {
+    for word in ["cfp", "query-ref", "subscribe", "x-greet"] {
+        let frame = one(json!({"performative": word, "receiver": "alpha", "content": "hi"}));
+        assert_eq!(frame["type"], "message");
+        assert_eq!(to_fipa(&envelope(frame)).unwrap()["performative"], word);
+    }
+}
+
+#[test]
+fn several_receivers_have_a_message_each() {
+    let acl = json!({"performative": "inform", "receiver": ["alpha", {"name": "beta"}], "content": "hi", "reply-with": "m", "conversation-id": "c"});
+    let all = read(acl);
+    let agents: Vec<_> = all
+        .iter()
+        .map(|frame| {
+            (
+                frame["agent"].as_str().unwrap(),
+                frame["id"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(agents, [("alpha", "m-1"), ("beta", "m-2")]);
+    assert!(
+        all.iter()
+            .all(|frame| frame["metadata"]["correlationId"] == "c")
+    );
+}
+
+#[test]
+fn a_proposal_to_the_triad_is_one_whoever_receives_it() {
+    let receivers = json!(["alpha", "beta", "charlie"]);
+    let frame = one(
+        json!({"performative": "propose", "receiver": receivers, "content": "Do it", "conversation-id": "p"}),
+    );
+    assert_eq!(frame["content"], json!({"proposal": "Do it"}));
+    assert_eq!(frame.get("agent"), None);
+    let back = to_fipa(&envelope(frame)).unwrap();
+    assert_eq!(
+        (&back["receiver"], &back["content"]),
+        (&receivers, &json!("Do it"))
+    );
+}
+
+#[test]
+fn a_vote_is_about_the_proposal_of_its_conversation() {
+    for (parameter, found) in [("conversation-id", "p"), ("in-reply-to", "p")] {
+        let frame = one(
+            json!({"performative": "agree", "sender": "alpha", parameter: found, "content": "fits the roadmap"}),
+        );
+        assert_eq!(
+            frame["content"],
+            json!({"vote": "approve", "proposalId": "p", "reasoning": "fits the roadmap"})
+        );
+    }
+}
+
+#[test]
+fn h_49_agreement_without_proposal_is_response() {
+    for (word, vote) in [("agree", "approve"), ("refuse", "reject")] {
+        for (said, content) in [
+            (
+                json!("Not today"),
+                json!({"vote": vote, "result": "Not today"}),
+            ),
+            (json!({"result": 7}), json!({"vote": vote, "result": 7})),
+            (
+                json!({"reasoning": "x"}),
+                json!({"vote": vote, "result": {"reasoning": "x"}}),
+            ),
+            (json!(null), json!({"vote": vote, "result": vote})),
+        ] {
+            let acl = json!({"performative": word, "sender": "alpha", "receiver": "steward", "content": said});
+            let frame = one(acl.clone());
+            assert_eq!(
+                (&frame["type"], &frame["content"]),
+                (&json!("response"), &content)
+            );
+            let mut back = to_fipa(&envelope(frame.clone())).unwrap();
+            assert_eq!(one(back.clone()), frame);
+            back.as_object_mut().unwrap().remove(POCKET);
+            let parameters = ["performative", "sender", "receiver"];
+            for parameter in parameters {
+                assert_eq!(back[parameter], acl[parameter]);
+            }
+            assert_eq!(back.get("content").unwrap_or(&Value::Null), &acl["content"]);
+        }
+    }
+}
+
+#[test]
+fn a_request_asks_the_one_who_receives_it() {
+    let frame =
+        one(json!({"performative": "request", "receiver": "search", "content": "find rain"}));
+    assert_eq!(
+        frame["content"],
+        json!({"service": "search", "request": "find rain"})
+    );
+}
+
+#[test]
+fn what_cannot_be_translated_is_told_with_its_place() {
+    for (acl, code, told) in [
+        (json!([]), ErrorCode::InvalidType, "object"),
+        (json!({}), ErrorCode::MissingField, "`performative`"),
+        (
+            json!({"performative": 1}),
+            ErrorCode::InvalidType,
+            "`performative`",
+        ),
+        (
+            json!({"performative": "inform", "content": "x"}),
+            ErrorCode::MissingField,
+            "`agent`",
+        ),
+        (
+            json!({"performative": "inform", "receiver": "a"}),
+            ErrorCode::MissingField,
+            "`content.content`",
+        ),
+        (
+            json!({"performative": "inform", "receiver": "a", "content": [1]}),
+            ErrorCode::InvalidType,
+            "`content.content`",
+        ),
+        (
+            json!({"performative": "inform", "receiver": 7, "content": "x"}),
+            ErrorCode::InvalidType,
+            "`receiver`",
+        ),
+        (
+            json!({"performative": "inform", "sender": ["a", "b"], "receiver": "c", "content": "x"}),
+            ErrorCode::InvalidType,
+            "`sender`",
+        ),
+        (
+            json!({"performative": "propose", "content": {"plan": "x"}}),
+            ErrorCode::MissingField,
+            "`content.proposal`",
+        ),
+        (
+            json!({"performative": "request", "content": "x"}),
+            ErrorCode::MissingField,
+            "`content.service`",
+        ),
+        (
+            json!({"performative": "agree", "conversation-id": "p", "content": {"vote": "reject"}}),
+            ErrorCode::InvalidContent,
+            "`content.vote`",
+        ),
+        (
+            json!({"performative": "accept-proposal", "conversation-id": "p", "content": {"result": "rejected"}}),
+            ErrorCode::InvalidContent,
+            "`content.result`",
+        ),
+    ] {
+        let (found, message) = refusal(acl.clone());
+        assert_eq!(found, code, "{acl}");
+        assert!(message.contains(told), "{message}");
+    }
+}
+
+#[test]
+fn a_credential_is_not_translated() {
+    let auth = json!({"type": "auth", "content": {"token": "s3cret"}});
+    let refused = to_fipa(&envelope(auth)).unwrap_err();
+    assert!(!refused.message.contains("s3cret"));
+    let pocket = json!({"performative": "inform", "content": {"token": "s3cret"}, "X-heretek": {"type": "auth"}});
+    assert_eq!(refusal(pocket).0, ErrorCode::InvalidContent);
+}
+
+#[test]
+fn a_pocket_does_not_outweigh_the_performative() {
+    let acl = json!({"performative": "refuse", "conversation-id": "p", "content": {"reasoning": "no"},
+        "X-heretek": {"type": "vote", "timestamp": 1}});
+    assert_eq!(one(acl)["content"]["vote"], "reject");
+    let acl = json!({"performative": "reject-proposal", "content": {"proposalId": "p"}, "X-heretek": {"type": "message"}});
+    assert_eq!(one(acl)["type"], "decision");
+}
+
+fn any_word() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(vec![
+        "inform",
+        "Inform",
+        "request",
+        "agree",
+        "refuse",
+        "propose",
+        "accept-proposal",
+        "reject-proposal",
+        "failure",
+        "not-understood",
+        "cfp",
+        "query-if",
+        "x-own",
+    ])
+}
+
+proptest! {
+    #[test]
+    fn an_envelope_that_was_written_is_read_as_the_same(frame in any_envelope()) {
+        let acl = to_fipa(&envelope(frame.clone())).unwrap();
+        prop_assert_eq!(read(acl), vec![frame]);
+    }
+
+    #[test]
+    fn a_foreign_message_is_given_back_as_it_came(
+        word in any_word(),
+        text in "[a-z( )]{1,12}",
+        object in any::<bool>(),
+        sl in any::<bool>(),
+        conversation in proptest::option::of("[a-z]{1,5}"),
+    ) {
+        let content = if object { json!({"reasoning": text, "proposal": text}) } else { json!(text) };
+        let language = if sl { "fipa-sl" } else { "json" };
+        let mut acl = json!({"performative": word, "sender": "a", "receiver": "b", "content": content, "language": language,
+            "ontology": "heretek-v1", "protocol": "own"});
+        if let Some(conversation) = conversation {
+            acl["conversation-id"] = json!(conversation);
+        }
+        let frame = one(acl.clone());
+        let mut back = to_fipa(&envelope(frame.clone())).unwrap();
+        // With the pocket it is the same envelope again, without it the same foreign message.
+        prop_assert_eq!(one(back.clone()), frame);
+        back.as_object_mut().unwrap().remove(POCKET);
+        prop_assert_eq!(back, acl);
+    }
+}

@@ -1,0 +1,103 @@
+//! Envelopes as ACL.
+
+use serde_json::{Map, Value};
+
+use super::{ADDED, BARE, KEPT, LANGUAGE, ONTOLOGY, POCKET, performative};
+use crate::{Envelope, Kind, Malformed, translate::without_credential};
+
+/// The envelope as an ACL message.
+///
+/// # Errors
+/// The envelope is not valid, or holds a credential.
+pub fn to_fipa(envelope: &Envelope) -> Result<Value, Malformed> {
+    without_credential(envelope)?;
+    let mut acl = Map::new();
+    let mut rest = match envelope.clone().into_json() {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    let kept = take_kept(&mut rest);
+    // What was read from words is read from words again, so that its content may be the bare one it was.
+    if kept.is_some() {
+        rest.remove("type");
+    }
+    let mut kept = kept.unwrap_or_default();
+    let bare = kept.remove(BARE);
+    let added = kept.remove(ADDED);
+
+    let word = kept.remove("performative");
+    let word = word.filter(|word| stands_for(word, envelope));
+    acl.insert(
+        "performative".into(),
+        word.unwrap_or_else(|| performative(envelope).into()),
+    );
+    for (parameter, field) in [("sender", "from"), ("receiver", "agent")] {
+        let name = rest.remove(field);
+        let whole = kept.remove(parameter);
+        let whole = whole.filter(|whole| name.is_none() || whole.get("name") == name.as_ref());
+        if let Some(value) = whole.or(name) {
+            acl.insert(parameter.into(), value);
+        }
+    }
+    if let Some(content) = rest.remove("content") {
+        let content = as_it_came(content, bare.as_ref(), added.as_ref());
+        content.and_then(|content| acl.insert("content".into(), content));
+    }
+    for (parameter, own) in [("language", LANGUAGE), ("ontology", ONTOLOGY)] {
+        let value = kept.remove(parameter).unwrap_or_else(|| own.into());
+        acl.insert(parameter.into(), value);
+    }
+    take(&mut rest, "id", &mut acl, "reply-with");
+    if let Some(Value::Object(metadata)) = rest.get_mut("metadata") {
+        take(metadata, "correlationId", &mut acl, "conversation-id");
+        take(metadata, "parentId", &mut acl, "in-reply-to");
+    }
+    acl.insert(POCKET.into(), rest.into());
+    for (parameter, value) in kept {
+        acl.entry(parameter).or_insert(value);
+    }
+    Ok(acl.into())
+}
+
+/// Takes what a foreign message said out of the metadata.
+fn take_kept(rest: &mut Map<String, Value>) -> Option<Map<String, Value>> {
+    let metadata = rest.get_mut("metadata")?.as_object_mut()?;
+    metadata.get(KEPT)?.as_object()?;
+    match metadata.remove(KEPT) {
+        Some(Value::Object(kept)) => Some(kept),
+        _ => None,
+    }
+}
+
+/// A word that the envelope was read from and that still says what it is.
+fn stands_for(word: &Value, envelope: &Envelope) -> bool {
+    let Some(word) = word.as_str() else {
+        return false;
+    };
+    let same = word.eq_ignore_ascii_case(performative(envelope));
+    same || (envelope.kind() == Kind::Message && super::read::is_unmapped(word))
+}
+
+/// The content without what was put around and into it.
+fn as_it_came(content: Value, bare: Option<&Value>, added: Option<&Value>) -> Option<Value> {
+    let Value::Object(mut fields) = content else {
+        return Some(content);
+    };
+    if let Some(name) = bare.and_then(Value::as_str) {
+        return fields.remove(name);
+    }
+    let names = added.and_then(Value::as_array);
+    for name in names.into_iter().flatten().filter_map(Value::as_str) {
+        fields.remove(name);
+    }
+    Some(fields.into())
+}
+
+/// Moves a text from one map to another.
+fn take(from: &mut Map<String, Value>, field: &str, to: &mut Map<String, Value>, parameter: &str) {
+    if from.get(field).is_some_and(Value::is_string)
+        && let Some(value) = from.remove(field)
+    {
+        to.insert(parameter.into(), value);
+    }
+}

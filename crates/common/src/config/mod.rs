@@ -1,0 +1,11 @@
+//! What every configuration has: errors with their place, secrets, addresses and places of files.
+
+mod error;
+mod place;
+mod secret;
+mod url;
+
+pub use error::ConfigError;
+pub use place::{default_state_dir, resolved};
+pub use secret::{Secret, SecretMap};
+pub use url::{card_url, completed, covers, gateway_url, normal_url};

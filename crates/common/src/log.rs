@@ -1,0 +1,67 @@
+//! Where log lines go: to the host, through whichever door it came in by.
+
+/// Takes the lines of one instance. The library itself writes to no stream.
+pub trait Log: Send + Sync + 'static {
+    /// Takes one line, without a line end. Called from any thread.
+    fn log(&self, level: Level, line: &str);
+
+    /// Whether lines of this level are wanted; what is not wanted need not be put into words.
+    fn wants(&self, _level: Level) -> bool {
+        true
+    }
+}
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For whoever debugs the plugin.
+    Debug,
+    /// A call that failed, in one line.
+    Info,
+    /// Something a person should look at. The plugin goes on.
+    Warn,
+    /// Something failed that should not fail.
+    Error,
+}
+
+impl Level {
+    /// The level's name as hosts see it: `debug`, `info`, `warn` or `error`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Drops every line: the log of a host that gave none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Log for Silent {
+    fn log(&self, _level: Level, _line: &str) {}
+
+    fn wants(&self, _level: Level) -> bool {
+        false
+    }
+}
+
+/// Keeps every line as `level: text`, for tests.
+#[cfg(any(test, feature = "test-util"))]
+#[derive(Default)]
+pub struct Recorder(pub std::sync::Mutex<Vec<String>>);
+
+#[cfg(any(test, feature = "test-util"))]
+#[expect(
+    clippy::unwrap_used,
+    reason = "a poisoned lock fails the test that reads it"
+)]
+impl Log for Recorder {
+    fn log(&self, level: Level, line: &str) {
+        let mut lines = self.0.lock().unwrap();
+        lines.push(format!("{}: {line}", level.as_str()));
+    }
+}

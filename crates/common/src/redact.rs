@@ -1,0 +1,398 @@
+//! Replaces secrets in text, in JSON and in bytes, also where they arrive in pieces.
+//!
+//! [`Secrets`] redacts what is complete; [`Redactor`] redacts a text that arrives piece by piece. Both give the same
+//! result, however the text is cut. Where a redactor cuts depends on the text and on the lengths of the secrets, never on
+//! their characters: a peer that makes an agent repeat guesses must not learn from the cuts how much of a guess is right.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use memchr::{memchr_iter, memmem};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+
+use crate::confusables::is_ignorable;
+
+/// What stands in place of a secret.
+pub const MARK: &str = "[redacted]";
+
+/// What URLs keep as it is (RFC 3986 §2.3), what JavaScript's `encodeURIComponent` keeps, and what paths keep.
+const KEPT_IN_URLS: [&AsciiSet; 3] = [UNRESERVED, COMPONENT, PATH];
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+const COMPONENT: &AsciiSet = &UNRESERVED
+    .remove(b'!')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*');
+const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+
+/// Texts that must not be shown. `Debug` shows none of them.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    all: Vec<SecretString>,
+    /// The length in bytes of the longest secret that is one run of visible ASCII characters.
+    longest_word: usize,
+    /// The length in bytes of the longest of the other secrets.
+    longest_other: usize,
+}
+
+impl Secrets {
+    /// Takes each of `secrets` as it is, as a JSON string writes it, and as the query of a URL does. Empty ones are left out.
+    pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Self {
+        let mut all = Self::default();
+        for secret in secrets {
+            let plain = secret.expose_secret();
+            let json = Value::from(plain).to_string();
+            let quoted = &json[1..json.len() - 1];
+            let escaped = quoted.replace('/', "\\/");
+            let form: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();
+            let query = form.replace('+', "%20");
+            for form in [plain, quoted, &escaped, &form, &query].map(str::to_owned) {
+                all.insert(form.into());
+            }
+        }
+        all
+    }
+
+    /// Takes each of `secrets` in every form in which programs repeat one: as it is, as URLs, forms and JSON strings write
+    /// it, and in Base64 of either alphabet, alone or inside of more bytes.
+    pub fn in_all_forms(secrets: impl IntoIterator<Item = SecretString>) -> Self {
+        let secrets = secrets.into_iter();
+        Self::new(secrets.flat_map(|secret| forms(secret.expose_secret())))
+    }
+
+    /// Returns these secrets and those of `other`.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut all = Self::default();
+        for secret in self.all.iter().chain(&other.all) {
+            all.insert(secret.clone());
+        }
+        all
+    }
+
+    fn insert(&mut self, secret: SecretString) {
+        let text = secret.expose_secret();
+        let known = |other: &SecretString| other.expose_secret() == text;
+        if text.is_empty() || self.all.iter().any(known) {
+            return;
+        }
+        let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let longest = match is_word {
+            true => &mut self.longest_word,
+            false => &mut self.longest_other,
+        };
+        *longest = text.len().max(*longest);
+        self.all.push(secret);
+    }
+
+    /// Returns whether there is no secret.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns `text` without any secret.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let found = self.find(text.as_bytes(), None);
+        match found.is_empty() {
+            true => text.into(),
+            false => without(text.as_bytes(), 0..text.len(), &found).into(),
+        }
+    }
+
+    /// Redacts texts that are read one after another as if they were one: a secret may begin in one and end in another.
+    pub fn redact_joined(&self, pieces: &mut [&mut String]) {
+        let mut whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
+        if self.is_disguised_in(&whole) {
+            whole.retain(|c| !is_ignorable(c));
+            let pieces = pieces.iter_mut();
+            pieces.for_each(|piece| piece.retain(|c| !is_ignorable(c)));
+        }
+        let found = self.find(whole.as_bytes(), None);
+        if found.is_empty() {
+            return;
+        }
+        let mut from = 0;
+        for piece in pieces {
+            let place = from..from + piece.len();
+            from = place.end;
+            **piece = without(whole.as_bytes(), place, &found);
+        }
+    }
+
+    /// Returns a part of `text` without the secrets of the whole. A mark stands where a secret begins.
+    pub fn redact_part(&self, text: &str, part: Range<usize>) -> String {
+        let text = text.as_bytes();
+        without(text, part, &self.find(text, None))
+    }
+
+    /// Redacts every text, key and number of a JSON value.
+    pub fn redact_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => self.redact_text(text),
+            Value::Number(number) => {
+                let written = matches!(self.redact(&number.to_string()), Cow::Owned(_));
+                if written || number.as_f64().is_some_and(|number| self.has(number)) {
+                    *value = MARK.into();
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            Value::Object(fields) => {
+                let is_shown = |key: &String| matches!(self.redact(key), Cow::Owned(_));
+                if fields.keys().any(is_shown) {
+                    let kept = std::mem::take(fields).into_iter();
+                    let clean = kept.map(|(key, value)| (self.redact(&key).into_owned(), value));
+                    *fields = clean.collect::<Map<_, _>>();
+                }
+                fields
+                    .values_mut()
+                    .for_each(|value| self.redact_value(value));
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Redacts a text in place. Where a secret shows once the characters that are not shown are gone, they go as well.
+    pub fn redact_text(&self, text: &mut String) {
+        if self.is_disguised_in(text) {
+            text.retain(|c| !is_ignorable(c));
+        }
+        if let Cow::Owned(clean) = self.redact(text) {
+            *text = clean;
+        }
+    }
+
+    /// Returns whether a text holds characters that are not shown, and without them a secret.
+    fn is_disguised_in(&self, text: &str) -> bool {
+        if text.is_ascii() || self.is_empty() || !text.contains(is_ignorable) {
+            return false;
+        }
+        let shown: String = text.chars().filter(|c| !is_ignorable(*c)).collect();
+        !self.find(shown.as_bytes(), None).is_empty()
+    }
+
+    /// Returns whether a number is a secret, however many digits of it are written.
+    fn has(&self, number: f64) -> bool {
+        self.all.iter().any(|secret| {
+            let secret = secret.expose_secret();
+            let is_number = secret.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c));
+            // Both were read from decimal digits by the same rule.
+            is_number
+                && secret
+                    .parse::<f64>()
+                    .is_ok_and(|secret| secret.total_cmp(&number).is_eq())
+        })
+    }
+
+    /// Returns the length in bytes of the longest secret.
+    pub fn longest(&self) -> usize {
+        self.longest_word.max(self.longest_other)
+    }
+
+    /// Returns where the end of `text` begins that is the beginning of a secret; its length where it is none.
+    pub fn begun(&self, text: &str) -> usize {
+        let text = text.as_bytes();
+        let mut begun = text.len();
+        for secret in &self.all {
+            let secret = secret.expose_secret().as_bytes();
+            let from = text.len().saturating_sub(secret.len() - 1).min(begun);
+            let mut places = memchr_iter(secret[0], &text[from..begun]);
+            begun = places
+                .find(|at| secret.starts_with(&text[from + at..]))
+                .map_or(begun, |at| from + at);
+        }
+        begun
+    }
+
+    /// Redacts bytes in place, such as the content of a file.
+    pub fn redact_bytes(&self, bytes: &mut Vec<u8>) {
+        let found = self.find(bytes, None);
+        if found.is_empty() {
+            return;
+        }
+        let (mut clean, mut from) = (Vec::with_capacity(bytes.len()), 0);
+        for Range { start, end } in found {
+            clean.extend_from_slice(&bytes[from..start]);
+            clean.extend_from_slice(MARK.as_bytes());
+            from = end;
+        }
+        clean.extend_from_slice(&bytes[from..]);
+        *bytes = clean;
+    }
+
+    /// Where secrets are, in order; occurrences that overlap are one place. `first` is a place that is known already.
+    fn find(&self, text: &[u8], first: Option<Range<usize>>) -> Vec<Range<usize>> {
+        let mut found: Vec<_> = first.into_iter().collect();
+        for secret in &self.all {
+            let secret = secret.expose_secret().as_bytes();
+            let mut from = 0;
+            while let Some(at) = memmem::find(&text[from..], secret) {
+                let start = from + at;
+                found.push(start..start + secret.len());
+                from = start + 1;
+            }
+        }
+        found.sort_unstable_by_key(|place| place.start);
+        found.dedup_by(|next, last| {
+            let overlaps = next.start < last.end;
+            if overlaps {
+                last.end = last.end.max(next.end);
+            }
+            overlaps
+        });
+        found
+    }
+
+    /// Where the end of `text` begins that a secret may begin in which is not complete yet.
+    fn undecided(&self, text: &str) -> usize {
+        let word = text.bytes().rev().take(self.longest_word.saturating_sub(1));
+        let word = word.take_while(u8::is_ascii_graphic).count();
+        let other = self.longest_other.saturating_sub(1).min(text.len());
+        text.floor_char_boundary(text.len() - word.max(other))
+    }
+}
+
+/// A secret in every form in which programs repeat one, but for those of JSON.
+fn forms(secret: &str) -> Vec<SecretString> {
+    let mut all = vec![
+        secret.to_owned(),
+        url::form_urlencoded::byte_serialize(secret.as_bytes()).collect(),
+    ];
+    for kept in KEPT_IN_URLS {
+        all.push(utf8_percent_encode(secret, kept).to_string());
+    }
+    let lower: Vec<_> = all[1..].iter().map(|form| lower_escapes(form)).collect();
+    all.extend(lower);
+    all.push(STANDARD.encode(secret));
+    all.push(STANDARD_NO_PAD.encode(secret));
+    // In the middle of other bytes it begins with the first, second or third of a group of three; of the characters at
+    // both ends that it shares with other bytes nothing is known.
+    for (before, shared) in [(0, 0), (1, 2), (2, 3)] {
+        let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
+        let text = STANDARD_NO_PAD.encode(&bytes);
+        all.push(text[shared..bytes.len() * 8 / 6].to_owned());
+    }
+    let base64 = all.len() - 5;
+    let other: Vec<_> = all[base64..]
+        .iter()
+        .map(|text| text.replace('+', "-").replace('/', "_"))
+        .collect();
+    all.extend(other);
+    all.into_iter().map(SecretString::from).collect()
+}
+
+/// A text with its percent-encoded bytes in small letters.
+fn lower_escapes(text: &str) -> String {
+    let mut left: u8 = 0;
+    let lower = text.chars().map(|c| {
+        let is_digit = left > 0;
+        left = if c == '%' { 2 } else { left.saturating_sub(1) };
+        if is_digit { c.to_ascii_lowercase() } else { c }
+    });
+    lower.collect()
+}
+
+/// The bytes of `text` in `place` without what was found. A mark stands where a secret begins.
+fn without(text: &[u8], place: Range<usize>, found: &[Range<usize>]) -> String {
+    let (mut clean, mut from) = (Vec::with_capacity(place.len()), place.start);
+    for secret in found {
+        if secret.end <= from {
+            continue;
+        }
+        if secret.start >= place.end {
+            break;
+        }
+        if secret.start >= place.start {
+            clean.extend_from_slice(&text[from..secret.start]);
+            clean.extend_from_slice(MARK.as_bytes());
+        }
+        from = secret.end.min(place.end);
+    }
+    clean.extend_from_slice(&text[from..place.end]);
+    String::from_utf8_lossy(&clean).into_owned()
+}
+
+/// Redacts a text that arrives in pieces. It keeps the end of what it was given for as long as a secret may begin there:
+/// the last run of visible ASCII characters, and no more of it than the longest secret has. For secrets with other
+/// characters in them it keeps as much as the longest of those has.
+#[derive(Debug)]
+pub struct Redactor {
+    secrets: Arc<Secrets>,
+    /// It keeps no more than what a secret begins with.
+    exact: bool,
+    kept: String,
+    /// How much of the beginning of `kept` belongs to a secret whose mark was given out.
+    marked: usize,
+}
+
+impl Redactor {
+    /// Returns a redactor for one text.
+    pub fn new(secrets: Arc<Secrets>) -> Self {
+        Self {
+            secrets,
+            exact: false,
+            kept: String::new(),
+            marked: 0,
+        }
+    }
+
+    /// Returns a redactor that keeps no more than what a secret begins with. Its cuts tell a guess that is right from one
+    /// that is wrong, so it is for texts whose authors know the secrets.
+    pub fn exact(secrets: Arc<Secrets>) -> Self {
+        Self {
+            exact: true,
+            ..Self::new(secrets)
+        }
+    }
+
+    /// Looks for `secrets` from now on.
+    pub fn renew(&mut self, secrets: &Arc<Secrets>) {
+        self.secrets = Arc::clone(secrets);
+    }
+
+    /// Takes the next piece. Returns what may be shown by now.
+    pub fn push(&mut self, piece: &str) -> String {
+        self.kept.push_str(piece);
+        let until = match self.exact {
+            true => self.secrets.begun(&self.kept),
+            false => self.secrets.undecided(&self.kept),
+        };
+        self.release(until)
+    }
+
+    /// Ends the text. Returns the rest of it; the redactor is as new afterwards.
+    pub fn finish(&mut self) -> String {
+        self.release(self.kept.len())
+    }
+
+    fn release(&mut self, until: usize) -> String {
+        let marked = (self.marked > 0).then_some(0..self.marked);
+        let found = self.secrets.find(self.kept.as_bytes(), marked.clone());
+        let clean = without(self.kept.as_bytes(), 0..until, &found);
+        // The mark of what began in an earlier piece was given out with that one.
+        let clean = match marked {
+            Some(_) if until > 0 => clean.strip_prefix(MARK).unwrap_or_default().to_owned(),
+            _ => clean,
+        };
+        if until > 0 {
+            let across = found
+                .iter()
+                .find(|place| place.start < until && place.end > until);
+            self.marked = across.map_or(0, |place| place.end - until);
+        }
+        self.kept.drain(..until);
+        clean
+    }
+}
+
+#[cfg(test)]
+mod tests;

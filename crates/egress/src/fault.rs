@@ -1,0 +1,210 @@
+//! Errors of the HTTP client, told apart.
+
+use std::error::Error as StdError;
+use std::io;
+
+use url::Url;
+
+use super::error::place;
+use super::resolve::ResolveError;
+use super::{NetError, NetFault, Sent};
+
+/// What every request of a kind needs and this system does not give.
+pub(super) fn unusable(fault: NetFault, what: &str, why: &dyn StdError) -> NetError {
+    let message = format!("{what} cannot be set up on this system: {why}");
+    NetError::new(fault, Sent::No, message)
+}
+
+/// reqwest secures both ends of a tunnel in one way: the proxy would be shown the peer's certificate and trusted as the
+/// peer is.
+pub(super) fn not_for_a_proxy(url: &Url) -> NetError {
+    let message = format!(
+        "cannot connect to `{}` through an `https` proxy: the proxy would be trusted by the target's CA and shown its client certificate; use an `http` proxy or add the host to NO_PROXY",
+        place(url)
+    );
+    NetError::new(NetFault::Tls, Sent::No, message)
+}
+
+/// An error before the head of the response was there.
+pub(super) fn before_response(
+    error: &reqwest::Error,
+    url: &Url,
+    without_roots: Option<&str>,
+) -> NetError {
+    let place = place(url);
+    let cause = Cause::find(error);
+    if error.is_builder() {
+        let message = format!("the request to `{place}` cannot be built: {}", cause.last);
+        return NetError::new(NetFault::Protocol, Sent::No, message);
+    }
+    if !error.is_connect() {
+        return match cause.kind {
+            Kind::Tls(text) => NetError::new(
+                NetFault::Tls,
+                Sent::Unknown,
+                format!("the TLS connection to `{place}` failed: {text}"),
+            ),
+            Kind::Malformed(text) => NetError::new(
+                NetFault::Protocol,
+                Sent::Unknown,
+                format!("`{place}` does not answer in HTTP: {text}"),
+            ),
+            _ => NetError::new(
+                NetFault::Cut,
+                Sent::Unknown,
+                format!(
+                    "the connection to `{place}` broke off before an answer came: {}",
+                    cause.last
+                ),
+            ),
+        };
+    }
+    match cause.kind {
+        Kind::Refused(text) => NetError::new(
+            NetFault::AddressRefused,
+            Sent::No,
+            format!("`{place}` is not allowed: {text}"),
+        ),
+        Kind::NoAddress(text) => NetError::new(
+            NetFault::Dns,
+            Sent::No,
+            format!("the host of `{place}` cannot be resolved: {text}"),
+        ),
+        Kind::Tls(text) => {
+            let note = match without_roots {
+                Some(why) => {
+                    format!(" (no certificate authority could be loaded from this system: {why})")
+                }
+                None => String::new(),
+            };
+            NetError::new(
+                NetFault::Tls,
+                Sent::No,
+                format!("no TLS connection to `{place}`: {text}{note}"),
+            )
+        }
+        // The TCP connection stood, so what broke off was the handshake.
+        Kind::Io(io) if matches!(url.scheme(), "https" | "wss") && broken_off(io) => NetError::new(
+            NetFault::Tls,
+            Sent::No,
+            format!("the TLS handshake with `{place}` broke off: {}", cause.last),
+        ),
+        _ => NetError::new(
+            NetFault::Unreachable,
+            Sent::No,
+            format!("cannot connect to `{place}`: {}", cause.last),
+        ),
+    }
+}
+
+/// A name that was not looked up in time. Nobody has been connected.
+pub(super) fn unresolved(url: &Url) -> NetError {
+    let message = format!(
+        "cannot connect to `{}`: its name is not resolved in time",
+        place(url)
+    );
+    NetError::new(NetFault::Unreachable, Sent::No, message)
+}
+
+/// An error in the middle of a body: whichever it is, the body is not whole.
+pub(super) fn in_body(error: &reqwest::Error, url: &Url) -> NetError {
+    let (place, cause) = (place(url), Cause::find(error));
+    NetError::new(
+        NetFault::Cut,
+        Sent::Unknown,
+        format!("the answer of `{place}` broke off: {}", cause.last),
+    )
+}
+
+/// A peer that agreed to change the protocol, and whose connection cannot be had.
+pub(super) fn not_handed_over(error: &reqwest::Error, url: &Url) -> NetError {
+    let (place, cause) = (place(url), Cause::find(error));
+    let message = format!(
+        "`{place}` does not hand its connection over: {}",
+        cause.last
+    );
+    NetError::new(NetFault::Protocol, Sent::Unknown, message)
+}
+
+fn broken_off(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind as K;
+    matches!(
+        kind,
+        K::UnexpectedEof
+            | K::ConnectionReset
+            | K::ConnectionAborted
+            | K::BrokenPipe
+            | K::InvalidData
+    )
+}
+
+enum Kind {
+    Refused(String),
+    NoAddress(String),
+    Tls(String),
+    /// The client could not parse the head of the answer.
+    Malformed(String),
+    Io(io::ErrorKind),
+    Other,
+}
+
+/// The telling link of a chain of errors, and the text of the last one: the outer links say only where it happened.
+struct Cause {
+    kind: Kind,
+    last: String,
+}
+
+impl Cause {
+    fn find(error: &reqwest::Error) -> Self {
+        let mut cause = Cause {
+            kind: Kind::Other,
+            last: "the request failed".to_owned(),
+        };
+        let mut next = error.source();
+        while let Some(link) = next {
+            // The client's own errors print the URL.
+            if !link.is::<reqwest::Error>() {
+                cause.last = link.to_string();
+            }
+            cause.look_at(link);
+            // An I/O error names as its source not what it wraps but the source of that.
+            let wrapped = link
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref);
+            next = match wrapped {
+                Some(inner) => Some(inner as &(dyn StdError + 'static)),
+                None => link.source(),
+            };
+        }
+        if error.is_timeout() {
+            "it took too long".clone_into(&mut cause.last);
+        }
+        cause
+    }
+
+    fn look_at(&mut self, link: &(dyn StdError + 'static)) {
+        if let Some(error) = link.downcast_ref::<ResolveError>() {
+            self.kind = match error {
+                ResolveError::NotPublic(_) | ResolveError::NotLoopback => {
+                    Kind::Refused(error.to_string())
+                }
+                ResolveError::Empty | ResolveError::System(_) => Kind::NoAddress(error.to_string()),
+                ResolveError::Proxy(_) => Kind::Other,
+            };
+        } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
+            self.kind = Kind::Tls(error.to_string());
+        } else if let Some(error) = link.downcast_ref::<io::Error>() {
+            // The inner ones are more exact: outer ones may be mere wrappings.
+            if matches!(self.kind, Kind::Other | Kind::Io(_)) {
+                self.kind = Kind::Io(error.kind());
+            }
+        } else if link.downcast_ref().is_some_and(malformed) {
+            self.kind = Kind::Malformed(self.last.clone());
+        }
+    }
+}
+
+/// Whether what came cannot be read as an answer. That bytes came unasked has no name in the library, only words.
+fn malformed(error: &hyper::Error) -> bool {
+    error.is_parse() || error.to_string().contains("unexpected message")
+}

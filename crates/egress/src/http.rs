@@ -1,0 +1,312 @@
+//! The real network: HTTP/1.1 over TCP and TLS, by reqwest.
+//!
+//! There is a client for each [`Access`]. A connection is kept for the next request to the same host, and a
+//! request that is handed a kept connection asks no resolver. With one client, a request that may connect only public
+//! addresses could travel over a connection to a private one that another request was allowed to open. With one for
+//! each, the addresses behind a pool were all checked the same way. Each [`Trust`] has its own, for the same reason: a kept
+//! connection was secured as the request that opened it wanted. Connections that change their protocol come from clients
+//! that keep nothing, and connections to a proxy from clients that resolve the proxy's name alone.
+//!
+//! An address is judged in one of two places: the resolver of a client sees every answer for a name, and a host that already
+//! is an address never reaches a resolver and is looked at before the call.
+
+mod target;
+
+use std::collections::HashMap;
+use std::mem::take;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use ::http::StatusCode;
+use ::http::uri::Scheme;
+use bytes::Bytes;
+use futures_util::{Stream, stream as streams};
+use hyper_util::client::proxy::matcher::Intercept;
+use reqwest::redirect::Policy;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::credential::Trust;
+
+use super::lookup::{Lookup, SystemLookup};
+use super::proxy::Proxies;
+use super::resolve::{Resolver, Whose, check_for_proxy};
+use super::tls::{self, Tls};
+use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Upgrade, fault};
+
+const OWN_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
+
+/// Name, TCP and TLS together. A host that drops packets is found out while it is still certain that nothing was sent.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// An idle connection is given up before the usual server does it (Node.js and uvicorn close after 5 seconds): a request
+/// written to a connection that is being closed fails, and nobody can tell whether it arrived.
+const IDLE: Duration = Duration::from_secs(4);
+const IDLE_PER_HOST: usize = 64;
+
+/// The real [`Net`].
+pub struct Http {
+    /// By the address of the [`Trust`], which its clients keep alive, and 0 for the system's own.
+    clients: Mutex<HashMap<usize, Arc<Clients>>>,
+    lookup: Arc<dyn Lookup>,
+    proxies: Proxies,
+}
+
+/// The clients whose connections are secured in one way.
+#[derive(Default)]
+struct Clients {
+    trust: Option<Arc<Trust>>,
+    tls: OnceLock<Result<Tls, NetError>>,
+    by_pool: Mutex<HashMap<Pool, reqwest::Client>>,
+}
+
+/// What the connections of a client have in common beside how they are secured.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Pool {
+    access: Access,
+    used: Use,
+    secure: bool,
+    proxied: bool,
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Use {
+    /// It carries requests, one after another.
+    Exchange,
+    /// It becomes something else than HTTP.
+    Upgrade,
+}
+
+/// A request to be sent, and what its errors tell of.
+struct Sending {
+    client: reqwest::Client,
+    request: reqwest::Request,
+    url: Url,
+    /// Asked first whether the name may be told to a proxy.
+    lookup: Option<Arc<dyn Lookup>>,
+    without_roots: Option<Arc<str>>,
+}
+
+impl Clients {
+    fn tls(&self) -> Result<&Tls, NetError> {
+        let made = self.tls.get_or_init(|| {
+            tls::client_config(self.trust.as_deref())
+                .map_err(|e| fault::unusable(NetFault::Tls, "TLS", &e))
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl Http {
+    /// A network without connections. The clients are made at the first exchange.
+    ///
+    /// # Errors
+    /// None today; what can fail is made later and reported by the exchange.
+    pub fn new() -> Result<Self, NetError> {
+        Ok(Self {
+            clients: Mutex::default(),
+            lookup: Arc::new(SystemLookup),
+            proxies: Proxies::default(),
+        })
+    }
+
+    /// The same network, with names resolved by `lookup` instead of the system.
+    #[must_use]
+    pub fn with_lookup(mut self, lookup: Arc<dyn Lookup>) -> Self {
+        self.lookup = lookup;
+        self
+    }
+
+    /// The same network, reached through `proxies`.
+    #[must_use]
+    pub fn with_proxies(mut self, proxies: Proxies) -> Self {
+        self.proxies = proxies;
+        self
+    }
+
+    fn clients(&self, trust: Option<Arc<Trust>>) -> Arc<Clients> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = trust.as_ref().map_or(0, |trust| Arc::as_ptr(trust).addr());
+        let found = clients.entry(key).or_insert_with(|| {
+            Arc::new(Clients {
+                trust,
+                ..Clients::default()
+            })
+        });
+        Arc::clone(found)
+    }
+
+    fn client(
+        &self,
+        clients: &Clients,
+        pool: Pool,
+        proxy: Option<&Intercept>,
+    ) -> Result<reqwest::Client, NetError> {
+        let tls = clients.tls()?;
+        let mut by_pool = clients
+            .by_pool
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = by_pool.get(&pool) {
+            return Ok(client.clone());
+        }
+        let client = self
+            .build(tls, pool, proxy)
+            .map_err(|e| fault::unusable(NetFault::Protocol, "the HTTP client", &e))?;
+        by_pool.insert(pool, client.clone());
+        Ok(client)
+    }
+
+    /// How a peer that is gone is noticed is reqwest's own: keep-alive probes from 15 s on, and 30 s for what is under way.
+    fn build(
+        &self,
+        tls: &Tls,
+        pool: Pool,
+        proxy: Option<&Intercept>,
+    ) -> reqwest::Result<reqwest::Client> {
+        let whose = proxy.map_or(Whose::Peer(pool.access), |_| Whose::Proxy);
+        let lookup = Arc::clone(&self.lookup);
+        let builder = reqwest::Client::builder()
+            // The environment's proxies are not asked unless the operator wants it.
+            .no_proxy()
+            .tls_backend_preconfigured(tls.config.clone())
+            .dns_resolver(Resolver { whose, lookup })
+            .redirect(Policy::none())
+            .referer(false)
+            // Left alone, the client may repeat a request.
+            .retry(reqwest::retry::never())
+            .user_agent(OWN_NAME)
+            .connect_timeout(CONNECT)
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(match pool.used {
+                Use::Exchange => IDLE_PER_HOST,
+                Use::Upgrade => 0,
+            });
+        let Some(proxy) = proxy else {
+            return builder.build();
+        };
+        let mut all = reqwest::Proxy::all(proxy.uri().to_string())?;
+        if let Some(auth) = proxy.basic_auth() {
+            all = all.custom_http_auth(auth.clone());
+        }
+        builder.proxy(all).build()
+    }
+
+    /// No proxy is asked for what is on this machine.
+    fn proxies(&self, access: Access) -> Option<&Proxies> {
+        Some(&self.proxies).filter(|proxies| access != Access::Loopback && !proxies.is_empty())
+    }
+
+    /// Makes a request ready. Nothing is sent before its answer is waited for.
+    fn send(&self, request: Request, used: Use) -> Result<Sending, NetError> {
+        let Request {
+            method,
+            url,
+            headers,
+            body,
+            access,
+            trust,
+            ..
+        } = request;
+        target::check(&url, access, used)?;
+        let to = target::over_http(&url);
+        let proxies = self.proxies(access);
+        let proxy = proxies.and_then(|proxies| proxies.before(&to));
+        if let Some(proxy) = &proxy
+            && proxy.uri().scheme() == Some(&Scheme::HTTPS)
+            && trust.is_some()
+        {
+            return Err(fault::not_for_a_proxy(&url));
+        }
+        let clients = self.clients(trust);
+        let pool = Pool {
+            access,
+            used,
+            secure: to.scheme() == "https",
+            proxied: proxy.is_some(),
+        };
+        let client = self.client(&clients, pool, proxy.as_ref())?;
+        let mut request = reqwest::Request::new(method, to);
+        *request.headers_mut() = headers;
+        *request.body_mut() = body.map(reqwest::Body::from);
+        // Through a proxy it is the proxy that resolves the name, so it is checked before.
+        let resolved_elsewhere = access == Access::Public && proxies.is_some();
+        Ok(Sending {
+            client,
+            request,
+            url,
+            lookup: resolved_elsewhere.then(|| Arc::clone(&self.lookup)),
+            without_roots: clients.tls()?.without_roots.clone(),
+        })
+    }
+}
+
+impl Sending {
+    async fn answer(self) -> Result<(reqwest::Response, Url), NetError> {
+        if let Some(lookup) = self.lookup {
+            let checked = timeout(CONNECT, check_for_proxy(lookup, &self.url)).await;
+            checked.map_err(|_| fault::unresolved(&self.url))??;
+        }
+        match self.client.execute(self.request).await {
+            Ok(answer) => Ok((answer, self.url)),
+            Err(error) => {
+                let without_roots = self.without_roots.as_deref();
+                Err(fault::before_response(&error, &self.url, without_roots))
+            }
+        }
+    }
+}
+
+impl Net for Http {
+    fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
+        let sending = self.send(request, Use::Exchange);
+        Box::pin(async move {
+            let (mut answer, url) = sending?.answer().await?;
+            Ok(Response {
+                status: answer.status(),
+                headers: take(answer.headers_mut()),
+                body: Box::pin(body(answer, url)),
+            })
+        })
+    }
+
+    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
+        let sending = self.send(request, Use::Upgrade);
+        Box::pin(async move {
+            let (mut answer, url) = sending?.answer().await?;
+            let (status, headers) = (answer.status(), take(answer.headers_mut()));
+            if status != StatusCode::SWITCHING_PROTOCOLS {
+                return Ok(Upgrade {
+                    status,
+                    headers,
+                    stream: None,
+                    body: Box::pin(body(answer, url)),
+                });
+            }
+            let changed = answer.upgrade().await;
+            let stream = changed.map_err(|error| fault::not_handed_over(&error, &url))?;
+            Ok(Upgrade {
+                status,
+                headers,
+                stream: Some(Box::new(stream)),
+                body: Box::pin(streams::empty()),
+            })
+        })
+    }
+}
+
+fn body(
+    answer: reqwest::Response,
+    url: Url,
+) -> impl Stream<Item = Result<Bytes, NetError>> + Send + Sync {
+    streams::try_unfold((answer, url), async |(mut answer, url)| {
+        match answer.chunk().await {
+            Ok(chunk) => Ok(chunk.map(|chunk| (chunk, (answer, url)))),
+            Err(error) => Err(fault::in_body(&error, &url)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Where a request goes.
+
+use url::Url;
+
+use super::Use;
+use crate::address::{is_loopback, literal_ip, special_use};
+use crate::error::place;
+use crate::{Access, NetError, NetFault, Sent, upgrade};
+
+/// Whether a request can be sent to `url`, as far as it tells without a resolver.
+pub(super) fn check(url: &Url, access: Access, used: Use) -> Result<(), NetError> {
+    check_scheme(url, used)?;
+    check_literal(url, access)
+}
+
+fn check_scheme(url: &Url, used: Use) -> Result<(), NetError> {
+    match url.scheme() {
+        "http" | "https" => Ok(()),
+        "ws" | "wss" if used == Use::Upgrade => Ok(()),
+        other => {
+            let message = format!(
+                "`{other}:` is not a scheme a request can be sent to: use `http` or `https`"
+            );
+            Err(NetError::new(NetFault::Protocol, Sent::No, message))
+        }
+    }
+}
+
+/// A host that is an address never reaches a resolver.
+fn check_literal(url: &Url, access: Access) -> Result<(), NetError> {
+    let refused = literal_ip(url).and_then(|ip| match access {
+        Access::Private => None,
+        Access::Public => special_use(ip).map(|class| {
+            format!("it is a {class} address, and only public addresses may be connected")
+        }),
+        Access::Loopback => (!is_loopback(ip)).then(|| {
+            "it is an address of another machine, and only this one may be connected".to_owned()
+        }),
+    });
+    refused.map_or(Ok(()), |why| {
+        let message = format!("`{}` is not allowed: {why}", place(url));
+        Err(NetError::new(NetFault::AddressRefused, Sent::No, message))
+    })
+}
+
+/// The URL as the client takes it. User info would be told to a proxy.
+pub(super) fn over_http(url: &Url) -> Url {
+    let mut url = url.clone();
+    upgrade::over_http(&mut url);
+    // Both calls fail only for URLs without a host, and these schemes have one.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
+}

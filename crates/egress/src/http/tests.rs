@@ -1,0 +1,461 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use super::*;
+use crate::Sent;
+use crate::body::read_all;
+use crate::raw_server::{RawServer, Step, get, post, send};
+use ::http::header::{ACCEPT, USER_AGENT};
+use futures_util::StreamExt;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use url::Url;
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+async fn exchange(request: Request) -> Result<Response, NetError> {
+    Http::new().unwrap().exchange(request).await
+}
+
+async fn fails(request: Request) -> NetError {
+    exchange(request).await.expect_err("the exchange fails")
+}
+
+async fn closed_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+#[tokio::test]
+async fn a_request_goes_out_as_it_is_and_the_answer_comes_back() {
+    let server = RawServer::start(vec![vec![send(
+        "HTTP/1.1 418 No\r\nx-a: b\r\ncontent-length: 2\r\n\r\nok",
+    )]])
+    .await;
+    let mut request = post(server.url("/p?q=1#f"));
+    request.headers.insert("x-mine", "1".parse().unwrap());
+    let response = exchange(request).await.unwrap();
+    assert_eq!(
+        (response.status.as_u16(), &response.headers["x-a"]),
+        (418, &"b".parse().unwrap())
+    );
+    assert_eq!(read_all(response.body, 9).await.unwrap(), "ok");
+    let sent = server.requests().remove(0);
+    assert!(
+        sent.starts_with("POST /p?q=1 HTTP/1.1\r\n") && sent.ends_with("\r\n\r\n{}"),
+        "{sent}"
+    );
+    let mut names: Vec<_> = sent
+        .lines()
+        .skip(1)
+        .filter_map(|l| Some(l.split_once(':')?.0))
+        .collect();
+    names.retain(|n| *n != "{}");
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        ["accept", "content-length", "host", "user-agent", "x-mine"]
+    );
+    assert!(sent.contains(OWN_NAME), "{sent}");
+}
+
+#[tokio::test]
+async fn what_a_request_says_itself_is_not_replaced() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let mut request = get(server.url("/"));
+    request.headers.insert(ACCEPT, "a/b".parse().unwrap());
+    request.headers.insert(USER_AGENT, "me".parse().unwrap());
+    exchange(request).await.unwrap();
+    let sent = server.requests().remove(0);
+    let host = server.address;
+    assert_eq!(
+        sent,
+        format!("GET / HTTP/1.1\r\naccept: a/b\r\nuser-agent: me\r\nhost: {host}\r\n\r\n")
+    );
+}
+
+#[tokio::test]
+async fn a_url_that_no_request_can_hold_is_a_protocol_fault() {
+    let url = format!("http://127.0.0.1:1/{}", "s3cret".repeat(20_000));
+    let error = fails(get(Url::parse(&url).unwrap())).await;
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Protocol, Sent::No),
+        "{error}"
+    );
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+}
+
+#[test]
+fn the_client_is_given_a_url_over_http_without_user_info() {
+    for (url, given) in [
+        ("http://me:s3cret@A.example/b", "http://a.example/b"),
+        ("https://a.example:80/?q", "https://a.example:80/?q"),
+        ("ws://me@[::1]:8080/", "http://[::1]:8080/"),
+        ("wss://a.example:443/", "https://a.example/"),
+    ] {
+        let given = Url::parse(given).unwrap();
+        assert_eq!(target::over_http(&Url::parse(url).unwrap()), given);
+    }
+}
+
+#[tokio::test]
+async fn user_info_of_a_url_is_never_sent() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let mut url = server.url("/");
+    url.set_username("me").unwrap();
+    url.set_password(Some("s3cret")).unwrap();
+    exchange(get(url)).await.unwrap();
+    let sent = server.requests().remove(0).to_lowercase();
+    assert!(
+        !sent.contains("s3cret") && !sent.contains("authorization"),
+        "{sent}"
+    );
+}
+
+#[tokio::test]
+async fn a_redirect_is_an_answer() {
+    let server = RawServer::start(vec![vec![send(
+        "HTTP/1.1 307 Go\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n",
+    )]])
+    .await;
+    let response = exchange(post(server.url("/a"))).await.unwrap();
+    assert_eq!(
+        (response.status.as_u16(), server.requests().len()),
+        (307, 1)
+    );
+}
+
+#[tokio::test]
+async fn a_refused_port_is_unreachable_and_nothing_was_sent() {
+    let url = format!("http://127.0.0.1:{}/", closed_port().await);
+    let error = fails(post(Url::parse(&url).unwrap())).await;
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Unreachable, Sent::No),
+        "{error}"
+    );
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_shows_no_user_info_path_or_query() {
+    let url = format!(
+        "http://me:s3cret@127.0.0.1:{}/s3cret?key=s3cret",
+        closed_port().await
+    );
+    let error = fails(get(Url::parse(&url).unwrap())).await;
+    assert!(
+        !format!("{error} {error:?}").contains("s3cret"),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("127.0.0.1"), "{error}");
+}
+
+#[tokio::test]
+async fn an_unknown_name_is_a_dns_fault_and_nothing_was_sent() {
+    for access in [Access::Public, Access::Private] {
+        let request = get(Url::parse("http://does-not-resolve.invalid/").unwrap());
+        let error = fails(Request { access, ..request }).await;
+        assert_eq!(
+            (error.fault(), error.sent()),
+            (NetFault::Dns, Sent::No),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn another_scheme_is_refused() {
+    let error = fails(get(Url::parse("ftp://127.0.0.1/").unwrap())).await;
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Protocol, Sent::No),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn public_access_connects_no_private_address_however_it_is_spelled() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let port = server.address.port();
+    let six = TcpListener::bind(("::1", port)).await;
+    for host in [
+        "localhost",
+        "127.0.0.1",
+        "[::1]",
+        "2130706433",
+        "0x7f.1",
+        "127.1",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+    ] {
+        let url = Url::parse(&format!("http://{host}:{port}/")).unwrap();
+        let error = fails(Request {
+            access: Access::Public,
+            trust: None,
+            repeatable: false,
+            ..get(url)
+        })
+        .await;
+        assert_eq!(
+            (error.fault(), error.sent()),
+            (NetFault::AddressRefused, Sent::No),
+            "{host}: {error}"
+        );
+    }
+    if let Ok(six) = six {
+        let accepted =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(six.poll_accept(cx).is_ready())).await;
+        assert!(!accepted, "a connection to [::1] was made");
+    }
+    // The server takes connections one after the other: this one would come behind any that was made before.
+    exchange(get(server.url("/"))).await.unwrap();
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn public_access_does_not_use_a_connection_opened_under_private_access() {
+    let server = RawServer::start(vec![vec![send(OK), Step::KeepAlive]]).await;
+    let url = Url::parse(&format!("http://localhost:{}/", server.address.port())).unwrap();
+    let http = Http::new().unwrap();
+    for _ in 0..2 {
+        let response = http.exchange(get(url.clone())).await.unwrap();
+        read_all(response.body, 9).await.unwrap();
+    }
+    assert_eq!(
+        (server.connections(), server.requests().len()),
+        (1, 2),
+        "a connection is kept"
+    );
+    let error = http
+        .exchange(Request {
+            access: Access::Public,
+            trust: None,
+            repeatable: false,
+            ..get(url)
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_a_cut() {
+    let part = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart";
+    let chunk = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\npart\r\n";
+    for steps in [
+        vec![send(part), Step::Reset],
+        vec![send(part)],
+        vec![send(chunk)],
+        vec![send(chunk), Step::Reset],
+    ] {
+        let server = RawServer::start(vec![steps]).await;
+        // A reset may overtake the head, and then there is no response at all.
+        let error = match exchange(get(server.url("/"))).await {
+            Ok(response) => read_all(response.body, 1000).await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!(
+            (error.fault(), error.sent()),
+            (NetFault::Cut, Sent::Unknown),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_follows_the_first_error_of_a_body() {
+    let server = RawServer::start(vec![vec![send(
+        "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart",
+    )]])
+    .await;
+    let response = exchange(get(server.url("/"))).await.unwrap();
+    let items: Vec<_> = response.body.collect().await;
+    assert_eq!(items.iter().filter(|i| i.is_err()).count(), 1);
+    assert!(items.last().unwrap().is_err());
+}
+
+#[tokio::test]
+async fn a_connection_closed_before_the_answer_is_a_cut_and_the_request_is_not_repeated() {
+    for last in [vec![], vec![Step::Reset]] {
+        let server = RawServer::start(vec![vec![send(OK), Step::KeepAlive], last]).await;
+        let http = Http::new().unwrap();
+        let response = http.exchange(post(server.url("/"))).await.unwrap();
+        read_all(response.body, 9).await.unwrap();
+        let error = http.exchange(post(server.url("/"))).await.unwrap_err();
+        assert_eq!(
+            (error.fault(), error.sent()),
+            (NetFault::Cut, Sent::Unknown),
+            "{error}"
+        );
+        assert_eq!((server.connections(), server.requests().len()), (1, 2));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_http_is_a_protocol_fault() {
+    for answer in [
+        "220 mail.example.com ESMTP\r\n\r\n",
+        "HTTP/1.1 abc\r\n\r\n",
+        "HTTP/1.1 200 OK\r\na b\r\n\r\n",
+    ] {
+        let server = RawServer::start(vec![vec![send(answer)]]).await;
+        let error = fails(get(server.url("/"))).await;
+        assert_eq!(
+            (error.fault(), error.sent()),
+            (NetFault::Protocol, Sent::Unknown),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_refused() {
+    let endless = Step::Endless(
+        b"x-filler: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n".to_vec(),
+    );
+    let server = RawServer::start(vec![vec![send("HTTP/1.1 200 OK\r\n"), endless]]).await;
+    let error = fails(get(server.url("/"))).await;
+    assert_eq!(error.fault(), NetFault::Protocol, "{error}");
+}
+
+#[tokio::test]
+async fn tls_with_a_server_that_has_none_is_a_tls_fault_and_nothing_was_sent() {
+    for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n", ""] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("https://{}/", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let error = fails(post(url)).await;
+        assert_eq!(
+            (error.fault(), error.sent()),
+            (NetFault::Tls, Sent::No),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn dropping_a_body_closes_its_connection() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart";
+    let (server, gone) = RawServer::start_noting(vec![vec![send(head), Step::Hold]]).await;
+    let response = exchange(get(server.url("/"))).await.unwrap();
+    drop(response);
+    let _gone = gone.acquire().await.unwrap();
+}
+
+#[test]
+fn a_network_is_made_without_a_runtime_and_can_be_shared() {
+    fn shared<T: Send + Sync + 'static>(_: &T) {}
+    shared(&Http::new().unwrap());
+}
+
+/// Gives each of these answers in turn, the last one for ever.
+struct InTurn {
+    answers: std::sync::Mutex<Vec<&'static str>>,
+    asked: tokio::sync::Notify,
+}
+
+impl InTurn {
+    fn new(answers: &[&'static str]) -> Arc<Self> {
+        Arc::new(Self {
+            answers: answers.to_vec().into(),
+            asked: tokio::sync::Notify::new(),
+        })
+    }
+
+    fn left(&self) -> Vec<&'static str> {
+        self.answers.lock().unwrap().clone()
+    }
+}
+
+impl Lookup for InTurn {
+    fn lookup(&self, _: String) -> BoxFuture<'static, std::io::Result<Vec<std::net::IpAddr>>> {
+        self.asked.notify_one();
+        let mut answers = self.answers.lock().unwrap();
+        let answer = if answers.len() > 1 {
+            answers.remove(0)
+        } else {
+            answers[0]
+        };
+        Box::pin(std::future::ready(Ok(vec![answer.parse().unwrap()])))
+    }
+}
+
+/// Were the name resolved once to be checked and once more to be connected, the second answer would refuse the first request
+/// or lead it elsewhere.
+#[tokio::test]
+async fn a_name_is_resolved_once_and_what_was_checked_is_what_is_connected() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = InTurn::new(&["127.0.0.1", "8.8.8.8"]);
+    let http = Http::new().unwrap().with_lookup(names.clone());
+    let url = Url::parse(&format!("http://a.example:{}/", server.address.port())).unwrap();
+    let response = http.exchange(get(url)).await.unwrap();
+    assert_eq!(response.status, 200);
+    assert_eq!(names.left(), ["8.8.8.8"], "one question");
+}
+
+#[tokio::test]
+async fn an_answer_that_turns_private_is_refused_and_not_connected() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let port = server.address.port();
+    // The first request is given up once it has its address.
+    let names = InTurn::new(&["2a00::1", "127.0.0.1"]);
+    let http = Http::new().unwrap().with_lookup(names.clone());
+    let request = || Request {
+        access: Access::Public,
+        ..get(Url::parse(&format!("http://a.example:{port}/")).unwrap())
+    };
+    tokio::select! {
+        biased;
+        () = names.asked.notified() => {}
+        early = http.exchange(request()) => panic!("{early:?} before the name was resolved"),
+    }
+    assert_eq!(names.left(), ["127.0.0.1"], "one question");
+    let error = http.exchange(request()).await.unwrap_err();
+    assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
+    assert_eq!(server.connections(), 0);
+}
+
+/// Knows every name, and never says so.
+struct Silent;
+
+impl Lookup for Silent {
+    fn lookup(&self, _: String) -> BoxFuture<'static, std::io::Result<Vec<std::net::IpAddr>>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn is_given_up_in_time(error: &NetError, begun: tokio::time::Instant) {
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Unreachable, Sent::No),
+        "{error}"
+    );
+    assert!(error.to_string().contains("took too long"), "{error}");
+    assert_eq!(begun.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_never_resolved_is_given_up_in_time() {
+    let begun = tokio::time::Instant::now();
+    let http = Http::new().unwrap().with_lookup(Arc::new(Silent));
+    let url = Url::parse("http://a.example/").unwrap();
+    let error = http.exchange(get(url)).await.unwrap_err();
+    is_given_up_in_time(&error, begun);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_never_ends_is_given_up_in_time() {
+    let begun = tokio::time::Instant::now();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let error = fails(post(Url::parse(&url).unwrap())).await;
+    is_given_up_in_time(&error, begun);
+}

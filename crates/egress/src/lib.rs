@@ -1,0 +1,193 @@
+//! Outgoing connections. Every socket the plugin opens towards someone else is opened here.
+//!
+//! The rest of the crate sees one small trait, [`Net`]: a request goes out; a status, headers and a stream of bytes come
+//! back. [`Http`] is the real one. What a caller may rely on:
+//!
+//! * a request is sent at most once, and [`NetError::sent`] says whether any of it can have left;
+//! * no redirect is followed by itself, no proxy is asked unless one is given, no cookie is kept;
+//! * the address that is connected is the address that was checked, see [`Access`];
+//! * no error and no printed request or answer shows a header's value, a body, or the user info or query of a URL.
+//!
+//! Time limits are the caller's: dropping a future or a stream closes its connection.
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod address;
+pub mod auth;
+pub mod body;
+pub mod credential;
+mod error;
+mod event_cap;
+mod fault;
+pub mod http;
+pub mod lookup;
+mod oauth2;
+pub mod proxy;
+#[cfg(any(test, feature = "test-util"))]
+pub mod raw_server;
+pub mod redirect;
+mod resolve;
+pub mod retry;
+#[cfg(test)]
+mod scripted;
+pub mod sse;
+mod tls;
+mod upgrade;
+pub mod websocket;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use ::http::{HeaderMap, Method, StatusCode};
+use bytes::Bytes;
+use futures_util::Stream;
+use url::Url;
+
+use crate::credential::Trust;
+
+pub use error::{NetError, NetFault, Sent};
+pub use http::Http;
+pub use upgrade::{Duplex, Upgrade};
+
+/// A boxed future that can move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The bytes of a response body as they arrive. Nothing follows the first error.
+pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, NetError>> + Send + Sync>>;
+
+/// One exchange over the network. [`Http`] is the real implementation; a simulation can stand in.
+pub trait Net: Send + Sync + 'static {
+    /// Sends `request` once and resolves when the head of the response is there.
+    ///
+    /// # Errors
+    /// When there is no response: the host was not found, refused or not allowed, TLS failed, or the bytes broke off.
+    /// A response with an error status is a response.
+    fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>>;
+
+    /// Sends `request` once, in HTTP/1.1 on a connection of its own, and takes the connection over where the answer is
+    /// 101 (RFC 9110 §7.8). `ws` and `wss` are schemes here too.
+    ///
+    /// # Errors
+    /// As [`exchange`](Self::exchange). An answer with another status is an answer.
+    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
+        Box::pin(std::future::ready(Err(upgrade::unsupported(&request))))
+    }
+}
+
+/// Which addresses a request may be sent to, judged after the host's name is resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Only addresses that are public on the internet, see [`address::is_public`](crate::address::is_public).
+    Public,
+    /// Any address.
+    Private,
+    /// Only this machine's own, see [`address::is_loopback`](crate::address::is_loopback). No proxy is asked.
+    Loopback,
+}
+
+/// A request with its whole body.
+#[derive(Clone)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// Where to: `http` or `https`. User info is never sent; credentials are headers.
+    pub url: Url,
+    /// Headers beside the ones HTTP itself needs (`host`, `content-length`).
+    pub headers: HeaderMap,
+    /// The body, if there is one.
+    pub body: Option<Bytes>,
+    /// Which addresses may be connected.
+    pub access: Access,
+    /// How the connection is secured, where it is not as the system does it.
+    pub trust: Option<Arc<Trust>>,
+    /// Asking twice does no more than asking once, so that it may be asked again ([`retry`]).
+    pub repeatable: bool,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("origin", &error::place(&self.url))
+            .field("headers", &names(&self.headers))
+            .field("body_bytes", &self.body.as_ref().map(Bytes::len))
+            .field("access", &self.access)
+            .field("trust", &self.trust)
+            .field("repeatable", &self.repeatable)
+            .finish()
+    }
+}
+
+/// The head of a response and its body still to be read.
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body. Dropping it before its end closes the connection.
+    pub body: ByteStream,
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status)
+            .field("headers", &names(&self.headers))
+            .finish_non_exhaustive()
+    }
+}
+
+fn names(headers: &HeaderMap) -> Vec<&str> {
+    headers.keys().map(::http::HeaderName::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_printed_request_shows_no_secret() {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer s3cret".parse().unwrap());
+        let request = Request {
+            method: Method::POST,
+            url: Url::parse("https://me:s3cret@example.com/s3cret?key=s3cret#s3cret").unwrap(),
+            headers,
+            body: Some(Bytes::from_static(b"s3cret")),
+            access: Access::Public,
+            trust: None,
+            repeatable: false,
+        };
+        let printed = format!("{request:?}");
+        assert!(!printed.contains("s3cret"), "{printed}");
+        assert!(
+            printed.contains("https://example.com") && printed.contains("authorization"),
+            "{printed}"
+        );
+    }
+
+    #[test]
+    fn a_printed_response_shows_no_header_value() {
+        let mut headers = HeaderMap::new();
+        headers.insert("set-cookie", "s3cret".parse().unwrap());
+        let response = Response {
+            status: StatusCode::OK,
+            headers,
+            body: Box::pin(futures_util::stream::empty()),
+        };
+        let printed = format!("{response:?}");
+        assert!(
+            !printed.contains("s3cret") && printed.contains("set-cookie"),
+            "{printed}"
+        );
+    }
+
+    /// Some dependencies print headers and bodies through `log`; the feature in `Cargo.toml` compiles those lines out.
+    #[test]
+    fn the_log_lines_of_dependencies_are_compiled_out() {
+        assert_eq!(log::STATIC_MAX_LEVEL, log::LevelFilter::Off);
+    }
+}

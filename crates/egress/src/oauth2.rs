@@ -1,0 +1,251 @@
+//! Access tokens by client credentials (RFC 6749 §4.4).
+//!
+//! The client names itself by HTTP Basic (`client_secret_basic`), which every authorization server has to take (§2.3.1), and
+//! never in the body.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::credential::{NoToken, OAuth2, Token, Trust};
+use common::redact::Secrets;
+
+use super::auth::sensitive;
+use super::error::place;
+use super::{Net, NetError, NetFault, Request, Response, Sent, access, body};
+
+/// A server that gives no token in this time gives none: others may be waiting for the same one.
+const WAIT: Duration = Duration::from_secs(15);
+
+/// The largest answer of a token endpoint that is read, in bytes.
+const ANSWER_BYTES: usize = 64 * 1024;
+
+/// A token whose server does not say how long it holds is replaced after this time.
+const UNSAID: Duration = Duration::from_secs(300);
+
+/// A token is replaced so long before its time, or a fifth of its time where that is shorter: it still has to travel.
+const EARLY: Duration = Duration::from_secs(30);
+
+/// And so long before it at least: servers count in whole seconds.
+const EARLY_AT_LEAST: Duration = Duration::from_secs(1);
+
+/// No token is used longer than this, whatever its server says.
+const LONGEST: Duration = Duration::from_hours(24);
+
+/// How much of what the server says about a failure is repeated, in characters.
+const QUOTED: usize = 200;
+
+/// How a token endpoint may be reached. It is an address that the operator wrote.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// It may be at any address, not only at public ones.
+    pub allow_private: bool,
+    /// Whom the connection trusts.
+    pub trust: Option<Arc<Trust>>,
+}
+
+/// The token to use now: the one at hand, or else a new one, for which one request is under way at a time. Whoever waits
+/// for it takes what comes of it, so that a server that is in trouble is not asked once for each of them.
+///
+/// # Errors
+/// [`NetFault::TokenUnavailable`] when the server gives none, [`NetFault::AddressRefused`] when it may not be asked.
+pub(super) async fn token(
+    net: &dyn Net,
+    client: &OAuth2,
+    endpoint: &Endpoint,
+) -> Result<Token, NetError> {
+    let tokens = &client.tokens;
+    if let Some(token) = tokens.current(Instant::now()) {
+        return Ok(token);
+    }
+    let before = tokens.ended.load(Ordering::Acquire);
+    let mut failed = tokens.asking.lock().await;
+    // Somebody else may have got one while we waited, or have tried in vain.
+    if let Some(token) = tokens.current(Instant::now()) {
+        return Ok(token);
+    }
+    let waited = tokens.ended.load(Ordering::Acquire) != before;
+    if let Some(why) = failed.as_ref().filter(|_| waited) {
+        return Err(none(why));
+    }
+    let outcome = obtain(net, client, endpoint).await;
+    *failed = outcome.as_ref().err().map(|error| NoToken {
+        address_refused: error.fault() == NetFault::AddressRefused,
+        why: error.to_string(),
+    });
+    tokens.ended.fetch_add(1, Ordering::Release);
+    outcome
+}
+
+fn none(failed: &NoToken) -> NetError {
+    let fault = if failed.address_refused {
+        NetFault::AddressRefused
+    } else {
+        NetFault::TokenUnavailable
+    };
+    NetError::new(fault, Sent::No, &failed.why)
+}
+
+/// A new token, which is kept.
+async fn obtain(net: &dyn Net, client: &OAuth2, endpoint: &Endpoint) -> Result<Token, NetError> {
+    let asked = Instant::now();
+    let answer = tokio::time::timeout(WAIT, ask(net, client, endpoint)).await;
+    let given = answer.unwrap_or_else(|_| {
+        let seconds = WAIT.as_secs();
+        Err(unavailable(
+            client,
+            format_args!("no answer within {seconds} seconds"),
+        ))
+    })?;
+    let holds = given.holds.map_or(UNSAID, |holds| holds.min(LONGEST));
+    let early = (holds / 5).clamp(EARLY_AT_LEAST, EARLY);
+    let token = Token {
+        header: sensitive(format!("Bearer {}", given.secret.expose_secret()))
+            .map_err(|_| unavailable(client, "its token cannot stand in an HTTP header"))?,
+        good_until: asked + holds.saturating_sub(early),
+    };
+    client.tokens.keep(token.clone(), given.secret);
+    Ok(token)
+}
+
+/// A token as the server gave it.
+struct Given {
+    secret: SecretString,
+    holds: Option<Duration>,
+}
+
+async fn ask(net: &dyn Net, client: &OAuth2, endpoint: &Endpoint) -> Result<Given, NetError> {
+    let request = request(client, endpoint)?;
+    let told = |error: NetError| match error.fault() {
+        NetFault::AddressRefused => NetError::new(
+            NetFault::AddressRefused,
+            Sent::No,
+            format!("the token endpoint {error}"),
+        ),
+        _ => unavailable(client, error),
+    };
+    let mut response = net.exchange(request).await.map_err(told)?;
+    let body = body::read_response(&mut response, ANSWER_BYTES)
+        .await
+        .map_err(told)?;
+    read(client, &response, &body)
+}
+
+fn request(client: &OAuth2, endpoint: &Endpoint) -> Result<Request, NetError> {
+    let access = access::allowed(&client.token_url, endpoint.allow_private, true)?;
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.append_pair("grant_type", "client_credentials");
+    if !client.scopes.is_empty() {
+        form.append_pair("scope", &client.scopes.join(" "));
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        AUTHORIZATION,
+        sensitive(format!("Basic {}", client.basic().expose_secret()))?,
+    );
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+    headers.insert(CONTENT_TYPE, kind);
+    Ok(Request {
+        method: Method::POST,
+        url: client.token_url.clone(),
+        headers,
+        body: Some(Bytes::from(form.finish())),
+        access,
+        trust: endpoint.trust.clone(),
+        repeatable: false,
+    })
+}
+
+/// Reads a token (RFC 6749 §5.1) or an error (§5.2).
+fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<Given, NetError> {
+    #[derive(Deserialize)]
+    struct Answer {
+        access_token: String,
+        token_type: Option<String>,
+        expires_in: Option<Value>,
+    }
+    if response.status != StatusCode::OK {
+        return Err(refused(client, response.status, body));
+    }
+    // The parser's own words could repeat the token.
+    let answer: Answer = serde_json::from_slice(body)
+        .map_err(|_| unavailable(client, "its answer is not a token response"))?;
+    let kind = answer.token_type.as_deref().unwrap_or("Bearer");
+    if !kind.eq_ignore_ascii_case("bearer") {
+        let message = format!(
+            "it gives tokens of the type `{}`; only bearer tokens can be used",
+            said(client, kind)
+        );
+        return Err(unavailable(client, message));
+    }
+    if answer.access_token.is_empty() {
+        return Err(unavailable(client, "its token is empty"));
+    }
+    // Some servers write the number as a text.
+    let seconds = answer
+        .expires_in
+        .and_then(|n| n.as_f64().or_else(|| n.as_str()?.trim().parse().ok()));
+    Ok(Given {
+        secret: answer.access_token.into(),
+        holds: seconds.map(|n| {
+            Duration::try_from_secs_f64(n.max(0.0))
+                .unwrap_or(LONGEST)
+                .min(LONGEST)
+        }),
+    })
+}
+
+fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+        error_description: Option<String>,
+    }
+    if status.is_redirection() {
+        return unavailable(
+            client,
+            format_args!("it answered {status}, and redirects are not followed"),
+        );
+    }
+    let why = match serde_json::from_slice::<Refusal>(body) {
+        Ok(refusal) => {
+            let more = refusal
+                .error_description
+                .map(|text| format!(" ({})", said(client, &text)))
+                .unwrap_or_default();
+            format!(": {}{more}", said(client, &refusal.error))
+        }
+        Err(_) => String::new(),
+    };
+    unavailable(client, format_args!("it answered {status}{why}"))
+}
+
+fn unavailable(client: &OAuth2, why: impl std::fmt::Display) -> NetError {
+    NetError::new(
+        NetFault::TokenUnavailable,
+        Sent::No,
+        format!(
+            "the authorization server `{}` gave no access token: {why}",
+            place(&client.token_url)
+        ),
+    )
+}
+
+/// The server's words: short, and without the secrets it was told.
+fn said(client: &OAuth2, text: &str) -> String {
+    let secrets = Secrets::in_all_forms(client.secrets());
+    let clean = secrets.redact(text);
+    clean.chars().take(QUOTED).collect()
+}
+
+#[cfg(test)]
+mod tests;

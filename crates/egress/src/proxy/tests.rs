@@ -1,0 +1,416 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::credential::Trust;
+use crate::lookup::Lookup;
+use crate::raw_server::{RawServer, get, send};
+use crate::{Access, BoxFuture, Http, Net, NetError, NetFault, Request, Response, Sent};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// Knows a few names, and keeps what it was asked.
+struct Names {
+    known: Vec<(&'static str, &'static str)>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Names {
+    fn new(known: &[(&'static str, &'static str)]) -> Arc<Self> {
+        Arc::new(Self {
+            known: known.to_vec(),
+            asked: Mutex::default(),
+        })
+    }
+}
+
+impl Lookup for Names {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let found = self.known.iter().find(|(known, _)| *known == name);
+        let answer = found
+            .map(|(_, ip)| vec![ip.parse().unwrap()])
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+        self.asked.lock().unwrap().push(name);
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn through(settings: &ProxySettings, names: &Arc<Names>) -> Http {
+    Http::new()
+        .unwrap()
+        .with_lookup(Arc::clone(names) as Arc<dyn Lookup>)
+        .with_proxies(Proxies::new(settings).unwrap())
+}
+
+fn all(proxy: &RawServer) -> ProxySettings {
+    ProxySettings {
+        all: Some(proxy.url("").to_string()),
+        ..ProxySettings::default()
+    }
+}
+
+async fn ask(http: &Http, url: &str, access: Access) -> Result<Response, NetError> {
+    let request = get(Url::parse(url).unwrap());
+    http.exchange(Request { access, ..request }).await
+}
+
+fn first_line(server: &RawServer) -> String {
+    let requests = server.requests();
+    requests[0].lines().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_request_goes_through_the_proxy_with_its_whole_address() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("agent.example", "8.8.8.8")]);
+    let http = through(&all(&proxy), &names);
+    let answer = ask(&http, "http://agent.example/a?b", Access::Public)
+        .await
+        .unwrap();
+    assert_eq!(answer.status, 200);
+    assert_eq!(first_line(&proxy), "GET http://agent.example/a?b HTTP/1.1");
+}
+
+#[tokio::test]
+async fn a_secure_request_asks_the_proxy_for_a_tunnel_and_a_refusal_of_it_sent_nothing() {
+    let refusal = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
+    let proxy = RawServer::start(vec![vec![send(refusal)]]).await;
+    let names = Names::new(&[("agent.example", "8.8.8.8")]);
+    let http = through(&all(&proxy), &names);
+    let error = ask(&http, "https://agent.example/a", Access::Public)
+        .await
+        .unwrap_err();
+    assert_eq!(first_line(&proxy), "CONNECT agent.example:443 HTTP/1.1");
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Unreachable, Sent::No),
+        "{error}"
+    );
+}
+
+/// As [`all`], by somebody with a name.
+fn as_me(proxy: &RawServer) -> ProxySettings {
+    ProxySettings {
+        all: Some(format!("http://me:s3cret@{}", proxy.address)),
+        ..ProxySettings::default()
+    }
+}
+
+/// `me:s3cret` as `Basic` shows it.
+const ME: &str = "Basic bWU6czNjcmV0";
+
+#[tokio::test]
+async fn a_proxy_that_hands_requests_on_is_shown_who_asks_beside_the_request() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("agent.example", "8.8.8.8")]);
+    let http = through(&as_me(&proxy), &names);
+    let url = "http://you:them@agent.example/";
+    ask(&http, url, Access::Public).await.unwrap();
+    assert_eq!(first_line(&proxy), "GET http://agent.example/ HTTP/1.1");
+    let shown = format!("proxy-authorization: {ME}\r\n");
+    assert!(proxy.requests()[0].contains(&shown));
+}
+
+#[tokio::test]
+async fn a_proxy_that_makes_a_tunnel_is_shown_who_asks() {
+    let proxy = RawServer::start(vec![vec![send("HTTP/1.1 407 No\r\n\r\n")]]).await;
+    let names = Names::new(&[("agent.example", "8.8.8.8")]);
+    let http = through(&as_me(&proxy), &names);
+    let error = ask(&http, "https://agent.example/", Access::Public).await;
+    let asked = proxy.requests().remove(0);
+    let shown = format!("proxy-authorization: {ME}\r\n");
+    assert!(asked.contains(&shown) && asked.contains("user-agent: openclaw-remote-agent/"));
+    assert!(!error.unwrap_err().to_string().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn who_asks_is_not_shown_where_no_proxy_is() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let http = through(&as_me(&proxy), &Names::new(&[]));
+    for access in [Access::Private, Access::Loopback] {
+        let url = server.url("/").to_string();
+        ask(&http, &url, access).await.unwrap();
+    }
+    let told = server.requests().concat();
+    assert!(!told.contains("proxy-authorization"), "{told}");
+}
+
+/// Leads whoever asks for a tunnel to itself, who is `agent.example` there, and gives what it was asked in the tunnel.
+async fn tunnel() -> (ProxySettings, Arc<Trust>, tokio::task::JoinHandle<String>) {
+    let certified = rcgen::generate_simple_self_signed(["agent.example".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = ProxySettings {
+        https: Some(listener.local_addr().unwrap().to_string()),
+        ..ProxySettings::default()
+    };
+    let asked = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        head(&mut socket).await;
+        let opened = b"HTTP/1.1 200 OK\r\n\r\n";
+        socket.write_all(opened).await.unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let mut secured = acceptor.accept(socket).await.unwrap();
+        let asked = head(&mut secured).await;
+        secured.write_all(OK.as_bytes()).await.unwrap();
+        asked
+    });
+    let trust = Trust::read(Some(certified.cert.pem().as_bytes()), None).unwrap();
+    (settings, Arc::new(trust), asked)
+}
+
+async fn head(socket: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(socket.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+#[tokio::test]
+async fn the_peer_at_the_end_of_a_tunnel_is_secured_as_it_must_be_and_asked_for_the_path() {
+    let (settings, trust, asked) = tunnel().await;
+    let http = through(&settings, &Names::new(&[]));
+    let request = get(Url::parse("https://agent.example/a?b").unwrap());
+    let trusting = Request {
+        trust: Some(trust),
+        ..request
+    };
+    assert_eq!(http.exchange(trusting).await.unwrap().status, 200);
+    let asked = asked.await.unwrap();
+    assert!(asked.starts_with("GET /a?b HTTP/1.1\r\n"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_peer_at_the_end_of_a_tunnel_whom_nobody_trusts_is_a_tls_fault() {
+    let (settings, _, _asked) = tunnel().await;
+    let http = through(&settings, &Names::new(&[]));
+    let error = ask(&http, "https://agent.example/", Access::Public).await;
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Tls, Sent::No),
+        "{error}"
+    );
+}
+
+/// The client would show a proxy that it speaks TLS with whatever it shows the peer, and trust it as it trusts the peer.
+#[tokio::test]
+async fn a_targets_own_ca_or_certificate_meets_no_https_proxy() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let made = rcgen::generate_simple_self_signed(["agent.example".to_owned()]).unwrap();
+    let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let settings = ProxySettings {
+        all: Some(format!("https://{}", proxy.address)),
+        ..ProxySettings::default()
+    };
+    let http = through(&settings, &Names::new(&[]));
+    let ca = Trust::read(Some(cert.as_bytes()), None).unwrap();
+    let own = Trust::read(None, Some((cert.as_bytes(), key.as_bytes()))).unwrap();
+    for trust in [Arc::new(ca), Arc::new(own)] {
+        for url in ["https://agent.example/", "http://agent.example/"] {
+            let request = Request {
+                trust: Some(Arc::clone(&trust)),
+                ..get(Url::parse(url).unwrap())
+            };
+            let upgraded = http.upgrade(request.clone()).await.unwrap_err();
+            let error = http.exchange(request).await.unwrap_err();
+            assert_eq!(
+                (error.fault(), error.sent()),
+                (NetFault::Tls, Sent::No),
+                "{error}"
+            );
+            assert_eq!(upgraded, error);
+        }
+    }
+    assert_eq!(proxy.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_public_is_refused_before_the_proxy_hears_of_it() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("inside.example", "10.0.0.1")]);
+    let http = through(&all(&proxy), &names);
+    for url in [
+        "http://inside.example/",
+        "https://inside.example/",
+        "http://169.254.169.254/",
+        "https://[fd00::1]/",
+    ] {
+        let error = ask(&http, url, Access::Public).await.unwrap_err();
+        assert_eq!(error.fault(), NetFault::AddressRefused, "{url}: {error}");
+    }
+    assert_eq!(proxy.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_name_that_only_the_proxy_knows_is_left_to_it() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let http = through(&all(&proxy), &Names::new(&[]));
+    let answer = ask(&http, "http://far.example/", Access::Public).await;
+    assert_eq!(answer.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_proxy_with_a_name_may_be_at_any_address() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("proxy.example", "127.0.0.1"), ("agent.example", "8.8.8.8")]);
+    let settings = ProxySettings {
+        http: Some(format!("proxy.example:{}", proxy.address.port())),
+        ..ProxySettings::default()
+    };
+    let http = through(&settings, &names);
+    let answer = ask(&http, "http://agent.example/", Access::Public).await;
+    assert_eq!(answer.unwrap().status, 200);
+    let error = ask(
+        &http,
+        &format!("http://proxy.example:{}/", proxy.address.port()),
+        Access::Public,
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
+    assert_eq!(proxy.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn this_machine_and_the_hosts_without_a_proxy_are_connected_directly() {
+    let proxy = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[
+        ("near.example", "127.0.0.1"),
+        ("localhost", "127.0.0.1"),
+        ("localhost.", "127.0.0.1"),
+    ]);
+    let settings = ProxySettings {
+        none: Some("near.example, 10.0.0.0/8".into()),
+        ..all(&proxy)
+    };
+    let http = through(&settings, &names);
+    let port = server.address.port();
+    let hosts = [
+        "127.0.0.1",
+        "localhost",
+        "localhost.",
+        "[::ffff:127.0.0.1]",
+        "near.example",
+    ];
+    for host in hosts {
+        let url = format!("http://{host}:{port}/");
+        let answer = ask(&http, &url, Access::Private).await;
+        assert_eq!(answer.unwrap().status, 200, "{host}");
+    }
+    assert_eq!(proxy.connections(), 0);
+    assert_eq!(server.requests().len(), hosts.len());
+}
+
+#[tokio::test]
+async fn without_settings_the_name_is_resolved_once_and_no_proxy_is_asked() {
+    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let names = Names::new(&[("near.example", "127.0.0.1")]);
+    let http = through(&ProxySettings::default(), &names);
+    let url = format!("http://near.example:{}/x", server.address.port());
+    ask(&http, &url, Access::Private).await.unwrap();
+    assert_eq!(first_line(&server), "GET /x HTTP/1.1");
+    assert_eq!(*names.asked.lock().unwrap(), ["near.example"]);
+}
+
+#[test]
+fn the_lower_case_name_of_a_variable_counts_first_and_an_empty_one_not_at_all() {
+    let settings = ProxySettings::read(|name| {
+        let value = match name {
+            "https_proxy" => "http://lower:1",
+            "HTTPS_PROXY" => "http://upper:1",
+            "http_proxy" => " ",
+            "HTTP_PROXY" => "upper:2",
+            "NO_PROXY" => "a.example",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    });
+    assert_eq!(settings.https.as_deref(), Some("http://lower:1"));
+    assert_eq!(settings.http.as_deref(), Some("upper:2"));
+    assert_eq!(settings.all, None);
+    assert_eq!(settings.none.as_deref(), Some("a.example"));
+}
+
+#[test]
+fn what_is_no_proxy_is_named_without_its_value() {
+    for value in [
+        "socks5://me:s3cret@proxy:1",
+        "http://me:s3cret@[",
+        "ftp://s3cret",
+    ] {
+        let settings = ProxySettings {
+            all: Some(value.to_owned()),
+            ..ProxySettings::default()
+        };
+        let error = Proxies::new(&settings).unwrap_err();
+        assert!(
+            error.contains("ALL_PROXY") && !error.contains("s3cret"),
+            "{error}"
+        );
+        assert!(!format!("{settings:?}").contains("s3cret"));
+    }
+}
+
+/// Answers a question with silence, or with an error and another answer for whoever asks again.
+struct Fickle(Mutex<Vec<&'static str>>);
+
+impl Lookup for Fickle {
+    fn lookup(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        match self.0.lock().unwrap().pop() {
+            None => Box::pin(std::future::pending()),
+            Some("") => Box::pin(std::future::ready(Err(io::ErrorKind::NotFound.into()))),
+            Some(ip) => Box::pin(std::future::ready(Ok(vec![ip.parse().unwrap()]))),
+        }
+    }
+}
+
+fn fickle(answers: &[&'static str]) -> Http {
+    let settings = ProxySettings {
+        all: Some("http://proxy.example:1".to_owned()),
+        none: Some("proxy.example".to_owned()),
+        ..ProxySettings::default()
+    };
+    Http::new()
+        .unwrap()
+        .with_lookup(Arc::new(Fickle(Mutex::new(answers.to_vec()))))
+        .with_proxies(Proxies::new(&settings).unwrap())
+}
+
+#[tokio::test]
+async fn a_peer_that_has_the_name_of_the_proxy_is_held_to_the_policy_all_the_same() {
+    let http = fickle(&["127.0.0.1", ""]);
+    let error = ask(&http, "http://proxy.example/", Access::Public)
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_looked_up_before_the_proxy_is_given_up_in_time() {
+    let error = ask(&fickle(&[]), "http://agent.example/", Access::Public)
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Unreachable, Sent::No),
+        "{error}"
+    );
+}

@@ -1,0 +1,69 @@
+//! TLS configurations: the system's, and those of peers with a [`Trust`] of their own.
+
+use std::sync::Arc;
+
+use rustls::client::ResolvesClientCert;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
+
+use crate::credential::Trust;
+
+/// A TLS configuration, and why it trusts nobody if that is so.
+pub(super) struct Tls {
+    pub(super) config: ClientConfig,
+    /// Set when the system's certificates could not be loaded: `https` then fails, `http` works.
+    pub(super) without_roots: Option<Arc<str>>,
+}
+
+/// Trusts whom `trust` says, else whom the operating system trusts. The crypto provider is passed along rather than
+/// installed: one process may hold several copies of this library, and a process-wide default would be everyone's.
+pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let (whom, without_roots) = match trust.and_then(Trust::roots) {
+        Some(roots) => (Whom::Roots(Arc::clone(roots)), None),
+        None => match Verifier::new(provider.clone()) {
+            Ok(verifier) => (Whom::System(Arc::new(verifier)), None),
+            Err(error) => {
+                let nobody = Whom::Roots(Arc::new(RootCertStore::empty()));
+                (nobody, Some(error.to_string().into()))
+            }
+        },
+    };
+    let own = trust.and_then(Trust::certificate);
+    let own = own.map(|own| Arc::new(SingleCertAndKey::from(Arc::clone(own))) as Arc<_>);
+    Ok(Tls {
+        config: build(provider, whom, own)?,
+        without_roots,
+    })
+}
+
+/// Who says whether a server's certificate counts.
+enum Whom {
+    System(Arc<dyn ServerCertVerifier>),
+    Roots(Arc<RootCertStore>),
+}
+
+fn build(
+    provider: Arc<CryptoProvider>,
+    whom: Whom,
+    own: Option<Arc<dyn ResolvesClientCert>>,
+) -> Result<ClientConfig, rustls::Error> {
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = match whom {
+        Whom::System(verifier) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier),
+        Whom::Roots(roots) => builder.with_root_certificates(roots),
+    };
+    let mut config = match own {
+        Some(own) => builder.with_client_cert_resolver(own),
+        None => builder.with_no_client_auth(),
+    };
+    // A configuration made by hand is taken as it is, so the protocol is offered here.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}

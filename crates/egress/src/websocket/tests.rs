@@ -1,0 +1,260 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod opening;
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::*;
+use crate::raw_server::{RawServer, Step, send};
+use crate::{Http, NetFault, Sent};
+
+fn dial(url: impl AsRef<str>) -> Dial {
+    Dial {
+        url: Url::parse(url.as_ref()).unwrap(),
+        protocols: vec!["a2a-v1".into()],
+        headers: HeaderMap::new(),
+        access: Access::Loopback,
+        trust: None,
+        frame_bytes: 1000,
+    }
+}
+
+async fn open(dial: Dial) -> Result<Opened, WsError> {
+    connect(&Http::new().unwrap(), dial).await
+}
+
+async fn read_head(socket: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(socket.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+fn switching(head: &str, more: &str) -> String {
+    let key = head
+        .lines()
+        .find_map(|line| line.strip_prefix("sec-websocket-key: "))
+        .unwrap();
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: {}\r\n{more}\r\n",
+        handshake::accept(key)
+    )
+}
+
+/// A server that shakes hands as it should, with `more` headers, sends `bytes` and gives the head of the request and the
+/// connection away.
+async fn server(
+    more: &'static str,
+    bytes: Vec<u8>,
+) -> (String, oneshot::Receiver<(String, TcpStream)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/p?q=1", listener.local_addr().unwrap());
+    let (give, taken) = oneshot::channel();
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let head = read_head(&mut socket).await;
+        let mut answer = switching(&head, more).into_bytes();
+        answer.extend_from_slice(&bytes);
+        socket.write_all(&answer).await.unwrap();
+        give.send((head, socket)).unwrap();
+    });
+    (url, taken)
+}
+
+async fn opened(bytes: Vec<u8>) -> (Opened, TcpStream) {
+    let (url, taken) = server("", bytes).await;
+    let opened = open(dial(url)).await.unwrap();
+    (opened, taken.await.unwrap().1)
+}
+
+/// A frame as servers write it: without a mask.
+fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![first];
+    match payload.len() {
+        length @ 0..126 => frame.push(u8::try_from(length).unwrap()),
+        length => {
+            frame.push(126);
+            frame.extend_from_slice(&u16::try_from(length).unwrap().to_be_bytes());
+        }
+    }
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// The next frame of a client, unmasked: its first byte and its payload.
+async fn read_frame(socket: &mut TcpStream) -> (u8, Vec<u8>) {
+    let (first, second) = (
+        socket.read_u8().await.unwrap(),
+        socket.read_u8().await.unwrap(),
+    );
+    assert!(second & 0x80 != 0, "a client masks its frames");
+    let length = match second & 0x7f {
+        126 => usize::from(socket.read_u16().await.unwrap()),
+        short => usize::from(short),
+    };
+    let mut mask = [0; 4];
+    socket.read_exact(&mut mask).await.unwrap();
+    let mut payload = vec![0; length];
+    socket.read_exact(&mut payload).await.unwrap();
+    for (index, byte) in payload.iter_mut().enumerate() {
+        *byte ^= mask[index % 4];
+    }
+    (first, payload)
+}
+
+#[tokio::test]
+async fn texts_go_both_ways_and_the_request_is_a_plain_upgrade() {
+    let (url, taken) = server("sec-websocket-protocol: a2a-v1\r\n", frame(0x81, b"hello")).await;
+    let mut opened = open(dial(url)).await.unwrap();
+    let (head, mut socket) = taken.await.unwrap();
+    assert_eq!(opened.protocol.as_deref(), Some("a2a-v1"));
+    assert!(matches!(opened.receiver.next().await, Frame::Text(text) if text == "hello"));
+    opened.sender.text("hi".into()).await.unwrap();
+    assert_eq!(read_frame(&mut socket).await, (0x81, b"hi".to_vec()));
+    assert!(head.starts_with("GET /p?q=1 HTTP/1.1\r\n"), "{head}");
+    let names = head.lines().filter_map(|line| line.split_once(": "));
+    let has = |name: &str, value: &str| names.clone().any(|pair| pair == (name, value));
+    assert!(
+        has("upgrade", "websocket") && has("connection", "Upgrade"),
+        "{head}"
+    );
+    assert!(
+        has("sec-websocket-version", "13") && has("sec-websocket-protocol", "a2a-v1"),
+        "{head}"
+    );
+    assert!(!head.contains("sec-websocket-extensions"), "{head}");
+}
+
+#[tokio::test]
+async fn a_message_above_the_cap_ends_the_connection_with_1009() {
+    let (mut opened, mut socket) = opened(frame(0x81, &[b'a'; 1001])).await;
+    let Frame::Broken(error) = opened.receiver.next().await else {
+        panic!("the message was taken");
+    };
+    assert_eq!(error.fault(), NetFault::TooLarge, "{error}");
+    let (first, payload) = read_frame(&mut socket).await;
+    assert_eq!((first, &payload[..2]), (0x88, &1009u16.to_be_bytes()[..]));
+    assert!(matches!(opened.receiver.next().await, Frame::Broken(_)));
+}
+
+#[tokio::test]
+async fn fragments_together_above_the_cap_end_the_connection_too() {
+    let mut bytes = frame(0x01, &[b'a'; 600]);
+    bytes.extend(frame(0x80, &[b'a'; 600]));
+    let (mut opened, _socket) = opened(bytes).await;
+    assert!(
+        matches!(opened.receiver.next().await, Frame::Broken(error) if error.fault() == NetFault::TooLarge)
+    );
+}
+
+#[tokio::test]
+async fn fragments_are_one_text_and_binary_is_dropped_with_its_size() {
+    let mut bytes = frame(0x01, b"one ");
+    bytes.extend(frame(0x80, b"text"));
+    bytes.extend(frame(0x82, &[0; 7]));
+    let (mut opened, _socket) = opened(bytes).await;
+    assert!(matches!(opened.receiver.next().await, Frame::Text(text) if text == "one text"));
+    assert!(matches!(opened.receiver.next().await, Frame::Binary(7)));
+}
+
+#[tokio::test]
+async fn half_a_frame_is_no_frame() {
+    let mut bytes = frame(0x81, b"whole");
+    bytes.extend_from_slice(&frame(0x81, b"half a frame")[..6]);
+    let (mut opened, socket) = opened(bytes).await;
+    drop(socket);
+    assert!(matches!(opened.receiver.next().await, Frame::Text(text) if text == "whole"));
+    assert!(
+        matches!(opened.receiver.next().await, Frame::Broken(error) if error.fault() == NetFault::Cut)
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_frame_ends_the_connection_as_a_breach() {
+    for bytes in [
+        frame(0xF1, b"reserved bits"),
+        vec![0x81, 0x81, 0, 0, 0, 0, b'm'],
+        frame(0x81, b"\xff not utf-8"),
+        frame(0x80, b"goes on with nothing"),
+    ] {
+        let (mut opened, _socket) = opened(bytes).await;
+        assert!(
+            matches!(opened.receiver.next().await, Frame::Broken(error) if error.fault() == NetFault::Protocol)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_ping_is_answered_with_what_it_carries() {
+    let (mut opened, mut socket) = opened(frame(0x89, b"there?")).await;
+    assert!(matches!(opened.receiver.next().await, Frame::Ping));
+    let reading = tokio::spawn(async move { opened.receiver.next().await });
+    assert_eq!(read_frame(&mut socket).await, (0x8A, b"there?".to_vec()));
+    reading.abort();
+}
+
+#[tokio::test]
+async fn our_ping_goes_out_and_the_pong_is_told() {
+    let (mut opened, mut socket) = opened(Vec::new()).await;
+    opened.sender.ping().await.unwrap();
+    assert_eq!(read_frame(&mut socket).await.0, 0x89);
+    socket.write_all(&frame(0x8A, b"")).await.unwrap();
+    assert!(matches!(opened.receiver.next().await, Frame::Pong));
+}
+
+#[tokio::test]
+async fn a_close_is_told_with_its_code_and_answered() {
+    let mut payload = 4001u16.to_be_bytes().to_vec();
+    payload.extend_from_slice(b"Unauthorized");
+    let (mut opened, mut socket) = opened(frame(0x88, &payload)).await;
+    assert!(matches!(
+        opened.receiver.next().await,
+        Frame::Closed { code: Some(4001), reason } if reason == "Unauthorized"
+    ));
+    assert_eq!(read_frame(&mut socket).await, (0x88, payload));
+    let error = opened.sender.text("late".into()).await.unwrap_err();
+    assert_eq!((error.fault(), error.sent()), (NetFault::Cut, Sent::No));
+    assert!(matches!(opened.receiver.next().await, Frame::Broken(_)));
+}
+
+#[tokio::test]
+async fn a_close_without_a_code_has_none() {
+    let (mut opened, _socket) = opened(frame(0x88, b"")).await;
+    assert!(matches!(
+        opened.receiver.next().await,
+        Frame::Closed { code: None, .. }
+    ));
+}
+
+#[tokio::test]
+async fn our_close_says_its_code_and_a_reason_that_fits() {
+    let (opened, mut socket) = opened(Vec::new()).await;
+    opened.sender.close(1000, &"é".repeat(100)).await.unwrap();
+    let (first, payload) = read_frame(&mut socket).await;
+    assert_eq!((first, &payload[..2]), (0x88, &1000u16.to_be_bytes()[..]));
+    assert_eq!(payload[2..], *"é".repeat(61).as_bytes());
+}
+
+#[tokio::test]
+async fn clones_of_a_sender_send_side_by_side_without_mixing() {
+    let (opened, mut socket) = opened(Vec::new()).await;
+    let texts: Vec<String> = (0..20).map(|n| format!("{n}").repeat(40)).collect();
+    for text in texts.clone() {
+        let sender = opened.sender.clone();
+        tokio::spawn(async move { sender.text(text).await.unwrap() });
+    }
+    let mut came = Vec::new();
+    for _ in &texts {
+        came.push(String::from_utf8(read_frame(&mut socket).await.1).unwrap());
+    }
+    came.sort();
+    let mut sorted = texts;
+    sorted.sort();
+    assert_eq!(came, sorted);
+}

@@ -1,0 +1,198 @@
+//! What the triad has decided (000 §10.5). The gateway's word counts; what does not fit the votes is told beside it.
+
+use serde_json::{Map, Value, json};
+
+use crate::ledger::{Entry, Outcome};
+use a2a::{Fault, PeerError, quoted};
+use collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
+
+use super::line::Line;
+
+/// The proposal that a vote, a decision or the event that tells a decision is about.
+pub(super) fn proposal_id(envelope: &Envelope) -> Option<&str> {
+    match envelope.kind() {
+        Kind::Vote | Kind::Decision => envelope.said("proposalId"),
+        Kind::Event => decided(envelope)?.get("proposalId").and_then(Value::as_str),
+        _ => None,
+    }
+}
+
+/// The decision that an envelope tells: its content, or what an event of that name holds.
+fn decided(envelope: &Envelope) -> Option<&Value> {
+    if envelope.kind() == Kind::Decision {
+        return Some(envelope.content());
+    }
+    let name = envelope
+        .said("event")
+        .or(envelope.field("event").and_then(Value::as_str));
+    if !name.is_some_and(|name| name.contains("decision")) {
+        return None;
+    }
+    let content = envelope.content();
+    let inside = ["decision", "data"]
+        .iter()
+        .find_map(|field| content.get(*field));
+    Some(
+        inside
+            .filter(|inside| inside.is_object())
+            .unwrap_or(content),
+    )
+}
+
+/// Takes in a decision. Only the gateway decides.
+pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
+    if envelope.field("from").is_some_and(|from| from != GATEWAY) {
+        let from = quoted(envelope.from().unwrap_or_default());
+        return line.warn(&format!(
+            "ignored a decision from `{from}`, who is not the gateway"
+        ));
+    }
+    let Some(said) = decided(envelope) else {
+        return line.debug(|| "ignored an event that tells no decision".to_owned());
+    };
+    let result = match result(said) {
+        Ok(result) => result,
+        // Something else may be told under a name like that.
+        Err(wrong) if envelope.kind() == Kind::Event => {
+            return line.warn(&format!("ignored an event that tells a decision: {wrong}"));
+        }
+        Err(wrong) => return malformed(line, entry, wrong),
+    };
+    let members = &line.settings.triad.members;
+    let votes = votes(said);
+    let missing = members.iter().filter(|member| !votes.contains_key(*member));
+    let missing: Vec<&String> = missing.collect();
+    let counted = count(members, &votes);
+    let consensus = said.get("consensus").and_then(Value::as_bool);
+    let consensus = consensus.unwrap_or(counted.consensus);
+    let miscounted = (counted.result != result || counted.consensus != consensus).then(|| {
+        format!(
+            "the gateway says {result}, consensus {consensus}; by the votes it lists it is {}, consensus {}",
+            counted.result, counted.consensus
+        )
+    });
+    let others = other_votes(entry, &votes);
+    let contradictions: Vec<String> = miscounted.into_iter().chain(others).collect();
+    let contradiction = contradictions.join("; ");
+    if !contradiction.is_empty() {
+        line.warn(&format!("proposal {}: {contradiction}", entry.id));
+    }
+    let data = json!({
+        "proposalId": entry.id,
+        "result": result,
+        "votes": votes,
+        "consensus": consensus,
+        "missing": said.get("missing").filter(|m| m.is_array()).cloned().unwrap_or_else(|| json!(missing)),
+    });
+    let mut artifact = json!({
+        "artifactId": "decision",
+        "name": "decision",
+        "parts": [
+            {"kind": "text", "text": sentence(result, consensus, &votes, &missing)},
+            {"kind": "data", "data": data},
+        ],
+    });
+    if !contradiction.is_empty() {
+        artifact["metadata"] = json!({"warning": contradiction});
+    }
+    if !entry.settle(Outcome::Decided(artifact)) {
+        line.debug(|| format!("ignored a second decision on {}", entry.id));
+    }
+}
+
+/// What was decided, where the fields of a decision are what they have to be.
+fn result(said: &Value) -> Result<&str, &'static str> {
+    if said.get("votes").is_some_and(|votes| !votes.is_object()) {
+        return Err("its `votes` are no object");
+    }
+    if said.get("consensus").is_some_and(|told| !told.is_boolean()) {
+        return Err("its `consensus` is neither true nor false");
+    }
+    match said.get("result").and_then(Value::as_str) {
+        Some(result @ ("approved" | "rejected")) => Ok(result),
+        _ => Err("its `result` is neither approved nor rejected"),
+    }
+}
+
+/// The gateway has decided and nobody can tell what. No other decision need come, so that nothing is waited for.
+fn malformed(line: &Line, entry: &Entry, wrong: &str) {
+    line.warn(&format!("proposal {}: a decision, but {wrong}", entry.id));
+    let message = format!(
+        "the gateway told a decision that cannot be read: {wrong}; the proposal may be decided, ask the gateway's operator"
+    );
+    let error = PeerError::new(Fault::Gateway(ErrorCode::ProtocolError), message);
+    entry.settle(Outcome::Failed(error));
+}
+
+/// What was told of votes before and is told otherwise now.
+fn other_votes(entry: &Entry, listed: &Map<String, Value>) -> Option<String> {
+    let others = entry.votes().into_iter().filter_map(|(member, told)| {
+        let now = listed.get(&member).and_then(Value::as_str);
+        let now = now.unwrap_or("no vote");
+        (now != told).then(|| format!("{member} {told} before and {now} now"))
+    });
+    let others: Vec<_> = others.collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "the gateway lists other votes than it told: {}",
+            others.join(", ")
+        )
+    })
+}
+
+/// Who voted how, by the gateway's list. What is no vote is left out.
+fn votes(said: &Value) -> Map<String, Value> {
+    let listed = said
+        .get("votes")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let known = listed.filter_map(|(name, vote)| {
+        let word = vote.as_str().or_else(|| vote.get("vote")?.as_str())?;
+        Some((quoted(name), Vote::from_word(word)?.as_str().into()))
+    });
+    known.collect()
+}
+
+struct Counted {
+    result: &'static str,
+    consensus: bool,
+}
+
+/// Our own count of the votes. Votes of others than the members do not count.
+fn count(members: &[String], votes: &Map<String, Value>) -> Counted {
+    let mut tally = Tally::new(members.to_vec(), Quorum::All);
+    for (name, vote) in votes {
+        if let Some(vote) = vote.as_str().and_then(Vote::from_word) {
+            // A foreign vote is no vote.
+            let _ = tally.cast(name, vote);
+        }
+    }
+    let decision = tally.close();
+    Counted {
+        result: decision.result(),
+        consensus: decision.consensus,
+    }
+}
+
+fn sentence(
+    result: &str,
+    consensus: bool,
+    votes: &Map<String, Value>,
+    missing: &[&String],
+) -> String {
+    let how = if consensus {
+        "by consensus"
+    } else {
+        "without consensus"
+    };
+    let votes = votes
+        .iter()
+        .map(|(name, vote)| format!("{name} {}", vote.as_str().unwrap_or_default()));
+    let missing = missing.iter().map(|name| format!("{name} no vote"));
+    let all: Vec<_> = votes.chain(missing).collect();
+    format!(
+        "The triad has {result} the proposal {how}: {}.",
+        all.join(", ")
+    )
+}

@@ -1,0 +1,208 @@
+//! The bridge against a gateway that the test plays: literal JSON, and time that stands still.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod correlation;
+mod decisions;
+mod ends;
+mod frames;
+mod greeting;
+mod members;
+mod tasks;
+mod triad;
+mod votes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinHandle;
+use url::Url;
+
+use crate::scripted::{Arrivals, Connection, ScriptedNet, TestWorld, network};
+use crate::{DialectChoice, Gateway, Settings};
+use a2a::{
+    CardLocation, Delivered, Directory as _, Event, EventStream, Fault, LocalGateway as _, Opening,
+    Outgoing, Part, Peer, PeerError, Reach, Reply, Step, Task, TaskState,
+};
+use collective::ErrorCode;
+use common::log::Recorder;
+
+/// The bridge, and the place where its connections arrive.
+struct Rig {
+    gateway: Gateway,
+    net: ScriptedNet,
+    arrivals: Arrivals,
+    log: Arc<Recorder>,
+}
+
+fn settings() -> Settings {
+    Settings {
+        dialect: DialectChoice::A2aV1,
+        ..Settings::new(Url::parse("ws://127.0.0.1:18789").unwrap())
+    }
+}
+
+fn rig(settings: Settings) -> Rig {
+    let (net, arrivals) = network();
+    let log = Arc::new(Recorder::default());
+    let gateway = Gateway::new(
+        Arc::new(net.clone()),
+        settings,
+        Arc::new(TestWorld::new()),
+        Arc::clone(&log) as _,
+    );
+    Rig {
+        gateway,
+        net,
+        arrivals,
+        log,
+    }
+}
+
+impl Rig {
+    fn peer(&self, agent: &str) -> Arc<dyn Peer> {
+        let base = Url::parse("http://127.0.0.1:18789").unwrap();
+        let reach = Reach::new(base, CardLocation::Path(format!("/agents/{agent}")));
+        let card = crate::members::card(agent, None, &settings());
+        self.gateway
+            .open(&reach, &card, &Opening::default())
+            .unwrap()
+            .into()
+    }
+
+    /// Begins to send `outgoing` to `agent`.
+    fn send(&self, agent: &str, outgoing: Outgoing) -> JoinHandle<Result<Reply, PeerError>> {
+        let peer = self.peer(agent);
+        tokio::spawn(async move { peer.send(&outgoing).await })
+    }
+
+    /// Where connections arrive, apart from the rest.
+    fn arrivals(&mut self) -> Arrivals {
+        std::mem::replace(&mut self.arrivals, network().1)
+    }
+
+    /// The next connection, greeted.
+    async fn greeted(&mut self) -> Connection {
+        greeted(&mut self.arrivals).await
+    }
+
+    /// A connection that stands before any call.
+    async fn connected(&mut self) -> Connection {
+        let (members, connection) = tokio::join!(self.gateway.members(), async {
+            let mut connection = greeted(&mut self.arrivals).await;
+            let asked = connection.hear().await;
+            connection
+                .say(list(
+                    &asked,
+                    json!([{"name": "alpha", "role": "triad-member", "status": "online"}]),
+                ))
+                .await;
+            connection
+        });
+        members.unwrap();
+        connection
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let lines = self.log.0.lock().unwrap();
+        lines
+            .iter()
+            .filter(|line| line.starts_with("warn: "))
+            .cloned()
+            .collect()
+    }
+}
+
+fn acknowledge() -> Value {
+    json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "client-1",
+        "availableAgents": ["steward", "alpha", "beta", "charlie"], "protocolVersion": "1.0.0"}})
+}
+
+async fn greeted(arrivals: &mut Arrivals) -> Connection {
+    let mut connection = arrivals.next().await;
+    assert_eq!(connection.hear().await["type"], "handshake");
+    connection.say(acknowledge()).await;
+    assert_eq!(connection.hear().await["type"], "subscribe");
+    connection
+}
+
+/// The answer to a question who is there.
+fn list(asked: &Value, agents: Value) -> Value {
+    assert_eq!(
+        (&asked["type"], &asked["content"]["action"]),
+        (&json!("discovery"), &json!("list"))
+    );
+    json!({"type": "discovery", "content": {"agents": agents}})
+}
+
+fn text(text: &str) -> Outgoing {
+    Outgoing {
+        message_id: "m-1".into(),
+        parts: vec![Part::text(text.into())],
+        blocking: true,
+        ..Outgoing::default()
+    }
+}
+
+/// The same message, where a task is wanted.
+fn task_of(outgoing: Outgoing) -> Outgoing {
+    Outgoing {
+        blocking: false,
+        ..outgoing
+    }
+}
+
+fn with_metadata(outgoing: Outgoing, metadata: Value) -> Outgoing {
+    let Value::Object(metadata) = metadata else {
+        panic!("an object")
+    };
+    Outgoing {
+        metadata: Some(metadata),
+        ..outgoing
+    }
+}
+
+/// An agent's answer to what it was asked.
+fn reply(asked: &Value, from: &str, said: &str) -> Value {
+    json!({"type": "message", "from": from, "agent": "client-1",
+        "content": {"role": "agent", "content": said},
+        "metadata": {"correlationId": asked["metadata"]["correlationId"]}})
+}
+
+fn error(asked: &Value, code: ErrorCode, message: &str) -> Value {
+    json!({"type": "error", "from": "gateway",
+        "content": {"error": code.name(), "message": message, "code": code.number()},
+        "metadata": {"correlationId": asked["metadata"]["correlationId"], "parentId": asked["id"]}})
+}
+
+fn said(reply: Result<Reply, PeerError>) -> String {
+    match reply.unwrap() {
+        Reply::Message(message) => message.text().unwrap_or_default().into_owned(),
+        Reply::Task(task) => panic!("a task: {}", task.json()),
+    }
+}
+
+fn task(reply: Result<Reply, PeerError>) -> Task {
+    match reply.unwrap() {
+        Reply::Task(task) => task,
+        Reply::Message(message) => panic!("a message: {}", message.json()),
+    }
+}
+
+async fn event(stream: &mut Box<dyn EventStream>) -> Event {
+    match stream.next().await {
+        Step::Event(event, _) => event,
+        Step::End(end) => panic!("{end:?}"),
+    }
+}
+
+fn artifact_text(task: &Task) -> String {
+    let artifact = task.artifacts().next().expect("an artifact");
+    artifact.text().unwrap_or_default().into_owned()
+}
+
+/// Lets whatever was sent arrive.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}

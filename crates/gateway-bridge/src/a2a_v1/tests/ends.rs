@@ -1,0 +1,252 @@
+//! How connections end, and what comes after.
+
+use super::*;
+use crate::scripted::Refusal;
+use egress::NetFault;
+
+#[tokio::test(start_paused = true)]
+async fn one_connection_is_shared_by_all_calls() {
+    let mut rig = rig(settings());
+    let sends: Vec<_> = (0..5)
+        .map(|n| rig.send("alpha", text(&n.to_string())))
+        .collect();
+    let mut connection = rig.greeted().await;
+    for _ in &sends {
+        let asked = connection.hear().await;
+        connection.say(reply(&asked, "alpha", "well")).await;
+    }
+    for sending in sends {
+        assert_eq!(said(sending.await.unwrap()), "well");
+    }
+    assert_eq!(rig.net.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_is_told_to_all_who_waited_and_made_once() {
+    let rig = rig(settings());
+    rig.net.refuse([Refusal::Fails(NetFault::Unreachable)]);
+    let (one, two) = tokio::join!(rig.gateway.members(), rig.gateway.members());
+    for error in [one.unwrap_err(), two.unwrap_err()] {
+        assert_eq!(
+            (error.fault, error.delivered),
+            (Fault::Gateway(ErrorCode::ConnectionRefused), Delivered::No)
+        );
+    }
+    assert_eq!(rig.net.asked().len(), 1);
+    let connection = rig.gateway.connection();
+    assert_eq!(connection.state.as_str(), "CLOSED");
+    assert!(connection.last_error.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_states_of_the_connection_are_told() {
+    let mut rig = rig(settings());
+    let state = |rig: &Rig| rig.gateway.connection().state.code();
+    assert_eq!(state(&rig), 3);
+    let sending = rig.send("alpha", text("hello"));
+    let mut connection = rig.arrivals.next().await;
+    assert_eq!(state(&rig), 0);
+    connection.hear().await;
+    connection.say(acknowledge()).await;
+    connection.hear().await;
+    connection.hear().await;
+    assert_eq!(state(&rig), 1);
+    assert_eq!(rig.gateway.connection().dialect, Some("a2a-v1"));
+    sending.abort();
+    rig.gateway.close().await;
+    assert_eq!(state(&rig), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_47_we_take_leave_and_close_with_1000() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let server = async {
+        let leave = connection.hear().await;
+        (leave, connection.hear_close().await)
+    };
+    let ((), (leave, code)) = tokio::join!(rig.gateway.close(), server);
+    assert_eq!(
+        (&leave["type"], &leave["content"]["reason"]),
+        (&json!("disconnect"), &json!("shutdown"))
+    );
+    assert_eq!(code, Some(1000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_47_leave_is_taken_within_a_second_of_a_gateway_that_does_not_listen() {
+    let mut rig = rig(settings());
+    let _connection = rig.connected().await;
+    let began = tokio::time::Instant::now();
+    rig.gateway.close().await;
+    assert!(began.elapsed() <= Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_47_a_gateway_that_shuts_down_is_connected_again_with_growing_pauses() {
+    for reason in ["shutdown", "timeout", "error"] {
+        let mut rig = rig(settings());
+        let mut connection = rig.connected().await;
+        connection
+            .say(json!({"type": "disconnect", "content": {"reason": reason}}))
+            .await;
+        settle().await;
+        let away = Refusal::Fails(NetFault::Unreachable);
+        rig.net.refuse([away.clone(), away.clone(), away]);
+        let began = tokio::time::Instant::now();
+        let sending = rig.send("alpha", text("hello"));
+        let mut connection = rig.greeted().await;
+        let waited = began.elapsed();
+        assert!(
+            (Duration::from_secs(1 + 2 + 4)..Duration::from_secs(2 + 4 + 8 + 1)).contains(&waited),
+            "{waited:?}"
+        );
+        let asked = connection.hear().await;
+        connection.say(reply(&asked, "alpha", "back")).await;
+        assert_eq!(said(sending.await.unwrap()), "back", "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_47_after_five_tries_a_call_gives_up() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    connection.close(1001, "").await;
+    settle().await;
+    rig.net.refuse(std::iter::repeat_n(
+        Refusal::Fails(NetFault::Unreachable),
+        9,
+    ));
+    let error = rig.send("alpha", text("hello")).await.unwrap().unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::Gateway(ErrorCode::ConnectionRefused), Delivered::No)
+    );
+    assert_eq!(rig.net.asked().len(), 1 + 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_47_a_gateway_that_was_never_there_is_tried_once() {
+    let rig = rig(settings());
+    rig.net.refuse(std::iter::repeat_n(
+        Refusal::Fails(NetFault::Unreachable),
+        9,
+    ));
+    let began = tokio::time::Instant::now();
+    let error = rig.send("alpha", text("hello")).await.unwrap().unwrap_err();
+    assert_eq!(error.fault, Fault::Gateway(ErrorCode::ConnectionRefused));
+    assert_eq!(
+        (rig.net.asked().len(), began.elapsed()),
+        (1, Duration::ZERO)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_47_manual_is_respected_until_the_next_call() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let running = rig.peer("alpha");
+    connection
+        .say(json!({"type": "disconnect", "content": {"reason": "manual"}}))
+        .await;
+    settle().await;
+    let error = running.send(&text("hello")).await.unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::Gateway(ErrorCode::ConnectionReset), Delivered::No)
+    );
+    assert_eq!(rig.net.asked().len(), 1);
+    let next = rig.send("alpha", text("hello"));
+    let mut connection = rig.greeted().await;
+    let asked = connection.hear().await;
+    connection.say(reply(&asked, "alpha", "back")).await;
+    assert_eq!(said(next.await.unwrap()), "back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_48_a_message_under_way_at_a_cut_fails_and_is_never_sent_again() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", text("hello"));
+    connection.hear().await;
+    drop(connection);
+    let error = sending.await.unwrap().unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (
+            Fault::Gateway(ErrorCode::ConnectionReset),
+            Delivered::Unknown
+        )
+    );
+    let next = rig.send("alpha", text("another"));
+    let mut connection = rig.greeted().await;
+    assert_eq!(connection.hear().await["content"]["content"], "another");
+    next.abort();
+    let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
+    assert!(more.is_err(), "{more:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_all() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.hear().await;
+    let working = task(sending.await.unwrap());
+    drop(connection);
+    settle().await;
+    let peer = rig.peer("alpha");
+    let failed = peer.get_task(working.id().unwrap(), None).await.unwrap();
+    assert_eq!(failed.state(), TaskState::Failed);
+    assert!(
+        failed
+            .status_text()
+            .unwrap()
+            .contains("1003 CONNECTION_RESET")
+    );
+    let mut connection = rig.connected().await;
+    connection.say(reply(&asked, "alpha", "late")).await;
+    settle().await;
+    let late = peer.get_task(working.id().unwrap(), None).await.unwrap();
+    assert_eq!(
+        (late.state(), artifact_text(&late)),
+        (TaskState::Completed, "late".into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_told_while_the_gateway_is_away_where_it_is_known() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.hear().await;
+    connection.say(reply(&asked, "alpha", "done")).await;
+    let done = task(sending.await.unwrap());
+    drop(connection);
+    settle().await;
+    rig.net.refuse(std::iter::repeat_n(
+        Refusal::Fails(NetFault::Unreachable),
+        9,
+    ));
+    let known = rig
+        .peer("alpha")
+        .get_task(done.id().unwrap(), None)
+        .await
+        .unwrap();
+    assert_eq!(known.state(), TaskState::Completed);
+    assert_eq!(rig.net.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_made_while_we_leave_is_left_at_once() {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", text("hello"));
+    let mut connection = rig.arrivals.next().await;
+    connection.hear().await;
+    rig.gateway.close().await;
+    connection.say(acknowledge()).await;
+    assert_eq!(connection.hear().await["type"], "subscribe");
+    assert_eq!(connection.hear().await["type"], "disconnect");
+    let error = sending.await.unwrap().unwrap_err();
+    assert_eq!(error.delivered, Delivered::No);
+}

@@ -1,0 +1,313 @@
+//! What goes out, and what is no message.
+
+use super::*;
+use crate::scripted::BEGAN;
+
+/// What a message to alpha looks like on the wire.
+async fn sent(outgoing: Outgoing) -> Value {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", outgoing);
+    let asked = rig.greeted().await.hear().await;
+    sending.abort();
+    asked
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_15_role_and_content_are_a_messages_own() {
+    let asked = sent(text("hello")).await;
+    assert_eq!(
+        (&asked["type"], &asked["agent"]),
+        (&json!("message"), &json!("alpha"))
+    );
+    assert_eq!(
+        asked["content"],
+        json!({"role": "user", "content": "hello"})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_16_several_parts_are_an_object_and_one_text_is_a_text() {
+    let data = Map::from_iter([("a".to_owned(), json!(1))]);
+    let parts = vec![Part::text("hello".into()), Part::data(data)];
+    let asked = sent(Outgoing { parts, ..text("") }).await;
+    assert_eq!(
+        asked["content"]["content"],
+        json!({"parts": [{"kind": "text", "text": "hello"}, {"kind": "data", "data": {"a": 1}}]})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_16_an_object_is_received_as_parts_or_as_data() {
+    for (content, parts) in [
+        (json!("text"), json!([{"kind": "text", "text": "text"}])),
+        (
+            json!({"parts": [{"kind": "text", "text": "a"}]}),
+            json!([{"kind": "text", "text": "a"}]),
+        ),
+        (json!({"a": 1}), json!([{"kind": "data", "data": {"a": 1}}])),
+    ] {
+        let mut rig = rig(settings());
+        let sending = rig.send("alpha", text("hello"));
+        let mut connection = rig.greeted().await;
+        let asked = connection.hear().await;
+        let mut answer = reply(&asked, "alpha", "");
+        answer["content"]["content"] = content;
+        connection.say(answer).await;
+        let Reply::Message(message) = sending.await.unwrap().unwrap() else {
+            panic!("a message")
+        };
+        assert_eq!(message.json()["parts"], parts);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_17_the_id_begins_with_msg_and_is_the_tools_own() {
+    assert_eq!(sent(text("hello")).await["id"], "msg-m-1");
+    let long = Outgoing {
+        message_id: "x".repeat(200),
+        ..text("hello")
+    };
+    let id = sent(long).await["id"].as_str().unwrap().to_owned();
+    assert_eq!((&id[..4], id.len()), ("msg-", 40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_18_the_timestamp_is_milliseconds_and_the_calls_own() {
+    let asked = sent(text("hello")).await;
+    // The 150 ms in which the gateway might have spoken first are behind us by now.
+    assert_eq!(asked["timestamp"], BEGAN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_18_a_life_is_seconds_and_what_is_older_is_not_sent() {
+    let error = {
+        let mut rig = rig(settings());
+        let sending = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
+        let mut connection = rig.arrivals.next().await;
+        connection.hear().await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        connection.say(acknowledge()).await;
+        let error = sending.await.unwrap().unwrap_err();
+        drop(rig.gateway);
+        assert_eq!(connection.hear().await["type"], "subscribe");
+        assert_eq!(connection.hear_text().await, None);
+        error
+    };
+    assert_eq!(error.fault, Fault::Gateway(ErrorCode::InvalidContent));
+    assert_eq!(error.delivered, Delivered::No);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_21_an_answer_is_always_asked_for_and_the_correlation_is_ours() {
+    let metadata = json!({"priority": "high", "threadId": "t", "parentId": "p", "ttl": 60,
+        "correlationId": "theirs", "requiresResponse": false, "other": {"a": 1}});
+    let asked = sent(with_metadata(text("hello"), metadata)).await;
+    let metadata = &asked["metadata"];
+    assert_eq!(metadata["requiresResponse"], true);
+    assert!(
+        metadata["correlationId"]
+            .as_str()
+            .unwrap()
+            .starts_with("corr-")
+    );
+    for (field, value) in [
+        ("priority", json!("high")),
+        ("threadId", json!("t")),
+        ("parentId", json!("p")),
+        ("ttl", json!(60)),
+        ("other", json!({"a": 1})),
+    ] {
+        assert_eq!(metadata[field], value, "{field}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_that_the_protocol_would_not_take_is_not_sent() {
+    for (metadata, code) in [
+        (json!({"priority": "urgent"}), ErrorCode::InvalidContent),
+        (json!({"ttl": "soon"}), ErrorCode::InvalidType),
+        (json!({"threadId": 7}), ErrorCode::InvalidType),
+        (json!({"ttl": -1}), ErrorCode::InvalidContent),
+    ] {
+        let mut rig = rig(settings());
+        let sending = rig.send("alpha", with_metadata(text("hello"), metadata.clone()));
+        let _connection = rig.greeted().await;
+        let error = sending.await.unwrap().unwrap_err();
+        assert_eq!(error.delivered, Delivered::No);
+        assert!(
+            matches!(error.fault, Fault::Gateway(_)),
+            "{metadata}: {error}"
+        );
+        assert_eq!(error.fault, Fault::Gateway(code), "{metadata}: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_22_the_session_is_the_conversation_and_a_new_one_gets_an_id() {
+    let named = Outgoing {
+        context_id: Some("sess-7".into()),
+        ..text("hello")
+    };
+    assert_eq!(sent(named).await["sessionId"], "sess-7");
+    let new = sent(text("hello")).await;
+    assert!(new["sessionId"].as_str().unwrap().starts_with("sess-"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_22_a_task_alone_goes_on_in_its_session() {
+    let mut rig = rig(settings());
+    let first = Outgoing {
+        context_id: Some("sess-7".into()),
+        ..task_of(text("hello"))
+    };
+    let sending = rig.send("alpha", first);
+    let mut connection = rig.greeted().await;
+    connection.hear().await;
+    let Reply::Task(task) = sending.await.unwrap().unwrap() else {
+        panic!("no task")
+    };
+    let again = |task_id: &str| Outgoing {
+        message_id: "m-2".into(),
+        task_id: Some(task_id.to_owned()),
+        ..text("and?")
+    };
+    let _sending = rig.send("alpha", again(task.json()["id"].as_str().unwrap()));
+    assert_eq!(connection.hear().await["sessionId"], "sess-7");
+    let error = rig.send("alpha", again("corr-0")).await.unwrap();
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::TaskForgotten, Delivered::No)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_04_a_message_above_a_mebibyte_is_not_sent() {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", text(&"x".repeat(1024 * 1024)));
+    let _connection = rig.greeted().await;
+    let error = sending.await.unwrap().unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::Gateway(ErrorCode::InvalidContent), Delivered::No)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_04_a_frame_above_a_mebibyte_ends_the_connection_however_large_other_gateways_may_write()
+{
+    let larger = Settings {
+        frame_bytes: 4 * 1024 * 1024,
+        ..settings()
+    };
+    let mut rig = rig(larger);
+    let mut connection = rig.connected().await;
+    connection.say_text(&"x".repeat(1024 * 1024 + 1)).await;
+    assert_eq!(connection.hear_close().await, Some(1009));
+    let why = rig.gateway.connection().last_error.unwrap();
+    assert!(why.contains("1048577 bytes"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_04_what_is_no_message_is_dropped_and_the_fifth_ends_the_connection() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", text("hello"));
+    connection.hear().await;
+    connection.say_bytes(b"\x00\x01").await;
+    for bad in ["[1]", "null", "{not json"] {
+        connection.say_text(bad).await;
+    }
+    settle().await;
+    assert_eq!(rig.warnings().len(), 4);
+    assert!(!sending.is_finished());
+    connection.say_text("7").await;
+    assert_eq!(connection.hear_close().await, Some(1008));
+    let error = sending.await.unwrap().unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (
+            Fault::Gateway(ErrorCode::ConnectionReset),
+            Delivered::Unknown
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_20_unknown_types_and_fields_are_ignored() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", text("hello"));
+    let asked = connection.hear().await;
+    for n in 0..9 {
+        connection.say(json!({"type": "frobnicate", "n": n})).await;
+    }
+    let mut answer = reply(&asked, "alpha", "well");
+    answer["extra"] = json!({"deep": [1]});
+    answer["content"]["mood"] = json!("good");
+    connection.say(answer).await;
+    assert_eq!(said(sending.await.unwrap()), "well");
+    assert!(rig.warnings().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_07_silence_is_asked_about_and_two_pings_without_an_answer_end_the_connection() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let quiet = tokio::time::Instant::now();
+    for n in 1..=2 {
+        let ping = connection.hear().await;
+        assert_eq!(
+            (&ping["type"], &ping["content"]),
+            (&json!("ping"), &json!({}))
+        );
+        assert!(ping["id"].is_string() && ping["timestamp"].is_u64());
+        assert_eq!(quiet.elapsed().as_secs(), 30 * n);
+    }
+    connection.hear_close().await;
+    assert_eq!(quiet.elapsed().as_secs(), 90);
+    let connection = rig.gateway.connection();
+    assert_eq!(connection.state.as_str(), "CLOSED");
+    assert!(connection.last_error.unwrap().contains("two pings"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_07_a_gateway_that_knows_no_pings_lives_and_the_message_under_way_too() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.hear().await;
+    let working = task(sending.await.unwrap());
+    for _ in 0..4 {
+        assert_eq!(connection.hear().await["type"], "ping");
+        let unknown = json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type: ping"}});
+        connection.say(unknown).await;
+    }
+    connection.say(reply(&asked, "alpha", "well")).await;
+    settle().await;
+    let done = rig
+        .peer("alpha")
+        .get_task(working.id().unwrap(), None)
+        .await
+        .unwrap();
+    assert_eq!(done.state(), TaskState::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_07_a_pong_keeps_the_connection_and_a_ping_is_answered() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    for _ in 0..4 {
+        let ping = connection.hear().await;
+        connection
+            .say(json!({"type": "pong", "metadata": {"parentId": ping["id"]}}))
+            .await;
+    }
+    assert_eq!(rig.gateway.connection().state.as_str(), "OPEN");
+    connection.say(json!({"type": "ping", "id": "p-1"})).await;
+    let pong = connection.hear().await;
+    assert_eq!(
+        (&pong["type"], &pong["metadata"]["parentId"]),
+        (&json!("pong"), &json!("p-1"))
+    );
+}

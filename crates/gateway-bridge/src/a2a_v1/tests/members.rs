@@ -1,0 +1,298 @@
+//! Who is there.
+
+use super::*;
+use a2a::{Member, MemberStatus};
+
+fn agents() -> Value {
+    json!([
+        {"name": "steward", "role": "orchestrator", "status": "online", "workspace": "/home/someone/.openclaw/agents/steward"},
+        {"name": "alpha", "role": "triad-member", "status": "Active", "workspace": "~/.openclaw/agents/alpha"},
+        {"name": "beta", "role": "triad-member", "status": "sleeping"},
+        {"name": "charlie", "status": "offline"},
+    ])
+}
+
+async fn members(rig: &Rig, connection: &mut Connection, agents: Value) -> Vec<Member> {
+    let server = async {
+        let asked = connection.hear().await;
+        connection.say(list(&asked, agents)).await;
+    };
+    tokio::join!(rig.gateway.members(), server).0.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_14_the_names_of_the_greeting_will_do_until_there_is_a_list() {
+    let mut rig = rig(settings());
+    let (members, _connection) = tokio::join!(rig.gateway.members(), async {
+        let mut connection = greeted(&mut rig.arrivals).await;
+        connection.hear().await;
+        connection
+    });
+    let members = members.unwrap();
+    let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
+    assert_eq!(names, ["alpha", "beta", "charlie", "steward", "triad"]);
+    assert!(
+        members
+            .iter()
+            .all(|member| member.status == MemberStatus::Unknown)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_14_a_list_replaces_the_names_of_the_greeting() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let members = members(
+        &rig,
+        &mut connection,
+        json!([{"name": "dora", "status": "idle"}]),
+    )
+    .await;
+    let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
+    assert_eq!(names, ["dora", "triad"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_29_one_list_is_asked_for_at_a_time_with_a_correlation() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let server = async {
+        let first = connection.hear().await;
+        let early = tokio::time::timeout(Duration::from_secs(1), connection.hear()).await;
+        assert!(early.is_err());
+        connection.say(list(&first, agents())).await;
+        let second = connection.hear().await;
+        connection.say(list(&second, agents())).await;
+        (first, second)
+    };
+    let (one, two, (first, second)) =
+        tokio::join!(rig.gateway.members(), rig.gateway.members(), server);
+    assert_eq!((one.unwrap().len(), two.unwrap().len()), (5, 5));
+    let id = |asked: &Value| {
+        asked["metadata"]["correlationId"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_ne!(id(&first), id(&second));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_30_active_is_online_and_a_word_that_is_not_known_is_unknown() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let members = members(&rig, &mut connection, agents()).await;
+    let statuses: Vec<_> = members
+        .iter()
+        .map(|member| (member.name.as_str(), member.status))
+        .collect();
+    use MemberStatus as S;
+    assert_eq!(
+        statuses,
+        [
+            ("alpha", S::Online),
+            ("beta", S::Unknown),
+            ("charlie", S::Offline),
+            ("steward", S::Online),
+            ("triad", S::Offline)
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_31_no_path_of_a_workspace_is_kept() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let members = members(&rig, &mut connection, agents()).await;
+    let shown = format!("{members:?}");
+    assert!(
+        !shown.contains(".openclaw") && !shown.contains("someone"),
+        "{shown}"
+    );
+    assert_eq!(members[3].role.as_deref(), Some("orchestrator"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_32_status_messages_change_what_is_known() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    connection.say(json!({"type": "subscribe", "content": {"channel": "agent:status", "status": "subscribed"}})).await;
+    connection.say(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy"}})).await;
+    connection.say(json!({"type": "status", "from": "mallory", "content": {"agent": "alpha", "status": "error"}})).await;
+    // The list does not come, so what is known is told.
+    let (members, _) = tokio::join!(rig.gateway.members(), connection.hear());
+    let members = members.unwrap();
+    assert_eq!(
+        (members[0].name.as_str(), members[0].status),
+        ("alpha", MemberStatus::Busy)
+    );
+    assert!(rig.warnings()[0].contains("alpha"), "{:?}", rig.warnings());
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_32_the_configured_agents_are_subscribed_to() {
+    let mut rig = rig(Settings {
+        agents: vec!["alpha".into()],
+        ..settings()
+    });
+    let server = async {
+        let mut connection = rig.arrivals.next().await;
+        connection.hear().await;
+        connection.say(acknowledge()).await;
+        let subscribed = connection.hear().await;
+        let asked = connection.hear().await;
+        connection.say(list(&asked, agents())).await;
+        subscribed
+    };
+    let (members, subscribed) = tokio::join!(rig.gateway.members(), server);
+    assert_eq!(subscribed["content"]["agents"], json!(["alpha"]));
+    let names = members.unwrap().into_iter().map(|member| member.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["alpha", "triad"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_knows_no_lists_is_asked_no_further() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let server = async {
+        connection.hear().await;
+        connection.say(json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type"}})).await;
+    };
+    let (members, ()) = tokio::join!(rig.gateway.members(), server);
+    assert_eq!(members.unwrap()[0].name, "alpha");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_list_holds_that_is_no_agent_is_left_out() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let odd = json!([{"name": "triad"}, {"name": ""}, {"name": "a/b"}, {"name": 7}, "x", {"name": "x".repeat(129)}, {"name": "good"}]);
+    let members = members(&rig, &mut connection, odd).await;
+    let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
+    assert_eq!(names, ["good", "triad"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_not_there_is_told_with_those_who_are() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let reach = reach("nobody");
+    let server = async {
+        let asked = connection.hear().await;
+        connection.say(list(&asked, agents())).await;
+    };
+    let (found, ()) = tokio::join!(rig.gateway.discover(&reach, None), server);
+    let error = found.unwrap_err();
+    assert_eq!(
+        (error.fault, error.delivered),
+        (Fault::Gateway(ErrorCode::AgentNotFound), Delivered::No)
+    );
+    assert!(
+        error.message.contains("alpha, beta, charlie, steward"),
+        "{error}"
+    );
+}
+
+fn reach(agent: &str) -> Reach {
+    let base = Url::parse("http://127.0.0.1:18789").unwrap();
+    Reach::new(base, CardLocation::Path(format!("/agents/{agent}")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_waits_a_second_for_a_list_that_does_not_come_and_the_next_one_not_at_all() {
+    let mut rig = rig(settings());
+    let began = tokio::time::Instant::now();
+    let alpha = reach("alpha");
+    let (found, mut connection) = tokio::join!(
+        rig.gateway.discover(&alpha, None),
+        greeted(&mut rig.arrivals)
+    );
+    found.unwrap();
+    assert_eq!(connection.hear().await["type"], "discovery");
+    // What a gateway has to speak first comes before.
+    assert!(
+        (Duration::from_millis(1000)..Duration::from_millis(1200)).contains(&began.elapsed()),
+        "{:?}",
+        began.elapsed()
+    );
+    let began = tokio::time::Instant::now();
+    rig.gateway.discover(&reach("beta"), None).await.unwrap();
+    let unknown = rig.gateway.discover(&reach("nobody"), None).await;
+    assert_eq!(
+        unknown.unwrap_err().fault,
+        Fault::Gateway(ErrorCode::AgentNotFound)
+    );
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_names_nobody_is_trusted_to_know_the_name() {
+    let mut rig = rig(Settings {
+        timeout: Duration::from_secs(2),
+        ..settings()
+    });
+    let began = tokio::time::Instant::now();
+    let alpha = reach("alpha");
+    let server = async {
+        let mut connection = rig.arrivals.next().await;
+        connection.hear().await;
+        let mut bare = acknowledge();
+        bare["content"]["availableAgents"] = json!([]);
+        connection.say(bare).await;
+        connection
+    };
+    let (found, mut connection) = tokio::join!(rig.gateway.discover(&alpha, None), server);
+    found.unwrap();
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_millis(450), "{waited:?}");
+    let sending = rig.send("alpha", text("hello"));
+    assert_eq!(connection.hear().await["type"], "subscribe");
+    assert_eq!(connection.hear().await["type"], "discovery");
+    let asked = connection.hear().await;
+    connection.say(reply(&asked, "alpha", "here")).await;
+    assert_eq!(said(sending.await.unwrap()), "here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_names_nothing_is_not_that_of_a_list_nobody_waits_for_any_more() {
+    let mut rig = rig(settings());
+    let alpha = reach("alpha");
+    let (found, mut connection) = tokio::join!(
+        rig.gateway.discover(&alpha, None),
+        greeted(&mut rig.arrivals)
+    );
+    found.unwrap();
+    assert_eq!(connection.hear().await["type"], "discovery");
+    let sending = rig.send("alpha", text("hello"));
+    connection.hear().await;
+    connection
+        .say(json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "it fell over"}}))
+        .await;
+    assert_eq!(
+        sending.await.unwrap().unwrap_err().fault,
+        Fault::Gateway(ErrorCode::AgentError)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_comes_late_is_asked_for_again() {
+    let mut rig = rig(settings());
+    let alpha = reach("alpha");
+    let (found, mut connection) = tokio::join!(
+        rig.gateway.discover(&alpha, None),
+        greeted(&mut rig.arrivals)
+    );
+    found.unwrap();
+    let asked = connection.hear().await;
+    connection.say(list(&asked, agents())).await;
+    settle().await;
+    let server = async {
+        let asked = connection.hear().await;
+        connection
+            .say(list(&asked, json!([{"name": "dora", "status": "idle"}])))
+            .await;
+    };
+    let dora = reach("dora");
+    let (found, ()) = tokio::join!(rig.gateway.discover(&dora, None), server);
+    found.unwrap();
+}

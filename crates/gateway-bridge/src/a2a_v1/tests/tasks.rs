@@ -1,0 +1,215 @@
+//! Messages as tasks.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_within_the_patience_is_a_message() {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", text("hello"));
+    let mut connection = rig.greeted().await;
+    let asked = connection.hear().await;
+    tokio::time::sleep(Duration::from_secs(19)).await;
+    connection.say(reply(&asked, "alpha", "well")).await;
+    let Reply::Message(message) = sending.await.unwrap().unwrap() else {
+        panic!("a message")
+    };
+    assert_eq!(message.context_id(), asked["sessionId"].as_str());
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_28_a_late_answer_is_kept_for_whoever_asks_and_given_to_no_other() {
+    let mut rig = rig(settings());
+    let sending = rig.send("alpha", text("slow"));
+    let mut connection = rig.greeted().await;
+    let slow = connection.hear().await;
+    let working = task(sending.await.unwrap());
+    assert_eq!(working.state(), TaskState::Working);
+    let other = rig.send("alpha", text("quick"));
+    let quick = connection.hear().await;
+    connection
+        .say(reply(&slow, "alpha", "the slow answer"))
+        .await;
+    connection
+        .say(reply(&quick, "alpha", "the quick answer"))
+        .await;
+    assert_eq!(said(other.await.unwrap()), "the quick answer");
+    let later = rig
+        .peer("alpha")
+        .get_task(working.id().unwrap(), None)
+        .await
+        .unwrap();
+    assert_eq!(
+        (later.state(), artifact_text(&later)),
+        (TaskState::Completed, "the slow answer".into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_28_256_answers_are_kept_and_the_oldest_goes() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let mut ids = Vec::new();
+    for n in 0..257 {
+        let sending = rig.send("alpha", task_of(text(&n.to_string())));
+        let asked = connection.hear().await;
+        connection.say(reply(&asked, "alpha", "done")).await;
+        ids.push(task(sending.await.unwrap()).id().unwrap().to_owned());
+    }
+    let peer = rig.peer("alpha");
+    let error = peer.get_task(&ids[0], None).await.unwrap_err();
+    assert_eq!(error.fault, Fault::TaskForgotten);
+    for id in [&ids[1], &ids[256]] {
+        assert_eq!(
+            peer.get_task(id, None).await.unwrap().state(),
+            TaskState::Completed
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_28_an_answer_is_kept_for_a_day() {
+    let mut rig = rig(Settings {
+        heartbeat: Duration::from_secs(1_000_000),
+        ..settings()
+    });
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.hear().await;
+    connection.say(reply(&asked, "alpha", "done")).await;
+    let done = task(sending.await.unwrap());
+    let peer = rig.peer("alpha");
+    tokio::time::sleep(Duration::from_secs(23 * 60 * 60)).await;
+    assert!(peer.get_task(done.id().unwrap(), None).await.is_ok());
+    tokio::time::sleep(Duration::from_secs(2 * 60 * 60)).await;
+    assert_eq!(
+        peer.get_task(done.id().unwrap(), None)
+            .await
+            .unwrap_err()
+            .fault,
+        Fault::TaskForgotten
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_of_another_run_is_forgotten_and_said_so() {
+    let mut rig = rig(settings());
+    let _connection = rig.connected().await;
+    let error = rig
+        .peer("alpha")
+        .get_task("corr-of-yesterday", None)
+        .await
+        .unwrap_err();
+    assert_eq!(error.fault, Fault::TaskForgotten);
+    assert!(
+        error.message.contains("as long as this process runs"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_its_agents_alone() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", task_of(text("hello")));
+    connection.hear().await;
+    let working = task(sending.await.unwrap());
+    let error = rig
+        .peer("beta")
+        .get_task(working.id().unwrap(), None)
+        .await
+        .unwrap_err();
+    assert_eq!(error.fault, Fault::TaskForgotten);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_wanted_comes_at_once_unless_it_is_refused_at_once() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.hear().await;
+    let working = task(sending.await.unwrap());
+    assert_eq!(
+        json!(working.id().unwrap()),
+        asked["metadata"]["correlationId"]
+    );
+    assert_eq!(json!(working.context_id()), asked["sessionId"]);
+    let sending = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.hear().await;
+    connection
+        .say(error(&asked, ErrorCode::AgentOffline, "away"))
+        .await;
+    assert_eq!(
+        sending.await.unwrap().unwrap_err().fault,
+        Fault::Gateway(ErrorCode::AgentOffline)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_tells_the_task_its_steps_the_answer_and_the_end() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let peer = rig.peer("alpha");
+    let streaming = tokio::spawn(async move { peer.stream(&text("hello")).await });
+    let asked = connection.hear().await;
+    let mut stream = streaming.await.unwrap().unwrap();
+    let Event::Task(begun) = event(&mut stream).await else {
+        panic!("a task")
+    };
+    assert_eq!(begun.state(), TaskState::Working);
+    connection.say(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy", "previous": "online"}})).await;
+    let Event::Status(step) = event(&mut stream).await else {
+        panic!("a step")
+    };
+    assert_eq!(step.status_text().as_deref(), Some("alpha is busy"));
+    connection.say(reply(&asked, "alpha", "well")).await;
+    let Event::Artifact(artifact) = event(&mut stream).await else {
+        panic!("an artifact")
+    };
+    assert_eq!(artifact.artifact().text().as_deref(), Some("well"));
+    let Event::Status(end) = event(&mut stream).await else {
+        panic!("the end")
+    };
+    assert_eq!((end.state(), end.is_final()), (TaskState::Completed, true));
+    assert!(matches!(stream.next().await, Step::End(a2a::End::Clean)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_listener_hears_the_same_task() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.hear().await;
+    let working = task(sending.await.unwrap());
+    let peer = rig.peer("alpha");
+    let mut stream = peer.resubscribe(working.id().unwrap()).await.unwrap();
+    event(&mut stream).await;
+    connection.say(reply(&asked, "alpha", "well")).await;
+    assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.hear().await;
+    let working = task(sending.await.unwrap());
+    let peer = rig.peer("alpha");
+    let canceled = peer.cancel(working.id().unwrap()).await.unwrap();
+    assert_eq!(canceled.state(), TaskState::Canceled);
+    assert!(
+        canceled
+            .status_text()
+            .unwrap()
+            .contains("the agent may go on")
+    );
+    connection.say(reply(&asked, "alpha", "well")).await;
+    settle().await;
+    assert_eq!(
+        peer.get_task(working.id().unwrap(), None)
+            .await
+            .unwrap()
+            .state(),
+        TaskState::Canceled
+    );
+}

@@ -1,0 +1,104 @@
+//! Votes that are cast before anybody can listen to them.
+
+use super::triad::{decision, vote};
+use super::*;
+use a2a::End;
+
+/// Everybody votes at once, and it is decided.
+async fn decides(connection: &mut Connection, id: &Value) {
+    let votes = [
+        ("alpha", "approve"),
+        ("beta", "approve"),
+        ("charlie", "reject"),
+    ];
+    for (member, word) in votes {
+        let said = vote(id, member, json!({"vote": word}));
+        connection.say(said).await;
+    }
+    let votes = json!({"alpha": "approve", "beta": "approve", "charlie": "reject"});
+    connection.say(decision(id, "approved", true, votes)).await;
+}
+
+/// Everything that a stream tells, in a word each, until it ends in good order.
+async fn told(stream: &mut Box<dyn EventStream>) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        told.push(match stream.next().await {
+            Step::Event(Event::Task(task), _) => format!("task {}", task.state().as_str()),
+            Step::Event(Event::Status(update), _) => {
+                let text = update.status_text().unwrap_or_default();
+                format!("{} {text}", update.state().as_str())
+            }
+            Step::Event(Event::Artifact(_), _) => "artifact".to_owned(),
+            Step::Event(other, _) => panic!("{other:?}"),
+            Step::End(End::Clean) => return told,
+            Step::End(end) => panic!("{end:?}"),
+        });
+    }
+}
+
+const ALL: [&str; 6] = [
+    "task working",
+    "working alpha votes approve",
+    "working beta votes approve",
+    "working charlie votes reject",
+    "artifact",
+    "completed ",
+];
+
+#[tokio::test(start_paused = true)]
+async fn h_43_votes_that_are_cast_at_once_are_told_before_the_decision() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let peer = rig.peer("triad");
+    let streaming = tokio::spawn(async move { peer.stream(&text("X")).await });
+    let asked = connection.hear().await;
+    decides(&mut connection, &asked["id"]).await;
+    let mut stream = streaming.await.unwrap().unwrap();
+    assert_eq!(told(&mut stream).await, ALL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_43_votes_that_are_cast_before_a_task_is_followed_are_told_when_it_is() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let followed = Outgoing {
+        followed: true,
+        ..task_of(text("X"))
+    };
+    let sending = rig.send("triad", followed);
+    let asked = connection.hear().await;
+    decides(&mut connection, &asked["id"]).await;
+    let begun = task(sending.await.unwrap());
+    assert_eq!(begun.state(), TaskState::Working);
+    let mut stream = rig
+        .peer("triad")
+        .resubscribe(begun.id().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(told(&mut stream).await, ALL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_only_wants_the_task_has_it_decided_where_it_is() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let sending = rig.send("triad", task_of(text("X")));
+    let asked = connection.hear().await;
+    decides(&mut connection, &asked["id"]).await;
+    assert_eq!(task(sending.await.unwrap()).state(), TaskState::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn votes_that_were_told_are_not_told_to_who_comes_later() {
+    let mut rig = rig(settings());
+    let mut connection = rig.connected().await;
+    let peer = rig.peer("triad");
+    let streaming = tokio::spawn(async move { peer.stream(&text("X")).await });
+    let asked = connection.hear().await;
+    let id = asked["id"].as_str().unwrap().to_owned();
+    decides(&mut connection, &asked["id"]).await;
+    told(&mut streaming.await.unwrap().unwrap()).await;
+    let mut again = rig.peer("triad").resubscribe(&id).await.unwrap();
+    assert_eq!(told(&mut again).await, ["task completed"]);
+}

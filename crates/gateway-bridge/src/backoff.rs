@@ -1,0 +1,91 @@
+//! How long to wait before the next try to connect.
+
+use std::time::Duration;
+
+use common::world::World;
+
+/// How often a call tries to connect.
+const TRIES: u32 = 5;
+
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The tries of one call. Whoever asks again when they are used up has one more, after the longest pause that there was.
+#[derive(Debug, Default)]
+pub(super) struct Tries(u32);
+
+impl Tries {
+    /// How long to wait before the next try; `None` where there is none left. The first goes at once.
+    pub(super) fn next(&mut self, world: &dyn World) -> Option<Duration> {
+        let before = self.0;
+        if before == TRIES {
+            self.0 -= 1;
+            return None;
+        }
+        self.0 += 1;
+        Some(match before {
+            0 => Duration::ZERO,
+            failed => pause(failed, chance(world)),
+        })
+    }
+}
+
+/// The pause after so many tries that failed: it doubles, and half of it is left to `chance`, so that all who lost the
+/// same gateway do not come back together.
+fn pause(failed: u32, chance: f64) -> Duration {
+    let whole = SHORTEST * 2u32.saturating_pow(failed);
+    whole.mul_f64(0.5 + chance / 2.0).clamp(SHORTEST, LONGEST)
+}
+
+/// A number from 0 to 1.
+fn chance(world: &dyn World) -> f64 {
+    let (high, _) = world.uuid().as_u64_pair();
+    // The upper 32 bits of a random UUID are all random.
+    f64::from(u32::try_from(high >> 32).unwrap_or_default()) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use common::world::System;
+
+    #[test]
+    fn h_47_a_call_tries_five_times_and_the_first_at_once() {
+        let mut tries = Tries::default();
+        let pauses: Vec<_> = std::iter::from_fn(|| tries.next(&System)).collect();
+        assert_eq!((pauses.len(), pauses[0]), (5, Duration::ZERO));
+        assert!(
+            pauses[1..]
+                .iter()
+                .all(|pause| (SHORTEST..=LONGEST).contains(pause)),
+            "{pauses:?}"
+        );
+    }
+
+    #[test]
+    fn who_goes_on_asking_when_the_tries_are_used_up_has_one_for_each_question() {
+        let mut tries = Tries::default();
+        while tries.next(&System).is_some() {}
+        for _ in 0..3 {
+            let pause = tries.next(&System).unwrap();
+            assert!(pause >= Duration::from_secs(8), "{pause:?}");
+            assert_eq!(tries.next(&System), None);
+        }
+    }
+
+    #[test]
+    fn h_47_pauses_double_from_one_second_to_thirty_with_jitter() {
+        let whole: Vec<_> = (1..=6).map(|failed| pause(failed, 1.0).as_secs()).collect();
+        assert_eq!(whole, [2, 4, 8, 16, 30, 30]);
+        let least: Vec<_> = (1..=6).map(|failed| pause(failed, 0.0).as_secs()).collect();
+        assert_eq!(least, [1, 2, 4, 8, 16, 30]);
+    }
+
+    #[test]
+    fn h_47_chance_is_the_worlds() {
+        let numbers: Vec<_> = (0..20).map(|_| chance(&System)).collect();
+        assert!(numbers.iter().all(|number| (0.0..=1.0).contains(number)));
+        assert!(numbers.windows(2).any(|pair| pair[0] < pair[1]));
+    }
+}

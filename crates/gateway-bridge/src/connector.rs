@@ -1,0 +1,303 @@
+//! The one connection of an instance: made when it is needed, shared by all calls, made anew when it was lost.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt as _;
+use futures_util::future::Shared;
+use tokio::time::timeout_at;
+
+use a2a::{BoxFuture, Connection, ConnectionState, Fault, PeerError};
+use collective::ErrorCode;
+use common::log::{Level, Log};
+use common::world::World;
+use egress::Net;
+
+use super::backoff::Tries;
+use super::dial::{self, Greeting, dial, failed};
+use super::ledger::Ledger;
+use super::settings::{DialectChoice, Settings};
+use super::{Link, a2a_v1, heretek_js, openclaw};
+
+type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn Link>, PeerError>>>;
+
+/// Makes and keeps the connection.
+pub(super) struct Connector {
+    net: Arc<dyn Net>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) world: Arc<dyn World>,
+    pub(super) log: Arc<dyn Log>,
+    /// What was sent and is not forgotten yet. It outlives connections.
+    pub(super) ledger: Arc<Ledger>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    link: Option<Arc<dyn Link>>,
+    attempt: Option<Attempt>,
+    closing: bool,
+    /// How many connections there have been.
+    made: u64,
+    last_error: Option<String>,
+}
+
+/// What one call may still do to get a connection.
+#[derive(Debug, Default)]
+pub(super) struct Claim {
+    tries: Tries,
+    /// The connection that the gateway had ended for good when the call began.
+    dismissed: Option<u64>,
+}
+
+impl Connector {
+    pub(super) fn new(
+        net: Arc<dyn Net>,
+        settings: Settings,
+        world: Arc<dyn World>,
+        log: Arc<dyn Log>,
+    ) -> Self {
+        let ledger = Arc::new(Ledger::new());
+        Self {
+            net,
+            settings: Arc::new(settings),
+            world,
+            log,
+            ledger,
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call begins.
+    pub(super) fn claim(&self) -> Claim {
+        Claim {
+            tries: Tries::default(),
+            dismissed: self.state().dismissed(),
+        }
+    }
+
+    /// The connection, where one stands.
+    pub(super) fn open(&self) -> Option<Arc<dyn Link>> {
+        let state = self.state();
+        state.link.as_ref().filter(|link| link.is_open()).cloned()
+    }
+
+    /// The connection. Where none stands it is made: one attempt at a time whoever waits for it. A gateway that was
+    /// connected before is tried up to five times, one that never was only once, for it is more likely absent than away.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn link(
+        self: &Arc<Self>,
+        claim: &mut Claim,
+    ) -> Result<Arc<dyn Link>, PeerError> {
+        let mut last = None;
+        loop {
+            if let Some(link) = self.open() {
+                return Ok(link);
+            }
+            self.dismissed_since(claim)?;
+            let Some(pause) = claim.tries.next(&*self.world) else {
+                return Err(last.unwrap_or_else(|| self.away()));
+            };
+            tokio::time::sleep(pause).await;
+            match self.attempt().await {
+                Ok(link) => return Ok(link),
+                Err(error) if may_pass(&error) && self.state().made > 0 => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The connection, tried for once.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn link_now(self: &Arc<Self>) -> Result<Arc<dyn Link>, PeerError> {
+        match self.open() {
+            Some(link) => Ok(link),
+            None => self.attempt().await,
+        }
+    }
+
+    fn dismissed_since(&self, claim: &Claim) -> Result<(), PeerError> {
+        match self.state().dismissed() {
+            dismissed if dismissed.is_none() || dismissed == claim.dismissed => Ok(()),
+            _ => Err(failed(
+                ErrorCode::ConnectionReset,
+                format!(
+                    "the gateway at `{}` ended the connection and wants no other just now; the next call connects again",
+                    self.settings.shown()
+                ),
+            )),
+        }
+    }
+
+    fn away(&self) -> PeerError {
+        failed(
+            ErrorCode::ConnectionReset,
+            format!(
+                "the connection to the gateway at `{}` is lost again and again; is the gateway well?",
+                self.settings.shown()
+            ),
+        )
+    }
+
+    /// The attempt that is under way, or a new one. It goes on when nobody waits for it any more.
+    fn attempt(self: &Arc<Self>) -> Attempt {
+        let mut state = self.state();
+        if let Some(attempt) = &state.attempt {
+            return attempt.clone();
+        }
+        if state.closing {
+            return std::future::ready(Err(shut_down())).boxed().shared();
+        }
+        let this = Arc::clone(self);
+        let made = tokio::spawn(async move {
+            let mut made = this.connect().await;
+            let leaving = this.state().closing;
+            if let Ok(link) = made.as_ref()
+                && leaving
+            {
+                link.close().await;
+                made = Err(shut_down());
+            }
+            this.note(&made);
+            made
+        });
+        let attempt = async move {
+            let died = |_| failed(ErrorCode::ConnectionReset, "connecting was given up");
+            made.await.map_err(died).and_then(|made| made)
+        };
+        let attempt = attempt.boxed().shared();
+        state.attempt = Some(attempt.clone());
+        attempt
+    }
+
+    fn note(&self, made: &Result<Arc<dyn Link>, PeerError>) {
+        let mut state = self.state();
+        state.attempt = None;
+        match made {
+            Ok(link) => {
+                state.link = Some(Arc::clone(link));
+                state.made += 1;
+                state.last_error = None;
+                let line = format!(
+                    "gateway {}: connected, {}",
+                    self.settings.shown(),
+                    link.dialect()
+                );
+                self.log.log(Level::Debug, &line);
+            }
+            Err(error) => {
+                state.last_error = Some(error.message.clone());
+                self.log.log(Level::Info, &format!("no gateway: {error}"));
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Arc<dyn Link>, PeerError> {
+        match self.greeted(&self.settings).await {
+            Err(a2a_v1::Ungreeted::OpenClaw) if self.settings.dialect == DialectChoice::Auto => {
+                // It was slow to say what it is. Now that this is known it gets the time it needs.
+                let known = Settings {
+                    dialect: DialectChoice::OpenClaw,
+                    ..(*self.settings).clone()
+                };
+                self.greeted(&known)
+                    .await
+                    .map_err(|error| error.told(&known))
+            }
+            greeted => greeted.map_err(|error| error.told(&self.settings)),
+        }
+    }
+
+    async fn greeted(&self, settings: &Settings) -> Result<Arc<dyn Link>, a2a_v1::Ungreeted> {
+        let dialled = dial(&*self.net, settings).await?;
+        let until = dialled.until;
+        let greeted = async {
+            let settings = Arc::clone(&self.settings);
+            let (world, log) = (Arc::clone(&self.world), Arc::clone(&self.log));
+            match dialled.greeting {
+                Greeting::Silent => {
+                    a2a_v1::greet(dialled, settings, world, log, Arc::clone(&self.ledger)).await
+                }
+                Greeting::HeretekJs(_) => {
+                    let ledger = Arc::clone(&self.ledger);
+                    Ok(heretek_js::greet(dialled, settings, world, log, ledger).await?)
+                }
+                Greeting::OpenClaw(_) => Ok(openclaw::greet(dialled, settings, world, log).await?),
+            }
+        };
+        let greeted = timeout_at(until, greeted).await;
+        greeted.unwrap_or_else(|_| Err(dial::late(settings).into()))
+    }
+
+    /// How the connection is.
+    pub(super) fn connection(&self) -> Connection {
+        let state = self.state();
+        let open = state.link.as_ref().filter(|link| link.is_open());
+        let now = match (open, &state.attempt) {
+            _ if state.closing && open.is_some() => ConnectionState::Closing,
+            (Some(_), _) => ConnectionState::Open,
+            (None, Some(_)) => ConnectionState::Connecting,
+            (None, None) => ConnectionState::Closed,
+        };
+        let ended = || {
+            state
+                .link
+                .as_ref()
+                .filter(|link| !link.is_open())?
+                .last_error()
+        };
+        Connection {
+            url: self.settings.shown(),
+            state: now,
+            dialect: state.link.as_ref().map(|link| link.dialect()),
+            protocol: self.settings.protocol.clone(),
+            timeout: self.settings.timeout,
+            heartbeat: self.settings.heartbeat,
+            last_error: state.last_error.clone().or_else(ended),
+        }
+    }
+
+    /// Takes leave and closes.
+    pub(super) async fn close(&self) {
+        let link = {
+            let mut state = self.state();
+            state.closing = true;
+            state.link.clone()
+        };
+        if let Some(link) = link {
+            link.close().await;
+        }
+    }
+}
+
+impl State {
+    /// The number of the last connection, where the gateway ended it for good.
+    fn dismissed(&self) -> Option<u64> {
+        let last = self.link.as_ref()?;
+        (!last.is_open() && last.is_dismissed()).then_some(self.made)
+    }
+}
+
+/// The gateway may be there again in a moment.
+fn may_pass(error: &PeerError) -> bool {
+    matches!(
+        error.fault,
+        Fault::Gateway(
+            ErrorCode::ConnectionRefused
+                | ErrorCode::ConnectionTimeout
+                | ErrorCode::ConnectionReset
+                | ErrorCode::AgentBusy
+        )
+    )
+}
+
+fn shut_down() -> PeerError {
+    failed(ErrorCode::ConnectionRefused, "the plugin was shut down")
+}

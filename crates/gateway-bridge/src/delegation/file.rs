@@ -1,0 +1,214 @@
+//! The file that says what each session works on.
+//!
+//! `{"version": 1, "sessions": [{"session", "hop", "chain"}]}`, the newest session last. It is replaced as a whole, so a
+//! reader sees the old one or the new one, and only its owner may read it.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use common::log::{Level, Log};
+
+use super::Delegation;
+
+/// So many sessions are kept; the one that was told about longest ago goes first.
+pub const MOST: usize = 1000;
+
+/// The longest session key, in bytes.
+pub const LONGEST_SESSION: usize = 1024;
+
+/// A file that is larger was not written by this code. Characters may take six bytes where they are escaped.
+const LARGEST: u64 = (MOST * (LONGEST_SESSION + 256) * 6) as u64;
+
+/// Where the file is below the state directory.
+const FOLDER: &str = "remote-agent";
+const NAME: &str = "delegations.json";
+
+/// The file, by its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegations {
+    path: PathBuf,
+}
+
+/// What tells one version of the file from the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    /// When the file was written, where the file system says so.
+    pub(super) fn modified(&self) -> Option<SystemTime> {
+        self.modified
+    }
+}
+
+impl Delegations {
+    /// The file of a host whose state is in `state_dir`: `<state_dir>/remote-agent/delegations.json`.
+    pub fn of_host(state_dir: &Path) -> Self {
+        Self {
+            path: state_dir.join(FOLDER).join(NAME),
+        }
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What a session works on; `None` where the file does not say.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read, or is no such file.
+    pub fn find(&self, session: &str) -> io::Result<Option<Delegation>> {
+        let all = self.read()?;
+        let found = all.into_iter().rev().find(|(key, _)| key == session);
+        Ok(found.map(|(_, delegation)| delegation))
+    }
+
+    /// Keeps what a session works on from now on, in place of what it worked on before. Waits while another process
+    /// writes. A file that cannot be understood is begun anew, which `log` is told.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or the key is longer than [`LONGEST_SESSION`]. The old file stays.
+    pub fn record(&self, session: &str, work: &Delegation, log: &dyn Log) -> io::Result<()> {
+        if session.is_empty() || session.len() > LONGEST_SESSION {
+            let message = format!("a session key has 1 to {LONGEST_SESSION} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let folder = self.path.parent().unwrap_or_else(|| Path::new("."));
+        create_folder(folder)?;
+        let _alone = self.lock()?;
+        let mut all = match self.read() {
+            Ok(all) => all,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                log.log(Level::Warn, &format!("{error}; it is begun anew"));
+                Vec::new()
+            }
+            // What could not be read this once is not to be lost.
+            Err(error) => return Err(error),
+        };
+        all.retain(|(key, _)| key != session);
+        all.push((session.to_owned(), work.clone()));
+        let surplus = all.len().saturating_sub(MOST);
+        all.drain(..surplus);
+        self.replace(&written(&all))
+    }
+
+    /// Every session, the newest last. A file that is not there has none.
+    pub(super) fn read(&self) -> io::Result<Vec<(String, Delegation)>> {
+        let mut text = String::new();
+        let told = |error: io::Error| {
+            let message = format!("the file `{}` cannot be used: {error}", self.path.display());
+            io::Error::new(error.kind(), message)
+        };
+        match File::open(&self.path) {
+            Ok(file) => file
+                .take(LARGEST + 1)
+                .read_to_string(&mut text)
+                .map_err(told)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(told(error)),
+        };
+        let all = if text.len() as u64 > LARGEST {
+            Err("it is too large".to_owned())
+        } else {
+            understood(&text)
+        };
+        all.map_err(|wrong| told(io::Error::new(io::ErrorKind::InvalidData, wrong)))
+    }
+
+    /// What tells the file from its other versions; `None` where there is none.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        let about = fs::metadata(&self.path).ok()?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&about);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Some(Stamp {
+            modified: about.modified().ok(),
+            bytes: about.len(),
+            inode,
+        })
+    }
+
+    /// Keeps other writers away until it is dropped.
+    fn lock(&self) -> io::Result<File> {
+        let mut options = private();
+        options.create(true).append(true);
+        let file = options.open(self.path.with_extension("lock"))?;
+        match file.lock() {
+            // Some network file systems have no locks. Better two writers than none.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
+            locked => locked.map(|()| file),
+        }
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        // One that a crash has left behind may be open to others.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = private().create_new(true).write(true).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)
+    }
+}
+
+/// The sessions by their keys, for many questions to one version of the file.
+pub(super) fn by_session(all: Vec<(String, Delegation)>) -> HashMap<String, Delegation> {
+    all.into_iter().collect()
+}
+
+fn written(all: &[(String, Delegation)]) -> String {
+    let sessions = all.iter().map(|(session, work)| {
+        let mut entry = work.json();
+        entry["session"] = json!(session);
+        entry
+    });
+    json!({ "version": 1, "sessions": sessions.collect::<Vec<_>>() }).to_string()
+}
+
+/// Reads the sessions. One that cannot be understood is passed over: it must not cost the others.
+fn understood(text: &str) -> Result<Vec<(String, Delegation)>, String> {
+    let value: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
+    if value["version"] != 1 {
+        return Err("its `version` is not 1".to_owned());
+    }
+    let sessions = value["sessions"]
+        .as_array()
+        .ok_or("its `sessions` are no list")?;
+    let read = |entry: &Value| {
+        Some((
+            entry["session"].as_str()?.to_owned(),
+            Delegation::read(entry)?,
+        ))
+    };
+    Ok(sessions.iter().filter_map(read).collect())
+}
+
+fn create_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Options for a file that nobody but its owner may read.
+fn private() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}

@@ -1,0 +1,91 @@
+//! Asking the file, off the threads that carry calls, and only when it has changed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use common::log::{Level, Log};
+
+use super::Delegation;
+use super::file::{Delegations, Stamp, by_session};
+
+/// A file that was written less than this ago may be written again without its time changing: clocks of file systems tick
+/// slowly.
+const TICK: Duration = Duration::from_secs(2);
+
+/// Answers from the file, whose newest version it keeps.
+#[derive(Debug, Default)]
+pub struct Lookup {
+    kept: Arc<Mutex<Option<Kept>>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    file: Delegations,
+    stamp: Option<Stamp>,
+    sessions: HashMap<String, Delegation>,
+    /// The file had not been written for a while when it was read, so its stamp tells whether it is still the same.
+    calm: bool,
+}
+
+impl Lookup {
+    /// What a session works on, by the file of the host whose state is in `state_dir`. A file that is not there says
+    /// nothing; one that cannot be used says nothing either, and `log` is told once for each of its versions. `now` is
+    /// the time of day. Needs a tokio runtime.
+    pub async fn find(
+        &self,
+        state_dir: &Path,
+        session: &str,
+        now: SystemTime,
+        log: &Arc<dyn Log>,
+    ) -> Option<Delegation> {
+        if !state_dir.is_absolute() {
+            let message = format!(
+                "the host's state directory `{}` is no absolute path, so it says nothing about delegations",
+                state_dir.display()
+            );
+            log.log(Level::Warn, &message);
+            return None;
+        }
+        let kept = Arc::clone(&self.kept);
+        let (state_dir, session) = (PathBuf::from(state_dir), session.to_owned());
+        let told = Arc::clone(log);
+        let asked = tokio::task::spawn_blocking(move || {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = fresh(&mut kept, Delegations::of_host(&state_dir), now, &*told);
+            known.sessions.get(&session).cloned()
+        });
+        asked.await.ok().flatten()
+    }
+}
+
+/// The newest version of `file`, which is read unless it is kept already.
+fn fresh<'a>(
+    kept: &'a mut Option<Kept>,
+    file: Delegations,
+    now: SystemTime,
+    log: &dyn Log,
+) -> &'a Kept {
+    let stamp = file.stamp();
+    let before = kept.take().filter(|kept| kept.file == file);
+    let same = before.as_ref().is_some_and(|kept| kept.stamp == stamp);
+    if let Some(before) = before.filter(|kept| same && kept.calm) {
+        return kept.insert(before);
+    }
+    let sessions = file.read().unwrap_or_else(|error| {
+        if !same {
+            let message = format!("{error}; sessions count as not delegated to until it is right");
+            log.log(Level::Warn, &message);
+        }
+        Vec::new()
+    });
+    let written = stamp.as_ref().and_then(Stamp::modified);
+    let age = written.and_then(|written| now.duration_since(written).ok());
+    kept.insert(Kept {
+        file,
+        calm: stamp.is_none() || age.is_some_and(|age| age >= TICK),
+        stamp,
+        sessions: by_session(sessions),
+    })
+}

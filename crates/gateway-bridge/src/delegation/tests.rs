@@ -1,0 +1,290 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::*;
+use common::log::{Log, Recorder, Silent};
+use testkit::folder::Folder;
+
+/// The file of a host whose state is in this folder.
+fn file_in(folder: &Folder) -> Delegations {
+    Delegations::of_host(folder.path())
+}
+
+fn work(hop: u64) -> Delegation {
+    Delegation {
+        hop,
+        chain: Some(format!("chain-{hop}")),
+    }
+}
+
+/// Long after anything a test writes.
+fn later() -> SystemTime {
+    SystemTime::now() + Duration::from_secs(60)
+}
+
+#[test]
+fn the_first_message_of_a_row_is_hop_one_of_a_new_chain() {
+    let id = Uuid::new_v4();
+    let next = Delegation::next(None, || id);
+    assert_eq!(
+        next.json(),
+        json!({ "hop": 1, "chain": id.simple().to_string() })
+    );
+}
+
+#[test]
+fn a_message_in_a_row_is_one_hop_further_in_the_same_chain() {
+    let next = Delegation::next(Some(work(3)), Uuid::new_v4);
+    assert_eq!(next.json(), json!({ "hop": 4, "chain": "chain-3" }));
+}
+
+#[test]
+fn a_row_does_not_begin_anew_at_the_largest_number() {
+    assert_eq!(
+        Delegation::next(Some(work(u64::MAX)), Uuid::new_v4).hop,
+        u64::MAX
+    );
+}
+
+#[test]
+fn a_hop_is_a_whole_number_however_it_is_written() {
+    let read = |hop| Delegation::read(&json!({ "hop": hop })).map(|read| read.hop);
+    assert_eq!(read(json!(3)), Some(3));
+    assert_eq!(read(json!(3.0)), Some(3));
+    for wrong in [
+        json!(-1),
+        json!(1.5),
+        json!("1"),
+        json!(1e300),
+        json!(null),
+        json!([1]),
+    ] {
+        assert_eq!(read(wrong.clone()), None, "{wrong}");
+    }
+}
+
+#[test]
+fn a_chain_whose_name_cannot_be_used_still_counts_its_hops() {
+    for name in [
+        json!(""),
+        json!(7),
+        json!("two words"),
+        json!("a\nb"),
+        json!("x".repeat(129)),
+    ] {
+        let read = Delegation::read(&json!({ "hop": 2, "chain": name }));
+        assert_eq!(
+            read,
+            Some(Delegation {
+                hop: 2,
+                chain: None
+            }),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_is_recorded_is_found_by_its_session() {
+    let folder = Folder::new();
+    let file = file_in(&folder);
+    file.record("agent:a:x", &work(1), &Silent).unwrap();
+    file.record("agent:a:y", &work(2), &Silent).unwrap();
+    file.record("agent:a:x", &work(3), &Silent).unwrap();
+    assert_eq!(file.find("agent:a:x").unwrap(), Some(work(3)));
+    assert_eq!(file.find("agent:a:y").unwrap(), Some(work(2)));
+    assert_eq!(file.find("agent:a").unwrap(), None);
+    assert_eq!(file.read().unwrap().len(), 2);
+}
+
+#[test]
+fn a_file_that_is_not_there_says_nothing() {
+    assert_eq!(file_in(&Folder::new()).find("agent:a:x").unwrap(), None);
+}
+
+#[test]
+fn of_more_sessions_than_are_kept_the_oldest_goes() {
+    let folder = Folder::new();
+    let file = file_in(&folder);
+    let full: Vec<_> = (0..MOST)
+        .map(|i| json!({ "session": format!("s{i}"), "hop": 1, "chain": "c" }))
+        .collect();
+    fs::create_dir(file.path().parent().unwrap()).unwrap();
+    fs::write(
+        file.path(),
+        json!({ "version": 1, "sessions": full }).to_string(),
+    )
+    .unwrap();
+    file.record("new", &work(1), &Silent).unwrap();
+    let all = file.read().unwrap();
+    assert_eq!(
+        (all.len(), all[0].0.as_str(), all[MOST - 1].0.as_str()),
+        (MOST, "s1", "new")
+    );
+}
+
+#[test]
+fn writers_side_by_side_lose_nothing() {
+    let folder = Folder::new();
+    std::thread::scope(|scope| {
+        for i in 0..8 {
+            let file = file_in(&folder);
+            scope.spawn(move || file.record(&format!("s{i}"), &work(i), &Silent).unwrap());
+        }
+    });
+    assert_eq!(file_in(&folder).read().unwrap().len(), 8);
+}
+
+#[test]
+fn a_key_that_is_too_long_is_refused_and_the_file_stays() {
+    let folder = Folder::new();
+    let file = file_in(&folder);
+    file.record("s", &work(1), &Silent).unwrap();
+    for key in [String::new(), "x".repeat(LONGEST_SESSION + 1)] {
+        assert!(file.record(&key, &work(2), &Silent).is_err());
+    }
+    assert_eq!(file.read().unwrap().len(), 1);
+}
+
+#[test]
+fn garbage_is_told_of_and_begun_anew() {
+    let folder = Folder::new();
+    let file = file_in(&folder);
+    fs::create_dir(file.path().parent().unwrap()).unwrap();
+    for garbage in [
+        "",
+        "{",
+        "[]",
+        "{\"version\":2}",
+        "{\"version\":1,\"sessions\":7}",
+    ] {
+        fs::write(file.path(), garbage).unwrap();
+        assert!(file.find("s").is_err(), "{garbage}");
+        let lines = Recorder::default();
+        file.record("s", &work(1), &lines).unwrap();
+        assert_eq!(lines.0.lock().unwrap().len(), 1, "{garbage}");
+        assert_eq!(file.find("s").unwrap(), Some(work(1)), "{garbage}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_read_just_now_is_not_begun_anew() {
+    let folder = Folder::new();
+    let file = file_in(&folder);
+    fs::create_dir(file.path().parent().unwrap()).unwrap();
+    // A link to itself cannot be opened, though it could be replaced.
+    std::os::unix::fs::symlink(file.path(), file.path()).unwrap();
+    let lines = Recorder::default();
+    file.record("s", &work(1), &lines).unwrap_err();
+    assert!(file.path().is_symlink());
+    assert!(lines.0.lock().unwrap().is_empty());
+}
+
+#[test]
+fn an_entry_that_cannot_be_understood_does_not_cost_the_others() {
+    let folder = Folder::new();
+    let file = file_in(&folder);
+    let sessions = json!([{ "session": 7, "hop": 1 }, { "session": "s" }, { "session": "t", "hop": 2, "chain": "chain-2" }]);
+    fs::create_dir(file.path().parent().unwrap()).unwrap();
+    fs::write(
+        file.path(),
+        json!({ "version": 1, "sessions": sessions }).to_string(),
+    )
+    .unwrap();
+    assert_eq!(file.read().unwrap(), [("t".to_owned(), work(2))]);
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_but_the_owner_may_read_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new();
+    let file = file_in(&folder);
+    file.record("s", &work(1), &Silent).unwrap();
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(file.path()), 0o600);
+    assert_eq!(mode(file.path().parent().unwrap()), 0o700);
+}
+
+#[tokio::test]
+async fn a_lookup_follows_every_new_version_of_the_file() {
+    let folder = Folder::new();
+    let lookup = Lookup::default();
+    let log: Arc<dyn Log> = Arc::new(Silent);
+    for hop in 1..4 {
+        file_in(&folder).record("s", &work(hop), &Silent).unwrap();
+        let found = lookup
+            .find(folder.path(), "s", SystemTime::now(), &log)
+            .await;
+        assert_eq!(found, Some(work(hop)));
+        assert_eq!(lookup.find(folder.path(), "t", later(), &log).await, None);
+    }
+    fs::remove_dir_all(file_in(&folder).path().parent().unwrap()).unwrap();
+    assert_eq!(lookup.find(folder.path(), "s", later(), &log).await, None);
+}
+
+#[tokio::test]
+async fn a_file_that_has_not_changed_is_not_read_again() {
+    let folder = Folder::new();
+    let lookup = Lookup::default();
+    let log: Arc<dyn Log> = Arc::new(Silent);
+    let file = file_in(&folder);
+    file.record("s", &work(1), &Silent).unwrap();
+    assert_eq!(
+        lookup.find(folder.path(), "s", later(), &log).await,
+        Some(work(1))
+    );
+    // Other bytes under the same stamp, which only a reader of the bytes would notice.
+    let times = fs::metadata(file.path()).unwrap().modified().unwrap();
+    let text = fs::read_to_string(file.path())
+        .unwrap()
+        .replace("chain-1", "chain-9");
+    fs::write(file.path(), text).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(file.path())
+        .unwrap()
+        .set_modified(times)
+        .unwrap();
+    assert_eq!(
+        lookup.find(folder.path(), "s", later(), &log).await,
+        Some(work(1))
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_told_of_once_and_says_nothing() {
+    let folder = Folder::new();
+    let lines = Arc::new(Recorder::default());
+    let log: Arc<dyn Log> = Arc::clone(&lines) as _;
+    let file = file_in(&folder);
+    fs::create_dir(file.path().parent().unwrap()).unwrap();
+    fs::write(file.path(), "garbage").unwrap();
+    let lookup = Lookup::default();
+    for now in [SystemTime::now(), SystemTime::now(), later(), later()] {
+        assert_eq!(lookup.find(folder.path(), "s", now, &log).await, None);
+    }
+    let told = lines.0.lock().unwrap().clone();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("warn: ") && told[0].contains("delegations.json"),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_state_directory_is_an_absolute_path() {
+    let lines = Arc::new(Recorder::default());
+    let log: Arc<dyn Log> = Arc::clone(&lines) as _;
+    let found = Lookup::default()
+        .find(std::path::Path::new("here"), "s", later(), &log)
+        .await;
+    assert_eq!((found, lines.0.lock().unwrap().len()), (None, 1));
+}

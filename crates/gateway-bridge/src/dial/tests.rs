@@ -1,0 +1,351 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use secrecy::SecretString;
+use serde_json::json;
+
+use super::*;
+use crate::scripted::{Arrivals, Refusal, ScriptedNet, network};
+use a2a::Delivered;
+
+fn settings(dialect: DialectChoice) -> Settings {
+    Settings {
+        dialect,
+        token: Some(SecretString::from("s3cret")),
+        ..Settings::new(Url::parse("ws://127.0.0.1:18789").unwrap())
+    }
+}
+
+/// What came of a dial to a gateway that begins with `word`.
+async fn met(word: Value, dialect: DialectChoice) -> Result<Dialled, PeerError> {
+    let (net, mut arrivals) = network();
+    let settings = settings(dialect);
+    let server = async {
+        let mut connection = arrivals.next().await;
+        connection.say(word).await;
+        connection
+    };
+    let (dialled, _connection) = tokio::join!(dial(&net, &settings), server);
+    dialled
+}
+
+async fn fails(net: &ScriptedNet, settings: &Settings) -> (Fault, String) {
+    let error = dial(net, settings).await.expect_err("no gateway");
+    assert_eq!(error.delivered, Delivered::No, "{error}");
+    assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+    (error.fault, error.message)
+}
+
+async fn refused(refusal: Refusal) -> (Fault, String) {
+    let (net, _arrivals) = network();
+    net.refuse([refusal]);
+    fails(&net, &settings(DialectChoice::Auto)).await
+}
+
+fn challenge() -> Value {
+    json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}})
+}
+
+fn welcome() -> Value {
+    json!({"type": "welcome", "clientId": "gw-1", "timestamp": "2026-11-21T20:19:15.117Z",
+        "gateway": {"version": "1.0.0", "port": 18890}})
+}
+
+const PROTOCOL_ERROR: Fault = Fault::Gateway(ErrorCode::ProtocolError);
+
+#[tokio::test(start_paused = true)]
+async fn a_challenge_is_the_openclaw_gateway() {
+    for dialect in [DialectChoice::Auto, DialectChoice::OpenClaw] {
+        let dialled = met(challenge(), dialect).await.unwrap();
+        assert_eq!(dialled.greeting, Greeting::OpenClaw(challenge()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_of_150_ms_is_a2a_v1() {
+    let (net, _arrivals) = network();
+    let began = Instant::now();
+    let dialled = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
+    assert_eq!(dialled.greeting, Greeting::Silent);
+    assert_eq!(began.elapsed(), Duration::from_millis(150));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_is_named_is_waited_for_as_long_as_connecting_may_take() {
+    let (net, mut arrivals) = network();
+    let settings = settings(DialectChoice::OpenClaw);
+    let server = async {
+        let mut connection = arrivals.next().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        connection.say(challenge()).await;
+        connection
+    };
+    let (dialled, _connection) = tokio::join!(dial(&net, &settings), server);
+    assert!(matches!(dialled.unwrap().greeting, Greeting::OpenClaw(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_named_gateway_that_stays_silent_is_told_as_a_timeout() {
+    for dialect in [DialectChoice::OpenClaw, DialectChoice::HeretekJs] {
+        let (net, _arrivals) = network();
+        let (fault, message) = fails(&net, &settings(dialect)).await;
+        assert_eq!(fault, Fault::Gateway(ErrorCode::ConnectionTimeout));
+        assert!(message.contains("ws://127.0.0.1:18789"), "{message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_met_and_not_configured_is_named() {
+    for (word, dialect, named) in [
+        (
+            challenge(),
+            DialectChoice::A2aV1,
+            "is the OpenClaw gateway, which does not speak a2a-v1",
+        ),
+        (
+            challenge(),
+            DialectChoice::HeretekJs,
+            "is the OpenClaw gateway",
+        ),
+        (welcome(), DialectChoice::Auto, "JavaScript gateway"),
+        (welcome(), DialectChoice::A2aV1, "JavaScript gateway"),
+        (welcome(), DialectChoice::OpenClaw, "JavaScript gateway"),
+        (
+            json!({"type": "ping", "content": {}}),
+            DialectChoice::OpenClaw,
+            "speaks a2a-v1",
+        ),
+    ] {
+        let error = met(word, dialect).await.expect_err(named);
+        assert_eq!(error.fault, PROTOCOL_ERROR, "{error}");
+        assert!(
+            error.message.contains(named) && error.message.contains("gateway.dialect"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_javascript_gateway_is_spoken_to_only_when_asked_for() {
+    let dialled = met(welcome(), DialectChoice::HeretekJs).await.unwrap();
+    assert_eq!(dialled.greeting, Greeting::HeretekJs(welcome()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_message_of_a2a_v1_is_kept_for_the_greeting() {
+    let word = json!({"type": "status", "content": {"agent": "alpha", "status": "busy"}});
+    let dialled = met(word.clone(), DialectChoice::Auto).await.unwrap();
+    assert_eq!(dialled.greeting, Greeting::Silent);
+    let first: Value = serde_json::from_str(&dialled.first.unwrap()).unwrap();
+    assert_eq!(first, word);
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_elses_websocket_is_no_gateway() {
+    for word in [
+        json!({"event": "hello", "seq": 0}),
+        json!([1]),
+        json!("hi"),
+        json!(null),
+        json!({"type": "welcome"}),
+    ] {
+        let error = met(word, DialectChoice::Auto)
+            .await
+            .expect_err("a stranger");
+        assert_eq!(error.fault, PROTOCOL_ERROR, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_01_the_url_is_used_as_it_is() {
+    for url in ["ws://127.0.0.1:1/deep/path?x=1", "ws://127.0.0.1:1/"] {
+        let (net, _arrivals) = network();
+        let url = Url::parse(url).unwrap();
+        dial(&net, &Settings::new(url.clone())).await.unwrap();
+        let asked = net.asked();
+        assert_eq!((asked.len(), &asked[0].url), (1, &url));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_01_a_path_without_a_gateway_is_told_and_no_other_is_tried() {
+    for status in [400, 404] {
+        let (net, _arrivals) = network();
+        net.refuse([Refusal::Status(status, None)]);
+        let (fault, message) = fails(&net, &settings(DialectChoice::Auto)).await;
+        assert_eq!((fault, net.asked().len()), (PROTOCOL_ERROR, 1));
+        assert!(
+            message.contains("no WebSocket gateway at this path"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_02_the_subprotocol_is_offered_and_none_or_the_same_is_taken() {
+    let (net, _arrivals) = network();
+    net.refuse([Refusal::With("sec-websocket-protocol", "a2a-v1")]);
+    let chosen = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
+    assert_eq!(chosen.socket.protocol.as_deref(), Some("a2a-v1"));
+    let none = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
+    assert_eq!(none.socket.protocol, None);
+    for request in net.asked() {
+        assert_eq!(request.headers["sec-websocket-protocol"], "a2a-v1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_02_another_subprotocol_is_refused() {
+    let (fault, message) = refused(Refusal::With("sec-websocket-protocol", "chat")).await;
+    assert_eq!(fault, PROTOCOL_ERROR);
+    assert!(message.contains("subprotocol"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_02_the_echoed_subprotocol_does_not_tell_the_dialect() {
+    let (net, mut arrivals) = network();
+    net.refuse([Refusal::With("sec-websocket-protocol", "a2a-v1")]);
+    let settings = settings(DialectChoice::Auto);
+    let server = async {
+        let mut connection = arrivals.next().await;
+        connection.say(challenge()).await;
+        connection
+    };
+    let (dialled, _connection) = tokio::join!(dial(&net, &settings), server);
+    assert!(matches!(dialled.unwrap().greeting, Greeting::OpenClaw(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_03_only_this_machine_is_connected_unless_a_remote_is_allowed_with_wss() {
+    for (url, allow_remote, access) in [
+        ("ws://127.0.0.1:1", false, Access::Loopback),
+        ("ws://gateway.example", false, Access::Loopback),
+        ("ws://gateway.example", true, Access::Loopback),
+        ("wss://gateway.example", false, Access::Loopback),
+        ("wss://gateway.example", true, Access::Private),
+    ] {
+        let (net, _arrivals) = network();
+        let url = Url::parse(url).unwrap();
+        let settings = Settings {
+            allow_remote,
+            ..Settings::new(url.clone())
+        };
+        dial(&net, &settings).await.unwrap();
+        assert_eq!(net.asked()[0].access, access, "{url} {allow_remote}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_03_a_refused_address_names_the_setting() {
+    let (fault, message) = refused(Refusal::Fails(NetFault::AddressRefused)).await;
+    assert_eq!(fault, Fault::AddressRefused);
+    assert!(message.contains("gateway.allowRemote"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_03_a_redirect_is_refused() {
+    let (fault, _) = refused(Refusal::Status(302, None)).await;
+    assert_eq!(fault, Fault::RedirectRefused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_page_is_the_control_ui() {
+    let (fault, message) = refused(Refusal::Status(200, Some("text/html"))).await;
+    assert_eq!(fault, PROTOCOL_ERROR);
+    assert!(message.contains("Control UI"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_refusals_are_told_by_what_they_are() {
+    for (refusal, code) in [
+        (Refusal::Status(503, None), ErrorCode::ConnectionRefused),
+        (Refusal::Status(500, None), ErrorCode::ProtocolError),
+        (
+            Refusal::Fails(NetFault::Unreachable),
+            ErrorCode::ConnectionRefused,
+        ),
+        (Refusal::Fails(NetFault::Cut), ErrorCode::ConnectionReset),
+        (Refusal::Silence, ErrorCode::ConnectionTimeout),
+    ] {
+        assert_eq!(refused(refusal).await.0, Fault::Gateway(code));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_that_wants_a_credential_names_the_setting_whether_there_is_one_or_not() {
+    for status in [401, 403] {
+        for token in [None, Some("s3cret")] {
+            let (net, _arrivals) = network();
+            net.refuse([Refusal::Status(status, None)]);
+            let settings = Settings {
+                token: token.map(Into::into),
+                ..settings(DialectChoice::Auto)
+            };
+            let error = dial(&net, &settings).await.unwrap_err();
+            assert_eq!(
+                (error.fault, error.delivered, error.http_status),
+                (
+                    Fault::Gateway(ErrorCode::AuthRequired),
+                    Delivered::No,
+                    Some(status)
+                )
+            );
+            assert!(error.message.contains("gateway.token"), "{error}");
+            assert_eq!(error.message.contains("not set"), token.is_none());
+        }
+    }
+}
+
+async fn closed_with(arrivals: &mut Arrivals, code: u16) -> super::super::scripted::Connection {
+    let mut connection = arrivals.next().await;
+    connection.close(code, "Unauthorized").await;
+    connection
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_before_a_word_is_a_refusal_and_4001_a_wrong_token() {
+    for (code, wanted) in [
+        (4001, ErrorCode::AuthFailed),
+        (1008, ErrorCode::ConnectionRefused),
+    ] {
+        let (net, mut arrivals) = network();
+        let settings = settings(DialectChoice::Auto);
+        let (dialled, _connection) =
+            tokio::join!(dial(&net, &settings), closed_with(&mut arrivals, code));
+        assert_eq!(dialled.unwrap_err().fault, Fault::Gateway(wanted));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_12_the_token_is_never_in_the_url() {
+    for dialect in [DialectChoice::Auto, DialectChoice::A2aV1] {
+        let (net, _arrivals) = network();
+        dial(&net, &settings(dialect)).await.unwrap();
+        let asked = net.asked();
+        assert!(!asked[0].url.as_str().contains("s3cret"));
+        assert!(
+            asked[0]
+                .headers
+                .values()
+                .all(|value| !value.as_bytes().windows(6).any(|w| w == b"s3cret"))
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_12_a_token_in_the_url_needs_the_dialect_that_wants_it() {
+    let (net, _arrivals) = network();
+    let wrong = Settings {
+        token_in_query: true,
+        ..settings(DialectChoice::Auto)
+    };
+    let (fault, message) = fails(&net, &wrong).await;
+    assert_eq!((fault, net.asked().len()), (PROTOCOL_ERROR, 0));
+    assert!(message.contains("tokenInQuery"), "{message}");
+    let (net, _arrivals) = network();
+    let right = Settings {
+        token_in_query: true,
+        ..settings(DialectChoice::HeretekJs)
+    };
+    let (_, message) = fails(&net, &right).await;
+    assert_eq!(net.asked()[0].url.query(), Some("token=s3cret"));
+    assert!(!message.contains("token="), "{message}");
+}

@@ -1,0 +1,208 @@
+//! The gateway as the tool sees it: who is behind it, how the connection is, and peers to call.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+
+use a2a::{
+    BoxFuture, Card, CardLocation, Connection, Directory, Discovered, Fault, LocalGateway, Member,
+    Opening, Peer, PeerError, Reach, Validator,
+};
+use collective::ErrorCode;
+use common::log::Log;
+use common::world::World;
+use egress::Net;
+
+use super::connector::Connector;
+use super::dial::failed;
+use super::peer::Call;
+use super::settings::Settings;
+use super::triad::Triad;
+use super::{About, TRIAD, Wait, members};
+
+/// What the card of an agent is found under.
+const AGENTS: &str = "/agents/";
+
+/// How long what a gateway says about an agent may be believed without asking again.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// At most so many names are told where one is not known.
+const NAMED: usize = 20;
+
+/// The local gateway of one instance. It connects when it is first needed.
+pub struct Gateway {
+    connector: Arc<Connector>,
+    /// The triad, where the gateway has none.
+    triad: Arc<Triad>,
+    /// Whoever was there once, so that their tasks can be asked about while the gateway is away.
+    seen: Mutex<BTreeMap<String, Card>>,
+}
+
+impl Gateway {
+    /// The gateway that `settings` describe, over `net`.
+    pub fn new(
+        net: Arc<dyn Net>,
+        settings: Settings,
+        world: Arc<dyn World>,
+        log: Arc<dyn Log>,
+    ) -> Self {
+        let connector = Arc::new(Connector::new(net, settings, world, log));
+        Self {
+            triad: Arc::new(counting(&connector)),
+            connector,
+            seen: Mutex::default(),
+        }
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.connector.settings
+    }
+
+    async fn all(&self, wait: Wait) -> Result<Vec<Member>, PeerError> {
+        let link = self.connector.link_now().await?;
+        let mut members = link.members(wait).await?;
+        members.push(members::triad(&members, self.settings()));
+        members.retain(|member| self.settings().allows(&member.name));
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = members
+            .iter()
+            .map(|member| (member.name.clone(), member.card.clone()))
+            .collect();
+        Ok(members)
+    }
+
+    /// An agent for one call, by its name. Whether there is one of that name is found out by the call.
+    pub fn agent(&self, name: String, opening: &Opening<'_>) -> Box<dyn Peer> {
+        let about = About {
+            agent: name,
+            context_id: opening.context_id.map(str::to_owned),
+            session: opening.session.map(str::to_owned),
+            session_key: opening.host.map(|host| host.session_key.clone()),
+            state_dir: opening.host.and_then(|host| host.state_dir.clone()),
+            since: Some(self.connector.world.now()),
+            until: opening.until,
+        };
+        Box::new(Call {
+            connector: Arc::clone(&self.connector),
+            triad: Arc::clone(&self.triad),
+            claim: tokio::sync::Mutex::new(self.connector.claim()),
+            secrets: Arc::new(self.settings().secrets()),
+            about,
+        })
+    }
+
+    async fn card(&self, name: &str) -> Result<Card, PeerError> {
+        let unknown = |why: String| Err(failed(ErrorCode::AgentNotFound, why));
+        if !self.settings().allows(name) {
+            return unknown(format!("`{name}` is not among `gateway.agents`"));
+        }
+        let members = match self.all(Wait::Send).await {
+            Ok(members) => members,
+            Err(error) => {
+                let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+                let seen = seen.get(name).cloned();
+                // A gateway that does not say who is there may know the name nevertheless.
+                let untold = self.connector.open().is_some() && tells_nobody(&error);
+                let bare = || untold.then(|| members::card(name, None, self.settings()));
+                return seen.or_else(bare).ok_or(error);
+            }
+        };
+        if let Some(member) = members.iter().find(|member| member.name == name) {
+            return Ok(member.card.clone());
+        }
+        let others = members.iter().filter(|member| member.name != TRIAD);
+        let names: Vec<_> = others
+            .map(|member| member.name.as_str())
+            .take(NAMED)
+            .collect();
+        // A gateway that tells nobody's name may know one nevertheless.
+        if names.is_empty() {
+            return Ok(members::card(name, None, self.settings()));
+        }
+        unknown(format!(
+            "there is no agent `{name}` behind the gateway; there are {}",
+            names.join(", ")
+        ))
+    }
+}
+
+/// The gateway does not say who is there: it is silent, has no such question, or does not let us ask it.
+fn tells_nobody(error: &PeerError) -> bool {
+    matches!(
+        error.fault,
+        Fault::Gateway(
+            ErrorCode::ConnectionTimeout | ErrorCode::UnknownType | ErrorCode::PermissionDenied
+        )
+    )
+}
+
+/// The triad whose votes are counted here. Each question to a member takes the connection that stands then.
+fn counting(connector: &Arc<Connector>) -> Triad {
+    let links = Arc::clone(connector);
+    Triad::new(
+        Arc::clone(&connector.settings),
+        Arc::clone(&connector.world),
+        Arc::clone(&connector.log),
+        Arc::new(move || {
+            let links = Arc::clone(&links);
+            Box::pin(async move { links.link(&mut links.claim()).await })
+        }),
+    )
+}
+
+/// The agent that a target names: the last segment of its card's path.
+fn agent(reach: &Reach) -> Result<String, PeerError> {
+    let path = match &reach.card {
+        CardLocation::Path(path) => path.as_str(),
+        CardLocation::Url(url) => url.path(),
+    };
+    let name = path.strip_prefix(AGENTS).unwrap_or_default();
+    let name = percent_decode_str(name).decode_utf8().unwrap_or_default();
+    if name.is_empty() || name.contains('/') {
+        let message = "a target behind the gateway has its card at `/agents/NAME`";
+        return Err(failed(ErrorCode::AgentNotFound, message));
+    }
+    Ok(name.into_owned())
+}
+
+impl Directory for Gateway {
+    fn discover<'a>(
+        &'a self,
+        reach: &'a Reach,
+        _known: Option<&'a Validator>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        Box::pin(async move {
+            let card = self.card(&agent(reach)?).await?;
+            Ok(Discovered::Card {
+                card: Box::new(card),
+                validator: None,
+                max_age: Some(FRESH),
+            })
+        })
+    }
+
+    fn open(
+        &self,
+        reach: &Reach,
+        _card: &Card,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        Ok(self.agent(agent(reach)?, opening))
+    }
+}
+
+impl LocalGateway for Gateway {
+    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
+        Box::pin(self.all(Wait::List))
+    }
+
+    fn connection(&self) -> Connection {
+        self.connector.connection()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.connector.close())
+    }
+}

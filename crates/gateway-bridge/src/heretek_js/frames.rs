@@ -1,0 +1,78 @@
+//! The words of the JavaScript gateway, and the envelopes of `a2a-v1` that say the same.
+
+use serde_json::{Value, json};
+
+use collective::{Envelope, ErrorCode, Kind, Malformed};
+
+/// An envelope in this gateway's words.
+pub(super) fn write(envelope: Envelope) -> String {
+    match envelope.kind() {
+        Kind::Discovery => json!({"type": "discover"}).to_string(),
+        // It hands messages on as they are and looks for the correlation beside the content; agents look in either place.
+        Kind::Message => {
+            let correlation_id = envelope.correlation_id().map(str::to_owned);
+            envelope.with("correlationId", correlation_id).to_text()
+        }
+        _ => envelope.to_text(),
+    }
+}
+
+/// What this gateway says as an envelope.
+pub(super) fn read(frame: &str) -> Result<Envelope, Malformed> {
+    let Ok(value) = serde_json::from_str::<Value>(frame) else {
+        return Envelope::read(frame);
+    };
+    match value.get("type").and_then(Value::as_str) {
+        Some("discover") => {
+            let agents = agents(&value);
+            Ok(Envelope::new(Kind::Discovery, json!({"agents": agents})))
+        }
+        Some("error") => Envelope::of(with_code(value)),
+        _ => Envelope::of(value),
+    }
+}
+
+/// Who is connected, and who has been.
+fn agents(discovered: &Value) -> Vec<Value> {
+    let connected = names(discovered, "connectedAgents");
+    let away = names(discovered, "registeredAgents").into_iter();
+    let away = away.filter(|name| !connected.contains(name));
+    let away: Vec<_> = away
+        .map(|name| json!({"name": name, "status": "offline"}))
+        .collect();
+    let online = connected
+        .iter()
+        .map(|name| json!({"name": name, "status": "online"}));
+    online.chain(away).collect()
+}
+
+/// The names in a list, whether it holds them alone or with more.
+pub(super) fn names(said: &Value, field: &str) -> Vec<String> {
+    let listed = said
+        .get(field)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let named = listed.filter_map(|one| {
+        one.as_str()
+            .or_else(|| one.get("agentId").and_then(Value::as_str))
+    });
+    named.map(str::to_owned).collect()
+}
+
+/// An error with its place in the registry: this gateway has sentences alone.
+fn with_code(mut error: Value) -> Value {
+    let said = error
+        .get("error")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let code = match said {
+        said if said.ends_with("is not connected") => ErrorCode::AgentOffline,
+        "Invalid JSON format" => ErrorCode::InvalidJson,
+        "Target agent required" | "Agent ID required for registration" => ErrorCode::MissingField,
+        "Unauthorized" => ErrorCode::AuthFailed,
+        _ => return error,
+    };
+    error["content"] = json!({"error": code.name(), "message": said, "code": code.number()});
+    error
+}

@@ -1,0 +1,112 @@
+//! The archived JavaScript gateway of the collective, which came before `a2a-v1` and has words of its own for the same things.
+//!
+//! Spoken only where `gateway.dialect` says so. One registers as an agent, and is answered by messages to that name. Who sent
+//! a message is what its sender's URL says, so nobody is proved to be anybody. Everything behind the words is `a2a_v1/`.
+
+mod frames;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::time::timeout_at;
+
+use a2a::{PeerError, quoted};
+use collective::ErrorCode;
+use common::log::Log;
+use common::world::World;
+use egress::websocket::{Frame, Opened};
+
+use super::Link;
+use super::a2a_v1::{self, Line, Speech};
+use super::dial::{self, Dialled, broken, failed};
+use super::ledger::Ledger;
+use super::settings::{Settings, without_token};
+
+const HERETEK_JS: Speech = Speech {
+    dialect: "heretek-js",
+    has_triad: false,
+    write: frames::write,
+    read: frames::read,
+};
+
+/// Registers with the gateway and takes the connection over.
+///
+/// # Errors
+/// Why it did not register us.
+pub(super) async fn greet(
+    dialled: Dialled,
+    settings: Arc<Settings>,
+    world: Arc<dyn World>,
+    log: Arc<dyn Log>,
+    ledger: Arc<Ledger>,
+) -> Result<Arc<dyn Link>, PeerError> {
+    let name = name(&settings, &*world);
+    let mut socket = dialled.socket;
+    let registered = timeout_at(dialled.until, register(&mut socket, &name, &settings)).await;
+    let names = registered.unwrap_or_else(|_| Err(dial::late(&settings)))?;
+    let line = Line::new(&HERETEK_JS, socket.sender, settings, world, log, ledger);
+    line.roll.is_us(&name);
+    line.roll.begin(
+        names
+            .iter()
+            .map(String::as_str)
+            .filter(|other| *other != name),
+    );
+    Ok(a2a_v1::carry(line, socket.receiver))
+}
+
+/// What we are called there: what the URL says, because the gateway puts that into our messages, else a name that nobody
+/// has, because whoever comes second by a name gets the messages of the first.
+fn name(settings: &Settings, world: &dyn World) -> String {
+    let mut query = settings.url.query_pairs();
+    let named = query.find(|(field, value)| field == "agentId" && !value.is_empty());
+    named.map_or_else(
+        || format!("remote-agent-{}", world.uuid().simple()),
+        |(_, name)| name.into_owned(),
+    )
+}
+
+/// Registers, and gives the names of those who are connected.
+async fn register(
+    socket: &mut Opened,
+    name: &str,
+    settings: &Settings,
+) -> Result<Vec<String>, PeerError> {
+    let register = json!({"type": "register", "agentId": name, "metadata": {"role": "bridge"}});
+    let sent = socket.sender.text(register.to_string()).await;
+    sent.map_err(|error| broken(&error, settings))?;
+    loop {
+        let text = match socket.receiver.next().await {
+            Frame::Text(text) => text,
+            Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
+            Frame::Closed { .. } => return Err(refused("it closed the connection", settings)),
+            Frame::Broken(error) => return Err(broken(&error, settings)),
+        };
+        let text = without_token(&text, settings);
+        let Ok(said) = serde_json::from_str::<Value>(&text) else {
+            continue;
+        };
+        match said.get("type").and_then(Value::as_str) {
+            Some("registered") => return Ok(frames::names(&said, "connectedAgents")),
+            Some("error") => {
+                let why = said
+                    .get("error")
+                    .and_then(Value::as_str)
+                    .unwrap_or("an error");
+                return Err(refused(&quoted(why), settings));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn refused(why: &str, settings: &Settings) -> PeerError {
+    let message = format!(
+        "the JavaScript gateway at `{}` does not register us: {why}",
+        settings.shown()
+    );
+    failed(ErrorCode::ConnectionRefused, message)
+}
+
+#[cfg(test)]
+mod tests;

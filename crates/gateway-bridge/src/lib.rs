@@ -1,0 +1,139 @@
+//! Peers in the local gateway: the agents beside the caller, and a triad that votes.
+//!
+//! `dial.rs` connects and finds out what the gateway speaks; one room a dialect (`a2a_v1/`, `openclaw/`) greets it, keeps the
+//! one connection of the instance alive and carries what `Link` asks for. `triad/` lets three agents vote where the gateway
+//! cannot. What is here knows nothing of who may call whom, and of results.
+
+#![forbid(unsafe_code)]
+
+mod a2a_v1;
+mod backoff;
+mod connector;
+pub mod delegation;
+mod dial;
+mod directory;
+mod heretek_js;
+mod ledger;
+mod members;
+pub mod openclaw;
+mod peer;
+mod proposal;
+#[cfg(any(test, feature = "test-util"))]
+pub mod scripted;
+pub mod session_key;
+mod settings;
+mod triad;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use a2a::{BoxFuture, EventStream, Member, Outgoing, PeerError, Reply, Task};
+
+pub use directory::Gateway;
+pub use settings::{DialectChoice, Settings, TriadSettings};
+
+/// What one call is about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct About {
+    /// The agent's name, or [`TRIAD`].
+    pub agent: String,
+    /// The conversation it belongs to, where the caller names one.
+    pub context_id: Option<String>,
+    /// The session it goes on in, by the id that keys end with, where it is not the context's own.
+    pub session: Option<String>,
+    /// The host's session that calls, which is never called itself.
+    pub session_key: Option<String>,
+    /// Where the host keeps its state.
+    pub state_dir: Option<PathBuf>,
+    /// When the call began, which is what the life of a message is counted from.
+    pub since: Option<Instant>,
+    /// Until when an answer that is to come at once is waited for.
+    pub until: Option<tokio::time::Instant>,
+}
+
+impl About {
+    /// How long an answer that is to come at once is waited for. After that it is a task that goes on.
+    pub(crate) fn patience(&self, settings: &Settings) -> Duration {
+        let left = |until: tokio::time::Instant| {
+            until.saturating_duration_since(tokio::time::Instant::now())
+        };
+        self.until.map_or(settings.patience, left)
+    }
+}
+
+/// How long a gateway is asked who is behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Somebody wants the list.
+    List,
+    /// A message is to be sent, and who is there is asked only to tell a wrong name early.
+    Send,
+}
+
+/// The name of the triad among the agents.
+pub const TRIAD: &str = "triad";
+
+/// A connection to a gateway that has been greeted, in one dialect. All calls of an instance share it.
+pub(crate) trait Link: Send + Sync {
+    /// The dialect, as results name it: `a2a-v1`, `openclaw/4`, `heretek-js`.
+    fn dialect(&self) -> &'static str;
+
+    /// It still stands.
+    fn is_open(&self) -> bool;
+
+    /// Who is behind the gateway, without the triad.
+    fn members(&self, wait: Wait) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
+
+    /// Hands over one message and waits for the one answer.
+    fn send<'a>(
+        &'a self,
+        about: &'a About,
+        outgoing: &'a Outgoing,
+    ) -> BoxFuture<'a, Result<Reply, PeerError>>;
+
+    /// Hands over one message and listens to what follows.
+    fn stream<'a>(
+        &'a self,
+        about: &'a About,
+        outgoing: &'a Outgoing,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
+
+    /// The task as it stands.
+    fn get_task<'a>(
+        &'a self,
+        about: &'a About,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Task, PeerError>>;
+
+    /// Asks for the task to be stopped.
+    fn cancel<'a>(
+        &'a self,
+        about: &'a About,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Task, PeerError>>;
+
+    /// Listens to a task that is under way.
+    fn resubscribe<'a>(
+        &'a self,
+        about: &'a About,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
+
+    /// Why it stands no more.
+    fn last_error(&self) -> Option<String> {
+        None
+    }
+
+    /// The gateway wants no other connection until somebody calls anew.
+    fn is_dismissed(&self) -> bool {
+        false
+    }
+
+    /// The gateway lets a triad vote. Where it does not, the votes are counted here.
+    fn has_triad(&self) -> bool {
+        false
+    }
+
+    /// Takes leave and closes, within a second.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}

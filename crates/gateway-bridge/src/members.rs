@@ -1,0 +1,145 @@
+//! Agents behind a gateway, as results show them.
+
+use a2a::{Capabilities, Card, CardView, Interface, Member, MemberStatus, Security, Transport};
+
+use super::TRIAD;
+use super::settings::Settings;
+
+/// The most that is kept of what a gateway says about an agent, in characters.
+const ROLE: usize = 200;
+
+/// What a message to an agent and its answer can be made of. Files travel as parts among others, so that whether an agent
+/// can do something with one is its own to say.
+const MODES: [&str; 2] = ["text/plain", "application/json"];
+
+/// An agent behind the gateway of `settings`. What is said of it is cut to one short line.
+pub(crate) fn member(
+    name: &str,
+    role: Option<&str>,
+    status: MemberStatus,
+    settings: &Settings,
+) -> Member {
+    let role = role.map(line).filter(|role| !role.is_empty());
+    Member {
+        name: name.to_owned(),
+        status,
+        members: Vec::new(),
+        card: card(name, role.as_deref(), settings),
+        role,
+    }
+}
+
+/// The triad, whose members are as `known` says.
+pub(super) fn triad(known: &[Member], settings: &Settings) -> Member {
+    let of = |name: &String| {
+        let known = known.iter().find(|member| member.name == *name);
+        known.map_or(MemberStatus::Unknown, |member| member.status)
+    };
+    let named = settings.triad.members.iter();
+    let members: Vec<_> = named.map(|name| (name.clone(), of(name))).collect();
+    let there =
+        |status: MemberStatus| !matches!(status, MemberStatus::Offline | MemberStatus::Unknown);
+    let count = members.iter().filter(|(_, status)| there(*status)).count();
+    let unknown = members
+        .iter()
+        .all(|(_, status)| *status == MemberStatus::Unknown);
+    let status = match count {
+        // Two of three decide, so two are enough to be asked.
+        2.. => MemberStatus::Online,
+        _ if unknown => MemberStatus::Unknown,
+        _ => MemberStatus::Offline,
+    };
+    let what = "decides a proposal by the votes of three agents";
+    Member {
+        members,
+        ..member(TRIAD, Some(what), status, settings)
+    }
+}
+
+/// What there is to know for calling an agent.
+pub(super) fn card(name: &str, role: Option<&str>, settings: &Settings) -> Card {
+    Card {
+        interfaces: vec![Interface::new(
+            Transport::Gateway.as_str(),
+            settings.shown(),
+        )],
+        streaming: Some(true),
+        has_extended_card: false,
+        required_extensions: Vec::new(),
+        security: Security::default(),
+        view: Ok(CardView {
+            name: Some(name.to_owned()),
+            description: role.map(str::to_owned),
+            preferred_transport: Some(Transport::Gateway.as_str().to_owned()),
+            capabilities: Capabilities {
+                streaming: Some(true),
+                push_notifications: Some(false),
+                ..Capabilities::default()
+            },
+            default_input_modes: MODES.map(str::to_owned).into(),
+            default_output_modes: MODES.map(str::to_owned).into(),
+            ..CardView::default()
+        }),
+    }
+}
+
+fn line(text: &str) -> String {
+    let clean = text.trim().chars().take(ROLE);
+    clean
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use url::Url;
+
+    fn settings() -> Settings {
+        Settings::new(Url::parse("ws://me:s3cret@127.0.0.1:18789/p?token=s3cret").unwrap())
+    }
+
+    fn status(of: &[(&str, MemberStatus)]) -> MemberStatus {
+        let settings = settings();
+        let known: Vec<_> = of
+            .iter()
+            .map(|(name, status)| member(name, None, *status, &settings))
+            .collect();
+        triad(&known, &settings).status
+    }
+
+    #[test]
+    fn a_triad_is_online_when_two_of_its_members_are_there() {
+        use MemberStatus as S;
+        assert_eq!(
+            status(&[
+                ("alpha", S::Online),
+                ("beta", S::Busy),
+                ("charlie", S::Offline)
+            ]),
+            S::Online
+        );
+        assert_eq!(
+            status(&[
+                ("alpha", S::Online),
+                ("beta", S::Offline),
+                ("dora", S::Online)
+            ]),
+            S::Offline
+        );
+        assert_eq!(status(&[("dora", S::Online)]), S::Unknown);
+    }
+
+    #[test]
+    fn a_card_shows_neither_credentials_nor_a_second_line() {
+        let role = format!("one\ntwo\u{1b}[31m{}", "x".repeat(500));
+        let member = member("alpha", Some(&role), MemberStatus::Online, &settings());
+        let shown = format!("{:?}", member.card);
+        assert!(
+            !shown.contains("s3cret") && shown.contains("ws://127.0.0.1:18789/p"),
+            "{shown}"
+        );
+        assert!(member.role.unwrap().chars().all(|c| !c.is_control()));
+    }
+}

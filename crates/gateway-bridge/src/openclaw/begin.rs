@@ -1,0 +1,144 @@
+//! Beginning a run: which session it belongs to, what goes out, and what is recorded before.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::About;
+use crate::delegation::{self, Delegation, Delegations};
+use a2a::{Fault, Outgoing, PeerError};
+use collective::ErrorCode;
+use common::log::Log;
+
+use super::listening::Listening;
+use super::{OpenClaw, ledger, message};
+
+/// A run that was begun.
+pub(super) struct Begun {
+    /// Its id, which is the message's.
+    pub run: String,
+    /// The conversation it belongs to.
+    pub context: String,
+    /// The first response: accepted, or over already.
+    pub first: Value,
+    /// Everything after it.
+    pub listening: Listening,
+}
+
+impl OpenClaw {
+    /// Hands a message over as the beginning of a run.
+    ///
+    /// # Errors
+    /// [`Fault::OwnSession`] for the session that calls; otherwise why it was not handed over, or may not have been.
+    pub(super) async fn begin(
+        &self,
+        about: &About,
+        outgoing: &Outgoing,
+    ) -> Result<Begun, PeerError> {
+        let context = self.context(about, outgoing).await?;
+        let key = ledger::session_in(about, &context);
+        if about
+            .session_key
+            .as_deref()
+            .is_some_and(|own| own.eq_ignore_ascii_case(&key))
+        {
+            let message = format!(
+                "the context_id `{context}` of the agent `{}` is the session that calls; a session cannot wait for itself. Answer here, or use another context_id",
+                about.agent
+            );
+            return Err(PeerError::new(Fault::OwnSession, message));
+        }
+        record(about, outgoing, &key, &self.log).await?;
+        let run = outgoing.message_id.clone();
+        self.line.with_runs(|runs| runs.begin(&run, &key, &context));
+        let params = params(about, outgoing, &key, self.policy.image_bytes);
+        let (first, listening) = self
+            .line
+            .start(&run, &params)
+            .await
+            .map_err(|failure| failure.about("agent", &about.agent))?;
+        Ok(Begun {
+            run,
+            context,
+            first,
+            listening,
+        })
+    }
+
+    /// The conversation that a message belongs to: the one it names, the one of the task it continues, or a fresh one.
+    async fn context(&self, about: &About, outgoing: &Outgoing) -> Result<String, PeerError> {
+        let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
+        match (named, &outgoing.task_id) {
+            (Some(context), _) => Ok(context.clone()),
+            (None, Some(task)) => Ok(ledger::stands(&self.line, about, task).await?.context),
+            (None, None) => Ok(self.world.uuid().to_string()),
+        }
+    }
+}
+
+fn params(about: &About, outgoing: &Outgoing, key: &str, image_bytes: usize) -> Value {
+    let message = message::carried(&outgoing.parts, image_bytes);
+    // `inputProvenance` would mark who speaks, but the gateway keeps no ledger of runs that have it, and so could tell
+    // nothing of them after a restart.
+    let mut params = json!({
+        "agentId": about.agent,
+        "sessionKey": key,
+        "message": message.text,
+        "idempotencyKey": outgoing.message_id,
+    });
+    if !message.attachments.is_empty() {
+        params["attachments"] = message.attachments.into();
+    }
+    if let Some(seconds) = seconds(outgoing) {
+        params["timeout"] = seconds.into();
+    }
+    if let Some(level) = said(outgoing, THINKING).and_then(Value::as_str) {
+        params["thinking"] = level.into();
+    }
+    params
+}
+
+/// Where a message's metadata says how long its run may take, in milliseconds.
+pub const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
+
+/// Where a message's metadata says how hard its run may think, in OpenClaw's word for it.
+pub const THINKING: &str = "openclaw-remote-agent/thinking";
+
+fn said<'a>(outgoing: &'a Outgoing, key: &str) -> Option<&'a Value> {
+    outgoing.metadata.as_ref()?.get(key)
+}
+
+/// How long the run may take. The gateway counts in seconds; without a limit it keeps to its own configuration.
+fn seconds(outgoing: &Outgoing) -> Option<u64> {
+    let millis = said(outgoing, TIME_LIMIT)?.as_u64()?;
+    Some(millis.div_ceil(1000).max(1))
+}
+
+/// Tells the callee's own tool where its session stands in the row of delegations, before it can begin to work.
+async fn record(
+    about: &About,
+    outgoing: &Outgoing,
+    key: &str,
+    log: &Arc<dyn Log>,
+) -> Result<(), PeerError> {
+    let work = said(outgoing, delegation::KEY).and_then(Delegation::read);
+    let (Some(state_dir), Some(work)) = (&about.state_dir, work) else {
+        return Ok(());
+    };
+    let (state_dir, key, log) = (PathBuf::from(state_dir), key.to_owned(), Arc::clone(log));
+    let written = tokio::task::spawn_blocking(move || {
+        Delegations::of_host(&state_dir).record(&key, &work, &*log)
+    });
+    let why = match written.await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    // An agent that does not know how deep it is could go on for ever.
+    Err(PeerError::new(
+        Fault::Gateway(ErrorCode::PermissionDenied),
+        format!("how deep this delegation is could not be recorded for the agent `{}`, so nothing was sent: {why}", about.agent),
+    )
+    .undelivered())
+}

@@ -1,0 +1,215 @@
+//! Where a run stands, by whatever the gateway has kept of it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::About;
+use crate::session_key;
+use a2a::{Fault, PeerError};
+use collective::ErrorCode;
+
+use super::line::Line;
+use super::outcome::{self, Outcome};
+use super::refusal::Failure;
+
+/// So many entries of the gateway's ledger are looked through, newest first. It takes no larger page.
+const PAGE: u64 = 500;
+
+/// So many messages of a session are looked through for an answer.
+const HISTORY: u64 = 200;
+
+/// How long a listener lets the gateway wait for the end of a run before it looks whether the run is still known.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// A run that the gateway knows.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// Where it stands.
+    pub outcome: Outcome,
+    /// The conversation it belongs to.
+    pub context: String,
+}
+
+/// An entry of the gateway's ledger.
+#[derive(Debug)]
+pub(super) struct Entry(Value);
+
+impl Entry {
+    /// The gateway's own id for it.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.0["id"].as_str()
+    }
+
+    /// The session of the run.
+    pub(super) fn session_key(&self) -> Option<&str> {
+        self.0["sessionKey"].as_str()
+    }
+
+    /// Where the run stands.
+    pub(super) fn outcome(&self) -> Outcome {
+        outcome::of_entry(&self.0)
+    }
+}
+
+/// Where `run` stands: by what was heard of it here, by `agent.wait`, by the ledger of tasks, which outlives a restart of
+/// the gateway, and, for the words of an answer, by the history of its session.
+///
+/// # Errors
+/// [`Fault::TaskForgotten`] where the gateway knows nothing of it; otherwise why it cannot be asked.
+pub(super) async fn stands(line: &Line, about: &About, run: &str) -> Result<Known, PeerError> {
+    let remembered = line.with_runs(|runs| runs.get(run).cloned());
+    let context = about
+        .context_id
+        .clone()
+        .or_else(|| remembered.as_ref().map(|run| run.context.clone()));
+    if let (Some(response), Some(context)) =
+        (remembered.and_then(|run| run.response), context.clone())
+    {
+        let outcome = outcome::of_response(&response);
+        return Ok(Known { outcome, context });
+    }
+    if let Some(outcome) = wait(line, about, run, Duration::ZERO).await? {
+        let context = match context {
+            Some(context) => context,
+            None => context_of(entry(line, about, run).await?.as_ref(), run),
+        };
+        return Ok(Known { outcome, context });
+    }
+    let entry = entry(line, about, run)
+        .await?
+        .ok_or_else(|| forgotten(run))?;
+    let mut outcome = entry.outcome();
+    if outcome.is_over()
+        && let Some(key) = entry.session_key()
+    {
+        let answer = history(line, about, key, run).await?;
+        outcome = outcome.answered(answer.as_deref());
+    }
+    let context = context.unwrap_or_else(|| context_of(Some(&entry), run));
+    Ok(Known { outcome, context })
+}
+
+/// What came of `run`, where it is over within `patience`.
+pub(super) async fn wait(
+    line: &Line,
+    about: &About,
+    run: &str,
+    patience: Duration,
+) -> Result<Option<Outcome>, PeerError> {
+    let millis = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+    let params = json!({ "runId": run, "timeoutMs": millis });
+    let response = line.request("agent.wait", &params, patience).await;
+    let response = response.map_err(|failure| failure.about("agent.wait", &about.agent))?;
+    Ok(outcome::of_wait(&response))
+}
+
+/// What comes of `run`, however long it takes.
+pub(super) async fn end_of(
+    line: Arc<Line>,
+    about: About,
+    run: String,
+) -> Result<Outcome, PeerError> {
+    loop {
+        if let Some(outcome) = wait(&line, &about, &run, WAIT).await? {
+            return Ok(outcome);
+        }
+        let known = stands(&line, &about, &run).await?;
+        if known.outcome.is_over() {
+            return Ok(known.outcome);
+        }
+    }
+}
+
+/// The ledger's entry of `run`.
+pub(super) async fn entry(
+    line: &Line,
+    about: &About,
+    run: &str,
+) -> Result<Option<Entry>, PeerError> {
+    let mut params = json!({ "limit": PAGE, "agentId": about.agent });
+    let key = line.with_runs(|runs| runs.get(run).map(|run| run.session_key.clone()));
+    if let Some(key) = key.or_else(|| session_of(about)) {
+        params["sessionKey"] = key.into();
+    }
+    loop {
+        let listed = line.request("tasks.list", &params, Duration::ZERO).await;
+        let mut listed = listed.map_err(|failure| failure.about("tasks.list", &about.agent))?;
+        let tasks = listed["tasks"].as_array_mut();
+        let found = tasks.and_then(|tasks| {
+            let place = tasks.iter().position(|task| task["runId"] == run)?;
+            Some(tasks.swap_remove(place))
+        });
+        if let Some(found) = found {
+            return Ok(Some(Entry(found)));
+        }
+        // A caller may name another conversation than the one the run is in.
+        let narrow = params
+            .as_object_mut()
+            .and_then(|params| params.remove("sessionKey"));
+        if narrow.is_none() {
+            return Ok(None);
+        }
+    }
+}
+
+/// The session that a call is about.
+pub(super) fn session_of(about: &About) -> Option<String> {
+    let context = about.context_id.as_deref();
+    match (&about.session, context) {
+        (None, None) => None,
+        (_, context) => Some(session_in(about, context.unwrap_or_default())),
+    }
+}
+
+/// The key of the session that the conversation `context` goes on in.
+pub(super) fn session_in(about: &About, context: &str) -> String {
+    let session = match &about.session {
+        Some(session) => Cow::Borrowed(session),
+        None => Cow::Owned(session_key::session_id(context)),
+    };
+    session_key::session_key(&about.agent, &session)
+}
+
+/// The gateway knows nothing of `run`.
+pub(super) fn forgotten(run: &str) -> PeerError {
+    PeerError::new(
+        Fault::TaskForgotten,
+        format!("the gateway knows nothing of the run `{run}` any more"),
+    )
+}
+
+/// A run without a conversation of A2A was begun by somebody else; its own id will do for one.
+fn context_of(entry: Option<&Entry>, run: &str) -> String {
+    let key = entry.and_then(Entry::session_key);
+    key.and_then(session_key::context_id)
+        .unwrap_or(run)
+        .to_owned()
+}
+
+async fn history(
+    line: &Line,
+    about: &About,
+    key: &str,
+    run: &str,
+) -> Result<Option<String>, PeerError> {
+    let params = json!({ "sessionKey": key, "limit": HISTORY });
+    match line.request("chat.history", &params, Duration::ZERO).await {
+        Ok(history) => Ok(outcome::answer_in(&history, run)),
+        // A session that was deleted has no words left; how the run ended is known all the same.
+        Err(Failure::Refused(refusal)) if refusal.code == "INVALID_REQUEST" => Ok(None),
+        Err(failure) => Err(failure.about("chat.history", &about.agent)),
+    }
+}
+
+/// Whether an error says that the gateway has forgotten the run.
+pub(super) fn is_forgotten(error: &PeerError) -> bool {
+    error.fault == Fault::TaskForgotten
+}
+
+/// Whether an error says that we may not do that.
+pub(super) fn is_denied(error: &PeerError) -> bool {
+    error.fault == Fault::Gateway(ErrorCode::PermissionDenied)
+}

@@ -1,0 +1,171 @@
+//! Who is behind the gateway.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::Wait;
+use crate::dial::failed;
+use a2a::{Capabilities, Card, CardView, Interface, Member, MemberStatus, Security};
+use collective::ErrorCode;
+
+use super::OpenClaw;
+use super::refusal::Failure;
+
+/// How long the listing waits to hear who is at work. Without that it says who is there.
+const AT_WORK: Duration = Duration::from_secs(2);
+
+/// What agents are handed: `message.rs` carries it.
+const INPUT_MODES: [&str; 6] = [
+    "text/plain",
+    "application/json",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+];
+
+/// So many busy sessions are looked through.
+const SESSIONS: u64 = 200;
+
+impl OpenClaw {
+    /// The agents by the gateway's list, and, for who wants the list, whether each has something to do.
+    pub(super) async fn listed(&self, wait: Wait) -> Result<Vec<Member>, Failure> {
+        let params = json!({});
+        let asked = self.line.request("agents.list", &params, Duration::ZERO);
+        let (listed, busy) = match wait {
+            Wait::List => (asked.await?, self.at_work().await),
+            Wait::Send => {
+                let listed = timeout(self.settings.brief(), asked).await;
+                (listed.unwrap_or_else(|_| Err(self.untold()))?, None)
+            }
+        };
+        let agents = listed["agents"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut agents: Vec<_> = agents.iter().collect();
+        // The one that is asked where nobody says whom.
+        agents.sort_by_key(|agent| agent["id"] != listed["defaultId"]);
+        Ok(agents
+            .into_iter()
+            .filter(|agent| agent["kind"] != "system")
+            .filter_map(|agent| member(agent, busy.as_ref()))
+            .filter(|member| self.settings.allows(&member.name))
+            .collect())
+    }
+
+    fn untold(&self) -> Failure {
+        let message = format!(
+            "the gateway at `{}` does not say who is behind it",
+            self.settings.shown()
+        );
+        Failure::Down(failed(ErrorCode::ConnectionTimeout, message))
+    }
+
+    /// Which agents have a session that runs, where the gateway says so in time.
+    async fn at_work(&self) -> Option<HashSet<String>> {
+        let params = json!({ "activeOnly": true, "limit": SESSIONS });
+        let asked = self.line.request("sessions.list", &params, Duration::ZERO);
+        let listed = timeout(AT_WORK, asked).await.ok()?.ok()?;
+        let sessions = listed["sessions"].as_array()?.iter();
+        Some(
+            sessions
+                .filter_map(|session| session["agentId"].as_str().map(str::to_owned))
+                .collect(),
+        )
+    }
+}
+
+/// What the listing says of an agent. Where it works and on which model is its owner's business.
+fn member(agent: &Value, busy: Option<&HashSet<String>>) -> Option<Member> {
+    let text = |pointer: &str| {
+        let text = agent.pointer(pointer).and_then(Value::as_str);
+        text.filter(|text| !text.trim().is_empty())
+            .map(str::to_owned)
+    };
+    let name = text("/id")?;
+    let role = text("/identity/theme");
+    let status = match busy {
+        _ if agent["status"] == "degraded" => MemberStatus::Error,
+        Some(busy) if busy.contains(&name) => MemberStatus::Busy,
+        Some(_) => MemberStatus::Idle,
+        None => MemberStatus::Online,
+    };
+    let card = Card {
+        interfaces: vec![Interface::new("GATEWAY", format!("/agents/{name}"))],
+        streaming: Some(true),
+        has_extended_card: false,
+        required_extensions: Vec::new(),
+        security: Security::default(),
+        view: Ok(CardView {
+            name: text("/identity/name")
+                .or_else(|| text("/name"))
+                .or_else(|| Some(name.clone())),
+            description: role.clone(),
+            preferred_transport: Some("GATEWAY".into()),
+            capabilities: Capabilities {
+                streaming: Some(true),
+                push_notifications: Some(false),
+                ..Capabilities::default()
+            },
+            default_input_modes: INPUT_MODES.map(str::to_owned).into(),
+            default_output_modes: vec!["text/plain".into()],
+            ..CardView::default()
+        }),
+    };
+    Some(Member {
+        name,
+        role,
+        status,
+        members: Vec::new(),
+        card,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn agent() -> Value {
+        json!({"id": "alpha", "name": "Alpha the careful", "identity": {"name": "Alpha", "theme": "steward of safety"},
+            "workspace": "/home/somebody/alpha", "model": {"primary": "fake/scripted"}})
+    }
+
+    #[test]
+    fn an_agent_is_told_of_by_name_and_role_and_without_its_places() {
+        let member = member(&agent(), None).unwrap();
+        assert_eq!(
+            (member.name.as_str(), member.role.as_deref()),
+            ("alpha", Some("steward of safety"))
+        );
+        assert_eq!(
+            member.card.view.as_ref().unwrap().name.as_deref(),
+            Some("Alpha")
+        );
+        let all = format!("{member:?}");
+        assert!(
+            !all.contains("somebody") && !all.contains("scripted"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn who_has_a_running_session_is_busy_and_others_are_idle() {
+        let busy: HashSet<String> = ["alpha".to_owned()].into();
+        let status = |busy: Option<&HashSet<String>>| member(&agent(), busy).unwrap().status;
+        assert_eq!(status(Some(&busy)), MemberStatus::Busy);
+        assert_eq!(status(Some(&HashSet::new())), MemberStatus::Idle);
+        assert_eq!(status(None), MemberStatus::Online);
+    }
+
+    #[test]
+    fn an_agent_that_the_gateway_cannot_run_is_in_error() {
+        let mut agent = agent();
+        agent["status"] = "degraded".into();
+        assert_eq!(
+            member(&agent, Some(&HashSet::new())).unwrap().status,
+            MemberStatus::Error
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! What goes out: the parts of a message as the gateway's `agent` takes them.
+//!
+//! `agent` takes text and images in base64, and refuses any other attachment. So data goes as JSON in the text, files of
+//! text are spelled out in it, and a file that cannot go is named in it, so that the agent knows of it and can say so.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use a2a::Part;
+
+/// A message in the gateway's form.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Carried {
+    /// The text.
+    pub text: String,
+    /// The images.
+    pub attachments: Vec<Value>,
+}
+
+/// The parts in the gateway's form, in order. Images larger than `image_bytes` are named and not carried.
+pub(super) fn carried(parts: &[Part], image_bytes: usize) -> Carried {
+    let mut carried = Carried::default();
+    for part in parts {
+        let text = match part.kind() {
+            "data" => fenced("json", &pretty(&part.json()["data"])),
+            "file" => file(part, image_bytes, &mut carried.attachments),
+            _ => part.json()["text"].as_str().unwrap_or_default().to_owned(),
+        };
+        if !carried.text.is_empty() && !text.is_empty() {
+            carried.text.push_str("\n\n");
+        }
+        carried.text.push_str(&text);
+    }
+    if carried.text.chars().all(is_space) {
+        // The gateway takes no message without text.
+        carried.text = match carried.attachments.len() {
+            0 => "(The message is empty.)".into(),
+            _ => "(The message is what is attached.)".into(),
+        };
+    }
+    carried
+}
+
+/// What OpenClaw takes for white space: `WhiteSpace` and `LineTerminator` of ECMAScript, which its `trim` and `\s` go by.
+/// Rust's own differs in `U+FEFF` and `U+0085`.
+pub fn is_space(c: char) -> bool {
+    c == '\u{feff}' || (c.is_whitespace() && c != '\u{85}')
+}
+
+/// What the text says of a file.
+fn file(part: &Part, image_bytes: usize, attachments: &mut Vec<Value>) -> String {
+    let name = part.file_field("name").unwrap_or("without a name");
+    if let Some(uri) = part.file_field("uri") {
+        return format!("[File {name}: {uri}]");
+    }
+    let bytes = part.file_field("bytes").unwrap_or_default();
+    let mime_type = part
+        .file_field("mimeType")
+        .map(str::to_owned)
+        .or_else(|| mime_guess::from_path(name).first_raw().map(str::to_owned))
+        .unwrap_or_else(|| "application/octet-stream".into());
+    let Ok(content) = STANDARD.decode(bytes) else {
+        return format!(
+            "[File {name}, {mime_type}: not attached, because its bytes are not base64.]"
+        );
+    };
+    if mime_type.starts_with("image/") && content.len() <= image_bytes {
+        attachments.push(
+            json!({ "type": "image", "mimeType": mime_type, "fileName": name, "content": bytes }),
+        );
+        return format!("[Image {name}, attached]");
+    }
+    match std::str::from_utf8(&content) {
+        Ok(text) if is_text(&mime_type) => {
+            format!("[File {name}, {mime_type}]\n{}", fenced("", text))
+        }
+        _ if image_bytes == 0 => format!(
+            "[File {name}, {mime_type}, {} bytes: not attached, because only text can be handed over here. Ask the sender for its \
+             text or a URL.]",
+            content.len()
+        ),
+        _ => format!(
+            "[File {name}, {mime_type}, {} bytes: not attached, because the gateway hands only images of at most {image_bytes} bytes to agents. \
+             Ask the sender for its text or a URL.]",
+            content.len()
+        ),
+    }
+}
+
+fn is_text(mime_type: &str) -> bool {
+    let essence = mime_type.split(';').next().unwrap_or(mime_type).trim();
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || matches!(
+            essence,
+            "application/json"
+                | "application/xml"
+                | "application/yaml"
+                | "application/toml"
+                | "application/javascript"
+        )
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}")
+}
+
+/// `text` in a fence that it cannot close.
+fn fenced(language: &str, text: &str) -> String {
+    let mut longest = 2;
+    let mut row = 0;
+    for c in text.chars() {
+        row = if c == '`' { row + 1 } else { 0 };
+        longest = longest.max(row);
+    }
+    let fence = "`".repeat(longest + 1);
+    format!("{fence}{language}\n{text}\n{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn bytes(name: &str, mime_type: Option<&str>, content: &[u8]) -> Part {
+        Part::file(
+            None,
+            Some(STANDARD.encode(content)),
+            Some(name.into()),
+            mime_type.map(str::to_owned),
+        )
+    }
+
+    fn data(value: Value) -> Part {
+        Part::data(value.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn texts_are_apart_by_a_blank_line() {
+        let parts = [Part::text("one".into()), Part::text("two".into())];
+        assert_eq!(carried(&parts, 0).text, "one\n\ntwo");
+    }
+
+    #[test]
+    fn data_goes_as_json_in_a_fence() {
+        assert_eq!(
+            carried(&[data(json!({"a": 1}))], 0).text,
+            "```json\n{\n  \"a\": 1\n}\n```"
+        );
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_any_in_it() {
+        let text = carried(&[data(json!({"a": "````"}))], 0).text;
+        assert!(
+            text.starts_with("`````json\n") && text.ends_with("\n`````"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_image_is_attached_and_named() {
+        let message = carried(&[bytes("dot.png", None, b"png")], 100);
+        assert_eq!(message.text, "[Image dot.png, attached]");
+        assert_eq!(
+            message.attachments,
+            [
+                json!({"type": "image", "mimeType": "image/png", "fileName": "dot.png", "content": "cG5n"})
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_gateway_does_not_take_is_named() {
+        for part in [
+            bytes("big.png", Some("image/png"), &[0; 11]),
+            bytes("a.zip", Some("application/zip"), b"zip"),
+            bytes("odd.txt", Some("text/plain"), &[0xff]),
+        ] {
+            let message = carried(&[part], 10);
+            assert!(
+                message.text.contains("not attached") && message.attachments.is_empty(),
+                "{message:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_of_text_is_spelled_out() {
+        let message = carried(&[bytes("note.md", Some("text/markdown"), b"hello")], 0);
+        assert_eq!(
+            message.text,
+            "[File note.md, text/markdown]\n```\nhello\n```"
+        );
+    }
+
+    #[test]
+    fn a_file_elsewhere_is_named_by_its_url() {
+        let part = Part::file(
+            Some("https://e.com/a.pdf".into()),
+            None,
+            Some("a.pdf".into()),
+            None,
+        );
+        assert_eq!(
+            carried(&[part], 0).text,
+            "[File a.pdf: https://e.com/a.pdf]"
+        );
+    }
+
+    #[test]
+    fn a_message_is_never_without_text() {
+        assert!(!carried(&[], 0).text.is_empty());
+        assert!(
+            !carried(&[Part::text("  ".into())], 0)
+                .text
+                .trim()
+                .is_empty()
+        );
+    }
+}

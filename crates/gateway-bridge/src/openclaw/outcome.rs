@@ -1,0 +1,246 @@
+//! What came of a run, from whatever the gateway has kept of it.
+//!
+//! Four things tell of a run that is over: the last response to `agent`, which has everything; the response to
+//! `agent.wait`, for a while; the gateway's ledger of tasks, which it keeps on disk; and the history of the session.
+
+use serde_json::{Map, Value, json};
+
+use a2a::{PeerError, Task};
+
+use super::media;
+
+/// The artifact that an answer is in.
+pub(super) const ARTIFACT: &str = "reply";
+
+/// What the ledger writes of a run whose process ended under it, in [`of_entry`].
+const LOST: &str = "exited before restart";
+
+/// Where a run stands, and what it came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Outcome {
+    /// The state of the task, as A2A 0.3 names it.
+    pub state: &'static str,
+    /// Why it is so.
+    pub text: Option<String>,
+    /// What the agent answered, as parts.
+    pub parts: Vec<Value>,
+    /// What the gateway tells about the run beside that.
+    pub metadata: Map<String, Value>,
+}
+
+impl Outcome {
+    fn new(state: &'static str) -> Self {
+        Self {
+            state,
+            text: None,
+            parts: Vec::new(),
+            metadata: Map::new(),
+        }
+    }
+
+    fn why(mut self, text: Option<&str>) -> Self {
+        self.text = text.filter(|text| !text.is_empty()).map(str::to_owned);
+        self
+    }
+
+    /// The same with an answer of text, where there is any.
+    #[must_use]
+    pub(super) fn answered(mut self, text: Option<&str>) -> Self {
+        let text = text.filter(|text| !text.is_empty());
+        self.parts.extend(text.map(media::text_part));
+        self
+    }
+
+    /// A run that is accepted and has not begun.
+    pub(super) fn submitted() -> Self {
+        Self::new("submitted")
+    }
+
+    /// A run that is under way.
+    pub(super) fn working() -> Self {
+        Self::new("working")
+    }
+
+    /// A run that was stopped on request.
+    pub(super) fn canceled() -> Self {
+        Self::new("canceled").why(Some("The run was aborted on request."))
+    }
+
+    /// A run that the gateway gave up.
+    pub(super) fn failed(why: &str) -> Self {
+        Self::new("failed").why(Some(why))
+    }
+
+    /// The run is over.
+    pub(super) fn is_over(&self) -> bool {
+        !matches!(self.state, "working" | "submitted")
+    }
+
+    /// The status of the task, as A2A 0.3 writes it.
+    pub(super) fn status(&self) -> Value {
+        let mut status = json!({ "state": self.state });
+        if let Some(text) = &self.text {
+            status["message"] = message(text);
+        }
+        status
+    }
+
+    /// The run as a task.
+    ///
+    /// # Errors
+    /// An id that is no id.
+    pub(super) fn task(&self, run: &str, context: &str) -> Result<Task, PeerError> {
+        let mut task = json!({
+            "kind": "task",
+            "id": run,
+            "contextId": context,
+            "status": self.status(),
+        });
+        if !self.parts.is_empty() {
+            task["artifacts"] = json!([artifact(&self.parts)]);
+        }
+        if !self.metadata.is_empty() {
+            task["metadata"] = json!({ "openclaw": self.metadata });
+        }
+        Task::read(task).map_err(super::refusal::misshapen)
+    }
+}
+
+/// The artifact of an answer.
+pub(super) fn artifact(parts: &[Value]) -> Value {
+    json!({ "artifactId": ARTIFACT, "name": ARTIFACT, "parts": parts })
+}
+
+/// A message of the agent about where its run stands.
+pub(super) fn message(text: &str) -> Value {
+    json!({ "kind": "message", "role": "agent", "messageId": "status", "parts": [media::text_part(text)] })
+}
+
+/// What the last response to `agent` says.
+pub(super) fn of_response(response: &Value) -> Outcome {
+    let payloads = response.pointer("/result/payloads");
+    let payloads = payloads
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let (errors, answers): (Vec<_>, Vec<_>) = payloads
+        .iter()
+        .partition(|payload| payload["isError"] == true);
+    let why = errors.iter().find_map(|payload| payload["text"].as_str());
+    let mut outcome = match ended(response) {
+        Some("failed") => {
+            let summary = response["error"].as_str().or(response["summary"].as_str());
+            Outcome::failed(why.or(summary).unwrap_or("the agent's run failed"))
+        }
+        Some("canceled") => Outcome::canceled(),
+        // An agent that says something went wrong has answered all the same.
+        _ => Outcome::new("completed").answered(why),
+    };
+    outcome
+        .parts
+        .extend(answers.into_iter().flat_map(media::parts_of));
+    outcome.metadata = metadata(response);
+    outcome
+}
+
+/// What `agent.wait` says; `None` where the run is not over, or nothing is known of it.
+pub(super) fn of_wait(response: &Value) -> Option<Outcome> {
+    let state = ended(response)?;
+    let why = response["error"].as_str();
+    let mut outcome = match state {
+        "failed" => Outcome::failed(why.unwrap_or("the agent's run failed")),
+        "canceled" => Outcome::canceled(),
+        _ => Outcome::new("completed"),
+    };
+    outcome.metadata = metadata(response);
+    Some(
+        outcome.answered(
+            response
+                .pointer("/terminalReply/text")
+                .and_then(Value::as_str),
+        ),
+    )
+}
+
+/// What an entry of the ledger says.
+pub(super) fn of_entry(entry: &Value) -> Outcome {
+    let why = entry["error"]
+        .as_str()
+        .or(entry["terminalSummary"].as_str());
+    match entry["status"].as_str() {
+        Some("queued") => Outcome::submitted(),
+        Some("completed") => Outcome::new("completed"),
+        Some("failed" | "timed_out") => Outcome::failed(why.unwrap_or("the agent's run failed")),
+        Some("cancelled") => match why {
+            Some(why) if why.contains(LOST) => Outcome::failed(
+                "the gateway was restarted under this run, which ended with it. The gateway may take the conversation up \
+                 again in a run of its own; ask with the same context_id how far it came",
+            ),
+            _ => Outcome::canceled(),
+        },
+        _ => Outcome::working(),
+    }
+}
+
+/// How a run ended, by a response that tells of its end.
+fn ended(response: &Value) -> Option<&'static str> {
+    let aborted = matches!(
+        response["stopReason"].as_str(),
+        Some("rpc" | "aborted" | "user" | "stop-command")
+    );
+    let timed_out = response["timeoutPhase"].is_string();
+    match response["status"].as_str()? {
+        "ok" => Some("completed"),
+        "error" | "timeout" if aborted && !timed_out => Some("canceled"),
+        "error" => Some("failed"),
+        // What `agent.wait` says where nothing has ended in its time has no end either.
+        "timeout" if timed_out || response["endedAt"].is_u64() => Some("failed"),
+        "timeout" if response["summary"] == "aborted" => Some("canceled"),
+        _ => None,
+    }
+}
+
+/// What is worth keeping of the gateway's own account of a run. None of it names a place in a file system.
+fn metadata(response: &Value) -> Map<String, Value> {
+    let meta = |pointer: &str| response.pointer(pointer).filter(|value| !value.is_null());
+    let kept = [
+        (
+            "stopReason",
+            meta("/stopReason").or(meta("/result/meta/stopReason")),
+        ),
+        ("durationMs", meta("/result/meta/durationMs")),
+        (
+            "provider",
+            meta("/result/meta/agentMeta/provider").or(meta("/terminalReceipt/effective/provider")),
+        ),
+        (
+            "model",
+            meta("/result/meta/agentMeta/model").or(meta("/terminalReceipt/effective/model")),
+        ),
+        ("usage", meta("/result/meta/agentMeta/usage")),
+        ("toolSummary", meta("/result/meta/toolSummary")),
+    ];
+    kept.into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.clone())))
+        .collect()
+}
+
+/// What an agent answered in a run, by the history of its session: the text of the last message of the run.
+pub(super) fn answer_in(history: &Value, run: &str) -> Option<String> {
+    let messages = history["messages"].as_array()?;
+    let of_run = |message: &&Value| {
+        message["role"] == "assistant"
+            && message.pointer("/__openclaw/runId").and_then(Value::as_str) == Some(run)
+    };
+    let last = messages.iter().rev().find(of_run)?;
+    let text = match &last["content"] {
+        Value::String(text) => text.clone(),
+        content => {
+            let parts = content.as_array()?.iter();
+            parts.filter_map(|part| part["text"].as_str()).collect()
+        }
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests;

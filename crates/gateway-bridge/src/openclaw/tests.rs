@@ -1,0 +1,143 @@
+//! The bridge against a gateway of OpenClaw that the test plays.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod greeting;
+mod life;
+mod runs;
+mod tasks;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::delegation::{self, Delegations};
+use crate::dial::dial;
+use crate::scripted::{Connection, network};
+use a2a::{Delivered, End, Fault, Part, Step, TaskState};
+use collective::ErrorCode;
+use common::log::Silent;
+use common::world::System;
+
+use super::*;
+
+/// The gateway's end of a connection.
+struct Gateway(Connection);
+
+impl Gateway {
+    /// The next request, which has to be for `method`: its id and its parameters.
+    async fn asked(&mut self, method: &str) -> (String, Value) {
+        let mut frame = self.0.hear().await;
+        assert_eq!(
+            (&frame["type"], &frame["method"]),
+            (&json!("req"), &json!(method)),
+            "{frame}"
+        );
+        (
+            frame["id"].as_str().unwrap().to_owned(),
+            frame["params"].take(),
+        )
+    }
+
+    async fn answer(&mut self, id: &str, payload: Value) {
+        self.0
+            .say(json!({"type": "res", "id": id, "ok": true, "payload": payload}))
+            .await;
+    }
+
+    async fn refuse(&mut self, id: &str, code: &str, message: &str) {
+        self.0.say(json!({"type": "res", "id": id, "ok": false, "error": {"code": code, "message": message}})).await;
+    }
+
+    async fn agent(&mut self, run: &str, stream: &str, data: Value) {
+        self.0.say(json!({"type": "event", "event": "agent", "payload": {"runId": run, "stream": stream, "data": data}})).await;
+    }
+
+    /// Takes a run up and gives the request's id.
+    async fn accept(&mut self) -> (String, Value) {
+        let (id, params) = self.asked("agent").await;
+        self.answer(
+            &id,
+            json!({"status": "accepted", "runId": params["idempotencyKey"]}),
+        )
+        .await;
+        (id, params)
+    }
+}
+
+fn settings() -> Settings {
+    let mut settings = Settings::new(Url::parse("ws://127.0.0.1:1").unwrap());
+    settings.token = Some("a-token-of-the-gateway".to_owned().into());
+    settings
+}
+
+fn hello() -> Value {
+    json!({"type": "hello-ok", "protocol": 4, "auth": {"scopes": ["operator.read", "operator.write"]},
+        "policy": {"tickIntervalMs": 30_000, "maxPayload": 1_000_000, "attachments": {"maxImageBytes": 1000}}})
+}
+
+/// A connection on which the gateway has answered `connect` with `answer`.
+async fn greeted(
+    answer: impl AsyncFnOnce(&mut Gateway, &str, Value),
+) -> (Result<Arc<dyn Link>, PeerError>, Gateway) {
+    let (net, mut arrivals) = network();
+    let settings = Arc::new(settings());
+    let calls = async {
+        let dialled = dial(&net, &settings).await?;
+        greet(
+            dialled,
+            Arc::clone(&settings),
+            Arc::new(System),
+            Arc::new(Silent),
+        )
+        .await
+    };
+    let gateway = async {
+        let mut gateway = Gateway(arrivals.next().await);
+        gateway.0.say(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}})).await;
+        let (id, params) = gateway.asked("connect").await;
+        answer(&mut gateway, &id, params).await;
+        gateway
+    };
+    tokio::join!(calls, gateway)
+}
+
+async fn connected() -> (Arc<dyn Link>, Gateway) {
+    let (link, gateway) = greeted(async |gateway, id, _| gateway.answer(id, hello()).await).await;
+    (link.unwrap(), gateway)
+}
+
+fn about() -> About {
+    About {
+        agent: "alpha".into(),
+        context_id: Some("ctx".into()),
+        ..About::default()
+    }
+}
+
+fn saying(text: &str) -> Outgoing {
+    Outgoing {
+        message_id: "run-1".into(),
+        parts: vec![Part::text(text.into())],
+        blocking: true,
+        ..Outgoing::default()
+    }
+}
+
+fn number(error: &PeerError) -> u16 {
+    match error.fault {
+        Fault::Gateway(code) => code.number(),
+        other => panic!("{other:?}: {error}"),
+    }
+}
+
+/// All events, each as its kind or state, until the end.
+async fn told(stream: &mut dyn EventStream) -> (Vec<Value>, End) {
+    let mut told = Vec::new();
+    loop {
+        match stream.next().await {
+            Step::Event(event, _) => told.push(event.into_json()),
+            Step::End(end) => return (told, end),
+        }
+    }
+}

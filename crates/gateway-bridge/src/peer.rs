@@ -1,0 +1,182 @@
+//! An agent behind the gateway, or the triad, as one call sees it.
+
+use std::sync::Arc;
+
+use a2a::{
+    BoxFuture, Card, Delivered, EventStream, Fault, Outgoing, Peer, PeerError, Reply, Spoken, Task,
+    Transport,
+};
+use collective::ErrorCode;
+use common::redact::Secrets;
+
+use super::connector::{Claim, Connector};
+use super::settings::DialectChoice;
+use super::triad::Triad;
+use super::{About, Link, TRIAD, members};
+
+/// One call to one agent.
+pub(super) struct Call {
+    pub(super) connector: Arc<Connector>,
+    pub(super) triad: Arc<Triad>,
+    pub(super) about: About,
+    /// The gateway's token.
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) claim: tokio::sync::Mutex<Claim>,
+}
+
+impl Call {
+    async fn link(&self) -> Result<Arc<dyn Link>, PeerError> {
+        // The wait for a connection is what the lock is held over: a call asks one thing at a time.
+        let mut claim = self.claim.lock().await;
+        self.connector.link(&mut claim).await
+    }
+
+    fn is_counted_here(&self, link: &dyn Link) -> bool {
+        self.about.agent == TRIAD && !link.has_triad()
+    }
+
+    async fn answering(&self) -> Result<Answering, PeerError> {
+        let link = self.link().await?;
+        Ok(if self.is_counted_here(&*link) {
+            Answering::Triad
+        } else {
+            Answering::Link(link)
+        })
+    }
+
+    /// The connection for a question whose answer may be known here. Where it cannot be had there is none.
+    async fn link_if_needed(&self, task_id: &str) -> Result<Option<Arc<dyn Link>>, PeerError> {
+        if let Some(link) = self.connector.open() {
+            return Ok(Some(link));
+        }
+        match self.connector.ledger.find(&self.about.agent, task_id) {
+            Some(known) if known.is_settled() && !known.awaits_decision() => Ok(None),
+            Some(_) => Ok(self.link().await.ok()),
+            None => self.link().await.map(Some),
+        }
+    }
+
+    fn known(&self, task_id: &str) -> Result<Task, PeerError> {
+        self.connector.ledger.task(&self.about.agent, task_id)
+    }
+}
+
+/// Who answers.
+enum Answering {
+    /// The gateway, over the connection.
+    Link(Arc<dyn Link>),
+    /// The triad that is counted here, because the gateway has none.
+    Triad,
+}
+
+/// The connection was lost before anything of the message left: another one may carry it.
+fn never_left(error: &PeerError) -> bool {
+    error.delivered == Delivered::No && error.fault == Fault::Gateway(ErrorCode::ConnectionReset)
+}
+
+impl Peer for Call {
+    fn spoken(&self) -> Spoken {
+        let known = self.connector.connection().dialect;
+        Spoken {
+            version: known.unwrap_or(match self.connector.settings.dialect {
+                DialectChoice::Auto => "unknown",
+                DialectChoice::OpenClaw => "openclaw/4",
+                DialectChoice::A2aV1 => "a2a-v1",
+                DialectChoice::HeretekJs => "heretek-js",
+            }),
+            transport: Transport::Gateway,
+        }
+    }
+
+    fn secrets(&self) -> Arc<Secrets> {
+        Arc::clone(&self.secrets)
+    }
+
+    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+        let card = members::card(&self.about.agent, None, &self.connector.settings);
+        Box::pin(std::future::ready(Ok(card)))
+    }
+
+    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+        Box::pin(async move {
+            loop {
+                let link = match self.answering().await? {
+                    Answering::Link(link) => link,
+                    Answering::Triad => return self.triad.send(&self.about, outgoing).await,
+                };
+                match link.send(&self.about, outgoing).await {
+                    Err(error) if never_left(&error) && !link.is_open() => {}
+                    done => return done,
+                }
+            }
+        })
+    }
+
+    fn stream<'a>(
+        &'a self,
+        outgoing: &'a Outgoing,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        Box::pin(async move {
+            loop {
+                let link = match self.answering().await? {
+                    Answering::Link(link) => link,
+                    Answering::Triad => return self.triad.stream(&self.about, outgoing).await,
+                };
+                match link.stream(&self.about, outgoing).await {
+                    Err(error) if never_left(&error) && !link.is_open() => {}
+                    done => return done,
+                }
+            }
+        })
+    }
+
+    fn get_task<'a>(
+        &'a self,
+        task_id: &'a str,
+        _history_length: Option<u64>,
+    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+        Box::pin(async move {
+            if self.about.agent == TRIAD && self.triad.knows(task_id) {
+                return self.triad.get_task(task_id);
+            }
+            match self.link_if_needed(task_id).await? {
+                Some(link) if self.is_counted_here(&*link) => self.triad.get_task(task_id),
+                Some(link) => link.get_task(&self.about, task_id).await,
+                None => self.known(task_id),
+            }
+        })
+    }
+
+    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+        Box::pin(async move {
+            if self.about.agent == TRIAD && self.triad.knows(task_id) {
+                return self.triad.cancel(task_id).await;
+            }
+            match self.link_if_needed(task_id).await? {
+                Some(link) if self.is_counted_here(&*link) => self.triad.cancel(task_id).await,
+                Some(link) => link.cancel(&self.about, task_id).await,
+                None => self.connector.ledger.cancel(&self.about.agent, task_id),
+            }
+        })
+    }
+
+    fn resubscribe<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        Box::pin(async move {
+            if self.about.agent == TRIAD && self.triad.knows(task_id) {
+                return self.triad.resubscribe(task_id);
+            }
+            let known = self.connector.ledger.find(&self.about.agent, task_id);
+            let settled = known.filter(|entry| entry.is_settled() && !entry.awaits_decision());
+            if let Some(entry) = settled {
+                return Ok(entry.listen());
+            }
+            match self.answering().await? {
+                Answering::Link(link) => link.resubscribe(&self.about, task_id).await,
+                Answering::Triad => self.triad.resubscribe(task_id),
+            }
+        })
+    }
+}

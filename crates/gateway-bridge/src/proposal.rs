@@ -1,0 +1,211 @@
+//! What is proposed, and until when it can be voted on.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use a2a::{Fault, Part, PeerError};
+use collective::ErrorCode;
+
+/// A proposal waits no longer than this, whatever deadline it names.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// A proposal (000 §10.3).
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Proposal {
+    /// What is to be decided.
+    pub text: String,
+    /// Why, where that is said.
+    pub reasoning: Option<String>,
+    /// How long it can be voted on.
+    pub open_for: Duration,
+}
+
+impl Proposal {
+    /// Reads a proposal from a message: text, or a data part `{proposal, reasoning, deadline}` with text beside it as the
+    /// proposal or, where the data names one, as further reasoning. `now` is the time of day, and `usual` how long a
+    /// proposal waits that names no deadline.
+    ///
+    /// # Errors
+    /// 2005 where nothing is proposed, a field is of the wrong type, or the deadline has passed.
+    pub(crate) fn read(
+        parts: &[Part],
+        now: SystemTime,
+        usual: Duration,
+    ) -> Result<Self, PeerError> {
+        let mut proposal = None;
+        let mut reasoning = None;
+        let mut open_for = usual.min(LONGEST);
+        let mut texts = Vec::new();
+        for part in parts {
+            match part.kind() {
+                "text" => texts.extend(
+                    part.json()["text"]
+                        .as_str()
+                        .filter(|text| !text.trim().is_empty()),
+                ),
+                "data" => {
+                    let data = &part.json()["data"];
+                    proposal = words(data, "proposal")?.or(proposal);
+                    reasoning = words(data, "reasoning")?.or(reasoning);
+                    if let Some(deadline) = data.get("deadline").filter(|value| !value.is_null()) {
+                        open_for = left(deadline, now)?;
+                    }
+                }
+                kind => {
+                    return Err(unusable(format!(
+                        "a proposal is text or a data part {{proposal, reasoning, deadline}}; a {kind} part cannot be voted on"
+                    )));
+                }
+            }
+        }
+        let text = texts.join("\n\n");
+        let (text, beside) = match proposal {
+            Some(proposal) => (proposal, (!text.is_empty()).then_some(text)),
+            None => (text, None),
+        };
+        if text.is_empty() {
+            let message = "nothing is proposed: send the proposal as text, or as a data part with the field `proposal`";
+            return Err(unusable(message.into()));
+        }
+        let reasoning = match (reasoning, beside) {
+            (Some(reasoning), Some(beside)) => Some(format!("{reasoning}\n\n{beside}")),
+            (reasoning, beside) => reasoning.or(beside),
+        };
+        Ok(Self {
+            text,
+            reasoning,
+            open_for,
+        })
+    }
+}
+
+fn words(data: &Value, field: &str) -> Result<Option<String>, PeerError> {
+    match data.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
+        Some(_) => Err(unusable(format!("`{field}` of a proposal is text"))),
+    }
+}
+
+/// How long it is until `deadline`, in milliseconds since 1970.
+fn left(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
+    let millis = deadline.as_u64().ok_or_else(|| {
+        unusable("`deadline` of a proposal is a number of milliseconds since 1970".into())
+    })?;
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let left = Duration::from_millis(millis).checked_sub(now);
+    left.filter(|left| !left.is_zero())
+        .map(|left| left.min(LONGEST))
+        .ok_or_else(|| {
+            unusable(format!(
+                "the deadline {millis} has passed (it is {} now); nobody was asked",
+                now.as_millis()
+            ))
+        })
+}
+
+/// A proposal that cannot be put to the vote.
+pub(crate) fn unusable(message: String) -> PeerError {
+    PeerError::new(Fault::Gateway(ErrorCode::InvalidContent), message).undelivered()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    const USUAL: Duration = Duration::from_secs(300);
+
+    fn data(value: Value) -> Part {
+        Part::data(value.as_object().unwrap().clone())
+    }
+
+    fn read(parts: &[Part]) -> Result<Proposal, PeerError> {
+        Proposal::read(parts, UNIX_EPOCH + Duration::from_millis(1_000), USUAL)
+    }
+
+    #[test]
+    fn text_alone_is_a_proposal_for_the_usual_time() {
+        let proposal = read(&[Part::text("Move the backups.".into())]).unwrap();
+        assert_eq!(
+            proposal,
+            Proposal {
+                text: "Move the backups.".into(),
+                reasoning: None,
+                open_for: USUAL
+            }
+        );
+    }
+
+    #[test]
+    fn data_names_proposal_reasoning_and_deadline() {
+        let proposal = read(&[data(
+            json!({"proposal": "Move.", "reasoning": "Full.", "deadline": 3_500}),
+        )])
+        .unwrap();
+        assert_eq!(
+            proposal,
+            Proposal {
+                text: "Move.".into(),
+                reasoning: Some("Full.".into()),
+                open_for: Duration::from_millis(2_500)
+            }
+        );
+    }
+
+    #[test]
+    fn text_beside_a_proposal_in_data_is_reasoning() {
+        let proposal = read(&[
+            Part::text("Because.".into()),
+            data(json!({"proposal": "Move.", "reasoning": "Full."})),
+        ])
+        .unwrap();
+        assert_eq!(
+            (proposal.text.as_str(), proposal.reasoning.as_deref()),
+            ("Move.", Some("Full.\n\nBecause."))
+        );
+    }
+
+    #[test]
+    fn h_41_a_deadline_that_has_passed_is_refused_before_anybody_is_asked() {
+        for deadline in [0, 999, 1_000] {
+            let error =
+                read(&[data(json!({"proposal": "Move.", "deadline": deadline}))]).unwrap_err();
+            assert_eq!(
+                error.fault,
+                Fault::Gateway(ErrorCode::InvalidContent),
+                "{deadline}"
+            );
+            assert_eq!(error.delivered, a2a::Delivered::No);
+        }
+    }
+
+    #[test]
+    fn what_proposes_nothing_is_refused() {
+        let file = Part::file(Some("https://e.com/a".into()), None, None, None);
+        for parts in [
+            vec![],
+            vec![Part::text(" ".into())],
+            vec![data(json!({"reasoning": "x"}))],
+            vec![data(json!({"proposal": 7}))],
+            vec![data(json!({"proposal": "x", "deadline": "tomorrow"}))],
+            vec![Part::text("x".into()), file],
+        ] {
+            let error = read(&parts).unwrap_err();
+            assert_eq!(
+                error.fault,
+                Fault::Gateway(ErrorCode::InvalidContent),
+                "{parts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_deadline_is_further_off_than_a_week() {
+        let proposal = read(&[data(json!({"proposal": "x", "deadline": u64::MAX}))]).unwrap();
+        assert_eq!(proposal.open_for, LONGEST);
+    }
+}

@@ -1,0 +1,272 @@
+//! A gateway for tests: WebSockets over pipes in memory, and the test is their other end.
+#![allow(
+    missing_docs,
+    clippy::new_without_default,
+    reason = "part of tests alone"
+)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::header::{CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::sync::mpsc;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
+
+use egress::websocket::accept;
+use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
+
+/// What a dial is answered with that leads to no connection.
+#[derive(Clone)]
+pub enum Refusal {
+    /// An HTTP status, and a media type where there is one.
+    Status(u16, Option<&'static str>),
+    /// An upgrade with this header beside the usual ones.
+    With(&'static str, &'static str),
+    /// A failure of the network.
+    Fails(NetFault),
+    /// Nothing, ever.
+    Silence,
+}
+
+/// A network with one gateway on it.
+#[derive(Clone)]
+pub struct ScriptedNet {
+    refusals: Arc<Mutex<VecDeque<Refusal>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
+    connections: mpsc::UnboundedSender<Connection>,
+    flushes: Flushes,
+}
+
+/// Where the connections of a [`ScriptedNet`] arrive.
+pub struct Arrivals(mpsc::UnboundedReceiver<Connection>);
+
+/// The gateway's end of a connection.
+pub struct Connection(WebSocketStream<DuplexStream>);
+
+/// A network and where its connections arrive.
+pub fn network() -> (ScriptedNet, Arrivals) {
+    let (connections, arrivals) = mpsc::unbounded_channel();
+    let net = ScriptedNet {
+        refusals: Arc::default(),
+        asked: Arc::default(),
+        connections,
+        flushes: Flushes::default(),
+    };
+    (net, Arrivals(arrivals))
+}
+
+impl ScriptedNet {
+    /// The next dials are answered so, then connections are made again.
+    pub fn refuse(&self, refusals: impl IntoIterator<Item = Refusal>) {
+        self.refusals.lock().unwrap().extend(refusals);
+    }
+
+    /// What a client sends arrives as before, but its sending does not come to an end until `held` is false again.
+    pub fn hold_flushes(&self, held: bool) {
+        self.flushes.held.store(held, Ordering::SeqCst);
+        self.flushes.waker.wake();
+    }
+
+    /// What was asked so far.
+    pub fn asked(&self) -> Vec<Request> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Arrivals {
+    /// The next connection.
+    pub async fn next(&mut self) -> Connection {
+        self.0.recv().await.expect("a network")
+    }
+}
+
+impl Connection {
+    /// The next text that the client sends, as JSON. Pings of WebSocket are passed over.
+    pub async fn hear(&mut self) -> Value {
+        let text = self.hear_text().await.expect("a message, not the end");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// The next text; `None` at the end of the connection.
+    pub async fn hear_text(&mut self) -> Option<String> {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Text(text))) => return Some(text.to_string()),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// The code that the client closes with, after whatever it still says.
+    pub async fn hear_close(&mut self) -> Option<u16> {
+        while let Some(Ok(message)) = self.0.next().await {
+            if let Message::Close(frame) = message {
+                return frame.map(|frame| frame.code.into());
+            }
+        }
+        None
+    }
+
+    /// Sends a message.
+    pub async fn say(&mut self, value: Value) {
+        self.say_text(&value.to_string()).await;
+    }
+
+    /// Sends a text, whatever it is.
+    pub async fn say_text(&mut self, text: &str) {
+        self.0.send(Message::text(text)).await.unwrap();
+    }
+
+    /// Sends bytes.
+    pub async fn say_bytes(&mut self, bytes: &'static [u8]) {
+        self.0.send(Message::binary(bytes)).await.unwrap();
+    }
+
+    /// Closes.
+    pub async fn close(&mut self, code: u16, reason: &str) {
+        let frame = CloseFrame {
+            code: code.into(),
+            reason: reason.to_owned().into(),
+        };
+        self.0.send(Message::Close(Some(frame))).await.unwrap();
+    }
+}
+
+/// Whether what was written may be said to have left.
+#[derive(Clone, Default)]
+struct Flushes {
+    held: Arc<AtomicBool>,
+    waker: Arc<AtomicWaker>,
+}
+
+/// The client's end of a connection.
+struct Pipe(DuplexStream, Flushes);
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.1.waker.register(cx.waker());
+        if self.1.held.load(Ordering::SeqCst) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl Net for ScriptedNet {
+    fn exchange(&self, _request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
+        panic!("a gateway is not asked in HTTP")
+    }
+
+    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
+        let key = request.headers[SEC_WEBSOCKET_KEY].to_str().unwrap();
+        let accept = accept(key);
+        self.asked.lock().unwrap().push(request);
+        let refusal = self.refusals.lock().unwrap().pop_front();
+        let connections = self.connections.clone();
+        let flushes = self.flushes.clone();
+        Box::pin(async move {
+            let mut headers = HeaderMap::new();
+            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(SEC_WEBSOCKET_ACCEPT, accept.try_into().unwrap());
+            let mut answer = Upgrade {
+                status: StatusCode::SWITCHING_PROTOCOLS,
+                headers,
+                stream: None,
+                body: Box::pin(futures_util::stream::empty()),
+            };
+            match refusal {
+                Some(Refusal::Silence) => std::future::pending().await,
+                Some(Refusal::Fails(fault)) => {
+                    return Err(NetError::new(fault, Sent::No, "it fails"));
+                }
+                Some(Refusal::Status(status, media_type)) => {
+                    answer.status = StatusCode::from_u16(status).unwrap();
+                    let media_type = media_type.map(HeaderValue::from_static);
+                    answer
+                        .headers
+                        .extend(media_type.map(|value| (CONTENT_TYPE, value)));
+                    return Ok(answer);
+                }
+                Some(Refusal::With(name, value)) => {
+                    let name = HeaderName::from_static(name);
+                    answer.headers.insert(name, HeaderValue::from_static(value));
+                }
+                None => {}
+            }
+            let (ours, theirs) = tokio::io::duplex(4 * 1024 * 1024);
+            answer.stream = Some(Box::new(Pipe(ours, flushes)));
+            let socket = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
+            // A test that looks at no connection has dropped the other end.
+            let _ = connections.send(Connection(socket));
+            Ok(answer)
+        })
+    }
+}
+
+/// A world whose clocks go with the runtime's, so that a paused test moves all three.
+pub struct TestWorld {
+    began: tokio::time::Instant,
+    now: std::time::Instant,
+}
+
+/// When the test's world begins, in milliseconds since 1970.
+pub const BEGAN: u64 = 1_800_000_000_000;
+
+impl TestWorld {
+    pub fn new() -> Self {
+        Self {
+            began: tokio::time::Instant::now(),
+            now: std::time::Instant::now(),
+        }
+    }
+}
+
+impl common::world::World for TestWorld {
+    fn now(&self) -> std::time::Instant {
+        self.now + self.began.elapsed()
+    }
+
+    fn wall(&self) -> std::time::SystemTime {
+        std::time::UNIX_EPOCH + std::time::Duration::from_millis(BEGAN) + self.began.elapsed()
+    }
+
+    fn uuid(&self) -> uuid::Uuid {
+        uuid::Uuid::new_v4()
+    }
+}

@@ -1,0 +1,166 @@
+//! How the gateway is reached.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use collective::{DELIBERATION_MS, LARGEST_FRAME, Quorum, SUBPROTOCOL};
+use common::redact::Secrets;
+use egress::credential::Trust;
+
+use super::TRIAD;
+
+/// The longest that a message waits to hear who is there, and the share of `timeout` that it is.
+const BRIEF: Duration = Duration::from_secs(1);
+const BRIEF_SHARE: u32 = 8;
+
+/// How the gateway is reached. `Debug` shows no credential.
+#[derive(Clone)]
+pub struct Settings {
+    /// Its address, `ws` or `wss`.
+    pub url: Url,
+    /// What it speaks, where that is not to be found out.
+    pub dialect: DialectChoice,
+    /// The subprotocol that is offered.
+    pub protocol: String,
+    /// The shared token, API key or JWT.
+    pub token: Option<SecretString>,
+    /// How long connecting may take, greeting included.
+    pub timeout: Duration,
+    /// How long the connection may be silent before the gateway is asked whether it is there.
+    pub heartbeat: Duration,
+    /// An address that is not loopback will do, with `wss`.
+    pub allow_remote: bool,
+    /// The token goes into the URL, which only the dialect `heretek-js` needs.
+    pub token_in_query: bool,
+    /// The agents that may be called, with the triad; all where there are none.
+    pub agents: Vec<String>,
+    /// The triad.
+    pub triad: TriadSettings,
+    /// The largest frame that is taken, in bytes.
+    pub frame_bytes: usize,
+    /// How long a message that is to be answered at once waits for its answer. After that it is a task that goes on.
+    pub patience: Duration,
+    /// How `wss` is secured, where not as the system does it.
+    pub trust: Option<Arc<Trust>>,
+}
+
+impl Settings {
+    /// A gateway at `url`, and for everything else the default.
+    pub fn new(url: Url) -> Self {
+        Self {
+            url,
+            dialect: DialectChoice::Auto,
+            protocol: SUBPROTOCOL.to_owned(),
+            token: None,
+            timeout: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(30),
+            allow_remote: false,
+            token_in_query: false,
+            agents: Vec::new(),
+            triad: TriadSettings::default(),
+            frame_bytes: LARGEST_FRAME,
+            patience: Duration::from_secs(20),
+            trust: None,
+        }
+    }
+
+    /// Whether this agent may be called. The triad always may: it is no agent.
+    pub fn allows(&self, agent: &str) -> bool {
+        agent == TRIAD || self.agents.is_empty() || self.agents.iter().any(|name| name == agent)
+    }
+
+    /// How long a message waits to hear who is there before it is sent: a share of the time that an answer may take, because
+    /// a gateway need not say.
+    pub(crate) fn brief(&self) -> Duration {
+        (self.timeout / BRIEF_SHARE).min(BRIEF)
+    }
+
+    /// The gateway's address as it may be shown: without user info, query and fragment.
+    pub(crate) fn shown(&self) -> String {
+        let path = match self.url.path() {
+            "/" => "",
+            path => path,
+        };
+        format!("{}{path}", self.url.origin().ascii_serialization())
+    }
+}
+
+/// What a gateway speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DialectChoice {
+    /// Found out from its first frame.
+    #[default]
+    Auto,
+    /// The OpenClaw gateway's protocol 4.
+    OpenClaw,
+    /// `a2a-v1`.
+    A2aV1,
+    /// The JavaScript gateway's own.
+    HeretekJs,
+}
+
+/// The triad.
+#[derive(Debug, Clone)]
+pub struct TriadSettings {
+    /// Its three members by name.
+    pub members: Vec<String>,
+    /// How long a proposal waits for votes.
+    pub deadline: Duration,
+    /// When it is decided.
+    pub quorum: Quorum,
+}
+
+/// Shorter values are no secrets, and would tear holes into every text.
+const SHORTEST_SECRET: usize = 6;
+
+impl Settings {
+    /// The token, in whatever form a gateway may repeat it.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let token = self.token.iter().cloned();
+        let long = token.filter(|token| token.expose_secret().len() >= SHORTEST_SECRET);
+        Secrets::in_all_forms(long)
+    }
+}
+
+/// What a gateway said, without our token should it repeat it.
+pub(crate) fn without_token<'a>(text: &'a str, settings: &Settings) -> Cow<'a, str> {
+    let token = settings.token.as_ref().map(ExposeSecret::expose_secret);
+    match token {
+        Some(token) if token.len() >= SHORTEST_SECRET && text.contains(token) => {
+            text.replace(token, "[redacted]").into()
+        }
+        _ => text.into(),
+    }
+}
+
+impl Default for TriadSettings {
+    fn default() -> Self {
+        Self {
+            members: ["alpha", "beta", "charlie"].map(str::to_owned).into(),
+            deadline: Duration::from_millis(DELIBERATION_MS),
+            quorum: Quorum::Majority,
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("url", &self.url.origin().ascii_serialization())
+            .field("dialect", &self.dialect)
+            .field("protocol", &self.protocol)
+            .field("token", &self.token.is_some())
+            .field("timeout", &self.timeout)
+            .field("heartbeat", &self.heartbeat)
+            .field("allow_remote", &self.allow_remote)
+            .field("token_in_query", &self.token_in_query)
+            .field("agents", &self.agents)
+            .field("triad", &self.triad)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,341 @@
+//! A triad where the gateway has none: three agents are asked side by side, each in a session of its own, and their votes
+//! are counted here (000 §10.6).
+//!
+//! A vote is a task of this process: it goes on when nobody listens, and a restart of the process forgets it. A rejected
+//! proposal is a task that is completed: the triad has done its work.
+
+mod ballot;
+mod deliberation;
+mod voter;
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use lru::LruCache;
+use serde_json::Map;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::delegation;
+use a2a::{BoxFuture, EventStream, Fault, Outgoing, PeerError, Reply, Task};
+use collective::{ErrorCode, Tally};
+use common::log::{Level, Log};
+use common::world::World;
+
+use super::proposal::{self, Proposal};
+use super::{About, Link, Settings};
+use deliberation::Deliberation;
+use voter::Voter;
+
+/// So many proposals are remembered; the one that was asked about longest ago goes first.
+const REMEMBERED: usize = 64;
+
+/// So many are voted on at a time. Each asks three agents.
+const AT_A_TIME: usize = 8;
+
+/// How many members a triad has.
+const MEMBERS: usize = 3;
+
+/// Gives the connection that stands, or makes one.
+pub(crate) type Links =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Link>, PeerError>> + Send + Sync>;
+
+/// The triad of one instance.
+pub(crate) struct Triad {
+    settings: Arc<Settings>,
+    world: Arc<dyn World>,
+    log: Arc<dyn Log>,
+    links: Links,
+    votes: Mutex<LruCache<String, Arc<Deliberation>>>,
+}
+
+impl Triad {
+    /// A triad that has voted on nothing.
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        world: Arc<dyn World>,
+        log: Arc<dyn Log>,
+        links: Links,
+    ) -> Self {
+        let remembered = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            settings,
+            world,
+            log,
+            links,
+            votes: Mutex::new(LruCache::new(remembered)),
+        }
+    }
+
+    /// Puts a proposal to the vote. The task comes back decided where that is wanted and does not take too long.
+    ///
+    /// # Errors
+    /// Why it was not put to the vote.
+    pub(crate) async fn send(
+        &self,
+        about: &About,
+        outgoing: &Outgoing,
+    ) -> Result<Reply, PeerError> {
+        let vote = self.propose(about, outgoing).await?;
+        if outgoing.blocking {
+            // What is not decided by then is decided later.
+            let _ = timeout(about.patience(&self.settings), vote.over()).await;
+        }
+        task(&vote).map(Reply::Task)
+    }
+
+    /// Puts a proposal to the vote and listens.
+    ///
+    /// # Errors
+    /// Why it was not put to the vote.
+    pub(crate) async fn stream(
+        &self,
+        about: &About,
+        outgoing: &Outgoing,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        let vote = self.propose(about, outgoing).await?;
+        Ok(Box::new(vote.listen()))
+    }
+
+    /// Whether a vote of this id is remembered.
+    pub(crate) fn knows(&self, task_id: &str) -> bool {
+        self.votes().contains(task_id)
+    }
+
+    /// How a vote stands.
+    ///
+    /// # Errors
+    /// [`Fault::TaskForgotten`]
+    pub(crate) fn get_task(&self, task_id: &str) -> Result<Task, PeerError> {
+        task(&*self.known(task_id)?)
+    }
+
+    /// Listens to a vote that is under way.
+    ///
+    /// # Errors
+    /// [`Fault::TaskForgotten`]
+    pub(crate) fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError> {
+        Ok(Box::new(self.known(task_id)?.listen()))
+    }
+
+    /// Stops a vote. Who is still being asked is told to stop.
+    ///
+    /// # Errors
+    /// [`Fault::TaskForgotten`]
+    pub(crate) async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
+        let vote = self.known(task_id)?;
+        vote.stop.cancel();
+        vote.over().await;
+        task(&vote)
+    }
+
+    async fn propose(
+        &self,
+        about: &About,
+        outgoing: &Outgoing,
+    ) -> Result<Arc<Deliberation>, PeerError> {
+        let members = self.members()?;
+        let usual = self.settings.triad.deadline;
+        let proposal = Proposal::read(&outgoing.parts, self.world.wall(), usual)?;
+        // Without a gateway nobody can be asked, and that is no decision.
+        (self.links)().await?;
+        let fresh = || self.world.uuid().to_string();
+        let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
+        let context = match (named, &outgoing.task_id) {
+            (Some(context), _) => Some(context.clone()),
+            (None, Some(task)) => {
+                let task = self.get_task(task).map_err(PeerError::undelivered)?;
+                task.context_id().map(str::to_owned)
+            }
+            (None, None) => None,
+        };
+        let vote = Arc::new(Deliberation::new(
+            &outgoing.message_id,
+            &context.unwrap_or_else(fresh),
+            &proposal.text,
+            &members,
+        ));
+        if let Some(before) = self.enter(&vote, &outgoing.message_id)? {
+            return Ok(before);
+        }
+        let until = Instant::now() + proposal.open_for;
+        let metadata = outgoing.metadata.as_ref();
+        let row = metadata.and_then(|all| all.get(delegation::KEY)).cloned();
+        let metadata: Map<_, _> = row
+            .map(|row| (delegation::KEY.to_owned(), row))
+            .into_iter()
+            .collect();
+        let voters = members.into_iter().map(|agent| {
+            let about = About {
+                agent,
+                context_id: Some(format!("triad-{}", fresh())),
+                ..about.clone()
+            };
+            Arc::new(Voter {
+                about,
+                metadata: metadata.clone(),
+                until,
+                run: Mutex::default(),
+            })
+        });
+        tokio::spawn(deliberate(Session {
+            vote: Arc::clone(&vote),
+            voters: voters.collect(),
+            proposal,
+            until,
+            tally: Tally::new(
+                self.settings.triad.members.clone(),
+                self.settings.triad.quorum,
+            ),
+            links: Arc::clone(&self.links),
+            world: Arc::clone(&self.world),
+            log: Arc::clone(&self.log),
+        }));
+        Ok(vote)
+    }
+
+    /// Takes a vote in, or gives the one that was taken in before under the same id.
+    fn enter(
+        &self,
+        vote: &Arc<Deliberation>,
+        id: &str,
+    ) -> Result<Option<Arc<Deliberation>>, PeerError> {
+        let mut votes = self.votes();
+        if let Some(before) = votes.get(id) {
+            if before.text == vote.text {
+                return Ok(Some(Arc::clone(before)));
+            }
+            let message = format!("another proposal has the id `{id}` already; take a fresh one");
+            return Err(proposal::unusable(message));
+        }
+        let open = votes.iter().filter(|(_, vote)| !vote.is_over()).count();
+        if open >= AT_A_TIME {
+            let message =
+                format!("{open} proposals are voted on already; try again when one is decided");
+            return Err(
+                PeerError::new(Fault::Gateway(ErrorCode::AgentBusy), message).undelivered(),
+            );
+        }
+        votes.push(id.to_owned(), Arc::clone(vote));
+        Ok(None)
+    }
+
+    fn members(&self) -> Result<Vec<String>, PeerError> {
+        let members = &self.settings.triad.members;
+        let distinct = members
+            .iter()
+            .enumerate()
+            .all(|(i, name)| !members[..i].contains(name));
+        if members.len() == MEMBERS && distinct {
+            return Ok(members.clone());
+        }
+        let message =
+            "a triad has three members; name three different agents in `gateway.triad.members`";
+        Err(PeerError::new(Fault::Gateway(ErrorCode::AgentNotFound), message).undelivered())
+    }
+
+    fn known(&self, id: &str) -> Result<Arc<Deliberation>, PeerError> {
+        let known = self.votes().get(id).cloned();
+        known.ok_or_else(|| {
+            let message = format!("nothing is known of the proposal `{id}` here: votes that are counted here do not outlive the process, and the oldest are forgotten");
+            PeerError::new(Fault::TaskForgotten, message)
+        })
+    }
+
+    fn votes(&self) -> MutexGuard<'_, LruCache<String, Arc<Deliberation>>> {
+        self.votes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Triad {
+    fn drop(&mut self) {
+        for (_, vote) in self.votes().iter() {
+            vote.stop.cancel();
+        }
+    }
+}
+
+fn task(vote: &Deliberation) -> Result<Task, PeerError> {
+    vote.task().map_err(|error| {
+        let message = format!("the proposal cannot be shown as a task: {error}");
+        proposal::unusable(message)
+    })
+}
+
+/// What a vote is made of.
+struct Session {
+    vote: Arc<Deliberation>,
+    voters: Vec<Arc<Voter>>,
+    proposal: Proposal,
+    until: Instant,
+    tally: Tally,
+    links: Links,
+    world: Arc<dyn World>,
+    log: Arc<dyn Log>,
+}
+
+/// Asks everybody at once, and counts until the outcome is fixed, nobody is left to vote, or the time is up.
+async fn deliberate(session: Session) {
+    let Session {
+        vote,
+        voters,
+        proposal,
+        until,
+        mut tally,
+        links,
+        world,
+        log,
+    } = session;
+    let mut asked: FuturesUnordered<_> = voters
+        .iter()
+        .map(|voter| {
+            let mark = world.uuid().simple().to_string();
+            let question = ballot::question(&voter.about.agent, &proposal, &mark);
+            let fresh = || world.uuid().to_string();
+            let links = &links;
+            async move {
+                (
+                    voter.about.agent.clone(),
+                    voter.vote(links, question, fresh).await,
+                )
+            }
+        })
+        .collect();
+    let mut missing = Vec::new();
+    let stopped = loop {
+        tokio::select! {
+            biased;
+            () = vote.stop.cancelled() => break true,
+            answered = asked.next() => match answered {
+                None => break false,
+                Some((member, Ok(ballot))) => {
+                    vote.voted(&member, &ballot);
+                    if tally.cast(&member, ballot.vote).is_ok_and(|decision| decision.is_some()) {
+                        break false;
+                    }
+                }
+                Some((member, Err(why))) => {
+                    log.log(Level::Debug, &format!("`{member}` of the triad has not voted: {why}"));
+                    vote.is_missing(&member, &why);
+                    missing.push((member, why));
+                }
+            },
+            () = sleep_until(until) => break false,
+        }
+    };
+    drop(asked);
+    if stopped {
+        vote.stopped();
+    } else {
+        vote.decided(tally.close(), &missing);
+    }
+    let stops = voters.iter().map(|voter| voter.stop(&links));
+    stops
+        .collect::<FuturesUnordered<_>>()
+        .collect::<Vec<_>>()
+        .await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! One member, asked for its vote.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::openclaw::TIME_LIMIT;
+use crate::{About, Link};
+use a2a::{End, Event, EventStream, Outgoing, Part, PeerError, Step, TaskState};
+
+use super::ballot::Ballot;
+use super::{Links, ballot};
+
+/// How long to pause before a cut run is listened to again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a run that is no longer needed may take to be stopped.
+const STOPS: Duration = Duration::from_secs(5);
+
+/// A member that is asked.
+pub(super) struct Voter {
+    /// Its name, and the session that it is asked in.
+    pub about: About,
+    /// What goes with every message to it.
+    pub metadata: Map<String, Value>,
+    /// Until when its vote counts.
+    pub until: Instant,
+    /// The run that is under way.
+    pub run: Mutex<Option<String>>,
+}
+
+impl Voter {
+    /// Its vote. An answer that is none is asked for once more, and is an abstention after that.
+    ///
+    /// # Errors
+    /// Why it cannot vote, as a clause.
+    pub(super) async fn vote(
+        &self,
+        links: &Links,
+        question: String,
+        fresh: impl Fn() -> String,
+    ) -> Result<Ballot, String> {
+        let answer = self.answer(links, question, fresh()).await?;
+        let why = match Ballot::read(&answer) {
+            Ok(ballot) => return Ok(ballot),
+            Err(why) => why,
+        };
+        let answer = self.answer(links, ballot::once_more(&why), fresh()).await?;
+        Ok(Ballot::read(&answer).unwrap_or_else(|why| Ballot::abstained(&why)))
+    }
+
+    /// Stops the run that is under way, because nobody waits for its vote any more.
+    pub(super) async fn stop(&self, links: &Links) {
+        let run = self.running(|run| run.take());
+        if let Some(run) = run {
+            let stopped = async {
+                let link = links().await.ok()?;
+                link.cancel(&self.about, &run).await.ok()
+            };
+            // A run that does not stop ends with the deadline, which it was given.
+            let _ = timeout(STOPS, stopped).await;
+        }
+    }
+
+    async fn answer(&self, links: &Links, text: String, run: String) -> Result<String, String> {
+        let outgoing = Outgoing {
+            message_id: run.clone(),
+            parts: vec![Part::text(text)],
+            context_id: self.about.context_id.clone(),
+            metadata: Some(self.metadata()),
+            ..Outgoing::default()
+        };
+        let link = links().await.map_err(told)?;
+        self.running(|running| *running = Some(run.clone()));
+        let stream = link.stream(&self.about, &outgoing).await;
+        let mut stream = stream.map_err(|error| {
+            self.running(|running| *running = None);
+            told(error)
+        })?;
+        let mut answer = Answer::default();
+        loop {
+            match stream.next().await {
+                Step::Event(event, _) => answer.hear(event),
+                Step::End(end)
+                    if answer
+                        .state
+                        .as_ref()
+                        .is_none_or(|state| !state.is_settled()) =>
+                {
+                    stream = self.again(links, &run, end).await?;
+                }
+                Step::End(_) => break,
+            }
+        }
+        self.running(|running| *running = None);
+        match answer.state {
+            Some(TaskState::Completed) => Ok(answer.text),
+            state => {
+                let word = state.as_ref().map_or("unknown", TaskState::as_str);
+                let why = answer
+                    .why
+                    .map_or_else(String::new, |why| format!(": {why}"));
+                Err(format!("its run ended as {word}{why}"))
+            }
+        }
+    }
+
+    /// Listens to the run again after a cut, until the deadline ends all of this.
+    async fn again(
+        &self,
+        links: &Links,
+        run: &str,
+        end: End,
+    ) -> Result<Box<dyn EventStream>, String> {
+        let mut why = match end {
+            End::Broken(error) => error,
+            End::Clean | End::Answer => return Err("it was cut off".into()),
+        };
+        loop {
+            sleep(PAUSE).await;
+            if Instant::now() >= self.until {
+                return Err(told(why));
+            }
+            let link: Result<std::sync::Arc<dyn Link>, PeerError> = links().await;
+            let stream = match link {
+                Ok(link) => link.resubscribe(&self.about, run).await,
+                Err(error) => Err(error),
+            };
+            match stream {
+                Ok(stream) => return Ok(stream),
+                Err(error) if error.fault == a2a::Fault::TaskForgotten => {
+                    return Err(told(error));
+                }
+                Err(error) => why = error,
+            }
+        }
+    }
+
+    fn metadata(&self) -> Map<String, Value> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let mut metadata = self.metadata.clone();
+        let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        metadata.insert(TIME_LIMIT.to_owned(), millis.into());
+        metadata
+    }
+
+    fn running<T>(&self, look: impl FnOnce(&mut Option<String>) -> T) -> T {
+        look(&mut self.run.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What was heard of an answer.
+#[derive(Default)]
+struct Answer {
+    text: String,
+    state: Option<TaskState>,
+    why: Option<String>,
+}
+
+impl Answer {
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Artifact(update) => {
+                if !update.append() {
+                    self.text.clear();
+                }
+                self.text
+                    .push_str(&update.artifact().text().unwrap_or_default());
+            }
+            Event::Status(update) => {
+                self.why = update.status_text();
+                self.state = Some(update.state());
+            }
+            Event::Task(task) => {
+                if let Some(artifact) = task.artifacts().last() {
+                    self.text = artifact.text().unwrap_or_default().into_owned();
+                }
+                self.why = task.status_text();
+                self.state = Some(task.state());
+            }
+            Event::Message(message) => {
+                self.text = message.text().unwrap_or_default().into_owned();
+                self.state = Some(TaskState::Completed);
+            }
+            Event::Unknown(_) => {}
+        }
+    }
+}
+
+fn told(error: PeerError) -> String {
+    error.message
+}

@@ -1,0 +1,343 @@
+#![allow(clippy::unwrap_used)]
+
+mod permissions;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+use crate::config::ServerConfig;
+use collective::ErrorCode;
+
+const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+/// In seconds since 1970.
+const NOW: u64 = 1_800_000_000;
+
+fn now() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(NOW)
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let bytes = digest(&SHA256, bytes);
+    bytes
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02X}"))
+        .collect()
+}
+
+fn load(json: &Value) -> Keyring {
+    Keyring::load(&ServerConfig::parse(&json.to_string()).unwrap()).unwrap()
+}
+
+/// A file that is gone when the test is over.
+struct KeyFile(PathBuf);
+
+impl KeyFile {
+    fn new(content: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
+        fs::write(&path, content).unwrap();
+        Self(path)
+    }
+
+    /// A gateway that takes tokens of this algorithm.
+    fn gateway(&self, alg: &str) -> Value {
+        let key = if alg == "HS256" {
+            "keyFile"
+        } else {
+            "jwksFile"
+        };
+        json!({"auth": {"jwt": {"alg": alg, key: self.0, "issuer": "me", "audience": "gateway"}}})
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn token(header: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", part(header), part(claims));
+    let signature = URL_SAFE_NO_PAD.encode(sign(signed.as_bytes()));
+    format!("{signed}.{signature}")
+}
+
+fn hs256(claims: &Value) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET);
+    token(&json!({"alg": "HS256"}), claims, |signed| {
+        hmac::sign(&key, signed).as_ref().to_vec()
+    })
+}
+
+fn claims() -> Value {
+    json!({"sub": "alice", "iss": "me", "aud": ["other", "gateway"], "exp": NOW + 60, "roles": "reader writer",
+        "agent": "alpha"})
+}
+
+/// The claims with one changed; null takes it away.
+fn but(claim: &str, value: Value) -> Value {
+    let mut all = claims();
+    all[claim] = value;
+    all.as_object_mut()
+        .unwrap()
+        .retain(|_, value| !value.is_null());
+    all
+}
+
+fn alice() -> Identity {
+    Identity {
+        name: "alice".into(),
+        roles: vec!["reader".into(), "writer".into()],
+        agent: Some("alpha".into()),
+    }
+}
+
+fn refused(keyring: &Keyring, credential: &str) -> (ErrorCode, String) {
+    let denied = keyring.identify(credential, now()).unwrap_err();
+    (denied.code, denied.message)
+}
+
+#[test]
+fn an_open_gateway_asks_nobody_and_one_with_auth_everybody() {
+    let open = load(&json!({}));
+    assert!(!open.is_required());
+    let nobody = open.anonymous().unwrap();
+    open.may(&nobody, Some("alpha"), Operation::Send("beta"))
+        .unwrap();
+    open.may(&nobody, None, Operation::Serve("beta")).unwrap();
+    let closed = load(&json!({"auth": {"keys": [{"name": "k", "sha256": sha256(b"x")}]}}));
+    assert!(closed.is_required());
+    assert_eq!(
+        closed.anonymous().unwrap_err().code,
+        ErrorCode::AuthRequired
+    );
+}
+
+#[test]
+fn an_api_key_is_known_by_its_digest() {
+    let keyring = load(&json!({
+        "roles": {"r": {}},
+        "auth": {"keys": [
+            {"name": "other", "sha256": sha256(b"other")},
+            {"name": "steward", "sha256": sha256(b"key-1").to_lowercase(), "roles": ["r"], "agent": "steward"},
+        ]},
+    }));
+    let known = keyring.identify("key-1", now()).unwrap().identity;
+    let steward = Identity {
+        name: "steward".into(),
+        roles: vec!["r".into()],
+        agent: Some("steward".into()),
+    };
+    assert_eq!(known, steward);
+    for wrong in ["key-2", "", "key-1 ", &sha256(b"key-1"), "a.b.c"] {
+        let (code, message) = refused(&keyring, wrong);
+        assert_eq!(code, ErrorCode::AuthFailed, "{wrong}");
+        assert!(wrong.is_empty() || !message.contains(wrong), "{message}");
+    }
+}
+
+#[test]
+fn an_api_key_that_has_expired_is_5003() {
+    let end = humantime::format_rfc3339(now()).to_string();
+    let keyring =
+        load(&json!({"auth": {"keys": [{"name": "k", "sha256": sha256(b"x"), "expiresAt": end}]}}));
+    keyring
+        .identify("x", now() - Duration::from_secs(1))
+        .unwrap();
+    assert_eq!(refused(&keyring, "x").0, ErrorCode::TokenExpired);
+}
+
+#[test]
+fn a_certificate_is_known_by_its_fingerprint() {
+    let digits = sha256(b"der");
+    let pairs: Vec<_> = digits
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| std::str::from_utf8(pair).unwrap())
+        .collect();
+    let keyring = load(&json!({
+        "tls": {"certFile": "c", "keyFile": "k", "clientCaFile": "ca"},
+        "auth": {"certificates": [{"name": "beta", "sha256": pairs.join(":"), "agent": "beta"}]},
+    }));
+    assert_eq!(
+        keyring.certificate(b"der").unwrap().agent.as_deref(),
+        Some("beta")
+    );
+    assert_eq!(keyring.certificate(b"other"), None);
+    // It is no key.
+    assert_eq!(refused(&keyring, "der").0, ErrorCode::AuthFailed);
+}
+
+#[test]
+fn a_token_says_who_its_bearer_is() {
+    let file = KeyFile::new(&[SECRET, b"\n"].concat());
+    let keyring = load(&file.gateway("HS256"));
+    assert_eq!(
+        keyring.identify(&hs256(&claims()), now()).unwrap().identity,
+        alice()
+    );
+    let listed = but("roles", json!(["reader", 7, "writer"]));
+    assert_eq!(
+        keyring.identify(&hs256(&listed), now()).unwrap().identity,
+        alice()
+    );
+    let bare = json!({"sub": "bob", "iss": "me", "aud": "gateway", "exp": NOW as f64 + 0.5});
+    let bob = keyring.identify(
+        &hs256(&json!({"exp": NOW + 1, "sub": "bob", "iss": "me", "aud": "gateway"})),
+        now(),
+    );
+    assert_eq!(
+        bob.unwrap().identity,
+        Identity {
+            name: "bob".into(),
+            roles: Vec::new(),
+            agent: None
+        }
+    );
+    keyring.identify(&hs256(&bare), now()).unwrap();
+}
+
+#[test]
+fn a_token_of_every_algorithm_is_checked_with_its_key() {
+    let random = SystemRandom::new();
+    let p256 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+    let p256 =
+        EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, p256.as_ref(), &random).unwrap();
+    let ed = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+    let ed = Ed25519KeyPair::from_pkcs8(ed.as_ref()).unwrap();
+    let (x, y) = p256.public_key().as_ref()[1..].split_at(32);
+    let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+    let keys = json!({"keys": [
+        {"kid": "p", "kty": "EC", "crv": "P-256", "x": text(x), "y": text(y)},
+        {"kid": "e", "kty": "OKP", "crv": "Ed25519", "x": text(ed.public_key().as_ref())},
+    ]});
+    let file = KeyFile::new(keys.to_string().as_bytes());
+    let es256 = token(&json!({"alg": "ES256", "kid": "p"}), &claims(), |signed| {
+        p256.sign(&random, signed).unwrap().as_ref().to_vec()
+    });
+    let eddsa = token(&json!({"alg": "EdDSA", "kid": "e"}), &claims(), |signed| {
+        ed.sign(signed).as_ref().to_vec()
+    });
+    let (for_es256, for_eddsa) = (load(&file.gateway("ES256")), load(&file.gateway("EdDSA")));
+    assert_eq!(for_es256.identify(&es256, now()).unwrap().identity, alice());
+    assert_eq!(for_eddsa.identify(&eddsa, now()).unwrap().identity, alice());
+    // The configuration says which algorithm counts, and never the token.
+    assert_eq!(refused(&for_es256, &eddsa).0, ErrorCode::AuthFailed);
+    assert_eq!(refused(&for_eddsa, &es256).0, ErrorCode::AuthFailed);
+    assert_eq!(
+        refused(&load(&file.gateway("RS256")), &es256).0,
+        ErrorCode::AuthFailed
+    );
+}
+
+#[test]
+fn a_token_of_an_rsa_key_is_taken() {
+    // A key of 2048 bits, its set, and a token that openssl signed with it.
+    let made: Value = serde_json::from_str(include_str!("rs256.json")).unwrap();
+    let file = KeyFile::new(made["jwks"].to_string().as_bytes());
+    let keyring = load(&file.gateway("RS256"));
+    let signed = made["token"].as_str().unwrap();
+    assert_eq!(keyring.identify(signed, now()).unwrap().identity, alice());
+    let forged = signed.replacen('.', ".A", 1);
+    assert_eq!(refused(&keyring, &forged).0, ErrorCode::AuthFailed);
+}
+
+#[test]
+fn a_token_that_does_not_hold_is_5002_and_says_why() {
+    let file = KeyFile::new(SECRET);
+    let keyring = load(&file.gateway("HS256"));
+    let good = hs256(&claims());
+    let (signed, _) = good.rsplit_once('.').unwrap();
+    let unsigned = |alg: &str| token(&json!({"alg": alg}), &claims(), |_| Vec::new());
+    let other = hmac::Key::new(hmac::HMAC_SHA256, b"another key of thirty-two bytes!");
+    let forged = token(&json!({"alg": "HS256"}), &claims(), |signed| {
+        hmac::sign(&other, signed).as_ref().to_vec()
+    });
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET);
+    let critical = token(
+        &json!({"alg": "HS256", "crit": ["x"], "x": 1}),
+        &claims(),
+        |signed| hmac::sign(&key, signed).as_ref().to_vec(),
+    );
+    for (token, told) in [
+        (unsigned("none"), "HS256"),
+        (unsigned("None"), "HS256"),
+        (unsigned("RS256"), "HS256"),
+        (format!("{signed}."), "signature"),
+        (forged, "signature"),
+        (critical, "critical"),
+        (format!("{signed}.!"), "base64url"),
+        ("..".into(), "header"),
+        (hs256(&json!([])), "object"),
+        (hs256(&but("iss", json!("you"))), "iss"),
+        (hs256(&but("iss", Value::Null)), "iss"),
+        (hs256(&but("aud", json!("other"))), "aud"),
+        (hs256(&but("aud", Value::Null)), "aud"),
+        (hs256(&but("exp", Value::Null)), "exp"),
+        (hs256(&but("exp", json!("tomorrow"))), "exp"),
+        (hs256(&but("exp", json!(-1e300))), "exp"),
+        (hs256(&but("nbf", json!(NOW + 1))), "nbf"),
+        (hs256(&but("sub", Value::Null)), "sub"),
+    ] {
+        let (code, message) = refused(&keyring, &token);
+        assert_eq!(code, ErrorCode::AuthFailed, "{told}: {message}");
+        assert!(message.contains(told), "{told}: {message}");
+        assert!(
+            !message.contains(&token) && !message.contains("alice"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_token_whose_time_is_up_is_5003() {
+    let file = KeyFile::new(SECRET);
+    let keyring = load(&file.gateway("HS256"));
+    let token = |end: u64| hs256(&but("exp", json!(end)));
+    keyring.identify(&token(NOW + 1), now()).unwrap();
+    assert_eq!(refused(&keyring, &token(NOW)).0, ErrorCode::TokenExpired);
+    let mut lenient = file.gateway("HS256");
+    lenient["auth"]["jwt"]["leewayMs"] = json!(2000);
+    let lenient = load(&lenient);
+    lenient.identify(&token(NOW - 1), now()).unwrap();
+    lenient
+        .identify(&hs256(&but("nbf", json!(NOW + 2))), now())
+        .unwrap();
+    assert_eq!(
+        refused(&lenient, &token(NOW - 2)).0,
+        ErrorCode::TokenExpired
+    );
+}
+
+#[test]
+fn a_key_file_that_cannot_be_used_is_named() {
+    let wrong = |json: &Value| {
+        let config = ServerConfig::parse(&json.to_string()).unwrap();
+        Keyring::load(&config).map(drop).unwrap_err()
+    };
+    let short = KeyFile::new(b"secret");
+    let error = wrong(&short.gateway("HS256"));
+    assert_eq!(error.path, "/auth/jwt/keyFile");
+    assert!(
+        error.message.contains("32 bytes") && !error.message.contains("secret"),
+        "{error}"
+    );
+    let error = wrong(&short.gateway("ES256"));
+    assert_eq!(error.path, "/auth/jwt/jwksFile");
+    let missing = json!({"auth": {"jwt": {"alg": "HS256", "keyFile": "/nowhere/key"}}});
+    assert!(wrong(&missing).message.contains("/nowhere/key"));
+}

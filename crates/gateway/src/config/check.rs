@@ -1,0 +1,190 @@
+//! What the schema of the gateway's configuration cannot say.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use url::Url;
+
+use super::{AuthConfig, JwtAlgorithm, Permissions, ServerConfig};
+use collective::GATEWAY;
+use common::config::{ConfigError, normal_url};
+use common::validation::escape;
+
+/// What has to be known before the configuration can be read: its errors would have no place otherwise.
+pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
+    let Some(listen) = value.get("listen").and_then(Value::as_str) else {
+        return Ok(());
+    };
+    if listen.parse::<SocketAddr>().is_err() {
+        let message = format!(
+            "`{}` is no address with a port; write it as `127.0.0.1:18789` or `[::1]:18789`",
+            listen.escape_debug()
+        );
+        return Err(ConfigError::at("/listen", message));
+    }
+    Ok(())
+}
+
+/// Checks a configuration that fits the schema.
+pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
+    if !config.listen.ip().is_loopback() && (config.tls.is_none() || config.auth.is_none()) {
+        let message = format!(
+            "others can reach `{}`, which needs `tls` and `auth`; set both, or listen on 127.0.0.1",
+            config.listen
+        );
+        return Err(ConfigError::at("/listen", message));
+    }
+    for (i, origin) in config.origins.iter().enumerate() {
+        let exact = Url::parse(origin).map(|url| url.origin().ascii_serialization());
+        if exact.as_ref() != Ok(origin) {
+            let message = "it is no origin; write scheme, host and port as a browser does, such as `https://console.example`";
+            return Err(ConfigError::at(format!("/origins/{i}"), message));
+        }
+    }
+    let agents = config.agents.iter().map(|agent| agent.name.as_str());
+    // Some file systems do not tell case apart, and a workspace is a folder.
+    unique(agents, "/agents", "name", str::to_ascii_lowercase)?;
+    let services = config.services.iter().map(|one| one.service_id.as_str());
+    unique(services, "/services", "serviceId", str::to_owned)?;
+    for (i, service) in config.services.iter().enumerate() {
+        if service.service_id == GATEWAY {
+            let message = "it is the name of the gateway's own service; choose another";
+            return Err(ConfigError::at(format!("/services/{i}/serviceId"), message));
+        }
+        let urls = [
+            ("endpoint", Some(&service.endpoint)),
+            ("healthEndpoint", service.health_endpoint.as_ref()),
+        ];
+        for (key, url) in urls {
+            url.map_or(Ok(()), |url| normal_url(url).map(drop))
+                .map_err(|wrong| {
+                    ConfigError::at(format!("/services/{i}/{key}"), format!("the URL {wrong}"))
+                })?;
+        }
+    }
+    let members = config.triad.members.iter().map(String::as_str);
+    unique(members, "/triad/members", "", str::to_owned)?;
+    if let Some(auth) = &config.auth {
+        auth_section(auth, &config)?;
+    }
+    if let Some(i) = config
+        .agents
+        .iter()
+        .position(|agent| agent.permissions.as_ref().is_some_and(serves_others))
+    {
+        let message = "an agent speaks for itself; let a role of `roles` serve several";
+        let place = format!("/agents/{i}/permissions/serve");
+        return Err(ConfigError::at(place, message));
+    }
+    if config.limits.queue_bytes > config.limits.total_queue_bytes {
+        let message =
+            "one client's queue is larger than `totalQueueBytes`; lower it, or raise the total";
+        return Err(ConfigError::at("/limits/queueBytes", message));
+    }
+    if config.limits.queue_bytes < config.limits.frame_bytes {
+        let message = "a client's queue has no room for one frame of `frameBytes`; raise it";
+        return Err(ConfigError::at("/limits/queueBytes", message));
+    }
+    if config.limits.idle_ms <= config.heartbeat_ms {
+        let message = "clients would be closed before they are asked whether they are there; let it be longer than `heartbeatMs`";
+        return Err(ConfigError::at("/limits/idleMs", message));
+    }
+    Ok(config)
+}
+
+fn serves_others(permissions: &Permissions) -> bool {
+    !permissions.serve.is_empty()
+}
+
+fn auth_section(auth: &AuthConfig, config: &ServerConfig) -> Result<(), ConfigError> {
+    if auth.keys.is_empty() && auth.jwt.is_none() && auth.certificates.is_empty() {
+        let message =
+            "nobody could connect; add `keys`, `jwt` or `certificates`, or take `auth` out";
+        return Err(ConfigError::at("/auth", message));
+    }
+    let names = auth.keys.iter().map(|key| key.name.as_str());
+    unique(names, "/auth/keys", "name", str::to_owned)?;
+    let digests = auth.keys.iter().map(|key| key.sha256.as_str());
+    unique(digests, "/auth/keys", "sha256", str::to_ascii_lowercase)?;
+    for (i, key) in auth.keys.iter().enumerate() {
+        known_roles(&key.roles, config, &format!("/auth/keys/{i}"))?;
+        if let Some(time) = &key.expires_at
+            && humantime::parse_rfc3339(time).is_err()
+        {
+            let place = format!("/auth/keys/{i}/expiresAt");
+            let message = "it is no time in UTC; write it as `2027-01-31T00:00:00Z`";
+            return Err(ConfigError::at(place, message));
+        }
+    }
+    let digests = auth.certificates.iter().map(|one| one.sha256.as_str());
+    unique(digests, "/auth/certificates", "sha256", |digest| {
+        digest.replace(':', "").to_ascii_lowercase()
+    })?;
+    for (i, one) in auth.certificates.iter().enumerate() {
+        known_roles(&one.roles, config, &format!("/auth/certificates/{i}"))?;
+    }
+    let asks = config
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.client_ca_file.is_some());
+    if !auth.certificates.is_empty() && !asks {
+        let message = "clients are not asked for certificates; set `tls.clientCaFile`";
+        return Err(ConfigError::at("/auth/certificates", message));
+    }
+    let Some(jwt) = &auth.jwt else {
+        return Ok(());
+    };
+    let shared = jwt.alg == JwtAlgorithm::Hs256;
+    let (needed, other) = if shared {
+        (("keyFile", &jwt.key_file), ("jwksFile", &jwt.jwks_file))
+    } else {
+        (("jwksFile", &jwt.jwks_file), ("keyFile", &jwt.key_file))
+    };
+    if other.1.is_some() {
+        let message = format!(
+            "it has no effect with {}, which needs `{}`",
+            jwt.alg.as_str(),
+            needed.0
+        );
+        return Err(ConfigError::at(format!("/auth/jwt/{}", other.0), message));
+    }
+    if needed.1.is_none() {
+        let message = format!("{} needs `{}`", jwt.alg.as_str(), needed.0);
+        return Err(ConfigError::at("/auth/jwt", message));
+    }
+    Ok(())
+}
+
+fn known_roles(roles: &[String], config: &ServerConfig, place: &str) -> Result<(), ConfigError> {
+    let unknown = |role: &&String| !config.roles.contains_key(*role);
+    match roles.iter().find(unknown) {
+        Some(role) => {
+            let message = format!(
+                "there is no role `{}`; add `/roles/{}`",
+                role.escape_debug(),
+                escape(role)
+            );
+            Err(ConfigError::at(format!("{place}/roles"), message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Fails where two of `names` are one.
+fn unique<'a>(
+    names: impl Iterator<Item = &'a str>,
+    place: &str,
+    key: &str,
+    same: impl Fn(&str) -> String,
+) -> Result<(), ConfigError> {
+    let mut seen = HashSet::new();
+    for (i, name) in names.enumerate() {
+        if !seen.insert(same(name)) {
+            let slash = if key.is_empty() { "" } else { "/" };
+            let message = "it is there already; each is named once";
+            return Err(ConfigError::at(format!("{place}/{i}{slash}{key}"), message));
+        }
+    }
+    Ok(())
+}

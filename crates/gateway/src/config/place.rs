@@ -1,0 +1,30 @@
+//! Where files are.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::ServerConfig;
+use common::config;
+
+/// Where the gateway keeps its state unless it is told: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, else in
+/// `~/.local/state`. `variable` looks up the environment.
+pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    config::default_state_dir("gateway", variable)
+}
+
+/// Makes relative paths begin at `folder`, and `~/` at the home of whoever runs the gateway.
+pub(super) fn resolve(config: &mut ServerConfig, folder: &Path) {
+    let mut all = vec![&mut config.state_dir];
+    if let Some(tls) = &mut config.tls {
+        all.extend([&mut tls.cert_file, &mut tls.key_file]);
+        all.extend(&mut tls.client_ca_file);
+    }
+    if let Some(jwt) = config.auth.as_mut().and_then(|auth| auth.jwt.as_mut()) {
+        all.extend(&mut jwt.key_file);
+        all.extend(&mut jwt.jwks_file);
+    }
+    all.extend(&mut config.audit.path);
+    for path in all {
+        *path = config::resolved(path, folder);
+    }
+}

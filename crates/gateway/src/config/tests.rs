@@ -1,0 +1,415 @@
+#![allow(clippy::unwrap_used)]
+use std::ffi::OsString;
+
+use serde_json::json;
+
+use super::*;
+use collective::Quorum;
+
+fn parse(json: &Value) -> Result<ServerConfig, ConfigError> {
+    ServerConfig::parse(&json.to_string())
+}
+
+/// The place of the error, and what it says.
+fn wrong(json: Value) -> (String, String) {
+    let error = parse(&json).map(drop).unwrap_err();
+    (error.path, error.message)
+}
+
+/// Every key there is.
+fn everything() -> Value {
+    json!({
+        "$schema": "gateway.schema.json",
+        "listen": "[::1]:0",
+        "hosts": ["gate.example"],
+        "origins": ["https://console.example"],
+        "stateDir": "/var/lib/gateway",
+        "fsync": "interval",
+        "fsyncIntervalMs": 20,
+        "sessionTtlMs": 1000,
+        "agents": [{"name": "alpha", "role": "Triad member", "description": "votes",
+            "permissions": {"send": ["*"], "vote": true}}],
+        "services": [{"serviceId": "weather", "endpoint": "http://127.0.0.1:9/x", "capabilities": ["a"],
+            "healthEndpoint": "http://127.0.0.1:9/health"}],
+        "triad": {"members": ["a", "b", "c"], "deadlineMs": 5, "quorum": "all"},
+        "strict": true,
+        "voteVisibility": false,
+        "auth": {
+            "keys": [{"name": "k", "sha256": "0".repeat(64), "roles": ["r"], "agent": "alpha",
+                "expiresAt": "2027-01-31T00:00:00Z"}],
+            "jwt": {"alg": "HS256", "keyFile": "key", "issuer": "i", "audience": "a", "leewayMs": 1},
+            "certificates": [{"name": "c", "sha256": (["AB"; 32].join(":")), "roles": [], "agent": "alpha"}],
+        },
+        "roles": {"r": {"send": ["alpha"], "propose": true, "vote": true, "subscribe": true, "broadcast": true,
+            "request": ["weather"], "workspaces": ["alpha"], "serve": ["beta"]}},
+        "limits": {"connections": 1, "messagesPerSecond": 2, "burst": 3, "queueBytes": 4096, "totalQueueBytes": 8192,
+            "frameBytes": 2048, "idleMs": 60000, "sessions": 7},
+        "heartbeatMs": 100,
+        "tls": {"certFile": "c", "keyFile": "k", "clientCaFile": "ca"},
+        "audit": {"enabled": false, "path": "audit.jsonl", "maxBytes": 4096},
+    })
+}
+
+/// The same with something else at a place.
+fn with(place: &str, value: Value) -> Value {
+    let mut all = everything();
+    *all.pointer_mut(place).unwrap() = value;
+    all
+}
+
+fn without(place: &str, key: &str) -> Value {
+    let mut all = everything();
+    all.pointer_mut(place)
+        .unwrap()
+        .as_object_mut()
+        .unwrap()
+        .remove(key)
+        .unwrap();
+    all
+}
+
+#[test]
+fn an_empty_configuration_is_a_gateway_on_loopback() {
+    let config = parse(&json!({})).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:18789");
+    assert_eq!(config.fsync(), Fsync::Always);
+    let names: Vec<_> = config
+        .agents
+        .iter()
+        .map(|agent| agent.name.as_str())
+        .collect();
+    assert_eq!(names.len(), 12);
+    assert_eq!(config.triad.members, ["alpha", "beta", "charlie"]);
+    assert!(
+        config
+            .triad
+            .members
+            .iter()
+            .all(|member| names.contains(&member.as_str()))
+    );
+    assert_eq!(config.triad.quorum, Quorum::Majority);
+    assert!(config.auth.is_none() && config.tls.is_none());
+    assert!(config.hosts.is_empty() && config.origins.is_empty());
+    assert!(config.audit.enabled);
+    assert_eq!(config.audit_path(), config.state_dir.join("audit.jsonl"));
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = parse(&everything()).unwrap();
+    assert_eq!(config.listen.to_string(), "[::1]:0");
+    assert_eq!(config.fsync(), Fsync::Interval(Duration::from_millis(20)));
+    assert_eq!(config.session_ttl_ms, Some(1000));
+    assert_eq!(config.agents.len(), 1);
+    assert!(config.agents[0].permissions.as_ref().unwrap().vote);
+    assert_eq!(config.services[0].capabilities, ["a"]);
+    assert_eq!(
+        (config.triad.deadline_ms, config.triad.quorum),
+        (5, Quorum::All)
+    );
+    assert!(config.strict && !config.vote_visibility);
+    let auth = config.auth.unwrap();
+    assert_eq!(auth.keys[0].agent.as_deref(), Some("alpha"));
+    assert_eq!(auth.jwt.unwrap().alg, JwtAlgorithm::Hs256);
+    assert_eq!(config.roles["r"].serve, ["beta"]);
+    let limits = Limits {
+        connections: 1,
+        messages_per_second: 2,
+        burst: 3,
+        queue_bytes: 4096,
+        total_queue_bytes: 8192,
+        frame_bytes: 2048,
+        idle_ms: 60_000,
+        sessions: 7,
+    };
+    assert_eq!(config.limits, limits);
+    assert_eq!(
+        (config.audit.enabled, config.audit.max_bytes),
+        (false, 4096)
+    );
+    assert_eq!(config.audit.path.as_deref(), Some(Path::new("audit.jsonl")));
+    assert_eq!(config.hosts, ["gate.example"]);
+    assert_eq!(config.origins, ["https://console.example"]);
+}
+
+#[test]
+fn the_schema_says_the_defaults_of_the_code() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let default = |place: &str| {
+        schema
+            .pointer(&format!("/properties{place}/default"))
+            .unwrap()
+    };
+    let config = ServerConfig::default();
+    assert_eq!(default("/listen"), &json!(config.listen.to_string()));
+    assert_eq!(default("/fsyncIntervalMs"), config.fsync_interval_ms);
+    assert_eq!(default("/heartbeatMs"), config.heartbeat_ms);
+    assert_eq!(default("/strict"), config.strict);
+    assert_eq!(default("/voteVisibility"), config.vote_visibility);
+    assert_eq!(
+        default("/triad/properties/members"),
+        &json!(config.triad.members)
+    );
+    assert_eq!(
+        default("/triad/properties/deadlineMs"),
+        config.triad.deadline_ms
+    );
+    assert_eq!(
+        default("/audit/properties/maxBytes"),
+        AuditConfig::default().max_bytes
+    );
+    assert_eq!(
+        default("/audit/properties/enabled"),
+        AuditConfig::default().enabled
+    );
+    let limit = |name: &str| {
+        default(&format!("/limits/properties/{name}"))
+            .as_u64()
+            .unwrap()
+    };
+    let Limits {
+        connections,
+        messages_per_second,
+        burst,
+        queue_bytes,
+        total_queue_bytes,
+        frame_bytes,
+        idle_ms,
+        sessions,
+    } = config.limits;
+    let sizes = [
+        ("connections", connections),
+        ("queueBytes", queue_bytes),
+        ("totalQueueBytes", total_queue_bytes),
+        ("frameBytes", frame_bytes),
+        ("sessions", sessions),
+    ];
+    for (name, size) in sizes {
+        assert_eq!(limit(name), size as u64, "{name}");
+    }
+    for (name, number) in [
+        ("messagesPerSecond", messages_per_second),
+        ("burst", burst),
+        ("idleMs", idle_ms),
+    ] {
+        assert_eq!(limit(name), number, "{name}");
+    }
+}
+
+#[test]
+fn every_key_has_a_description() {
+    fn check(schema: &Value, place: &str) {
+        for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+            let place = format!("{place}/{name}");
+            assert!(inner["description"].is_string(), "{place}");
+            check(inner, &place);
+            check(&inner["items"], &place);
+            check(&inner["additionalProperties"], &place);
+        }
+    }
+    check(&serde_json::from_str(SCHEMA).unwrap(), "");
+}
+
+#[test]
+fn what_is_wrong_is_named_by_its_place() {
+    let jwt = |alg: &str, key: &str| json!({"alg": alg, key: "file"});
+    let same = json!([{"name": "x", "role": "r"}, {"name": "X", "role": "r"}]);
+    for (json, place, told) in [
+        (json!([]), "", "must be object"),
+        (json!({"lisen": 1}), "/lisen", "no such key is known"),
+        (
+            with("/limits", json!({"conections": 1})),
+            "/limits/conections",
+            "no such key",
+        ),
+        (
+            with("/listen", json!("localhost")),
+            "/listen",
+            "127.0.0.1:18789",
+        ),
+        (
+            json!({"listen": "0.0.0.0:1"}),
+            "/listen",
+            "needs `tls` and `auth`",
+        ),
+        (
+            with("/fsync", json!("sometimes")),
+            "/fsync",
+            "allowed values",
+        ),
+        (
+            with("/agents", json!([{"name": "a"}])),
+            "/agents/0",
+            "`role` is missing",
+        ),
+        (
+            with("/agents", json!([{"name": "../a", "role": "r"}])),
+            "/agents/0/name",
+            "pattern",
+        ),
+        (with("/agents", same), "/agents/1/name", "already"),
+        (
+            with("/agents/0/permissions", json!({"serve": ["*"]})),
+            "/agents/0/permissions/serve",
+            "role",
+        ),
+        (
+            with("/services/0/endpoint", json!("ftp://x")),
+            "/services/0/endpoint",
+            "http",
+        ),
+        (
+            with("/services/0/healthEndpoint", json!("x y")),
+            "/services/0/healthEndpoint",
+            "URL",
+        ),
+        (
+            with("/triad/members", json!(["a", "b"])),
+            "/triad/members",
+            "fewer",
+        ),
+        (
+            with("/triad/members", json!(["a", "b", "a"])),
+            "/triad/members/2",
+            "already",
+        ),
+        (with("/auth", json!({})), "/auth", "nobody could connect"),
+        (
+            with("/auth/keys/0/sha256", json!("00")),
+            "/auth/keys/0/sha256",
+            "pattern",
+        ),
+        (
+            with("/auth/keys/0/roles", json!(["x/y"])),
+            "/auth/keys/0/roles",
+            "`/roles/x~1y`",
+        ),
+        (
+            with("/auth/certificates/0/roles", json!(["x"])),
+            "/auth/certificates/0/roles",
+            "`x`",
+        ),
+        (
+            with("/auth/keys/0/expiresAt", json!("soon")),
+            "/auth/keys/0/expiresAt",
+            "2027-",
+        ),
+        (
+            with("/auth/jwt", jwt("HS256", "jwksFile")),
+            "/auth/jwt/jwksFile",
+            "`keyFile`",
+        ),
+        (
+            with("/auth/jwt", jwt("RS256", "keyFile")),
+            "/auth/jwt/keyFile",
+            "`jwksFile`",
+        ),
+        (
+            with("/auth/jwt", json!({"alg": "EdDSA"})),
+            "/auth/jwt",
+            "`jwksFile`",
+        ),
+        (
+            with("/auth/jwt", jwt("none", "keyFile")),
+            "/auth/jwt/alg",
+            "allowed values",
+        ),
+        (
+            without("/tls", "clientCaFile"),
+            "/auth/certificates",
+            "`tls.clientCaFile`",
+        ),
+        (
+            with("/limits/queueBytes", json!(9000)),
+            "/limits/queueBytes",
+            "totalQueueBytes",
+        ),
+        (
+            with("/limits/queueBytes", json!(2000)),
+            "/limits/queueBytes",
+            "frameBytes",
+        ),
+        (
+            with("/limits/idleMs", json!(100)),
+            "/limits/idleMs",
+            "heartbeatMs",
+        ),
+        (
+            with("/origins", json!(["https://console.example/"])),
+            "/origins/0",
+            "no origin",
+        ),
+        (with("/audit/path", json!("")), "/audit/path", "fewer"),
+    ] {
+        let (at, message) = wrong(json);
+        assert_eq!(at, place, "{message}");
+        assert!(message.contains(told), "{place}: {message}");
+    }
+    assert!(
+        ServerConfig::parse("{")
+            .unwrap_err()
+            .message
+            .contains("not JSON")
+    );
+}
+
+#[test]
+fn others_may_reach_a_gateway_that_asks_who_they_are_over_tls() {
+    parse(&with("/listen", json!("0.0.0.0:18789"))).unwrap();
+    assert_eq!(
+        wrong(json!({"listen": "0.0.0.0:1", "tls": {"certFile": "c", "keyFile": "k"}})).0,
+        "/listen"
+    );
+}
+
+#[test]
+fn debug_shows_no_digest_and_no_endpoint() {
+    let config = parse(&with("/auth/keys/0/sha256", json!("ab".repeat(32)))).unwrap();
+    let printed = format!("{config:?}");
+    assert!(
+        !printed.contains("abab") && !printed.contains("127.0.0.1:9"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn paths_begin_at_the_folder_of_the_file_or_at_home() {
+    let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("gateway.json");
+    let mut json = with("/stateDir", json!("~/.openclaw"));
+    json["auth"]["jwt"]["keyFile"] = json!("/etc/key");
+    fs::write(&file, json.to_string()).unwrap();
+    let config = ServerConfig::read(&file).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(
+        config.state_dir,
+        std::env::home_dir().unwrap().join(".openclaw")
+    );
+    assert_eq!(config.audit_path(), folder.join("audit.jsonl"));
+    assert_eq!(config.tls.unwrap().cert_file, folder.join("c"));
+    let key_file = config.auth.unwrap().jwt.unwrap().key_file;
+    assert_eq!(key_file, Some("/etc/key".into()));
+    let missing = ServerConfig::read(&file).unwrap_err().to_string();
+    assert!(missing.contains(file.to_str().unwrap()), "{missing}");
+}
+
+#[test]
+fn state_is_kept_where_the_system_keeps_state() {
+    let dir = |all: &[(&str, &str)]| {
+        default_state_dir(|name| {
+            let found = all.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| OsString::from(value))
+        })
+    };
+    let end = "openclaw-remote-agent/gateway";
+    assert_eq!(
+        dir(&[("XDG_STATE_HOME", "/x"), ("HOME", "/h")]),
+        Path::new("/x").join(end)
+    );
+    assert_eq!(
+        dir(&[("XDG_STATE_HOME", "x"), ("HOME", "/h")]),
+        Path::new("/h/.local/state").join(end)
+    );
+    assert_eq!(dir(&[]), Path::new(end));
+}

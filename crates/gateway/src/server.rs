@@ -1,0 +1,224 @@
+//! The gateway as a whole: it listens, serves whoever connects, and ends when it is told to.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use common::config::ConfigError;
+use common::log::{Level, Log};
+use common::world::World;
+use egress::{Http, Net, NetError};
+
+use super::access::Keyring;
+use super::admission::Admission;
+use super::audit::Audit;
+use super::config::ServerConfig;
+use super::hub::{Hub, Parts};
+use super::pace::Pace;
+use super::probe::{self, Occupant};
+use super::sessions::{Options, SessionError, Sessions};
+use super::{connection, tls};
+
+/// How long the listener waits when the system gives it no socket.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// A gateway that listens.
+pub struct Server {
+    hub: Arc<Hub>,
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+}
+
+/// Why a gateway does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration, or a file that it names, cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The port is somebody else's.
+    #[error("the port {} of {} is taken: {occupant}", address.port(), address.ip())]
+    Taken {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// Who answers there, and what to do.
+        occupant: Occupant,
+    },
+    /// Nothing can listen there.
+    #[error(
+        "cannot listen on {address}: {error}; choose an address of this machine and a port that may be used"
+    )]
+    Listen {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// The sessions cannot be opened.
+    #[error(transparent)]
+    Sessions(#[from] SessionError),
+    /// Outgoing connections cannot be made.
+    #[error(transparent)]
+    Net(#[from] NetError),
+}
+
+impl Server {
+    /// Listens, and opens the sessions. Nobody is served before [`run`](Self::run).
+    ///
+    /// # Errors
+    /// Why it cannot. Where the port is taken, who answers there.
+    pub async fn bind(
+        config: ServerConfig,
+        world: Arc<dyn World>,
+        log: Arc<dyn Log>,
+    ) -> Result<Self, StartError> {
+        Self::bind_at(config, world, log, Pace::default()).await
+    }
+
+    /// As [`bind`](Self::bind), with other waits.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn bind_at(
+        config: ServerConfig,
+        world: Arc<dyn World>,
+        log: Arc<dyn Log>,
+        pace: Pace,
+    ) -> Result<Self, StartError> {
+        let keyring = Keyring::load(&config)?;
+        let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let net: Arc<dyn Net> = Arc::new(Http::new()?);
+        let listener = listen(config.listen, &*net).await?;
+        let address = listener.local_addr().map_err(|error| StartError::Listen {
+            address: config.listen,
+            error,
+        })?;
+        let sessions = open_sessions(&config, &world, &log).await?;
+        let audit = Audit::new(&config, Arc::clone(&log));
+        let parts = Parts {
+            config,
+            keyring,
+            sessions,
+            audit,
+            net,
+            world,
+            log,
+        };
+        Ok(Self {
+            hub: Hub::new(parts, pace),
+            listener,
+            address,
+            tls,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL to connect to.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "wss" } else { "ws" };
+        format!("{scheme}://{}/", self.address)
+    }
+
+    /// Serves whoever connects until `shutdown` is cancelled; then everybody is told, and it ends within seconds.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let Self {
+            hub, listener, tls, ..
+        } = self;
+        let connections = TaskTracker::new();
+        let admission = Admission::new();
+        loop {
+            let accepted = tokio::select! {
+                () = shutdown.cancelled() => break,
+                accepted = admission.accept(&listener) => accepted,
+            };
+            let (stream, place) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    hub.log.log(
+                        Level::Warn,
+                        &format!("the gateway could not take a connection: {error}"),
+                    );
+                    tokio::time::sleep(BREATH).await;
+                    continue;
+                }
+            };
+            let (hub, tls) = (Arc::clone(&hub), tls.clone());
+            connections.spawn(async move {
+                // Answers are small and waited for.
+                let _ = stream.set_nodelay(true);
+                match tls {
+                    None => connection::serve(hub, stream, None, place).await,
+                    Some(tls) => {
+                        let secured = place.open(&hub.pace, tls.accept(stream)).await;
+                        if let Some(Ok(stream)) = secured {
+                            let shown = stream.get_ref().1.peer_certificates();
+                            let certificate = shown
+                                .and_then(|chain| chain.first())
+                                .map(|own| own.to_vec());
+                            connection::serve(hub, stream, certificate, place).await;
+                        }
+                    }
+                }
+            });
+        }
+        drop(listener);
+        end(&hub, &connections).await;
+    }
+}
+
+async fn listen(address: SocketAddr, net: &dyn Net) -> Result<TcpListener, StartError> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(StartError::Taken {
+            address,
+            occupant: probe::who_answers(net, address).await,
+        }),
+        Err(error) => Err(StartError::Listen { address, error }),
+    }
+}
+
+async fn open_sessions(
+    config: &ServerConfig,
+    world: &Arc<dyn World>,
+    log: &Arc<dyn Log>,
+) -> Result<Sessions, StartError> {
+    let options = Options::of(config);
+    let (world, log) = (Arc::clone(world), Arc::clone(log));
+    // It reads files.
+    let opened = tokio::task::spawn_blocking(move || {
+        let sessions = Sessions::open(options, world, log)?;
+        sessions.load()?;
+        Ok::<_, SessionError>(sessions)
+    });
+    Ok(opened.await.map_err(|_| SessionError::Busy)??)
+}
+
+/// Takes leave of everybody, and brings what was said to the disk.
+async fn end(hub: &Arc<Hub>, connections: &TaskTracker) {
+    hub.say_goodbye();
+    connections.close();
+    hub.tasks.close();
+    let all = async {
+        connections.wait().await;
+        hub.tasks.wait().await;
+    };
+    let _ = tokio::time::timeout(hub.pace.shutdown, all).await;
+    let kept = Arc::clone(hub);
+    let kept = tokio::task::spawn_blocking(move || {
+        if let Err(error) = kept.sessions.close() {
+            kept.log.log(Level::Error, &error.to_string());
+        }
+        kept.audit.close();
+    });
+    let _ = tokio::time::timeout(hub.pace.shutdown, kept).await;
+}

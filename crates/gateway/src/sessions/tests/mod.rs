@@ -1,0 +1,147 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod aside;
+mod crashes;
+mod damage;
+mod keeping;
+mod managing;
+mod names;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::*;
+use collective::{Envelope, ErrorCode};
+use common::log::Recorder;
+
+/// The time of day when a test begins, in milliseconds since 1970.
+const START: u64 = 1_711_843_200_000;
+
+/// A folder that is gone when the test is over, and a clock that stands.
+struct Place {
+    state: PathBuf,
+    clock: Arc<Clock>,
+    log: Arc<Recorder>,
+}
+
+struct Clock(AtomicU64);
+
+impl World for Clock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn wall(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    fn uuid(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+}
+
+impl Place {
+    fn new() -> Self {
+        let state = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
+        Self {
+            state,
+            clock: Arc::new(Clock(AtomicU64::new(START))),
+            log: Arc::default(),
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            state_dir: self.state.clone(),
+            fsync: Fsync::Never,
+            ttl: None,
+            begin: true,
+            most: 1000,
+            waiting: 64 << 20,
+        }
+    }
+
+    fn open(&self) -> Sessions {
+        self.opened(self.options()).unwrap()
+    }
+
+    fn opened(&self, options: Options) -> Result<Sessions, SessionError> {
+        Sessions::open(options, self.clock.clone(), self.log.clone())
+    }
+
+    fn read_only(&self) -> Sessions {
+        Sessions::read_only(self.options(), self.clock.clone(), self.log.clone())
+    }
+
+    fn file(&self, agent: &str) -> PathBuf {
+        self.state.join("agents").join(agent).join("session.jsonl")
+    }
+
+    fn bytes(&self, agent: &str) -> Vec<u8> {
+        fs::read(self.file(agent)).unwrap()
+    }
+
+    fn text(&self, agent: &str) -> String {
+        String::from_utf8(self.bytes(agent)).unwrap()
+    }
+
+    /// Puts a file where a workspace has its own.
+    fn write(&self, agent: &str, bytes: &[u8]) {
+        let file = self.file(agent);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, bytes).unwrap();
+    }
+
+    fn pass(&self, time: Duration) {
+        let millis = u64::try_from(time.as_millis()).unwrap();
+        self.clock.0.fetch_add(millis, Ordering::Relaxed);
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.log.0.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.state);
+    }
+}
+
+fn entry(session: &str, id: &str, content: &str) -> Entry<'static> {
+    Entry {
+        timestamp: START,
+        role: "user".into(),
+        content: std::borrow::Cow::Owned(json!(content)),
+        session_id: session.to_owned().into(),
+        id: id.to_owned().into(),
+    }
+}
+
+/// Keeps one entry, whose content is its id.
+async fn keep(sessions: &Sessions, agent: &str, session: &str, id: &str) {
+    let mut entry = entry(session, id, id);
+    entry.timestamp = sessions.0.writers.now();
+    sessions.append(agent, &entry).await.unwrap();
+}
+
+/// The ids of a session's entries.
+fn ids(sessions: &Sessions, agent: &str, session: &str) -> Vec<String> {
+    let entries = sessions.get(agent, session).unwrap();
+    entries
+        .map(|entry| entry.unwrap().id.into_owned())
+        .collect()
+}
+
+/// The error of a call that fails.
+fn code<T>(result: Result<T, SessionError>) -> ErrorCode {
+    match result {
+        Ok(_) => panic!("it did not fail"),
+        Err(error) => error.code(),
+    }
+}

@@ -1,0 +1,124 @@
+#![allow(clippy::unwrap_used)]
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_rustls::TlsConnector;
+
+use super::*;
+use testkit::authority::Authority;
+
+/// The files of a gateway with the certificate of this name.
+fn files(authority: &Authority, name: &str, clients: bool) -> TlsConfig {
+    TlsConfig {
+        cert_file: authority.file(&format!("{name}.pem")),
+        key_file: authority.file(&format!("{name}.key")),
+        client_ca_file: clients.then(|| authority.file("ca.pem")),
+    }
+}
+
+/// Says a word over TLS; gives the client's certificate as the gateway sees it, or why it does not hear the word, with what
+/// the client has to say of it.
+async fn shaken(acceptor: TlsAcceptor, connector: TlsConnector) -> Result<Option<Vec<u8>>, String> {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let client = tokio::spawn(async move {
+        let name = ServerName::try_from("gateway.example").unwrap();
+        let mut stream = connector.connect(name, near).await?;
+        stream.write_all(b"word").await?;
+        // It ends with the gateway's side.
+        stream.read(&mut [0]).await.map(drop)
+    });
+    let heard = async {
+        let mut stream = acceptor.accept(far).await?;
+        let mut word = [0; 4];
+        stream.read_exact(&mut word).await?;
+        let shown = stream.get_ref().1.peer_certificates();
+        let shown = shown.map(|chain| chain[0].to_vec());
+        stream.shutdown().await?;
+        Ok::<_, std::io::Error>(shown)
+    };
+    let heard = heard.await;
+    let said = client.await.unwrap();
+    heard.map_err(|error| format!("{error}; the client: {said:?}"))
+}
+
+#[tokio::test]
+async fn connections_are_tls_with_the_certificate_in_the_files() {
+    let authority = Authority::new();
+    authority.signed("gateway.example");
+    let acceptor = acceptor(&files(&authority, "gateway.example", false)).unwrap();
+    let heard = shaken(acceptor, authority.client(None)).await;
+    assert_eq!(heard, Ok(None));
+}
+
+#[tokio::test]
+async fn clients_show_a_certificate_of_the_authority() {
+    let authority = Authority::new();
+    authority.signed("gateway.example");
+    let files = files(&authority, "gateway.example", true);
+    let own = authority.signed("beta");
+    let shown = own.0.to_vec();
+    let known = shaken(acceptor(&files).unwrap(), authority.client(Some(own))).await;
+    assert_eq!(known, Ok(Some(shown)));
+}
+
+#[tokio::test]
+async fn who_shows_no_certificate_or_a_strangers_is_not_let_in() {
+    let authority = Authority::new();
+    authority.signed("gateway.example");
+    let files = files(&authority, "gateway.example", true);
+    let none = shaken(acceptor(&files).unwrap(), authority.client(None)).await;
+    let why = none.unwrap_err();
+    assert!(why.contains("peer sent no certificates"), "{why}");
+    let stranger = Authority::new().signed("beta");
+    let other = shaken(acceptor(&files).unwrap(), authority.client(Some(stranger))).await;
+    let why = other.unwrap_err();
+    assert!(why.contains("invalid peer certificate"), "{why}");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named_and_not_shown() {
+    let authority = Authority::new();
+    authority.signed("a");
+    authority.signed("b");
+    let good = files(&authority, "a", true);
+    acceptor(&good).map(drop).unwrap();
+    let with = |change: &dyn Fn(&mut TlsConfig)| {
+        let mut files = good.clone();
+        change(&mut files);
+        let error = acceptor(&files).map(drop).unwrap_err();
+        assert!(!error.message.contains("BEGIN"), "{error}");
+        (error.path, error.message)
+    };
+    let other = files(&authority, "b", false);
+    for (change, place, told) in [
+        (
+            &(|files: &mut TlsConfig| files.cert_file = "/nowhere.pem".into())
+                as &dyn Fn(&mut TlsConfig),
+            "/tls/certFile",
+            "cannot be read",
+        ),
+        (
+            &|files| files.cert_file.clone_from(&good.key_file),
+            "/tls/certFile",
+            "no certificate",
+        ),
+        (
+            &|files| files.key_file.clone_from(&good.cert_file),
+            "/tls/keyFile",
+            "no private key",
+        ),
+        (
+            &|files| files.key_file.clone_from(&other.key_file),
+            "/tls/keyFile",
+            "not the certificate's",
+        ),
+        (
+            &|files| files.client_ca_file = Some(good.key_file.clone()),
+            "/tls/clientCaFile",
+            "no certificate",
+        ),
+    ] {
+        let (at, message) = with(change);
+        assert_eq!(at, place, "{message}");
+        assert!(message.contains(told), "{message}");
+    }
+}

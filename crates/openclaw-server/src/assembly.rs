@@ -1,0 +1,271 @@
+//! Puts a server together: the executor, the store, the courier, the wire, the guard.
+
+mod error;
+mod kept;
+mod watch;
+mod work;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_server::http::door::{self, Guarded, Operator};
+use a2a_server::http::guard::{Guard, HostNames, Proxies, Rules, network};
+use a2a_server::http::peers::Peers;
+use a2a_server::http::serve::{Connections, serve};
+use a2a_server::http::tls::{TlsError, acceptor};
+use a2a_server::http::{self as wire, App, CardFacts, Router};
+use a2a_server::service::{Parts, Service};
+use a2a_server::settings::Settings;
+use a2a_server::world::System;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use url::Url;
+
+use super::config::ServeConfig;
+use super::courier::{NetCourier, Webhooks};
+use super::peers::{PeerFile, known};
+use super::sessions::SessionKeys;
+use common::config::ConfigError;
+use egress::Http;
+use watch::Watch;
+
+pub use error::StartError;
+
+/// A server that listens. Nobody is served before [`run`](Self::run).
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    url: String,
+    tls: Option<TlsAcceptor>,
+    app: Router,
+    service: Service,
+    connections: Connections,
+    peers: Arc<Peers>,
+    watch: Watch,
+    config: ServeConfig,
+    about: String,
+}
+
+impl Server {
+    /// Listens, opens the store, and takes up what an earlier server left.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
+        let file = PeerFile::of(&config.state_dir);
+        // Before the file is read, so that nothing that is written to it afterwards is missed.
+        let watch = Watch::of(&file);
+        let mut all = config.peers.clone();
+        all.extend(file.read()?);
+        config.check(&all)?;
+        let peers = Arc::new(match all.is_empty() {
+            true => Peers::anybody(),
+            false => Peers::only(known(&all)),
+        });
+        let tls = secured(&config)?;
+        let listener = listen(config.listen).await?;
+        let address = listener.local_addr().map_err(|error| StartError::Listen {
+            address: config.listen,
+            error,
+        })?;
+        let (store, kept) = kept::store(&config, own_page(&config, address)).await?;
+        let courier = NetCourier::new(
+            Arc::new(Http::new()?),
+            Webhooks {
+                listed: config.push.allowed_urls.clone(),
+                anywhere: config.push.allow_any_address,
+            },
+        );
+        let service = Service::start(Parts {
+            settings: settings(&config, peers.asks()),
+            executor: work::executor(&config)?,
+            store,
+            courier: Arc::new(courier),
+            sessions: Arc::new(SessionKeys),
+            world: Arc::new(System),
+            clients: peers.asks().then(|| peers.names()),
+        })
+        .await
+        .map_err(|refusal| StartError::Store(refusal.to_string()))?;
+        let about = format!(
+            "{} {} · executor {} · tasks {kept}",
+            env!("CARGO_PKG_NAME"),
+            env!("CARGO_PKG_VERSION"),
+            config.executor.as_str()
+        );
+        let url = own_url(&config, address);
+        Ok(Self {
+            app: app(&config, &service, &peers, &about),
+            connections: Connections {
+                proxies: proxies(&config),
+                ..config.limits.connections()
+            },
+            listener,
+            address,
+            url,
+            tls,
+            service,
+            peers,
+            watch,
+            config,
+            about,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it is reached: the public URL, or its own address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether everybody has to show a token.
+    pub fn asks_for_tokens(&self) -> bool {
+        self.peers.asks()
+    }
+
+    /// Where its operator finds the page, on this machine.
+    pub fn page(&self) -> String {
+        own_page(&self.config, self.address)
+    }
+
+    /// What it is, in one line.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Whether work can be done now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn ready(&self) -> Result<(), String> {
+        self.service.ready().await
+    }
+
+    /// Serves whoever connects until `shutdown` is cancelled. Then runs are stopped and marked, streams and answers end,
+    /// and notifications go out, within the time that the configuration gives them.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let watching = self.peers.asks().then(|| {
+            let watching = self
+                .watch
+                .run(self.config.clone(), self.peers, self.service.clone());
+            AbortOnDropHandle::new(tokio::spawn(watching))
+        });
+        let patience = self.connections.drain;
+        let serving = serve(
+            self.listener,
+            self.tls,
+            self.app,
+            self.connections,
+            shutdown.clone(),
+        );
+        let closing = async {
+            shutdown.cancelled().await;
+            self.service.close(patience).await;
+        };
+        tokio::join!(serving, closing);
+        drop(watching);
+    }
+}
+
+fn settings(config: &ServeConfig, asks: bool) -> Settings {
+    Settings {
+        timeout: Duration::from_secs(config.timeout),
+        async_mode: config.async_mode,
+        session_id: config.session_id.clone(),
+        agent_id: config.agent_id.clone(),
+        // Whoever is the only one today may not be tomorrow, and his sessions stay his.
+        several_peers: asks,
+        retention: config.retention(),
+        unanswered: Duration::from_secs(config.retention.unanswered),
+        limits: config.limits.tasks(),
+    }
+}
+
+fn app(config: &ServeConfig, service: &Service, peers: &Arc<Peers>, about: &str) -> Router {
+    let mut card = CardFacts::new(
+        config.name.clone(),
+        config.description.clone(),
+        env!("CARGO_PKG_VERSION"),
+    );
+    card.public_url.clone_from(&config.public_url);
+    card.documentation_url.clone_from(&config.documentation_url);
+    let wire = wire::router(App {
+        service: service.clone(),
+        identify: Arc::new(Guarded(Arc::clone(peers))),
+        card,
+        body_limit: config.limits.body_bytes,
+        keep_alive: Duration::from_millis(config.limits.keep_alive_ms),
+    });
+    let public = config.public_url.as_ref().and_then(Url::host_str);
+    let hosts = config.hosts.iter().map(String::as_str).chain(public);
+    let rules = Rules {
+        names: HostNames::new(config.listen.ip(), hosts),
+        public_url: config.public_url.clone(),
+        proxies: proxies(config),
+        tls: config.tls.is_some(),
+        bounds: config.limits.bounds(),
+    };
+    let operator = Operator {
+        service: service.clone(),
+        about: about.to_owned(),
+    };
+    door::router(wire, operator, Guard::new(rules, Arc::clone(peers)))
+}
+
+fn proxies(config: &ServeConfig) -> Option<Proxies> {
+    let at = config.trusted_proxies.iter().filter_map(|at| network(at));
+    config.behind_proxy.then(|| Proxies { at: at.collect() })
+}
+
+fn secured(config: &ServeConfig) -> Result<Option<TlsAcceptor>, ConfigError> {
+    let Some(files) = &config.tls else {
+        return Ok(None);
+    };
+    let acceptor = acceptor(&files.cert_file, &files.key_file).map_err(|error| {
+        let place = match error {
+            TlsError::Certificates(_) => "/tls/certFile",
+            TlsError::Key(_) => "/tls/keyFile",
+        };
+        ConfigError::at(place, error.to_string())
+    })?;
+    Ok(Some(acceptor))
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| StartError::Listen { address, error })
+}
+
+/// Where the server is reached, as far as it can say.
+fn own_url(config: &ServeConfig, address: SocketAddr) -> String {
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    match &config.public_url {
+        Some(url) => url.as_str().trim_end_matches('/').to_owned(),
+        None => format!("{scheme}://{address}"),
+    }
+}
+
+/// Where whoever is on this machine finds it, whatever others call it.
+fn own_page(config: &ServeConfig, address: SocketAddr) -> String {
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    match address.ip().is_unspecified() {
+        true => format!("{scheme}://localhost:{}/", address.port()),
+        false => format!("{scheme}://{address}/"),
+    }
+}

@@ -1,0 +1,145 @@
+//! Who does the work of a server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_server::executor::Executor;
+use a2a_server::executor::scripted::Scripted;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::error::StartError;
+use crate::config::{ExecutorWord, ServeConfig, TaskStore};
+use crate::executor::{
+    CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns, Redacted, password, secrets_of,
+    secrets_of_given, state_dir,
+};
+use crate::journal::Journal;
+use common::config::{ConfigError, gateway_url};
+use common::redact::Secrets;
+use egress::credential::Trust;
+
+/// The executor that the configuration names, which says no secret of the server's.
+///
+/// # Errors
+/// It cannot be set up as the configuration says.
+pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
+    let inner = unredacted(config)?;
+    // It knows nothing but what its clients say.
+    if config.executor == ExecutorWord::Scripted {
+        return Ok(inner);
+    }
+    Ok(Arc::new(Redacted::new(inner, secrets(config)?)))
+}
+
+/// What no client may read: the token of the gateway and the address of the store, whatever variable they are in, and what
+/// the variables of the server and of the command hold.
+fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
+    let mut all = secrets_of(std::env::vars_os());
+    let given = config.env_vars.iter();
+    all.extend(secrets_of_given(
+        given.map(|(name, value)| (name.as_str(), value.as_str())),
+    ));
+    all.extend(token(config)?);
+    if let TaskStore::Redis(address) = config.store(|name| std::env::var(name).ok())? {
+        all.extend(password(address.expose_secret()));
+        all.push(address);
+    }
+    Ok(Secrets::new(all))
+}
+
+fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
+    let timeout = Duration::from_secs(config.timeout);
+    let world = Arc::new(common::world::System);
+    let log = Arc::new(Journal);
+    Ok(match config.executor {
+        ExecutorWord::Scripted => Arc::new(Scripted::default()),
+        ExecutorWord::Command => {
+            let variables = config.env_vars.iter();
+            let settings = CommandSettings {
+                openclaw_path: config.openclaw_path.clone(),
+                agent_id: config.agent_id.clone(),
+                thinking: config.thinking,
+                timeout,
+                working_directory: config.working_directory.clone(),
+                env_vars: variables
+                    .map(|(name, value)| (name.clone(), value.as_str().into()))
+                    .collect(),
+                pass_env: config.pass_env.clone(),
+                local: config.local,
+            };
+            Arc::new(CommandExecutor::new(settings, world, log))
+        }
+        ExecutorWord::Gateway => {
+            let runs = GatewayRuns {
+                timeout,
+                thinking: config.thinking,
+                state_dir: match config.gateway.allow_remote {
+                    true => None,
+                    false => state_dir(|name| std::env::var_os(name)),
+                },
+            };
+            let executor = GatewayExecutor::new(gateway(config)?, runs, world, log);
+            Arc::new(executor.map_err(|error| StartError::Executor(error.to_string()))?)
+        }
+    })
+}
+
+fn gateway(config: &ServeConfig) -> Result<gateway_bridge::Settings, ConfigError> {
+    let url = gateway_url(&config.gateway.url)
+        .map_err(|wrong| ConfigError::at("/gateway/url", format!("the URL {wrong}")))?;
+    let mut settings = gateway_bridge::Settings::new(url);
+    settings.token = token(config)?;
+    settings.timeout = Duration::from_millis(config.gateway.timeout_ms);
+    settings.allow_remote = config.gateway.allow_remote;
+    settings.agents.clone_from(&config.agents);
+    settings.trust = config.gateway.ca_file.as_ref().map(trust).transpose()?;
+    Ok(settings)
+}
+
+/// What is shown to the gateway: the token of the configuration, else what OpenClaw's own clients show.
+fn token(config: &ServeConfig) -> Result<Option<SecretString>, ConfigError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let usual = || variable("OPENCLAW_GATEWAY_TOKEN").filter(|token| !token.is_empty());
+    let token = config.gateway_token(variable)?;
+    Ok(token.or_else(|| usual().map(Into::into)))
+}
+
+fn trust(file: &PathBuf) -> Result<Arc<Trust>, ConfigError> {
+    let wrong = |why: String| {
+        let message = format!("the file `{}` {why}", file.display());
+        ConfigError::at("/gateway/caFile", message)
+    };
+    let bytes = std::fs::read(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let trust = Trust::read(Some(&bytes), None);
+    trust
+        .map(Arc::new)
+        .map_err(|_| wrong("holds no authorities in PEM form".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn token_of_the_gateway_and_address_of_the_store_are_secrets() {
+        let config = json!({
+            "taskStore": "rediss://me:st%40re@store.example/0", "gateway": {"token": "gate-token"},
+            "envVars": {"GIVEN": "given-value"}
+        });
+        let config = ServeConfig::parse(&config.to_string()).unwrap();
+        let secrets = secrets(&config).unwrap();
+        for text in [
+            "rediss://me:st%40re@store.example/0",
+            "st%40re",
+            "st@re",
+            "gate-token",
+            "given-value",
+        ] {
+            assert_eq!(secrets.redact(text), "[redacted]", "{text}");
+        }
+    }
+}

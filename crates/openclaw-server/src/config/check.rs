@@ -1,0 +1,181 @@
+//! What the schema of the server's configuration cannot say.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
+use a2a_server::caller::ANYBODY;
+use a2a_server::http::guard::{is_loopback, network};
+use jsonschema::error::ValidationErrorKind;
+use serde_json::Value;
+use url::Url;
+
+use super::{ExecutorWord, PeerConfig, ServeConfig, TaskStore, place};
+use common::config::{ConfigError, Secret, gateway_url, normal_url};
+use common::validation;
+
+/// The first complaint of the schema.
+pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigError {
+    let (place, message) = validation::sentence(wrong);
+    // The schema has alternatives for secrets only.
+    if matches!(wrong.kind(), ValidationErrorKind::AnyOf { .. }) {
+        let message = "must be a text that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
+        return ConfigError::at(place, message);
+    }
+    ConfigError::at(place, message)
+}
+
+/// What has to be known before the configuration can be read: its errors would have no place otherwise.
+pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
+    if let Some(listen) = value.get("listen").and_then(Value::as_str)
+        && listen.parse::<SocketAddr>().is_err()
+    {
+        let message = format!(
+            "`{}` is no address with a port; write it as `127.0.0.1:9000` or `[::1]:9000`",
+            listen.escape_debug()
+        );
+        return Err(ConfigError::at("/listen", message));
+    }
+    for key in ["publicUrl", "documentationUrl"] {
+        if let Some(url) = value.get(key).and_then(Value::as_str) {
+            web(url, &format!("/{key}"))?;
+        }
+    }
+    let allowed = value.pointer("/push/allowedUrls").and_then(Value::as_array);
+    for (i, url) in allowed.into_iter().flatten().enumerate() {
+        let place = format!("/push/allowedUrls/{i}");
+        web(url.as_str().unwrap_or_default(), &place)?;
+    }
+    Ok(())
+}
+
+fn web(url: &str, place: &str) -> Result<(), ConfigError> {
+    normal_url(url)
+        .map(drop)
+        .map_err(|wrong| ConfigError::at(place, format!("the URL {wrong}")))
+}
+
+/// Checks what goes together, `peers` being all there are.
+pub(super) fn check(config: &ServeConfig, peers: &[PeerConfig]) -> Result<(), ConfigError> {
+    reach(config, !peers.is_empty())?;
+    names(peers)?;
+    for (i, text) in config.trusted_proxies.iter().enumerate() {
+        let place = format!("/trustedProxies/{i}");
+        if network(text).is_none() {
+            let message = format!(
+                "`{}` is no address; write it as `10.0.0.7` or `10.0.0.0/24`",
+                text.escape_debug()
+            );
+            return Err(ConfigError::at(place, message));
+        }
+    }
+    if !config.trusted_proxies.is_empty() && !config.behind_proxy {
+        let message = "it has no effect without `behindProxy`; set that, or take this out";
+        return Err(ConfigError::at("/trustedProxies", message));
+    }
+    if config.executor == ExecutorWord::Gateway {
+        gateway(config)?;
+    }
+    if config.limits.total_body_bytes < config.limits.body_bytes {
+        let message = "there is no room for one body of `bodyBytes`; raise it";
+        return Err(ConfigError::at("/limits/totalBodyBytes", message));
+    }
+    if config.limits.body_share() < config.limits.body_bytes {
+        let message = "there is no room for one body of `bodyBytes`; raise it, or leave it out";
+        return Err(ConfigError::at("/limits/bodyBytesPerClient", message));
+    }
+    store(config)
+}
+
+/// Who can reach the server has to say who he is, and says it where nobody else can listen.
+fn reach(config: &ServeConfig, has_peers: bool) -> Result<(), ConfigError> {
+    const PEERS: &str = "add a peer with `remote-agent serve peers add NAME`";
+    if !config.listen.ip().to_canonical().is_loopback() {
+        if !has_peers {
+            let message = format!(
+                "others can reach `{}`, and nobody would have to say who he is; {PEERS} and secure the connections with --tls-cert and --tls-key, or listen on 127.0.0.1",
+                config.listen
+            );
+            return Err(ConfigError::at("/listen", message));
+        }
+        if config.tls.is_none() && !config.behind_proxy {
+            let message = format!(
+                "others can reach `{}`, and tokens would cross the network in the clear; set `tls` (`--tls-cert`, `--tls-key`), or `behindProxy` where a proxy secures connections, or listen on 127.0.0.1",
+                config.listen
+            );
+            return Err(ConfigError::at("/listen", message));
+        }
+    }
+    if config.behind_proxy && !has_peers {
+        let message = format!(
+            "whoever reaches the proxy reaches the server, and nobody would have to say who he is; {PEERS}"
+        );
+        return Err(ConfigError::at("/behindProxy", message));
+    }
+    let host = config.public_url.as_ref().and_then(Url::host_str);
+    if !has_peers && host.is_some_and(|host| !is_loopback(host)) {
+        let message = format!(
+            "others are to reach it, and nobody would have to say who he is; {PEERS}, or take it out"
+        );
+        return Err(ConfigError::at("/publicUrl", message));
+    }
+    Ok(())
+}
+
+fn names(peers: &[PeerConfig]) -> Result<(), ConfigError> {
+    let mut names = HashSet::new();
+    let mut digests = HashSet::new();
+    for (i, peer) in peers.iter().enumerate() {
+        if peer.name == ANYBODY {
+            let message = format!(
+                "`{ANYBODY}` is who asks where nobody has to say who he is; choose another name"
+            );
+            return Err(ConfigError::at(format!("/peers/{i}/name"), message));
+        }
+        if !names.insert(peer.name.as_str()) {
+            let message = format!(
+                "there is a peer `{}` already, here or of `remote-agent serve peers`; each is named once",
+                peer.name
+            );
+            return Err(ConfigError::at(format!("/peers/{i}/name"), message));
+        }
+        if !digests.insert(peer.sha256.to_ascii_lowercase()) {
+            let message = "another peer has the same token; each has its own";
+            return Err(ConfigError::at(format!("/peers/{i}/sha256"), message));
+        }
+    }
+    Ok(())
+}
+
+fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
+    let wrong = |message: String| Err(ConfigError::at("/gateway/url", message));
+    let url = match gateway_url(&config.gateway.url) {
+        Ok(url) => url,
+        Err(why) => return wrong(format!("the URL {why}")),
+    };
+    let here = url.host_str().is_some_and(is_loopback);
+    let secured = config.gateway.allow_remote && url.scheme() == "wss";
+    if !(here || secured) {
+        return wrong(
+            "the gateway is not on this machine, which needs `gateway.allowRemote` and an address that begins with `wss:`"
+                .into(),
+        );
+    }
+    if config.gateway.ca_file.is_some() && url.scheme() != "wss" {
+        let message = "it has no effect on an address that begins with `ws:`; take it out";
+        return Err(ConfigError::at("/gateway/caFile", message));
+    }
+    Ok(())
+}
+
+fn store(config: &ServeConfig) -> Result<(), ConfigError> {
+    let Some(word @ Secret::Known(_)) = &config.task_store else {
+        return Ok(());
+    };
+    match place::store(word, |_| None)? {
+        TaskStore::Directory(path) if path.to_string_lossy().contains("://") => {
+            let message = "it is no kind of store that is known; there are `memory`, a directory, `redis://` and `rediss://`";
+            Err(ConfigError::at("/taskStore", message))
+        }
+        _ => Ok(()),
+    }
+}

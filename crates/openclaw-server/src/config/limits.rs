@@ -1,0 +1,191 @@
+//! How much peers can make the server hold and do.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use a2a_server::http::guard::Bounds;
+use a2a_server::http::serve::Connections;
+use a2a_server::settings;
+use a2a_server::store::Budget;
+use serde::{Deserialize, Deserializer};
+
+use common::validation::{whole, whole_size};
+
+/// A size that may be left out.
+fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    whole_size(deserializer).map(Some)
+}
+
+/// One address or client may have this part of what all have, unless it is set.
+const SHARES: usize = 4;
+
+/// How much peers can make the server hold and do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Limits {
+    /// So many connections at a time.
+    #[serde(deserialize_with = "whole_size")]
+    pub connections: usize,
+    /// So many of one address; a quarter of `connections` where it is not set.
+    #[serde(deserialize_with = "some_size")]
+    pub connections_per_address: Option<usize>,
+    /// So many requests of one peer that are open at a time.
+    #[serde(deserialize_with = "whole_size")]
+    pub open_requests: usize,
+    /// So many requests a second of one peer, in the long run.
+    #[serde(deserialize_with = "whole")]
+    pub requests_per_second: u64,
+    /// So many requests at once of a peer that was silent before.
+    #[serde(deserialize_with = "whole")]
+    pub burst: u64,
+    /// The largest body, in bytes.
+    #[serde(deserialize_with = "whole_size")]
+    pub body_bytes: usize,
+    /// All bodies together until they are parsed, in bytes.
+    #[serde(deserialize_with = "whole_size")]
+    pub total_body_bytes: usize,
+    /// The same of one client; a quarter of `total_body_bytes`, and at least `body_bytes`, where it is not set.
+    #[serde(deserialize_with = "some_size")]
+    pub body_bytes_per_client: Option<usize>,
+    /// How long the head of a request may take, in milliseconds.
+    #[serde(deserialize_with = "whole")]
+    pub head_ms: u64,
+    /// How long a body may take, in milliseconds.
+    #[serde(deserialize_with = "whole")]
+    pub body_ms: u64,
+    /// After how much silence a stream says that it is still there, in milliseconds.
+    #[serde(deserialize_with = "whole")]
+    pub keep_alive_ms: u64,
+    /// How long the end may take, in milliseconds.
+    #[serde(deserialize_with = "whole")]
+    pub shutdown_ms: u64,
+    /// So many runs at a time.
+    #[serde(deserialize_with = "whole_size")]
+    pub runs: usize,
+    /// So many unsettled tasks of one peer.
+    #[serde(deserialize_with = "whole_size")]
+    pub tasks_per_peer: usize,
+    /// So many parts of a message.
+    #[serde(deserialize_with = "whole_size")]
+    pub parts: usize,
+    /// So many messages that a request can ask for.
+    #[serde(deserialize_with = "whole_size")]
+    pub history: usize,
+    /// What one task holds of its agent's, in bytes.
+    #[serde(deserialize_with = "whole_size")]
+    pub artifact_bytes: usize,
+    /// What a page of a list holds, in bytes.
+    #[serde(deserialize_with = "whole_size")]
+    pub page_bytes: usize,
+    /// The tasks of one client that are kept, in bytes.
+    #[serde(deserialize_with = "whole")]
+    pub bytes_per_client: u64,
+    /// The tasks of all that are kept, in bytes.
+    #[serde(deserialize_with = "whole")]
+    pub total_bytes: u64,
+    /// So many webhooks of one task.
+    #[serde(deserialize_with = "whole_size")]
+    pub pushes_per_task: usize,
+    /// So many notifications that wait.
+    #[serde(deserialize_with = "whole_size")]
+    pub waiting_pushes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let bounds = Bounds::default();
+        let connections = Connections::default();
+        let tasks = settings::Limits::default();
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            connections: connections.most,
+            connections_per_address: None,
+            open_requests: bounds.open,
+            requests_per_second: bounds.per_second.get().into(),
+            burst: bounds.burst.get().into(),
+            body_bytes: bounds.body,
+            total_body_bytes: bounds.bodies,
+            body_bytes_per_client: None,
+            head_ms: millis(connections.head),
+            body_ms: millis(bounds.body_time),
+            keep_alive_ms: millis(a2a_server::http::KEEP_ALIVE),
+            shutdown_ms: millis(connections.drain),
+            runs: tasks.runs,
+            tasks_per_peer: tasks.tasks_per_peer,
+            parts: tasks.parts,
+            history: tasks.history,
+            artifact_bytes: tasks.artifact_bytes,
+            page_bytes: tasks.page_bytes,
+            bytes_per_client: tasks.kept.per_client,
+            total_bytes: tasks.kept.total,
+            pushes_per_task: tasks.pushes_per_task,
+            waiting_pushes: tasks.waiting_pushes,
+        }
+    }
+}
+
+impl Limits {
+    /// How much may come in.
+    pub fn bounds(&self) -> Bounds {
+        let some = |number: u64| {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
+        };
+        Bounds {
+            per_second: some(self.requests_per_second),
+            burst: some(self.burst),
+            open: self.open_requests,
+            body: self.body_bytes,
+            bodies: self.total_body_bytes,
+            bodies_per_client: self.body_share(),
+            body_time: Duration::from_millis(self.body_ms),
+        }
+    }
+
+    /// How many connections there may be, and how long they may take.
+    pub fn connections(&self) -> Connections {
+        Connections {
+            most: self.connections,
+            per_address: self.connection_share(),
+            head: Duration::from_millis(self.head_ms),
+            drain: self.shutdown(),
+            ..Connections::default()
+        }
+    }
+
+    /// How many connections one address may have.
+    pub fn connection_share(&self) -> usize {
+        let quarter = self.connections.div_ceil(SHARES);
+        self.connections_per_address.unwrap_or(quarter)
+    }
+
+    /// How many bytes the bodies of one client may have.
+    pub fn body_share(&self) -> usize {
+        let quarter = self.total_body_bytes / SHARES;
+        let share = self.body_bytes_per_client;
+        share.unwrap_or_else(|| quarter.max(self.body_bytes))
+    }
+
+    /// How many tasks there may be, and how large.
+    pub fn tasks(&self) -> settings::Limits {
+        settings::Limits {
+            runs: self.runs,
+            tasks_per_peer: self.tasks_per_peer,
+            parts: self.parts,
+            history: self.history,
+            artifact_bytes: self.artifact_bytes,
+            page_bytes: self.page_bytes,
+            kept: Budget {
+                per_client: self.bytes_per_client,
+                total: self.total_bytes,
+            },
+            pushes_per_task: self.pushes_per_task,
+            waiting_pushes: self.waiting_pushes,
+        }
+    }
+
+    /// How long the end may take.
+    pub fn shutdown(&self) -> Duration {
+        Duration::from_millis(self.shutdown_ms)
+    }
+}

@@ -1,0 +1,248 @@
+#![allow(clippy::unwrap_used)]
+
+use a2a_server::http::guard::Bounds;
+use a2a_server::http::serve::Connections;
+use a2a_server::settings;
+use serde_json::json;
+
+use super::*;
+
+fn place(config: Value) -> String {
+    let wrong = ServeConfig::parse(&config.to_string()).and_then(|config| {
+        config.check(&config.peers)?;
+        Ok(config)
+    });
+    wrong.unwrap_err().path
+}
+
+fn peer(name: &str, digit: &str) -> Value {
+    json!({"name": name, "sha256": digit.repeat(64)})
+}
+
+#[test]
+fn an_empty_configuration_is_the_default_and_the_schema_says_the_same() {
+    let config = ServeConfig::parse("{}").unwrap();
+    config.check(&[]).unwrap();
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let said = |pointer: &str| {
+        schema
+            .pointer(&format!("/properties/{pointer}/default"))
+            .unwrap()
+    };
+    assert_eq!(said("listen"), &json!(config.listen.to_string()));
+    assert_eq!(said("timeout"), &json!(config.timeout));
+    assert_eq!(said("executor"), config.executor.as_str());
+    assert_eq!(said("asyncMode"), &json!(config.async_mode));
+    assert_eq!(said("gateway/properties/url"), &json!(config.gateway.url));
+    assert_eq!(
+        said("retention/properties/age"),
+        &json!(config.retention.age)
+    );
+    assert_eq!(
+        said("retention/properties/count"),
+        &json!(config.retention.count)
+    );
+    assert_eq!(
+        said("retention/properties/unanswered"),
+        &json!(config.retention.unanswered)
+    );
+    let limits = schema.pointer("/properties/limits/properties").unwrap();
+    let written: serde_json::Map<String, Value> = limits
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter_map(|(name, limit)| Some((name.clone(), limit.get("default")?.clone())))
+        .collect();
+    let read: Limits = serde_json::from_value(Value::Object(written)).unwrap();
+    assert_eq!(read, Limits::default());
+    assert_eq!(read.bounds(), Bounds::default());
+    assert_eq!(read.connections(), Connections::default());
+    assert_eq!(read.tasks(), settings::Limits::default());
+}
+
+#[test]
+fn everything_that_can_be_set_is_read() {
+    let config = json!({
+        "listen": "[::1]:1", "publicUrl": "https://agents.example/a", "hosts": ["desk"], "name": "Desk",
+        "description": "One", "documentationUrl": "https://docs.example", "tls": {"certFile": "a", "keyFile": "b"},
+        "behindProxy": true, "trustedProxies": ["10.0.0.0/8", "192.0.2.1"], "peers": [peer("ada", "a")],
+        "stateDir": "s", "executor": "command",
+        "gateway": {"url": "wss://gate.example", "token": {"source": "env", "id": "T"}, "allowRemote": true, "caFile": "c", "timeoutMs": 5},
+        "agents": ["main"], "sessionId": "mine", "agentId": "main", "thinking": "high", "timeout": 7,
+        "openclawPath": "bin/openclaw", "workingDirectory": "w", "envVars": {"KEY": "s3cret"}, "asyncMode": false,
+        "taskStore": "memory", "fsync": "always", "retention": {"age": 1, "count": 2},
+        "push": {"allowedUrls": ["http://127.0.0.1:1/hook"], "allowAnyAddress": true}, "limits": {"runs": 1, "burst": 3}
+    });
+    let config = ServeConfig::parse(&config.to_string()).unwrap();
+    config.check(&config.peers).unwrap();
+    assert_eq!(config.timeout, 7);
+    assert_eq!(config.thinking, Some(Thinking::High));
+    assert_eq!(config.env_vars["KEY"], "s3cret");
+    assert_eq!(config.limits.bounds().burst.get(), 3);
+    assert!(matches!(config.store(|_| None), Ok(TaskStore::Memory)));
+    assert!(!format!("{config:?}").contains("s3cret"));
+    assert!(!format!("{config:?}").contains("aaaa"));
+}
+
+#[test]
+fn what_is_not_known_or_of_the_wrong_kind_is_refused_with_its_place() {
+    for (config, at) in [
+        (json!({"port": 1}), "/port"),
+        (json!({"limits": {"run": 1}}), "/limits/run"),
+        (json!({"limits": {"runs": 0}}), "/limits/runs"),
+        (json!({"timeout": "5"}), "/timeout"),
+        (json!({"thinking": "hard"}), "/thinking"),
+        (json!({"executor": "local"}), "/executor"),
+        (json!({"listen": "9000"}), "/listen"),
+        (json!({"publicUrl": "agents.example"}), "/publicUrl"),
+        (json!({"tls": {"certFile": "a"}}), "/tls"),
+        (json!({"sessionId": "Two Words"}), "/sessionId"),
+        (json!({"envVars": {"A": 1}}), "/envVars/A"),
+        (
+            json!({"gateway": {"token": {"source": "file", "id": "x"}}}),
+            "/gateway/token",
+        ),
+        (
+            json!({"peers": [{"name": "a b", "sha256": "0".repeat(64)}]}),
+            "/peers/0/name",
+        ),
+        (
+            json!({"peers": [{"name": "a", "sha256": "0"}]}),
+            "/peers/0/sha256",
+        ),
+        (
+            json!({"push": {"allowedUrls": ["ftp://x"]}}),
+            "/push/allowedUrls/0",
+        ),
+    ] {
+        assert_eq!(place(config.clone()), at, "{config}");
+    }
+}
+
+#[test]
+fn what_others_can_reach_needs_peers_and_secure_connections() {
+    let tls = json!({"certFile": "a", "keyFile": "b"});
+    let ada = json!([peer("ada", "a")]);
+    for (config, at) in [
+        (json!({"listen": "0.0.0.0:1", "tls": tls}), "/listen"),
+        (json!({"listen": "0.0.0.0:1", "peers": ada}), "/listen"),
+        (json!({"listen": "[::]:1"}), "/listen"),
+        (
+            json!({"listen": "192.0.2.1:1", "behindProxy": true}),
+            "/listen",
+        ),
+        (json!({"behindProxy": true}), "/behindProxy"),
+        (json!({"publicUrl": "https://agents.example"}), "/publicUrl"),
+    ] {
+        assert_eq!(place(config.clone()), at, "{config}");
+    }
+    for config in [
+        json!({"listen": "0.0.0.0:1", "tls": tls, "peers": ada}),
+        json!({"listen": "0.0.0.0:1", "behindProxy": true, "peers": ada}),
+        json!({"publicUrl": "http://localhost:1"}),
+    ] {
+        let config = ServeConfig::parse(&config.to_string()).unwrap();
+        config.check(&config.peers).unwrap();
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_with_its_place() {
+    for (config, at) in [
+        (
+            json!({"peers": [peer("ada", "a"), peer("ada", "b")]}),
+            "/peers/1/name",
+        ),
+        (
+            json!({"peers": [peer("ada", "a"), peer("bob", "A")]}),
+            "/peers/1/sha256",
+        ),
+        (json!({"peers": [peer("loopback", "a")]}), "/peers/0/name"),
+        (json!({"trustedProxies": ["10.0.0.1"]}), "/trustedProxies"),
+        (
+            json!({"behindProxy": true, "trustedProxies": ["proxy"], "peers": [peer("ada", "a")]}),
+            "/trustedProxies/0",
+        ),
+        (
+            json!({"gateway": {"url": "http://127.0.0.1:1"}}),
+            "/gateway/url",
+        ),
+        (
+            json!({"gateway": {"url": "ws://192.0.2.1:1"}}),
+            "/gateway/url",
+        ),
+        (
+            json!({"gateway": {"url": "ws://192.0.2.1:1", "allowRemote": true}}),
+            "/gateway/url",
+        ),
+        (json!({"gateway": {"caFile": "c"}}), "/gateway/caFile"),
+        (json!({"taskStore": "postgres://x"}), "/taskStore"),
+        (
+            json!({"limits": {"totalBodyBytes": 2048}}),
+            "/limits/totalBodyBytes",
+        ),
+        (
+            json!({"limits": {"bodyBytesPerClient": 2048}}),
+            "/limits/bodyBytesPerClient",
+        ),
+    ] {
+        assert_eq!(place(config.clone()), at, "{config}");
+    }
+}
+
+#[test]
+fn shares_are_a_quarter_unless_they_are_set() {
+    let limits = |limits: Value| {
+        let config = ServeConfig::parse(&json!({"limits": limits}).to_string()).unwrap();
+        (config.limits.connection_share(), config.limits.body_share())
+    };
+    let quarter = json!({"connections": 10, "totalBodyBytes": 1 << 30});
+    assert_eq!(limits(quarter), (3, 1 << 28));
+    let small = json!({"totalBodyBytes": 10 << 20});
+    assert_eq!(limits(small), (512, 10 << 20));
+    let set = json!({"connectionsPerAddress": 7, "bodyBytesPerClient": 64 << 20});
+    assert_eq!(limits(set), (7, 64 << 20));
+}
+
+#[test]
+fn a_store_is_named_by_a_word_a_directory_an_address_or_a_variable() {
+    let store = |word: Value| {
+        let config = ServeConfig::parse(&json!({"taskStore": word}).to_string()).unwrap();
+        config.store(|name| (name == "REDIS").then(|| "redis://:s3cret@h/0".to_owned()))
+    };
+    assert!(matches!(store(json!("memory")), Ok(TaskStore::Memory)));
+    assert!(
+        matches!(store(json!("dir")), Ok(TaskStore::Directory(path)) if path == Path::new("dir"))
+    );
+    let redis = store(json!({"source": "env", "id": "REDIS"})).unwrap();
+    assert!(matches!(redis, TaskStore::Redis(_)));
+    assert!(!format!("{redis:?}").contains("s3cret"));
+    let unset = store(json!({"source": "env", "id": "NONE"})).unwrap_err();
+    assert_eq!(unset.path, "/taskStore");
+    assert!(unset.message.contains("`NONE`"));
+}
+
+#[test]
+fn paths_begin_at_the_folder_of_the_configuration() {
+    let written = json!({"stateDir": "s", "tls": {"certFile": "c", "keyFile": "/k"}, "taskStore": "t", "openclawPath": "openclaw"});
+    let config = ServeConfig::of(written, Path::new("/etc/serve")).unwrap();
+    assert_eq!(config.state_dir, Path::new("/etc/serve/s"));
+    let tls = config.tls.as_ref().unwrap();
+    assert_eq!(tls.cert_file, Path::new("/etc/serve/c"));
+    assert_eq!(tls.key_file, Path::new("/k"));
+    assert_eq!(config.openclaw_path, Path::new("openclaw"));
+    let store = config.store(|_| None);
+    assert!(matches!(store, Ok(TaskStore::Directory(path)) if path == Path::new("/etc/serve/t")));
+}
+
+#[test]
+fn what_is_put_over_a_file_wins_and_leaves_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("serve.json");
+    let written = json!({"timeout": 5, "limits": {"runs": 2, "parts": 3}});
+    fs::write(&file, written.to_string()).unwrap();
+    let over = json!({"timeout": 6, "limits": {"runs": 4}});
+    let config = ServeConfig::read(Some(&file), over).unwrap();
+    assert_eq!(config.timeout, 6);
+    assert_eq!((config.limits.runs, config.limits.parts), (4, 3));
+}

@@ -1,0 +1,340 @@
+//! Work is done by the command `openclaw agent`, one process for each message.
+//!
+//! Where a gateway runs on OpenClaw's state, the command goes through it; where none does, it is run with `--local`. Which
+//! of both is so only OpenClaw can tell, by refusing the other before anything has begun; what it said last is tried first.
+//! A setting keeps it to one of the two.
+//!
+//! The launcher of OpenClaw looks for its own options (`--profile`, `--container`) in all arguments before it parses them,
+//! values of other options among them. So no text of a peer is an argument: the message is read from standard input, and
+//! each value stands in one argument with its option.
+//! A turn takes half a minute with `--local` and some seconds through a gateway, and tells nothing before it is over.
+
+mod answer;
+mod child;
+mod listing;
+mod trouble;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use a2a_server::executor::{Agent, Executor, ExecutorError, Job, Outcome, Reports};
+use futures_util::future::BoxFuture;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use common::log::Log;
+use common::world::World;
+use gateway_bridge::openclaw;
+use gateway_bridge::session_key;
+
+use super::delegated::Delegated;
+use super::environment;
+use super::harmless::harmless;
+use super::parts;
+use super::settings::{Local, Thinking, state_dir};
+use answer::Reading;
+use child::Ended;
+use trouble::Trouble;
+
+/// How long the command may take to list the agents.
+const LISTING: Duration = Duration::from_secs(60);
+
+/// How the command is run. `Debug` shows no value of a variable.
+#[derive(Debug, Clone)]
+pub struct CommandSettings {
+    /// The command, as a path or as a name that is looked for in `PATH`.
+    pub openclaw_path: PathBuf,
+    /// The agent that is asked where a message names none; OpenClaw's default where there is none.
+    pub agent_id: Option<String>,
+    /// How hard a turn thinks. Where there is none: a little (`low`) where the model can, which OpenClaw says, else as
+    /// OpenClaw is configured.
+    pub thinking: Option<Thinking>,
+    /// How long a turn may take, the start of the command included.
+    pub timeout: Duration,
+    /// Where the command is run; where the server is where there is none.
+    pub working_directory: Option<PathBuf>,
+    /// Variables beside those that it gets of the server's.
+    pub env_vars: Vec<(String, SecretString)>,
+    /// Names of variables of the server's that the command gets too; a `*` at the end stands for anything.
+    pub pass_env: Vec<String>,
+    /// Whether the command runs turns itself.
+    pub local: Local,
+}
+
+impl Default for CommandSettings {
+    fn default() -> Self {
+        Self {
+            openclaw_path: "openclaw".into(),
+            agent_id: None,
+            thinking: None,
+            timeout: Duration::from_secs(300),
+            working_directory: None,
+            env_vars: Vec::new(),
+            pass_env: Vec::new(),
+            local: Local::default(),
+        }
+    }
+}
+
+/// Has the command `openclaw` do the work.
+pub struct CommandExecutor(Arc<Turns>);
+
+struct Turns {
+    settings: CommandSettings,
+    delegated: Delegated,
+    home: Option<PathBuf>,
+    /// No gateway ran when the command was run last.
+    local: AtomicBool,
+    /// The model takes no level of thinking.
+    plain: AtomicBool,
+    /// The agent that OpenClaw asks where nobody says whom, once that had to be known.
+    default: OnceCell<String>,
+}
+
+impl CommandExecutor {
+    /// The OpenClaw whose command `settings` name. Where it keeps its state is found out from its variables.
+    pub fn new(settings: CommandSettings, world: Arc<dyn World>, log: Arc<dyn Log>) -> Self {
+        let state_dir = state_dir(|name| {
+            let own = settings.env_vars.iter().find(|(known, _)| known == name);
+            match own {
+                Some((_, value)) => Some(value.expose_secret().into()),
+                None => std::env::var_os(name),
+            }
+        });
+        Self(Arc::new(Turns {
+            delegated: Delegated::new(state_dir, world, log),
+            home: std::env::home_dir().filter(|home| home.components().count() > 1),
+            local: AtomicBool::new(settings.local == Local::Always),
+            settings,
+            plain: AtomicBool::new(false),
+            default: OnceCell::new(),
+        }))
+    }
+}
+
+impl Executor for CommandExecutor {
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
+        Box::pin(async {
+            let listed = self.0.listed().await;
+            listed.map_err(|trouble| ExecutorError(trouble.text))
+        })
+    }
+
+    fn run(
+        &self,
+        job: Job,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Outcome> {
+        let turns = Arc::clone(&self.0);
+        Box::pin(async move {
+            turns
+                .turn(job, reports, &cancel)
+                .await
+                .unwrap_or_else(|outcome| outcome)
+        })
+    }
+
+    /// A turn ends with the process that ran it.
+    fn reattach(
+        &self,
+        _job: Job,
+        _run: String,
+        _reports: Reports,
+        _cancel: CancellationToken,
+    ) -> Option<BoxFuture<'static, Outcome>> {
+        None
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        let found = self.0.is_there();
+        Box::pin(std::future::ready(
+            found.map_err(|trouble| ExecutorError(trouble.text)),
+        ))
+    }
+}
+
+impl Turns {
+    async fn turn(
+        &self,
+        job: Job,
+        reports: Reports,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Outcome> {
+        let until = Instant::now() + self.settings.timeout;
+        let agent = job.agent.clone().or_else(|| self.settings.agent_id.clone());
+        if let Some(agent) = agent.as_ref().filter(|agent| !is_name(agent)) {
+            return Err(Outcome::Rejected(format!(
+                "{agent:?} is no name of an agent"
+            )));
+        }
+        self.note(&agent, &job).await?;
+        let handed = parts::to_agent(job.message.parts);
+        let text = openclaw::text(&handed);
+        let text = harmless(&text);
+        let (mut local, mut turned) = (self.local.load(Ordering::Relaxed), false);
+        loop {
+            let thinking = self.thinking();
+            let command = self.command(agent.as_deref(), &job.session, &text, local, thinking);
+            let ended = child::run(command, Some(&text), until, cancel).await;
+            let ended =
+                ended.map_err(|error| self.trouble(Trouble::of_start(&error, &self.settings)))?;
+            let reading = match ended {
+                Ended::Late => Err(Trouble::late(self.settings.timeout)),
+                Ended::Canceled => Err(Trouble::canceled()),
+                Ended::Itself(finished) => answer::read(&finished, &job.task_id, &job.context_id),
+            };
+            match reading {
+                Ok(Reading::Turn { outcome, metadata }) => {
+                    self.local.store(local, Ordering::Relaxed);
+                    if let Some(metadata) = metadata {
+                        let _ = reports.send(metadata).await;
+                    }
+                    return Ok(outcome);
+                }
+                // In all three cases nothing has begun.
+                Ok(Reading::OtherWay) => match self.settings.local {
+                    Local::Auto if !turned => (local, turned) = (!local, true),
+                    only => return Err(self.trouble(Trouble::of_way(only))),
+                },
+                Err(trouble) if thinking.is_some() && self.may_do_without(&trouble) => {
+                    self.plain.store(true, Ordering::Relaxed);
+                }
+                Err(trouble) => return Err(self.trouble(trouble)),
+            }
+        }
+    }
+
+    /// The level to ask for.
+    fn thinking(&self) -> Option<Thinking> {
+        let otherwise = (!self.plain.load(Ordering::Relaxed)).then_some(Thinking::Low);
+        self.settings.thinking.or(otherwise)
+    }
+
+    /// The level was refused, and nobody has asked for it.
+    fn may_do_without(&self, trouble: &Trouble) -> bool {
+        self.settings.thinking.is_none() && trouble.reason == trouble::THINKING
+    }
+
+    /// Writes down what the session works on.
+    async fn note(&self, agent: &Option<String>, job: &Job) -> Result<(), Outcome> {
+        if !self.delegated.is_kept() {
+            return Ok(());
+        }
+        let agent = match agent {
+            Some(agent) => agent,
+            // Nobody has delegated to the default agent yet, so there is nothing to take back either.
+            None if job.delegation.is_none() && !self.default.initialized() => return Ok(()),
+            None => {
+                let asked = self.default.get_or_try_init(|| self.default_agent()).await;
+                asked.map_err(|trouble| self.trouble(trouble))?
+            }
+        };
+        let key = session_key::explicit_key(agent, &job.session);
+        self.delegated.note(&key, job.delegation.as_ref()).await
+    }
+
+    async fn default_agent(&self) -> Result<String, Trouble> {
+        let listed = self.listed().await?;
+        let first = listed.into_iter().next();
+        first.map(|agent| agent.name).ok_or_else(Trouble::nobody)
+    }
+
+    async fn listed(&self) -> Result<Vec<Agent>, Trouble> {
+        let mut command = self.openclaw();
+        command.args(["agents", "list", "--json"]);
+        let until = Instant::now() + LISTING;
+        let ended = child::run(command, None, until, &CancellationToken::new()).await;
+        match ended.map_err(|error| Trouble::of_start(&error, &self.settings))? {
+            Ended::Itself(finished) => listing::read(&finished),
+            Ended::Late => Err(Trouble::late(LISTING)),
+            Ended::Canceled => Err(Trouble::canceled()),
+        }
+        .map_err(|trouble| trouble.without(self.home.as_deref()))
+    }
+
+    /// One turn as a command that reads its message from standard input.
+    fn command(
+        &self,
+        agent: Option<&str>,
+        session: &str,
+        text: &str,
+        local: bool,
+        thinking: Option<Thinking>,
+    ) -> Command {
+        let mut command = self.openclaw();
+        command.arg("agent");
+        if local {
+            command.arg("--local");
+        }
+        if cfg!(unix) {
+            command.arg("--message-file=/dev/stdin");
+        } else {
+            // Where standard input has no name in the file system.
+            command.arg(format!("--message={text}"));
+        }
+        command.arg("--json").arg(format!("--session-id={session}"));
+        if let Some(agent) = agent {
+            command.arg(format!("--agent={agent}"));
+        }
+        if let Some(level) = thinking {
+            command.arg(format!("--thinking={level}"));
+        }
+        let seconds = self.settings.timeout.as_millis().div_ceil(1000).max(1);
+        command.arg(format!("--timeout={seconds}"));
+        command
+    }
+
+    fn openclaw(&self) -> Command {
+        let mut command = Command::new(&self.settings.openclaw_path);
+        let own = self.settings.env_vars.iter();
+        let models = self.settings.local != Local::Never;
+        command
+            .env_clear()
+            .envs(environment::passed(
+                std::env::vars_os(),
+                models,
+                &self.settings.pass_env,
+            ))
+            .env("NO_COLOR", "1")
+            .envs(own.map(|(name, value)| (name, value.expose_secret())))
+            .stdin(Stdio::null());
+        if let Some(folder) = &self.settings.working_directory {
+            command.current_dir(folder);
+        }
+        command
+    }
+
+    /// Whether there is such a command.
+    fn is_there(&self) -> Result<(), Trouble> {
+        let own = self
+            .settings
+            .env_vars
+            .iter()
+            .find(|(name, _)| name == "PATH");
+        let path = own.map(|(_, value)| value.expose_secret().into());
+        trouble::find(&self.settings, path.or_else(|| std::env::var_os("PATH")))
+    }
+
+    fn trouble(&self, trouble: Trouble) -> Outcome {
+        let Trouble { reason, text } = trouble.without(self.home.as_deref());
+        Outcome::Failed { reason, text }
+    }
+}
+
+/// What agents are called. Nothing else gets on the command line, where it might be taken for an option.
+fn is_name(name: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (1..=64).contains(&name.len())
+        && name.starts_with(word)
+        && name.chars().all(|c| word(c) || c == '-')
+}
+
+#[cfg(all(test, unix))]
+mod tests;

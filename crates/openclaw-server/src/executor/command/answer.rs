@@ -1,0 +1,125 @@
+//! What `openclaw agent --json` prints.
+//!
+//! With `--local` it is `{payloads, meta}`, through the gateway `{runId, status, result: {payloads, meta}}`, and what went
+//! wrong before a turn is `{ok: false, error: {type, message}}`. Log lines may stand before and after it.
+
+use a2a_server::executor::{Outcome, Report};
+use serde_json::{Value, json};
+
+use a2a::TaskState;
+use gateway_bridge::openclaw;
+
+use super::child::Finished;
+use super::parts;
+use super::trouble::Trouble;
+
+/// So many places that look like the beginning of JSON are tried and passed over.
+const TRIES: usize = 1000;
+
+/// What a turn came to.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+pub(super) enum Reading {
+    /// It has an end.
+    Turn {
+        /// How it ended.
+        outcome: Outcome,
+        /// What OpenClaw tells about it beside that.
+        metadata: Option<Report>,
+    },
+    /// It has not begun: a gateway runs and `--local` was given, or the other way round.
+    OtherWay,
+}
+
+/// Reads what a turn has left.
+///
+/// # Errors
+/// There is no answer in it: why.
+pub(super) fn read(finished: &Finished, task: &str, context: &str) -> Result<Reading, Trouble> {
+    let printed = String::from_utf8_lossy(&finished.out);
+    let said = String::from_utf8_lossy(&finished.err);
+    let found = found(&printed, is_answer);
+    if let Some(message) = found.as_ref().and_then(error) {
+        return match is_other_way(message) {
+            true => Ok(Reading::OtherWay),
+            false => Err(Trouble::told(message)),
+        };
+    }
+    let Some(answer) = found else {
+        return match !finished.status.success() && is_other_way(&said) {
+            true => Ok(Reading::OtherWay),
+            false => Err(Trouble::without_answer(finished)),
+        };
+    };
+    let response = match answer.get("payloads") {
+        Some(_) => of_local(answer),
+        None => answer,
+    };
+    let task = openclaw::answered(&response, task, context)
+        .map_err(|error| Trouble::misshapen(&error.message))?;
+    let said: Vec<_> = task
+        .artifacts()
+        .flat_map(|artifact| parts::from_agent(artifact.parts()))
+        .collect();
+    let metadata = task.json()["metadata"].as_object();
+    let outcome = match task.state() {
+        TaskState::Completed if finished.status.success() => Outcome::Completed(Some(said)),
+        TaskState::Canceled => return Err(Trouble::stopped()),
+        _ => {
+            let words: Vec<_> = said.iter().filter_map(|part| part.as_text()).collect();
+            let why = task.status_text().unwrap_or_else(|| words.join("\n\n"));
+            return Err(Trouble::agent(&why));
+        }
+    };
+    Ok(Reading::Turn {
+        outcome,
+        metadata: metadata.map(|all| Report::Metadata(parts::owned(all))),
+    })
+}
+
+/// The same answer as the gateway gives it.
+fn of_local(answer: Value) -> Value {
+    let aborted = answer.pointer("/meta/aborted") == Some(&json!(true));
+    let status = if aborted { "timeout" } else { "ok" };
+    let summary = if aborted { "aborted" } else { "completed" };
+    json!({ "status": status, "summary": summary, "result": answer })
+}
+
+fn is_answer(value: &Value) -> bool {
+    value["payloads"].is_array()
+        || error(value).is_some()
+        || (value["status"].is_string() && value["runId"].is_string())
+}
+
+/// What went wrong before a turn could begin.
+pub(super) fn error(value: &Value) -> Option<&str> {
+    (value["ok"] == false)
+        .then_some(value["error"]["message"].as_str())
+        .flatten()
+}
+
+/// OpenClaw refused the way it was run, and would take the other one.
+fn is_other_way(message: &str) -> bool {
+    message.contains("A Gateway is running for this state directory")
+        || (message.contains("Gateway not reachable at") && message.contains("ECONNREFUSED"))
+}
+
+/// The last JSON in `printed` that begins a line and that `wanted` accepts.
+pub(super) fn found(printed: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+    let (mut rest, mut last) = (printed, None);
+    for _ in 0..TRIES {
+        rest = rest.trim_start();
+        if rest.starts_with(['{', '[']) {
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            if let Some(Ok(value)) = values.next() {
+                let read = values.byte_offset();
+                rest = &rest[read..];
+                last = Some(value).filter(&wanted).or(last);
+                continue;
+            }
+        }
+        let Some(line) = rest.find('\n') else { break };
+        rest = &rest[line..];
+    }
+    last
+}

@@ -1,0 +1,148 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use a2a_server::a2a::{Message, Part, PartContent, Role};
+use a2a_server::executor::Report;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::*;
+use common::log::Silent;
+use common::world::System;
+
+mod agents;
+mod answers;
+mod ends;
+mod faults;
+mod line;
+mod ways;
+
+const LOCAL: &str = r#"{"payloads":[{"text":"done","mediaUrl":null}],"meta":{"durationMs":12,"agentMeta":{"usage":{"total":15}}}}"#;
+const THROUGH: &str = r#"{"runId":"r","status":"ok","summary":"completed","result":{"payloads":[{"text":"done","mediaUrl":null}],"meta":{"durationMs":12,"agentMeta":{"usage":{"total":15}}}}}"#;
+const RUNS: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"A Gateway is running for this state directory (pid 1, port 2). Run without --local to use it."}}"#;
+const AWAY: &str = r#"{"ok":false,"error":{"type":"cli_error","message":"Gateway not reachable at ws://127.0.0.1:1 (ECONNREFUSED)."}}"#;
+
+/// A folder with a command of the test's own in place of OpenClaw's.
+struct Fake(TempDir);
+
+impl Fake {
+    fn new(script: &str) -> Self {
+        Self::of(&format!("#!/bin/sh\n{script}\n"))
+    }
+
+    /// A process of its own writes the file: a file that another thread's new process has open for writing cannot be run.
+    fn of(text: &str) -> Self {
+        let fake = Self(tempfile::tempdir().unwrap());
+        let written = std::process::Command::new("sh")
+            .args(["-c", "printf '%s' \"$1\" > \"$0\" && chmod 755 \"$0\""])
+            .arg(fake.path())
+            .arg(text)
+            .status();
+        assert!(written.unwrap().success());
+        fake
+    }
+
+    /// Prints `answer` and notes its arguments.
+    fn printing(answer: &str) -> Self {
+        Self::new(&format!(
+            "for a in \"$@\"; do printf '%s\\0' \"$a\"; done >> \"$OPENCLAW_STATE_DIR/seen\"; cat <<'END'\n{answer}\nEND"
+        ))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("openclaw")
+    }
+
+    fn settings(&self) -> CommandSettings {
+        let state = self.0.path().to_str().unwrap().to_owned();
+        CommandSettings {
+            openclaw_path: self.path(),
+            env_vars: vec![("OPENCLAW_STATE_DIR".into(), state.into())],
+            ..CommandSettings::default()
+        }
+    }
+
+    fn executor(&self) -> CommandExecutor {
+        executor(self.settings())
+    }
+
+    /// The arguments of all runs, one after another.
+    fn seen(&self) -> Vec<String> {
+        let seen = fs::read_to_string(self.0.path().join("seen")).unwrap();
+        seen.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+fn executor(settings: CommandSettings) -> CommandExecutor {
+    CommandExecutor::new(settings, Arc::new(System), Arc::new(Silent))
+}
+
+fn job(text: &str) -> Job {
+    Job {
+        task_id: "task".into(),
+        context_id: "context".into(),
+        session: "a2a-context".into(),
+        agent: None,
+        peer: "peer".into(),
+        message: Message::new(Role::User, vec![Part::text(text)]),
+        delegation: None,
+    }
+}
+
+async fn outcome_of(executor: &CommandExecutor, job: Job) -> (Outcome, Vec<Report>) {
+    let (reports, mut heard) = mpsc::channel(16);
+    let outcome = executor.run(job, reports, CancellationToken::new()).await;
+    let mut all = Vec::new();
+    while let Some(report) = heard.recv().await {
+        all.push(report);
+    }
+    (outcome, all)
+}
+
+async fn failure(executor: &CommandExecutor) -> (&'static str, String) {
+    match outcome_of(executor, job("hello")).await.0 {
+        Outcome::Failed { reason, text } => (reason, text),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn answer_of(fake: &Fake) -> Vec<Part> {
+    match outcome_of(&fake.executor(), job("hello")).await.0 {
+        Outcome::Completed(Some(parts)) => parts,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until a file is there; the process that writes it tells nobody else.
+async fn written(path: &Path) -> String {
+    loop {
+        match fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+/// A process is there and no zombie.
+fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
+
+async fn gone(pid: &str) {
+    while is_alive(pid) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,143 @@
+//! Writes down how deep a message is in a row of delegations, before the agent can begin to work on it.
+//!
+//! The tool `remote_agent` of the OpenClaw that works reads it by the key of its session, and refuses to hand on what is
+//! too deep.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use a2a_server::executor::Outcome;
+use serde_json::Value;
+
+use common::log::Log;
+use common::world::World;
+use gateway_bridge::delegation::{Delegation, Delegations, Lookup};
+
+/// The file of one OpenClaw.
+pub(super) struct Delegated {
+    /// Where OpenClaw keeps its state; where that is not known nothing is written down.
+    state_dir: Option<PathBuf>,
+    kept: Lookup,
+    world: Arc<dyn World>,
+    log: Arc<dyn Log>,
+}
+
+impl Delegated {
+    pub(super) fn new(
+        state_dir: Option<PathBuf>,
+        world: Arc<dyn World>,
+        log: Arc<dyn Log>,
+    ) -> Self {
+        Self {
+            state_dir,
+            kept: Lookup::default(),
+            world,
+            log,
+        }
+    }
+
+    /// Whether anything is written down.
+    pub(super) fn is_kept(&self) -> bool {
+        self.state_dir.is_some()
+    }
+
+    /// What the session of `key` works on from now on. A message that says nothing was delegated by nobody, whatever the
+    /// one before it was.
+    ///
+    /// # Errors
+    /// It could not be written down, and the run must not begin: an agent that does not know how deep it is could go on
+    /// for ever.
+    pub(super) async fn note(&self, key: &str, said: Option<&Value>) -> Result<(), Outcome> {
+        let Some(state_dir) = &self.state_dir else {
+            return Ok(());
+        };
+        let work = match said.and_then(Delegation::read) {
+            Some(work) => work,
+            None if self.is_deep(state_dir, key).await => Delegation {
+                hop: 0,
+                chain: None,
+            },
+            None => return Ok(()),
+        };
+        let (file, key, log) = (state_dir.clone(), key.to_owned(), Arc::clone(&self.log));
+        let written = tokio::task::spawn_blocking(move || {
+            if !file.is_dir() {
+                return Err(std::io::ErrorKind::NotFound.into());
+            }
+            Delegations::of_host(&file).record(&key, &work, &*log)
+        });
+        let why = match written.await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(Outcome::Failed {
+            reason: "delegation_not_recorded",
+            text: format!(
+                "how deep this delegation is could not be written down for OpenClaw ({why}), so nothing was begun. The operator must \
+                 say where this OpenClaw keeps its state"
+            ),
+        })
+    }
+
+    async fn is_deep(&self, state_dir: &Path, key: &str) -> bool {
+        let known = self.kept.find(state_dir, key, self.world.wall(), &self.log);
+        known.await.is_some_and(|work| work.hop > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+    use common::log::Silent;
+    use common::world::System;
+
+    fn over(state: &Path) -> Delegated {
+        Delegated::new(Some(state.to_owned()), Arc::new(System), Arc::new(Silent))
+    }
+
+    #[tokio::test]
+    async fn a_hop_is_there_for_the_session_before_the_run() {
+        let state = tempfile::tempdir().unwrap();
+        let said = json!({"hop": 2, "chain": "c"});
+        over(state.path())
+            .note("agent:main:a2a-x", Some(&said))
+            .await
+            .unwrap();
+        let found = Delegations::of_host(state.path())
+            .find("agent:main:a2a-x")
+            .unwrap();
+        assert_eq!(found.unwrap().json(), said);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_nobody_delegated_begins_a_row_anew() {
+        let state = tempfile::tempdir().unwrap();
+        let delegated = over(state.path());
+        delegated.note("s", Some(&json!({"hop": 3}))).await.unwrap();
+        delegated.note("s", None).await.unwrap();
+        let found = Delegations::of_host(state.path()).find("s").unwrap();
+        assert_eq!(found.unwrap().hop, 0);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_nobody_delegated_writes_no_file() {
+        let state = tempfile::tempdir().unwrap();
+        over(state.path()).note("s", None).await.unwrap();
+        assert!(!Delegations::of_host(state.path()).path().exists());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_down_is_not_begun() {
+        let state = tempfile::tempdir().unwrap();
+        let gone = state.path().join("gone");
+        let refused = over(&gone).note("s", Some(&json!({"hop": 1}))).await;
+        let Err(Outcome::Failed { reason, .. }) = refused else {
+            unreachable!("{refused:?}")
+        };
+        assert_eq!((reason, gone.exists()), ("delegation_not_recorded", false));
+    }
+}

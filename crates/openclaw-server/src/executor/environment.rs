@@ -1,0 +1,321 @@
+//! The variables of the server: which of them the command gets, and which hold what no client may read.
+
+use std::ffi::OsString;
+
+use secrecy::SecretString;
+use url::Url;
+
+/// What every program needs to find its files, its language and the network. A name that ends with `*` stands for all that
+/// begin so. None of these holds a secret, but for the password of a proxy and what [`is_telling`] finds.
+const PLAIN: [&str; 47] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TERM",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "XDG_*",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "NO_COLOR",
+    "DO_NOT_TRACK",
+    "NODE_OPTIONS",
+    "NODE_EXTRA_CA_CERTS",
+    "NODE_USE_SYSTEM_CA",
+    "NODE_COMPILE_CACHE",
+    "NODE_DISABLE_COMPILE_CACHE",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "OPENCLAW_*",
+    // Windows.
+    "SYSTEMROOT",
+    "SYSTEMDRIVE",
+    "WINDIR",
+    "COMSPEC",
+    "PATHEXT",
+    "USERNAME",
+    "USERPROFILE",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "PROGRAMFILES(X86)",
+    "COMMONPROGRAMFILES",
+    "COMPUTERNAME",
+    "NUMBER_OF_PROCESSORS",
+    "PROCESSOR_ARCHITECTURE",
+];
+
+/// The credentials of model providers that OpenClaw 2026.9.6 knows, which it needs where it runs a turn itself.
+const PROVIDERS: [&str; 68] = [
+    "AI_GATEWAY_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_OAUTH_TOKEN",
+    "ARCEEAI_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "BASETEN_API_KEY",
+    "BYTEPLUS_API_KEY",
+    "CEREBRAS_API_KEY",
+    "CHUTES_API_KEY",
+    "CHUTES_OAUTH_TOKEN",
+    "CLAWROUTER_API_KEY",
+    "CLOUDFLARE_AI_GATEWAY_API_KEY",
+    "CODEX_API_KEY",
+    "COHERE_API_KEY",
+    "COPILOT_GITHUB_TOKEN",
+    "DASHSCOPE_API_KEY",
+    "DEEPINFRA_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "FEATHERLESS_API_KEY",
+    "FIREWORKS_API_KEY",
+    "GEMINI_API_KEY",
+    "GMI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_CLOUD_API_KEY",
+    "GRADIUM_API_KEY",
+    "GROQ_API_KEY",
+    "HF_TOKEN",
+    "HUGGINGFACE_HUB_TOKEN",
+    "KILOCODE_API_KEY",
+    "KIMICODE_API_KEY",
+    "KIMI_API_KEY",
+    "LITELLM_API_KEY",
+    "LLAMA_SERVER_API_KEY",
+    "LM_API_TOKEN",
+    "LONGCAT_API_KEY",
+    "MINIMAX_API_KEY",
+    "MINIMAX_CODE_PLAN_KEY",
+    "MINIMAX_CODING_API_KEY",
+    "MINIMAX_OAUTH_TOKEN",
+    "MISTRAL_API_KEY",
+    "MODELSTUDIO_API_KEY",
+    "MODEL_API_KEY",
+    "MOONSHOT_API_KEY",
+    "NOVITA_API_KEY",
+    "NVIDIA_API_KEY",
+    "OLLAMA_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENCODE_API_KEY",
+    "OPENCODE_ZEN_API_KEY",
+    "OPENROUTER_API_KEY",
+    "PERPLEXITY_API_KEY",
+    "QIANFAN_API_KEY",
+    "QWEN_API_KEY",
+    "QWEN_TOKEN_PLAN_API_KEY",
+    "SGLANG_API_KEY",
+    "STEPFUN_API_KEY",
+    "SYNTHETIC_API_KEY",
+    "TOGETHER_API_KEY",
+    "TOKENHUB_API_KEY",
+    "TOKENPLAN_API_KEY",
+    "VENICE_API_KEY",
+    "VLLM_API_KEY",
+    "VOLCANO_ENGINE_API_KEY",
+    "XAI_API_KEY",
+    "XIAOMI_API_KEY",
+    "XIAOMI_TOKEN_PLAN_API_KEY",
+    "ZAI_API_KEY",
+    "Z_AI_API_KEY",
+];
+
+/// Words in the name of a variable whose value is a secret.
+const TELLING: [&str; 7] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "APIKEY",
+];
+
+/// Shorter values of variables that were given under a telling name are no secrets, and would tear holes into every text.
+const SHORTEST: usize = 4;
+
+/// The same of values that only may be secrets, in bytes.
+const SHORTEST_OTHER: usize = 8;
+
+/// Those of `variables` that the command gets: what every program needs, the credentials of model providers where `models`
+/// says so, and what `more` names.
+pub(super) fn passed(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+    models: bool,
+    more: &[String],
+) -> impl Iterator<Item = (OsString, OsString)> {
+    variables.filter(move |(name, _)| {
+        let name = name.to_string_lossy();
+        let upper = name.to_ascii_uppercase();
+        is_plain(&upper)
+            || (models && PROVIDERS.contains(&upper.as_str()))
+            || more.iter().any(|pattern| matches(pattern, &name))
+    })
+}
+
+fn is_plain(upper: &str) -> bool {
+    PLAIN.iter().any(|pattern| matches(pattern, upper))
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(first) => name.starts_with(first),
+        None => name == pattern,
+    }
+}
+
+/// What no client may read of the server's own variables.
+pub(crate) fn secrets_of(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<SecretString> {
+    let texts = variables.filter_map(|(name, value)| Some((name, value.into_string().ok()?)));
+    let secrets = texts.flat_map(|(name, value)| {
+        let name = name.to_string_lossy().to_ascii_uppercase();
+        let own = is_telling(&name) && value.len() >= SHORTEST_OTHER;
+        password(&value)
+            .into_iter()
+            .chain(own.then(|| value.into()))
+    });
+    secrets.collect()
+}
+
+/// What no client may read of variables that were given to the command: all but what every program needs.
+pub(crate) fn secrets_of_given<'a>(
+    variables: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Vec<SecretString> {
+    let secrets = variables.flat_map(|(name, value)| {
+        let name = name.to_ascii_uppercase();
+        let shortest = match is_telling(&name) {
+            true => SHORTEST,
+            false if is_plain(&name) => usize::MAX,
+            false => SHORTEST_OTHER,
+        };
+        let own = (value.len() >= shortest).then(|| value.into());
+        password(value).into_iter().chain(own)
+    });
+    secrets.collect()
+}
+
+/// The name of a secret. That of a file or a socket names where one is.
+fn is_telling(upper: &str) -> bool {
+    let mut words = upper.split('_');
+    let place = words.clone().next_back();
+    let is_place = place.is_some_and(|word| matches!(word, "FILE" | "PATH" | "DIR" | "SOCK"));
+    let said = TELLING.iter().any(|word| upper.contains(word)) || words.any(|word| word == "KEY");
+    said && !is_place
+}
+
+/// The password of an address, as it is written there and as it is. The address of a store or a proxy may have one.
+pub(crate) fn password(address: &str) -> Vec<SecretString> {
+    let parsed = Url::parse(address).ok();
+    let Some(written) = parsed.as_ref().and_then(Url::password) else {
+        return Vec::new();
+    };
+    let plain = percent_encoding::percent_decode_str(written).decode_utf8_lossy();
+    let all = [written.to_owned(), plain.into_owned()];
+    let long = all.into_iter().filter(|text| text.len() >= SHORTEST);
+    long.map(SecretString::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    fn variables(all: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        let all = all.iter();
+        all.map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+
+    fn names(models: bool, more: &[&str], all: &[&str]) -> Vec<String> {
+        let all: Vec<_> = all.iter().map(|name| (*name, "v")).collect();
+        let more: Vec<_> = more.iter().map(|name| (*name).to_owned()).collect();
+        let passed = passed(variables(&all).into_iter(), models, &more);
+        passed
+            .map(|(name, _)| name.to_string_lossy().into_owned())
+            .collect()
+    }
+
+    fn texts(secrets: Vec<SecretString>) -> Vec<String> {
+        let secrets = secrets.iter();
+        secrets
+            .map(|secret| secret.expose_secret().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn passes_what_every_program_needs() {
+        let all = [
+            "PATH",
+            "LC_ALL",
+            "https_proxy",
+            "OPENCLAW_HOME",
+            "REDIS_URL",
+            "MY_TOKEN",
+            "GATEWAY",
+        ];
+        assert_eq!(
+            names(true, &[], &all),
+            ["PATH", "LC_ALL", "https_proxy", "OPENCLAW_HOME"]
+        );
+    }
+
+    #[test]
+    fn passes_keys_of_models_where_turns_may_run_here() {
+        let all = ["OPENAI_API_KEY", "STRIPE_API_KEY"];
+        assert_eq!(names(true, &[], &all), ["OPENAI_API_KEY"]);
+        assert!(names(false, &[], &all).is_empty());
+    }
+
+    #[test]
+    fn passes_what_is_named_and_what_begins_so() {
+        let all = ["AWS_REGION", "AWS_PROFILE", "GH_TOKEN", "GH_TOKENS"];
+        assert_eq!(
+            names(true, &["AWS_*", "GH_TOKEN"], &all),
+            ["AWS_REGION", "AWS_PROFILE", "GH_TOKEN"]
+        );
+    }
+
+    #[test]
+    fn secrets_are_known_by_name_and_by_address() {
+        let all = variables(&[
+            ("MY_TOKEN", "token-value"),
+            ("SHORT_TOKEN", "abc"),
+            ("DEPLOY_KEY", "key-value"),
+            ("KEYBOARD", "german-layout"),
+            ("TLS_KEY_FILE", "/etc/tls/key.pem"),
+            ("STORE", "rediss://:p%40ss-word@h/0"),
+        ]);
+        let known = texts(secrets_of(all.into_iter()));
+        assert_eq!(
+            known,
+            ["token-value", "key-value", "p%40ss-word", "p@ss-word"]
+        );
+    }
+
+    #[test]
+    fn given_values_are_secrets_unless_every_program_has_them() {
+        let given = [
+            ("MY_KEY", "k3y!"),
+            ("THING", "unnamed-secret"),
+            ("MODE", "test"),
+            ("LANG", "en_US.UTF-8"),
+            ("OPENCLAW_STATE_DIR", "/var/lib/openclaw"),
+            ("OPENCLAW_GATEWAY_TOKEN", "gate"),
+        ];
+        let known = texts(secrets_of_given(given.into_iter()));
+        assert_eq!(known, ["k3y!", "unnamed-secret", "gate"]);
+    }
+}

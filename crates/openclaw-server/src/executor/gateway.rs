@@ -1,0 +1,390 @@
+//! Work is done by the agents behind OpenClaw's gateway: a message is a run there, whose answer streams back.
+//!
+//! A run has an id of its own, made here: what a peer calls its message is the peer's business, and two peers may call
+//! theirs the same. With the agent's name before it (`AGENT/ID`) it is what the server keeps, and what a run is found by
+//! after a restart. The triad of the gateway is not offered: a message to it costs a turn of three agents, and its votes
+//! are counted in the process that asked, which a restart would lose.
+
+mod abort;
+mod faults;
+mod told;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use a2a_server::executor::{Agent, Executor, ExecutorError, Job, Outcome, Report, Reports};
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use a2a::{
+    ConnectionState, End, EventStream, Fault, LocalGateway as _, MemberStatus, Opening, Outgoing,
+    Peer, PeerError, Step,
+};
+use common::log::Log;
+use common::world::World;
+use egress::Http;
+use gateway_bridge::delegation;
+use gateway_bridge::session_key;
+use gateway_bridge::{self, Gateway, TRIAD, openclaw};
+
+use super::delegated::Delegated;
+use super::settings::Thinking;
+use super::{harmless, parts};
+use abort::{Parting, UnderWay};
+use told::Told;
+
+/// How long the gateway has to say that it is there.
+const THERE: Duration = Duration::from_secs(5);
+
+/// How long to wait before each attempt to find a run again whose connection broke: a restart of the gateway fits in.
+const AGAIN: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
+
+/// The agent that is asked where neither the message nor the gateway names one, as OpenClaw calls its first one.
+const DEFAULT: &str = "main";
+
+/// How runs are made.
+#[derive(Debug, Clone)]
+pub struct GatewayRuns {
+    /// How long a run may take; the gateway ends it then, whatever has become of the server.
+    pub timeout: Duration,
+    /// How hard it thinks; as OpenClaw is configured where there is none.
+    pub thinking: Option<Thinking>,
+    /// Where the gateway's OpenClaw keeps its state; how deep delegations are is written down there. `None` where it is on
+    /// another machine.
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Has the agents behind a gateway do the work.
+pub struct GatewayExecutor(Arc<Runs>);
+
+struct Runs {
+    gateway: Gateway,
+    settings: GatewayRuns,
+    delegated: Delegated,
+    world: Arc<dyn World>,
+    /// The agent that is asked where nobody says whom, once it is known.
+    default: Mutex<Option<String>>,
+}
+
+impl GatewayExecutor {
+    /// The agents behind the gateway that `settings` describe. It is connected when it is first needed.
+    ///
+    /// # Errors
+    /// The system gives no TLS.
+    pub fn new(
+        settings: gateway_bridge::Settings,
+        runs: GatewayRuns,
+        world: Arc<dyn World>,
+        log: Arc<dyn Log>,
+    ) -> Result<Self, ExecutorError> {
+        let net = Http::new().map_err(|error| ExecutorError(error.to_string()))?;
+        let gateway = Gateway::new(
+            Arc::new(net),
+            settings,
+            Arc::clone(&world),
+            Arc::clone(&log),
+        );
+        let state_dir = runs.state_dir.clone();
+        Ok(Self(Arc::new(Runs {
+            gateway,
+            settings: runs,
+            delegated: Delegated::new(state_dir, Arc::clone(&world), log),
+            world,
+            default: Mutex::default(),
+        })))
+    }
+}
+
+impl Executor for GatewayExecutor {
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.gateway.close()
+    }
+
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
+        Box::pin(async {
+            let listed = self.0.listed().await;
+            listed.map_err(|error| ExecutorError(error.to_string()))
+        })
+    }
+
+    fn run(
+        &self,
+        job: Job,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Outcome> {
+        let runs = Arc::clone(&self.0);
+        Box::pin(async move {
+            runs.begin(job, reports, cancel)
+                .await
+                .unwrap_or_else(|outcome| outcome)
+        })
+    }
+
+    fn reattach(
+        &self,
+        job: Job,
+        run: String,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> Option<BoxFuture<'static, Outcome>> {
+        let (agent, id) = run.rsplit_once('/')?;
+        let place = Place {
+            runs: Arc::clone(&self.0),
+            agent: agent.to_owned(),
+            context: job.context_id,
+            session: job.session,
+            run: id.to_owned(),
+        };
+        Some(Box::pin(async move {
+            let work = async {
+                match place.again(None).await {
+                    Ok(stream) => place.follow(stream, reports).await,
+                    Err(outcome) => outcome,
+                }
+            };
+            place.until_canceled(work, &cancel).await
+        }))
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        Box::pin(async {
+            if self.0.gateway.connection().state == ConnectionState::Open {
+                return Ok(());
+            }
+            match timeout(THERE, self.0.gateway.members()).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => Err(ExecutorError(error.to_string())),
+                Err(_) => Err(ExecutorError(format!(
+                    "the gateway has not answered within {} s; is it running? `openclaw gateway status` says",
+                    THERE.as_secs()
+                ))),
+            }
+        })
+    }
+}
+
+impl Runs {
+    async fn listed(&self) -> Result<Vec<Agent>, PeerError> {
+        let mut members = self.gateway.members().await?;
+        members.retain(|member| member.name != TRIAD);
+        if !self.names_its_default() {
+            members.sort_by_key(|member| (rank(member.status), member.name != DEFAULT));
+        }
+        let agents: Vec<_> = members
+            .into_iter()
+            .map(|member| {
+                let view = member.card.view.ok();
+                let title = view.and_then(|view| view.name);
+                Agent {
+                    title: title.filter(|title| *title != member.name),
+                    name: member.name,
+                    description: member.role,
+                    skills: Vec::new(),
+                }
+            })
+            .collect();
+        let first = agents.first().map(|agent| agent.name.clone());
+        *self.default.lock().unwrap_or_else(PoisonError::into_inner) = first;
+        Ok(agents)
+    }
+
+    /// OpenClaw says which agent is its default, and lists it first. Other gateways list their agents in any order.
+    fn names_its_default(&self) -> bool {
+        let dialect = self.gateway.connection().dialect;
+        dialect.is_some_and(|dialect| dialect.starts_with("openclaw"))
+    }
+
+    /// The agent that a job is for.
+    async fn agent(&self, job: &Job) -> Result<String, Outcome> {
+        if let Some(name) = &job.agent {
+            return match name.as_str() {
+                TRIAD => Err(Outcome::Rejected(
+                    "the triad of the gateway is not asked over A2A; ask one of its agents".into(),
+                )),
+                _ => Ok(name.clone()),
+            };
+        }
+        let known = self
+            .default
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let listed = self
+            .listed()
+            .await
+            .map_err(|error| faults::outcome(&error))?;
+        listed
+            .into_iter()
+            .next()
+            .map(|agent| agent.name)
+            .ok_or_else(|| {
+                Outcome::Rejected(
+                    "there is no agent behind the gateway; the operator must make one".into(),
+                )
+            })
+    }
+
+    async fn begin(
+        self: Arc<Self>,
+        job: Job,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> Result<Outcome, Outcome> {
+        let agent = self.agent(&job).await?;
+        let key = session_key::session_key(&agent, &job.session);
+        self.delegated.note(&key, job.delegation.as_ref()).await?;
+        let run = self.world.uuid().to_string();
+        // Kept first, so that a server that dies now looks for the run when it is back.
+        let _ = reports.send(Report::Run(format!("{agent}/{run}"))).await;
+        let outgoing = self.outgoing(&run, job.message.parts, job.delegation);
+        let place = Place {
+            runs: self,
+            agent,
+            context: job.context_id,
+            session: job.session,
+            run,
+        };
+        let work = async {
+            match place.peer().stream(&outgoing).await {
+                Ok(stream) => place.follow(stream, reports).await,
+                // It may have been heard.
+                Err(error) if error.fault.is_cut() => match place.again(Some(error)).await {
+                    Ok(stream) => place.follow(stream, reports).await,
+                    Err(outcome) => outcome,
+                },
+                Err(error) => faults::outcome(&error),
+            }
+        };
+        Ok(place.until_canceled(work, &cancel).await)
+    }
+
+    fn outgoing(
+        &self,
+        run: &str,
+        said: Vec<a2a_server::a2a::Part>,
+        delegation: Option<Value>,
+    ) -> Outgoing {
+        let mut parts = parts::to_agent(said);
+        if let Some(line) = harmless::line_before(&openclaw::text(&parts)) {
+            parts.insert(0, parts::note(line));
+        }
+        let limit = u64::try_from(self.settings.timeout.as_millis()).unwrap_or(u64::MAX);
+        let mut metadata = Map::new();
+        metadata.insert(openclaw::TIME_LIMIT.to_owned(), limit.into());
+        if let Some(thinking) = self.settings.thinking {
+            metadata.insert(openclaw::THINKING.to_owned(), thinking.as_str().into());
+        }
+        if let Some(delegation) = delegation {
+            metadata.insert(delegation::KEY.to_owned(), delegation);
+        }
+        Outgoing {
+            message_id: run.to_owned(),
+            parts,
+            followed: true,
+            metadata: Some(metadata),
+            ..Outgoing::default()
+        }
+    }
+}
+
+/// Lower for those who are more likely to answer.
+fn rank(status: MemberStatus) -> u8 {
+    match status {
+        MemberStatus::Online | MemberStatus::Idle | MemberStatus::Busy => 0,
+        MemberStatus::Unknown => 1,
+        MemberStatus::Offline | MemberStatus::Error => 2,
+    }
+}
+
+/// Where one run is.
+struct Place {
+    runs: Arc<Runs>,
+    agent: String,
+    context: String,
+    session: String,
+    run: String,
+}
+
+impl Place {
+    fn peer(&self) -> Box<dyn Peer> {
+        let opening = Opening {
+            context_id: Some(&self.context),
+            session: Some(&self.session),
+            ..Opening::default()
+        };
+        self.runs.gateway.agent(self.agent.clone(), &opening)
+    }
+
+    /// Listens to the run until it ends, over one connection after another.
+    async fn follow(&self, mut stream: Box<dyn EventStream>, reports: Reports) -> Outcome {
+        let told = Told::new(reports);
+        loop {
+            let broken = match stream.next().await {
+                Step::Event(event, _) => match told.tell(event).await {
+                    Some(outcome) => return outcome,
+                    None => continue,
+                },
+                Step::End(End::Broken(error)) => Some(error),
+                Step::End(End::Clean | End::Answer) => None,
+            };
+            stream = match self.again(broken).await {
+                Ok(stream) => stream,
+                Err(outcome) => return outcome,
+            };
+        }
+    }
+
+    /// Listens to the run anew. `broken` is why that has to be.
+    async fn again(&self, broken: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
+        let mut last = broken;
+        for pause in AGAIN {
+            tokio::time::sleep(Duration::from_secs(pause)).await;
+            match self.peer().resubscribe(&self.run).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) if error.fault.is_away() => last = Some(error),
+                Err(error) if error.fault == Fault::TaskForgotten => {
+                    return Err(faults::interrupted());
+                }
+                Err(error) => return Err(faults::outcome(&error)),
+            }
+        }
+        Err(last.map_or_else(faults::interrupted, |error| faults::outcome(&error)))
+    }
+
+    /// Goes on with `work` until it ends. When `cancel` says so, or this is dropped, the run is aborted at the gateway.
+    async fn until_canceled(
+        &self,
+        work: impl Future<Output = Outcome>,
+        cancel: &CancellationToken,
+    ) -> Outcome {
+        let mut under_way = UnderWay::new(self.parting());
+        let canceled = tokio::select! {
+            outcome = work => {
+                drop(under_way.take());
+                return outcome;
+            }
+            () = cancel.cancelled() => under_way.take(),
+        };
+        if let Some(parting) = canceled {
+            parting.abort().await;
+        }
+        Outcome::Failed {
+            reason: "canceled",
+            text: "the run was aborted on request".into(),
+        }
+    }
+
+    fn parting(&self) -> Parting {
+        Parting::new(self.peer(), self.run.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Why the gateway could not be asked, as the ends of tasks.
+
+use a2a_server::executor::Outcome;
+
+use a2a::{Fault, PeerError};
+use collective::ErrorCode as E;
+
+/// How a task ends whose run could not be begun or followed.
+pub(super) fn outcome(error: &PeerError) -> Outcome {
+    let reason = match error.fault {
+        Fault::Gateway(E::InvalidContent) => return Outcome::Rejected(error.message.clone()),
+        Fault::Gateway(E::AgentNotFound) => "agent_not_found",
+        Fault::Gateway(E::AgentBusy) => "gateway_busy",
+        Fault::Gateway(E::AuthRequired | E::AuthFailed | E::TokenExpired | E::PermissionDenied) => {
+            "gateway_denied"
+        }
+        Fault::AddressRefused => "gateway_denied",
+        fault if fault.is_away() => "gateway_unreachable",
+        _ => "gateway_error",
+    };
+    let text = match reason {
+        "gateway_unreachable" => {
+            format!(
+                "{}; the operator must see to the gateway (`openclaw gateway status`)",
+                error.message
+            )
+        }
+        _ => error.message.clone(),
+    };
+    Outcome::Failed { reason, text }
+}
+
+/// How a task ends whose run nobody knows any more.
+pub(super) fn interrupted() -> Outcome {
+    Outcome::Failed {
+        reason: "interrupted",
+        text: "the gateway knows nothing of the run any more; it ended with a restart, or was never begun. Send the message again".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(fault: Fault) -> &'static str {
+        match outcome(&PeerError::new(fault, "why")) {
+            Outcome::Failed { reason, .. } => reason,
+            _ => "rejected",
+        }
+    }
+
+    #[test]
+    fn every_kind_of_fault_has_its_reason() {
+        for (fault, expected) in [
+            (Fault::Gateway(E::ConnectionRefused), "gateway_unreachable"),
+            (Fault::Gateway(E::ConnectionTimeout), "gateway_unreachable"),
+            (Fault::Gateway(E::ConnectionReset), "gateway_unreachable"),
+            (Fault::Gateway(E::AuthFailed), "gateway_denied"),
+            (Fault::Gateway(E::AgentNotFound), "agent_not_found"),
+            (Fault::Gateway(E::AgentBusy), "gateway_busy"),
+            (Fault::Gateway(E::InvalidContent), "rejected"),
+            (Fault::Gateway(E::ProtocolError), "gateway_error"),
+        ] {
+            assert_eq!(reason(fault), expected, "{fault:?}");
+        }
+    }
+}

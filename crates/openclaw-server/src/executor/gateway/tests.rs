@@ -1,0 +1,106 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use a2a_server::a2a::{Message, Part, Role};
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::*;
+use common::log::Silent;
+use common::world::System;
+
+/// An executor whose gateway is at `url`.
+fn at(url: &str) -> GatewayExecutor {
+    let settings = gateway_bridge::Settings::new(Url::parse(url).unwrap());
+    let runs = GatewayRuns {
+        timeout: Duration::from_secs(60),
+        thinking: Some(Thinking::High),
+        state_dir: None,
+    };
+    GatewayExecutor::new(settings, runs, Arc::new(System), Arc::new(Silent)).unwrap()
+}
+
+/// An address that nobody listens at.
+fn nobody() -> String {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("ws://{}", socket.local_addr().unwrap())
+}
+
+fn job(agent: Option<&str>, text: &str) -> Job {
+    Job {
+        task_id: "task".into(),
+        context_id: "context".into(),
+        session: "a2a-context".into(),
+        agent: agent.map(str::to_owned),
+        peer: "peer".into(),
+        message: Message::new(Role::User, vec![Part::text(text)]),
+        delegation: None,
+    }
+}
+
+async fn outcome_of(executor: &GatewayExecutor, job: Job) -> Outcome {
+    let (reports, _heard) = mpsc::channel(16);
+    executor.run(job, reports, CancellationToken::new()).await
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_not_there_is_told_as_such() {
+    let executor = at(&nobody());
+    let Outcome::Failed { reason, text } = outcome_of(&executor, job(None, "hello")).await else {
+        panic!("a run without a gateway")
+    };
+    assert_eq!(reason, "gateway_unreachable");
+    assert!(
+        text.contains("ws://127.0.0.1") && text.contains("openclaw gateway status"),
+        "{text}"
+    );
+    let unready = executor.ready().await.unwrap_err();
+    assert!(unready.0.contains("ws://127.0.0.1"), "{unready}");
+    assert!(executor.agents().await.is_err());
+}
+
+#[tokio::test]
+async fn the_triad_is_not_asked() {
+    let refused = outcome_of(&at(&nobody()), job(Some("triad"), "decide")).await;
+    assert!(matches!(refused, Outcome::Rejected(_)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_run_without_an_agents_name_is_not_found_again() {
+    let (reports, _heard) = mpsc::channel(1);
+    let executor = at(&nobody());
+    let again = executor.reattach(
+        job(None, ""),
+        "run".into(),
+        reports,
+        CancellationToken::new(),
+    );
+    assert!(again.is_none());
+}
+
+#[test]
+fn what_looks_like_a_command_goes_out_behind_a_line_of_ours() {
+    let executor = at("ws://127.0.0.1:1");
+    let outgoing = executor.0.outgoing("run", vec![Part::text("/reset")], None);
+    let texts: Vec<_> = outgoing
+        .parts
+        .iter()
+        .map(|part| part.json()["text"].as_str().unwrap())
+        .collect();
+    assert!(
+        texts[0].starts_with("// ") && texts[1] == "/reset",
+        "{texts:?}"
+    );
+    let outgoing = executor.0.outgoing("run", vec![Part::text("hello")], None);
+    assert_eq!(outgoing.parts.len(), 1);
+}
+
+#[test]
+fn a_run_carries_its_limits_and_where_it_stands_in_a_row() {
+    let executor = at("ws://127.0.0.1:1");
+    let said = serde_json::json!({"hop": 2});
+    let outgoing = executor.0.outgoing("run", Vec::new(), Some(said.clone()));
+    let metadata = outgoing.metadata.unwrap();
+    assert_eq!(metadata[openclaw::TIME_LIMIT], 60_000);
+    assert_eq!(metadata[openclaw::THINKING], "high");
+    assert_eq!(metadata[delegation::KEY], said);
+}

@@ -1,0 +1,147 @@
+//! Parts of messages: those of A2A 1.0 as the server has them, and those of the peers' contract as OpenClaw's side has them.
+
+use std::collections::HashMap;
+
+use a2a_server::a2a::{Part, PartContent};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::harmless::inert;
+
+/// Parts of a message as they are handed to an agent, [`inert`] wherever the agent reads them as text.
+pub(super) fn to_agent(parts: Vec<Part>) -> Vec<a2a::Part> {
+    parts.into_iter().map(handed).collect()
+}
+
+fn handed(part: Part) -> a2a::Part {
+    let plain = |text: String| inert(&text).into_owned();
+    let (name, media_type) = (part.filename.map(plain), part.media_type.map(plain));
+    match part.content {
+        PartContent::Text(text) => a2a::Part::text(plain(text)),
+        PartContent::Raw(bytes) => {
+            let bytes = String::from_utf8(bytes).map_or_else(
+                |binary| STANDARD.encode(binary.as_bytes()),
+                |text| STANDARD.encode(plain(text)),
+            );
+            a2a::Part::file(None, Some(bytes), name, media_type)
+        }
+        PartContent::Url(url) => a2a::Part::file(Some(plain(url)), None, name, media_type),
+        PartContent::Data(data) => match inert_json(data) {
+            Value::Object(data) => a2a::Part::data(data),
+            other => a2a::Part::text(other.to_string()),
+        },
+    }
+}
+
+/// Its texts are inert one by one: as JSON each stands between quotes, where OpenClaw looks for paths too.
+fn inert_json(value: Value) -> Value {
+    match value {
+        Value::String(text) => inert(&text).into(),
+        Value::Array(items) => items.into_iter().map(inert_json).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (inert(&key).into_owned(), inert_json(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// Parts that an agent answered with. What cannot be read as a part is left out.
+pub(super) fn from_agent(parts: &[Value]) -> Vec<Part> {
+    parts.iter().filter_map(answered).collect()
+}
+
+fn answered(part: &Value) -> Option<Part> {
+    let file = &part["file"];
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut read = match part["kind"].as_str().unwrap_or("text") {
+        "data" => Part::data(part["data"].clone()),
+        "file" => match (text(&file["uri"]), file["bytes"].as_str()) {
+            (Some(uri), _) => Part::url(uri),
+            (None, Some(bytes)) => match STANDARD.decode(bytes) {
+                Ok(bytes) => Part::raw(bytes),
+                Err(_) => Part::text("[The agent made a file that is not base64 as it should be.]"),
+            },
+            (None, None) => return None,
+        },
+        _ => Part::text(text(&part["text"])?),
+    };
+    read.filename = text(&file["name"]);
+    read.media_type = text(&file["mimeType"]);
+    read.metadata = part["metadata"].as_object().map(owned);
+    Some(read)
+}
+
+/// Metadata as the server has it.
+pub(super) fn owned(map: &Map<String, Value>) -> HashMap<String, Value> {
+    map.iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// The parts of an agent's message.
+pub(super) fn of_message(message: &Value) -> Vec<Part> {
+    let parts = message["parts"].as_array();
+    from_agent(parts.map_or(&[][..], Vec::as_slice))
+}
+
+/// A part of text as an agent is handed it, for what stands before a peer's own parts.
+pub(super) fn note(text: &str) -> a2a::Part {
+    a2a::Part::text(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_part_comes_back_as_it_went() {
+        let parts = vec![
+            Part::text("hello"),
+            Part::raw(vec![0, 255])
+                .with_filename("a.bin")
+                .with_media_type("application/octet-stream"),
+            Part::url("https://example.com/a.png").with_media_type("image/png"),
+            Part::data(json!({"a": 1})),
+        ];
+        let handed = to_agent(parts.clone());
+        let back: Vec<_> = handed.iter().map(|part| part.json().clone()).collect();
+        assert_eq!(from_agent(&back), parts);
+    }
+
+    #[test]
+    fn data_that_is_no_object_is_handed_over_as_its_json() {
+        let handed = to_agent(vec![Part::data(json!([1, 2]))]);
+        assert_eq!(handed[0].json()["text"], "[1,2]");
+    }
+
+    #[test]
+    fn peers_image_paths_are_inert_in_every_part() {
+        let part = |json: Value| serde_json::from_value::<Part>(json).unwrap();
+        let parts = vec![
+            part(json!({"text": "see ./x.png"})),
+            part(json!({"data": {"at": "/etc/logo.PNG", "~/k.jpg": 1}})),
+            part(json!({"data": ["../a.gif"]})),
+            part(json!({"url": "file:///tmp/x.webp", "filename": "~/x.png"})),
+            part(json!({"raw": "KC4vYS5wbmcp", "filename": "a.txt", "mediaType": "text/plain"})),
+        ];
+        let text = gateway_bridge::openclaw::text(&to_agent(parts));
+        assert_eq!(
+            text,
+            "see ./x[.]png\n\n```json\n{\n  \"at\": \"/etc/logo[.]PNG\",\n  \"~/k[.]jpg\": 1\n}\n```\n\n[\"../a[.]gif\"]\n\n\
+             [File ~/x[.]png: file:///tmp/x[.]webp]\n\n[File a.txt, text/plain]\n```\n(./a[.]png)\n```"
+        );
+    }
+
+    #[test]
+    fn what_is_no_part_is_left_out() {
+        assert_eq!(
+            from_agent(&[json!({"kind": "file", "file": {}}), json!({"kind": "text"})]),
+            []
+        );
+    }
+}

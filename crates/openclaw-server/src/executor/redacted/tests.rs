@@ -1,0 +1,233 @@
+#![allow(clippy::unwrap_used)]
+use a2a_server::a2a::{Message, Role};
+use serde_json::json;
+
+use super::*;
+
+const SECRET: &str = "s3cret-one";
+
+/// Reports these, and ends so.
+struct Says(Vec<Report>, Outcome);
+
+impl Executor for Says {
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
+        Box::pin(std::future::ready(Err(ExecutorError(format!(
+            "no {SECRET}"
+        )))))
+    }
+
+    fn run(&self, _: Job, reports: Reports, _: CancellationToken) -> BoxFuture<'static, Outcome> {
+        let (all, outcome) = (self.0.clone(), self.1.clone());
+        Box::pin(async move {
+            for report in all {
+                reports.send(report).await.unwrap();
+            }
+            outcome
+        })
+    }
+
+    fn reattach(
+        &self,
+        job: Job,
+        _: String,
+        reports: Reports,
+        cancel: CancellationToken,
+    ) -> Option<BoxFuture<'static, Outcome>> {
+        Some(self.run(job, reports, cancel))
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        Box::pin(std::future::ready(Err(ExecutorError(format!(
+            "no {SECRET}"
+        )))))
+    }
+}
+
+fn redacted(reports: Vec<Report>, outcome: Outcome) -> Redacted {
+    let secrets = Secrets::new([SECRET.into()]);
+    Redacted::new(Arc::new(Says(reports, outcome)), secrets)
+}
+
+fn job() -> Job {
+    Job {
+        task_id: "task".into(),
+        context_id: "context".into(),
+        session: "a2a-context".into(),
+        agent: None,
+        peer: "peer".into(),
+        message: Message::new(Role::User, vec![Part::text("hello")]),
+        delegation: None,
+    }
+}
+
+async fn heard(
+    run: BoxFuture<'static, Outcome>,
+    mut said: mpsc::Receiver<Report>,
+) -> (Vec<Report>, Outcome) {
+    let outcome = run.await;
+    let mut all = Vec::new();
+    while let Some(report) = said.recv().await {
+        all.push(report);
+    }
+    (all, outcome)
+}
+
+/// What a client is told.
+async fn told(reports: Vec<Report>, outcome: Outcome) -> (Vec<Report>, Outcome) {
+    let (say, said) = mpsc::channel(16);
+    let run = redacted(reports, outcome).run(job(), say, CancellationToken::new());
+    heard(run, said).await
+}
+
+fn artifact(parts: Vec<Part>) -> Artifact {
+    Artifact {
+        artifact_id: "reply".into(),
+        parts,
+        ..empty()
+    }
+}
+
+fn text_piece(text: &str, append: bool, last: bool) -> Report {
+    piece(artifact(vec![Part::text(text)]), append, last)
+}
+
+fn pieces(reports: &[Report]) -> Vec<(String, bool, bool)> {
+    let all = reports.iter().map(|report| match report {
+        Report::Artifact {
+            artifact,
+            append,
+            last_chunk,
+        } => {
+            let text = artifact.parts.iter().filter_map(Part::as_text).collect();
+            (text, *append, *last_chunk)
+        }
+        other => unreachable!("{other:?}"),
+    });
+    all.collect()
+}
+
+fn done() -> Outcome {
+    Outcome::Completed(None)
+}
+
+#[tokio::test]
+async fn every_part_of_an_answer_is_redacted() {
+    let metadata = HashMap::from([(SECRET.to_owned(), json!([SECRET]))]);
+    let part = Part {
+        metadata: Some(metadata.clone()),
+        ..Part::text(format!("x {SECRET}"))
+    };
+    let parts = vec![
+        part,
+        Part::data(json!({SECRET: SECRET}))
+            .with_filename(SECRET)
+            .with_media_type(SECRET),
+        Part::raw(SECRET.as_bytes().to_vec()),
+        Part::url(format!("https://e.com/{SECRET}")),
+    ];
+    let whole = Artifact {
+        name: Some(SECRET.into()),
+        description: Some(SECRET.into()),
+        metadata: Some(metadata.clone()),
+        ..artifact(parts.clone())
+    };
+    let reports = vec![
+        Report::Working(Some(parts.clone())),
+        Report::Metadata(metadata),
+        piece(whole, false, true),
+    ];
+    let outcomes = [
+        Outcome::Completed(Some(parts.clone())),
+        Outcome::Message(parts.clone()),
+        Outcome::InputRequired(parts.clone()),
+        Outcome::AuthRequired(parts),
+        Outcome::Rejected(format!("no {SECRET}")),
+        Outcome::Failed {
+            reason: "agent_failed",
+            text: format!("no {SECRET}"),
+        },
+    ];
+    for outcome in outcomes {
+        let told = told(reports.clone(), outcome).await;
+        assert_eq!(told.0.len(), 3);
+        assert!(!format!("{told:?}").contains(SECRET), "{told:?}");
+        let bytes = format!("{:?}", SECRET.as_bytes());
+        assert!(
+            !format!("{told:?}").contains(bytes.trim_matches(['[', ']'])),
+            "{told:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn secret_cut_between_pieces_is_redacted() {
+    let reports = vec![
+        text_piece("it is s3c", false, false),
+        text_piece("ret-", true, false),
+        text_piece("one. Bye", true, false),
+        text_piece("!", true, true),
+    ];
+    let (reports, _) = told(reports, done()).await;
+    assert_eq!(
+        pieces(&reports),
+        [
+            ("it is ".into(), false, false),
+            ("[redacted]. ".into(), true, false),
+            ("Bye!".into(), true, true),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn secret_that_streams_by_characters_is_redacted() {
+    let reports = SECRET.char_indices();
+    let reports = reports.map(|(at, c)| text_piece(&c.to_string(), at > 0, false));
+    let (reports, _) = told(reports.collect(), done()).await;
+    assert_eq!(pieces(&reports), [("[redacted]".into(), false, false)]);
+}
+
+#[tokio::test]
+async fn secret_in_two_texts_of_a_message_is_redacted() {
+    let parts = vec![
+        Part::text("a s3cret"),
+        Part::data(json!(1)),
+        Part::text("-one b"),
+    ];
+    let (_, outcome) = told(Vec::new(), Outcome::Message(parts)).await;
+    let parts = vec![
+        Part::text("a [redacted]"),
+        Part::data(json!(1)),
+        Part::text(" b"),
+    ];
+    assert_eq!(outcome, Outcome::Message(parts));
+}
+
+#[tokio::test]
+async fn text_before_a_file_comes_before_it() {
+    let file = Part::raw(vec![1]);
+    let reports = vec![
+        text_piece("see", false, false),
+        piece(artifact(vec![file.clone(), Part::text("and")]), true, true),
+    ];
+    let (reports, _) = told(reports, done()).await;
+    let parts = vec![Part::text("see"), file, Part::text("and")];
+    assert_eq!(reports, [piece(artifact(parts), false, true)]);
+}
+
+#[tokio::test]
+async fn run_that_is_found_again_is_redacted() {
+    let reports = vec![text_piece(SECRET, false, true)];
+    let (say, said) = mpsc::channel(16);
+    let executor = redacted(reports, done());
+    let run = executor.reattach(job(), "run".into(), say, CancellationToken::new());
+    let (reports, _) = heard(run.unwrap(), said).await;
+    assert_eq!(pieces(&reports), [("[redacted]".into(), false, true)]);
+}
+
+#[tokio::test]
+async fn executor_errors_are_redacted() {
+    let executor = redacted(Vec::new(), done());
+    let redacted = Err(ExecutorError("no [redacted]".into()));
+    assert_eq!(executor.ready().await, redacted);
+    assert_eq!(executor.agents().await.map(drop), redacted);
+}

@@ -1,0 +1,14 @@
+//! An A2A server in front of a local OpenClaw: what the server crate needs of this machine.
+//!
+//! The server itself, its wire, its tasks and its stores, is the workspace's crate `server/`. Here are those who do the
+//! work, OpenClaw's gateway or its command, and the courier that carries notifications under the egress policy.
+
+#![forbid(unsafe_code)]
+
+pub mod assembly;
+pub mod config;
+pub mod courier;
+pub mod executor;
+mod journal;
+pub mod peers;
+pub mod sessions;

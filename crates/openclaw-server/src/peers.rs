@@ -1,0 +1,305 @@
+//! The peers that were added by command, in the state directory's `peers.json`. Only digests of tokens are there.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use a2a_server::http::peers::{Digest, Peer};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+
+use super::config::PeerConfig;
+
+/// The file's name in the state directory.
+const FILE: &str = "peers.json";
+
+/// What tokens begin with, so that whoever finds one knows what it is.
+const PREFIX: &str = "rat_";
+
+/// The peers of a state directory.
+#[derive(Debug, Clone)]
+pub struct PeerFile {
+    path: PathBuf,
+}
+
+/// Why peers cannot be read or changed. Says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PeerError(String);
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    peers: Vec<PeerConfig>,
+}
+
+impl PeerFile {
+    /// The peers of this state directory, which need not be there yet.
+    pub fn of(state_dir: &Path) -> Self {
+        Self {
+            path: state_dir.join(FILE),
+        }
+    }
+
+    /// Where they are written.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Everyone.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is none of ours.
+    pub fn read(&self) -> Result<Vec<PeerConfig>, PeerError> {
+        let text = match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            read => read.map_err(|error| self.failed("cannot be read", &error))?,
+        };
+        let written: Written = serde_json::from_str(&text)
+            .map_err(|error| self.failed("is no list of peers", &error))?;
+        for peer in &written.peers {
+            let wrong = match (is_name(&peer.name), digest(peer)) {
+                (true, Some(_)) => continue,
+                (true, None) => "the digest of",
+                (false, _) => "the name of a peer",
+            };
+            let why = format!("{wrong} `{}` is none", peer.name.escape_debug());
+            return Err(self.failed("is no list of peers", &why));
+        }
+        Ok(written.peers)
+    }
+
+    /// Adds a peer, and returns its token. Nobody can find it out afterwards.
+    ///
+    /// # Errors
+    /// There is one of that name, the name is none, or the file cannot be written.
+    pub fn add(&self, name: &str, operator: bool) -> Result<SecretString, PeerError> {
+        if !is_name(name) {
+            return Err(PeerError(
+                "a peer's name has 1 to 64 letters, digits, `_`, `-` and `.`, begins with none of the last two, and is not `loopback`".into(),
+            ));
+        }
+        let token = fresh()?;
+        self.change(|peers| {
+            if peers.iter().any(|peer| peer.name == name) {
+                return Err(PeerError(format!(
+                    "there is a peer `{name}` already; replace its token with `remote-agent serve peers rotate {name}`, or remove it first with `remote-agent serve peers remove {name}`"
+                )));
+            }
+            peers.push(PeerConfig {
+                name: name.to_owned(),
+                sha256: Digest::of(token.expose_secret()).hex(),
+                operator,
+            });
+            Ok(())
+        })?;
+        Ok(token)
+    }
+
+    /// Replaces the token of a peer, and returns the new one; `None` where there is no such peer.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn rotate(&self, name: &str) -> Result<Option<SecretString>, PeerError> {
+        if !self.read()?.iter().any(|peer| peer.name == name) {
+            return Ok(None);
+        }
+        let token = fresh()?;
+        let mut found = false;
+        self.change(|peers| {
+            for peer in peers.iter_mut().filter(|peer| peer.name == name) {
+                peer.sha256 = Digest::of(token.expose_secret()).hex();
+                found = true;
+            }
+            Ok(())
+        })?;
+        Ok(found.then_some(token))
+    }
+
+    /// Removes a peer, and says whether there was one.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn remove(&self, name: &str) -> Result<bool, PeerError> {
+        if !self.read()?.iter().any(|peer| peer.name == name) {
+            return Ok(false);
+        }
+        self.change(|peers| {
+            peers.retain(|peer| peer.name != name);
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    /// Changes the file as a whole, or not at all. Only its owner can read it.
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Vec<PeerConfig>) -> Result<(), PeerError>,
+    ) -> Result<(), PeerError> {
+        let failed = |error: &std::io::Error| self.failed("cannot be written", error);
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        }
+        let fresh = self.path.with_extension("json.new");
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        // The new file is also the lock: whoever has it may change the old one.
+        let mut file = match options.open(&fresh) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                return Err(PeerError(format!(
+                    "somebody else changes the peers just now; try again, and delete `{}` if nobody does",
+                    fresh.display()
+                )));
+            }
+            opened => opened.map_err(|error| failed(&error))?,
+        };
+        let written = (|| {
+            let mut peers = self.read()?;
+            change(&mut peers)?;
+            let text = serde_json::to_string_pretty(&Written { peers })
+                .map_err(|error| self.failed("cannot be written", &error))?;
+            let kept = file
+                .write_all(text.as_bytes())
+                .and_then(|()| file.sync_all());
+            kept.and_then(|()| fs::rename(&fresh, &self.path))
+                .map_err(|error| failed(&error))
+        })();
+        if written.is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+        written
+    }
+
+    fn failed(&self, what: &str, why: &dyn std::fmt::Display) -> PeerError {
+        PeerError(format!("the file `{}` {what}: {why}", self.path.display()))
+    }
+}
+
+/// The peers as the server takes them.
+pub fn known(peers: &[PeerConfig]) -> Vec<Peer> {
+    let known = peers.iter().filter_map(|peer| {
+        Some(Peer {
+            name: peer.name.clone(),
+            digest: digest(peer)?,
+            operator: peer.operator,
+        })
+    });
+    known.collect()
+}
+
+fn digest(peer: &PeerConfig) -> Option<Digest> {
+    Digest::parse(&peer.sha256)
+}
+
+fn is_name(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    begins && name.len() <= 64 && name.chars().all(goes_on) && name != a2a_server::caller::ANYBODY
+}
+
+/// A token of 256 random bits.
+fn fresh() -> Result<SecretString, PeerError> {
+    let mut bytes = [0; 32];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| PeerError("the system gives no randomness".into()))?;
+    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)).into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_given_once_and_only_its_digest_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(&folder.path().join("new"));
+        assert!(file.read().unwrap().is_empty());
+        let token = file.add("ada", false).unwrap();
+        let operator = file.add("op", true).unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        assert!(!text.contains(token.expose_secret()));
+        let peers = file.read().unwrap();
+        assert_eq!(known(&peers)[0].digest, Digest::of(token.expose_secret()));
+        assert_eq!((peers[0].operator, peers[1].operator), (false, true));
+        assert_ne!(token.expose_secret(), operator.expose_secret());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_can_read_the_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        file.add("ada", false).unwrap();
+        let mode = fs::metadata(file.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_name_is_given_once_and_can_be_given_again_once_it_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        let first = file.add("ada", false).unwrap();
+        assert!(file.add("ada", false).is_err());
+        assert!(file.remove("ada").unwrap());
+        assert!(!file.remove("ada").unwrap());
+        let second = file.add("ada", false).unwrap();
+        assert_ne!(first.expose_secret(), second.expose_secret());
+    }
+
+    #[test]
+    fn rotation_replaces_the_token_and_keeps_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        assert!(file.rotate("ada").unwrap().is_none());
+        file.add("bob", false).unwrap();
+        let before = file.add("ada", true).unwrap();
+        let bob = file.read().unwrap().remove(0);
+        let after = file.rotate("ada").unwrap().unwrap();
+        assert_ne!(before.expose_secret(), after.expose_secret());
+        let peers = file.read().unwrap();
+        assert_eq!(peers[0], bob);
+        assert_eq!(known(&peers)[1].digest, Digest::of(after.expose_secret()));
+        assert!(peers[1].operator);
+    }
+
+    #[test]
+    fn a_name_is_one_that_can_be_part_of_a_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        let long = "a".repeat(65);
+        for name in ["", "a b", ".a", "-a", "ä", "a/b", "loopback", &long] {
+            assert!(file.add(name, false).is_err(), "{name}");
+        }
+        assert!(file.read().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_name_that_was_written_by_hand_is_one_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        file.add("ada", false).unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        fs::write(file.path(), text.replace("\"ada\"", "\"a/b\"")).unwrap();
+        let error = file.read().unwrap_err().to_string();
+        assert!(error.contains("`a/b`"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_list_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        fs::write(file.path(), "{\"peers\": 1}").unwrap();
+        assert!(file.add("ada", false).is_err());
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), "{\"peers\": 1}");
+        assert!(!file.path().with_extension("json.new").exists());
+    }
+}

@@ -1,0 +1,52 @@
+//! Which session of OpenClaw a conversation is, for the server.
+
+use a2a_server::service::Sessions;
+
+use gateway_bridge::session_key;
+
+/// The mapping of `session_key.rs`. It stores nothing, so every server of one OpenClaw says the same.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SessionKeys;
+
+impl Sessions for SessionKeys {
+    fn session_id(&self, peer: Option<&str>, context_id: &str) -> String {
+        match peer {
+            Some(peer) => session_key::session_id_of_peer(peer, context_id),
+            None => session_key::session_id(context_id),
+        }
+    }
+
+    fn context_id(&self, session_id: &str) -> Option<String> {
+        let tidy = session_id.strip_prefix(session_key::PREFIX)?;
+        (session_key::session_id(tidy) == session_id).then(|| tidy.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_of_a_conversation_is_found_again_by_a_context_id() {
+        for context in ["user:123/session:456", "My context", "…", "a"] {
+            let session = SessionKeys.session_id(None, context);
+            let found = SessionKeys.context_id(&session);
+            let again = found.map(|context| SessionKeys.session_id(None, &context));
+            assert_eq!(again, Some(session));
+        }
+    }
+
+    #[test]
+    fn a_session_of_another_kind_has_no_context_id() {
+        for session in ["main", "my-session", "a2a-", "a2a-Two Words"] {
+            assert_eq!(SessionKeys.context_id(session), None, "{session}");
+        }
+    }
+
+    #[test]
+    fn the_same_context_of_two_peers_is_two_sessions() {
+        let of = |peer| SessionKeys.session_id(peer, "talk");
+        assert_ne!(of(Some("alice")), of(Some("bob")));
+        assert_ne!(of(Some("alice")), of(None));
+    }
+}

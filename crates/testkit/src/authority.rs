@@ -1,0 +1,82 @@
+//! Certificates of a test's own, for tests inside the crate and outside.
+#![allow(
+    missing_docs,
+    clippy::new_without_default,
+    reason = "part of tests alone"
+)]
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer},
+};
+use tokio_rustls::TlsConnector;
+
+use crate::folder::Folder;
+
+/// An authority, and a folder for what it signs.
+pub struct Authority {
+    folder: Folder,
+    issuer: Issuer<'static, KeyPair>,
+    root: CertificateDer<'static>,
+}
+
+impl Authority {
+    pub fn new() -> Self {
+        let folder = Folder::new();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "Authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let root = params.self_signed(&key).unwrap();
+        fs::write(folder.file("ca.pem"), root.pem()).unwrap();
+        let root = root.der().clone();
+        let issuer = Issuer::new(params, key);
+        Self {
+            folder,
+            issuer,
+            root,
+        }
+    }
+
+    /// A certificate for this name, which is in `NAME.pem` and `NAME.key` as well.
+    pub fn signed(&self, name: &str) -> (CertificateDer<'static>, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.into()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
+        fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
+        (certificate.der().clone(), key)
+    }
+
+    /// A file of this name beside them. `ca.pem` is the authority's own.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.file(name)
+    }
+
+    /// A client that trusts the authority, and shows a certificate where it has one.
+    pub fn client(&self, own: Option<(CertificateDer<'static>, KeyPair)>) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.root.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match own {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+                builder
+                    .with_client_auth_cert(vec![certificate], key)
+                    .unwrap()
+            }
+        };
+        TlsConnector::from(Arc::new(config))
+    }
+}

@@ -1,0 +1,210 @@
+//! One fixture: a config, scripted peers, requests, and what must come of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Matchers by JSON Pointer.
+pub type Places = Map<String, Value>;
+
+/// A case as read from its file; `fixtures/README.md` describes each field.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The file's name without its ending.
+    pub name: String,
+    /// What the case shows, in one sentence.
+    pub description: String,
+    /// The plugin's config, with `{{origin:NAME}}` and `{{port:NAME}}`.
+    pub config: Value,
+    /// Whether the runner's own config is merged over `config`.
+    #[serde(default = "yes")]
+    pub overlay: bool,
+    /// The peers.
+    #[serde(default = "no_peers")]
+    pub mock_script: Value,
+    /// Tool inputs, run in order against one instance.
+    #[serde(default)]
+    pub requests: Vec<Value>,
+    /// How to run each request.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// One envelope a request, compared by what the contract fixes; `null` compares nothing.
+    #[serde(default)]
+    pub expected: Vec<Value>,
+    /// The updates of each request, compared the same way; an empty list compares nothing.
+    #[serde(default)]
+    pub updates: Vec<Vec<Value>>,
+    /// The requests that each peer received, compared only when the runner is asked to.
+    pub wire: Option<Value>,
+    /// The config is refused: `true`, or matchers for the refusal.
+    pub init_error: Option<Value>,
+    /// What `parse_config` answers, or `{"init_error": …}`.
+    pub parsed_config: Option<Value>,
+    /// The tool's definition.
+    pub tool_definition: Option<Value>,
+    /// Matchers for each envelope.
+    #[serde(default)]
+    pub expect_contains: Vec<Option<Places>>,
+    /// Places that each envelope must not have.
+    #[serde(default)]
+    pub expect_absent: Vec<Option<Vec<String>>>,
+    /// Matchers for the list of each request's updates.
+    #[serde(default)]
+    pub expect_updates: Vec<Option<Places>>,
+    /// A number or a matcher for the count of each request's updates.
+    #[serde(default)]
+    pub expect_updates_count: Vec<Option<Value>>,
+    /// Milliseconds that each request may take.
+    #[serde(default)]
+    pub expect_within_ms: Vec<Option<u64>>,
+    /// By peer: how many requests of `METHOD /path`, of a JSON-RPC method, or (`*`) in all.
+    #[serde(default)]
+    pub expect_requests: BTreeMap<String, BTreeMap<String, Value>>,
+    /// By peer: matchers for the list of requests it received, as `{method, path, headers, body}`.
+    #[serde(default)]
+    pub expect_received: BTreeMap<String, Places>,
+    /// By peer: how many connections it accepted.
+    #[serde(default)]
+    pub expect_connections: BTreeMap<String, Value>,
+    /// By level: how many lines the implementation may log in the whole case.
+    #[serde(default)]
+    pub expect_log_lines: BTreeMap<String, Value>,
+    /// Texts that no envelope, update, refusal, definition or log line may show.
+    #[serde(default)]
+    pub expect_nowhere: Vec<String>,
+    #[serde(default, rename = "record_parsed_config")]
+    _record_parsed_config: bool,
+    #[serde(default, rename = "record_tool_definition")]
+    _record_tool_definition: bool,
+}
+
+/// How to run one request.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Step {
+    /// Milliseconds to wait first.
+    pub sleep_before_ms: u64,
+    /// The caller gives up after so many milliseconds.
+    pub abort_after_ms: Option<u64>,
+    /// By peer: the caller gives up once each of them has received so many requests in the whole case.
+    pub abort_after_requests: BTreeMap<String, usize>,
+    /// The caller gives up once it was told so many updates.
+    pub abort_after_updates: Option<usize>,
+    /// The caller's consumer of updates fails at the first one.
+    pub updates_fail: bool,
+    /// The next request starts at the same time.
+    pub with_next: bool,
+}
+
+impl Case {
+    /// Reads a case file.
+    ///
+    /// # Errors
+    /// A sentence that names what is wrong: the file, its JSON, an unknown field, or lists of unequal length.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let bytes =
+            std::fs::read(path).map_err(|error| format!("the case cannot be read: {error}"))?;
+        let case: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| format!("the case is not well-formed: {error}"))?;
+        let stem = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or_default();
+        if case.name != stem {
+            return Err(format!(
+                "the case calls itself `{}` in a file named `{stem}`",
+                case.name
+            ));
+        }
+        case.check()?;
+        Ok(case)
+    }
+
+    /// How to run request `index`.
+    pub fn step(&self, index: usize) -> Step {
+        self.steps.get(index).cloned().unwrap_or_default()
+    }
+
+    /// Whether answers are compared with recorded ones.
+    pub(super) fn is_recorded(&self) -> bool {
+        !self.expected.is_empty() || !self.updates.is_empty()
+    }
+
+    /// A list that runs beside the requests may not be longer, and a strict one may not be shorter either.
+    fn check(&self) -> Result<(), String> {
+        let count = self.requests.len();
+        let strict = [
+            ("expected", self.expected.len()),
+            ("expect_contains", self.expect_contains.len()),
+            ("expect_absent", self.expect_absent.len()),
+            ("expect_updates", self.expect_updates.len()),
+            ("expect_updates_count", self.expect_updates_count.len()),
+            ("expect_within_ms", self.expect_within_ms.len()),
+        ];
+        for (name, length) in strict {
+            if length != 0 && length != count {
+                return Err(format!(
+                    "`{name}` has {length} entries beside {count} requests"
+                ));
+            }
+        }
+        if self.steps.len() > count || self.updates.len() > count {
+            return Err(format!(
+                "`steps` or `updates` has more entries than the {count} requests"
+            ));
+        }
+        let refusals = self.init_error.is_some()
+            || self.parsed_config.is_some()
+            || self.tool_definition.is_some();
+        let looks = !self.expected.is_empty() || !self.expect_contains.is_empty();
+        if !refusals && !looks {
+            return Err("the case expects nothing".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn no_peers() -> Value {
+    json!({"peers": {}})
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn case(value: Value) -> Result<Case, String> {
+        let case: Case = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        case.check().map(|()| case)
+    }
+
+    #[test]
+    fn a_case_that_expects_nothing_is_refused() {
+        let refusal = case(json!({"name": "a", "description": "", "config": {}, "requests": [{}]}))
+            .unwrap_err();
+        assert_eq!(refusal, "the case expects nothing");
+    }
+
+    #[test]
+    fn lists_beside_the_requests_have_their_length() {
+        let short = json!({"name": "a", "description": "", "config": {}, "requests": [{}, {}], "expect_contains": [{"/ok": true}]});
+        assert!(
+            case(short)
+                .unwrap_err()
+                .contains("1 entries beside 2 requests")
+        );
+    }
+
+    #[test]
+    fn a_slip_in_a_field_name_is_refused() {
+        let slip = json!({"name": "a", "description": "", "config": {}, "init_error": true, "expect_contain": []});
+        assert!(case(slip).unwrap_err().contains("expect_contain"));
+    }
+}

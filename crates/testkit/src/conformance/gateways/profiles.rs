@@ -1,0 +1,49 @@
+//! The profiles that are built in.
+
+use std::io;
+
+use serde_json::Value;
+
+/// Names and scripts of the profiles: gateways as they are met in the field, and one that does everything wrong.
+pub const PROFILES: &[(&str, &str)] = &[
+    (
+        "reference-11.2",
+        include_str!("../../../../../fixtures/gateway/reference-11.2.json"),
+    ),
+    (
+        "heretek-js",
+        include_str!("../../../../../fixtures/gateway/heretek-js.json"),
+    ),
+    (
+        "openclaw",
+        include_str!("../../../../../fixtures/gateway/openclaw.json"),
+    ),
+    (
+        "hostile",
+        include_str!("../../../../../fixtures/gateway/hostile.json"),
+    ),
+];
+
+/// The profile of this name.
+///
+/// # Errors
+/// `NotFound` when there is none; its message lists those there are.
+pub fn profile(name: &str) -> io::Result<Value> {
+    let found = PROFILES.iter().find(|(known, _)| *known == name);
+    let Some((_, text)) = found else {
+        let known: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!(
+                "there is no profile `{name}`; there are {}",
+                known.join(", ")
+            ),
+        ));
+    };
+    serde_json::from_str(text).map_err(|error| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("profile {name}: {error}"),
+        )
+    })
+}

@@ -1,0 +1,78 @@
+//! The profile of the JavaScript gateway answers what that gateway answered when it was captured.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::super::{Gateways, Member};
+use super::soon;
+
+/// What one client said, and what it heard before it said the next thing.
+fn conversation() -> Vec<(String, Vec<Value>)> {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("fixtures/gateway/heretek-js.frames.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut said: Vec<(String, Vec<Value>)> = Vec::new();
+    for line in text.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let data = entry["data"].as_str().unwrap_or_default();
+        match (entry["who"].as_str(), entry["dir"].as_str()) {
+            (Some("client"), Some("->")) => said.push((data.to_owned(), Vec::new())),
+            (Some("client"), Some("<-")) => {
+                if let Some((_, heard)) = said.last_mut() {
+                    heard.push(serde_json::from_str(data).unwrap());
+                }
+            }
+            _ => {}
+        }
+    }
+    said
+}
+
+/// Fields that differ from one run to the next, and who else was connected.
+const OF_A_RUN: [&str; 7] = [
+    "timestamp",
+    "port",
+    "received",
+    "uptime",
+    "clientId",
+    "connectedAgents",
+    "agents",
+];
+
+/// The frame without what differs from one run to the next.
+fn fixed(frame: &Value) -> Value {
+    match frame {
+        Value::Object(fields) => {
+            let kept = fields.iter().map(|(name, value)| match name.as_str() {
+                of_a_run if OF_A_RUN.contains(&of_a_run) => (name.clone(), json!("*")),
+                _ => (name.clone(), fixed(value)),
+            });
+            kept.collect::<BTreeMap<_, _>>().into_iter().collect()
+        }
+        Value::Array(items) => items.iter().map(fixed).collect(),
+        other => other.clone(),
+    }
+}
+
+#[tokio::test]
+async fn every_captured_answer_comes_again() {
+    // What came of others: `alpha` answering by itself, an impostor that took its place and left.
+    let by_others = ["msg-1", "corr-4", "corr-5"];
+    let mut conversation = conversation();
+    conversation.retain(|(said, _)| !by_others.iter().any(|id| said.contains(id)));
+    assert!(conversation.len() >= 15, "{}", conversation.len());
+    let says = conversation.iter().map(|(said, _)| json!({"text": said}));
+    let script = json!({"upgrade": {"protocol": "a2a-v1", "do": says.collect::<Vec<_>>()}});
+    let heard = conversation.iter().flat_map(|(_, heard)| heard);
+    let expected: Vec<Value> = heard.map(fixed).collect();
+
+    let gateway = Gateways::named("heretek-js").await.unwrap();
+    let url = format!("{}/a2a", gateway.url());
+    let client = Member::join(&url, &script).await.unwrap();
+    soon(client.log().frame(expected.len() + 1, &json!({}))).await;
+    let answers: Vec<Value> = client.log().frames().iter().map(fixed).collect();
+    assert_eq!(answers[0]["type"], "welcome");
+    assert_eq!(answers[1..], expected);
+}

@@ -1,0 +1,125 @@
+//! A2A peers that answer what a script says, each on a port of 127.0.0.1 of its own.
+//!
+//! They know nothing of the client's types: answers are literal JSON and bytes, so a slip in the client's reading or
+//! writing cannot cancel itself out. `fixtures/README.md` describes the script; beyond plain answers it has
+//!
+//! * `unreachable: true` (a port that refuses) and `accept_only: true` (connections are taken and never answered);
+//! * `end: "destroy"` (a TCP reset), `end: "hang"` (nothing more comes), `truncate_at: n` (fewer bytes than promised);
+//! * `close: "half"` (the sending side is closed after what was sent, reading goes on; a body of unknown length, and
+//!   one with `truncate_at`, stays unfinished);
+//! * `body_repeat` without `count` and `repeat` without `count`: bodies that never end;
+//! * `raw_response`: text, `{"hex": …}`, `{"delay_ms": n}` and `{"repeat": {chunk, count}}` written as they are, head
+//!   included, after which the connection is closed unless `end` or `close` says otherwise.
+
+mod body;
+mod head;
+mod log;
+mod reply;
+mod request;
+mod script;
+mod serve;
+mod sse;
+#[cfg(test)]
+mod tests;
+mod vars;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::net::TcpSocket;
+use tokio::task::JoinSet;
+
+use log::Log;
+pub use log::Recorded;
+pub(crate) use request::Connection;
+use script::Script;
+pub(crate) use script::{Fill, Piece, one_or_more};
+use serve::Server;
+pub(crate) use vars::lookup_origin;
+
+/// Running peers. Dropping the value ends every task and closes every socket.
+#[derive(Debug)]
+pub struct Peers {
+    origins: Arc<BTreeMap<String, String>>,
+    logs: BTreeMap<String, Arc<Log>>,
+    /// Ports of unreachable peers: bound, never listened on, so nobody else gets them.
+    refusing: Vec<TcpSocket>,
+    tasks: JoinSet<()>,
+}
+
+impl Peers {
+    /// Starts every peer of `script` (`{"peers": {NAME: …}}`) on the current tokio runtime.
+    ///
+    /// # Errors
+    /// `InvalidData` when the script has a field or value that does not belong there, else what the sockets say.
+    pub async fn start(script: &Value) -> io::Result<Self> {
+        let script = Script::read(script)?;
+        let mut origins = BTreeMap::new();
+        let mut sockets = BTreeMap::new();
+        for name in script.peers.keys() {
+            let socket = TcpSocket::new_v4()?;
+            socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+            origins.insert(name.clone(), format!("http://{}", socket.local_addr()?));
+            sockets.insert(name.clone(), socket);
+        }
+        let origins = Arc::new(origins);
+        let mut peers = Self {
+            origins: Arc::clone(&origins),
+            logs: BTreeMap::new(),
+            refusing: Vec::new(),
+            tasks: JoinSet::new(),
+        };
+        for ((name, peer), (_, socket)) in script.peers.into_iter().zip(sockets) {
+            let log = Arc::new(Log::new());
+            peers.logs.insert(name.clone(), Arc::clone(&log));
+            if peer.unreachable {
+                peers.refusing.push(socket);
+                continue;
+            }
+            let listener = socket.listen(1024)?;
+            let server = Server::new(peer, origins[&name].clone(), Arc::clone(&origins), log);
+            peers.tasks.spawn(Arc::new(server).run(listener));
+        }
+        Ok(peers)
+    }
+
+    /// `http://127.0.0.1:PORT` of a peer, or an empty string when there is none of that name.
+    pub fn origin(&self, name: &str) -> &str {
+        self.origins.get(name).map_or("", String::as_str)
+    }
+
+    /// Every peer's name and origin.
+    pub fn origins(&self) -> &BTreeMap<String, String> {
+        &self.origins
+    }
+
+    /// The requests that a peer has received, oldest first.
+    pub fn log(&self, name: &str) -> Vec<Recorded> {
+        self.logs
+            .get(name)
+            .map(|log| log.requests())
+            .unwrap_or_default()
+    }
+
+    /// How many connections a peer has accepted.
+    pub fn connections(&self, name: &str) -> usize {
+        self.logs.get(name).map_or(0, |log| log.connections())
+    }
+
+    /// Returns once a peer has received `count` requests in all; at once for a name that no peer has.
+    pub async fn wait_for(&self, name: &str, count: usize) {
+        if let Some(log) = self.logs.get(name) {
+            log.wait_for_requests(count).await;
+        }
+    }
+
+    /// Returns once a peer has accepted `count` connections in all; at once for a name that no peer has.
+    pub async fn wait_for_connections(&self, name: &str, count: usize) {
+        if let Some(log) = self.logs.get(name) {
+            log.wait_for_connections(count).await;
+        }
+    }
+}

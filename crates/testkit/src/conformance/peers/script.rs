@@ -1,0 +1,256 @@
+//! What a peer is told to do, as read from JSON. Unknown fields are errors, so that a slip in a fixture is noticed.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+/// Every peer of a case by its name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Script {
+    #[serde(default)]
+    pub(super) peers: BTreeMap<String, Peer>,
+}
+
+impl Script {
+    pub(super) fn read(value: &Value) -> io::Result<Self> {
+        Self::deserialize(value).map_err(|error| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("peer script: {error}"))
+        })
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Peer {
+    /// The port is taken, nobody listens.
+    #[serde(default)]
+    pub(super) unreachable: bool,
+    /// Connections are accepted and never read.
+    #[serde(default)]
+    pub(super) accept_only: bool,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) card: Option<Value>,
+    #[serde(default = "default_card_path")]
+    pub(super) card_path: String,
+    #[serde(default = "default_rpc_path")]
+    pub(super) rpc_path: String,
+    #[serde(default)]
+    pub(super) rpc: BTreeMap<String, Answers>,
+    #[serde(default)]
+    pub(super) routes: BTreeMap<String, Answers>,
+}
+
+/// Used in order; the last one again and again.
+#[derive(Debug)]
+pub(super) struct Answers(pub(super) Vec<Response>);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Response {
+    #[serde(default)]
+    pub(super) delay_ms: u64,
+    pub(super) status: Option<u16>,
+    #[serde(default)]
+    pub(super) headers: Map<String, Value>,
+    pub(super) end: Option<End>,
+    pub(super) close: Option<Close>,
+    pub(super) sse: Option<Vec<Item>>,
+    pub(super) body_repeat: Option<Fill>,
+    pub(super) body: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) json: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) result: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) error: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) id: Option<Value>,
+    pub(super) truncate_at: Option<u64>,
+    pub(super) raw_response: Option<Vec<Piece>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum End {
+    /// A TCP reset.
+    Destroy,
+    /// Nothing more comes and nothing is closed.
+    Hang,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Close {
+    /// Only the sending side is closed; a body of unknown length stays unfinished.
+    Half,
+}
+
+/// `chunk`, `count` times; without `count`, for ever.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fill {
+    pub(crate) chunk: String,
+    pub(crate) count: Option<u64>,
+    #[serde(default)]
+    pub(crate) gap_ms: u64,
+}
+
+/// One step of an event stream.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Item {
+    #[serde(default)]
+    pub(super) delay_ms: u64,
+    pub(super) event: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) id: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) result: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) error: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) rest: Option<Value>,
+    pub(super) raw: Option<String>,
+    pub(super) raw_repeat: Option<Fill>,
+    pub(super) repeat: Option<Repeat>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Repeat {
+    #[serde(default)]
+    pub(super) from: u64,
+    /// Absent: for ever.
+    pub(super) count: Option<u64>,
+    #[serde(default)]
+    pub(super) gap_ms: u64,
+    #[serde(deserialize_with = "one_or_more")]
+    pub(super) each: Vec<Item>,
+}
+
+/// A part of a response that is written to the socket as it stands.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Text(String),
+    Bytes(Vec<u8>),
+    Wait(u64),
+    Fill(Fill),
+}
+
+impl<'de> Deserialize<'de> for Answers {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let answers: Vec<Response> = one_or_more(input)?;
+        if answers.is_empty() {
+            return Err(serde::de::Error::custom(
+                "a list of responses needs at least one",
+            ));
+        }
+        Ok(Self(answers))
+    }
+}
+
+impl<'de> Deserialize<'de> for Piece {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case", deny_unknown_fields)]
+        enum Tagged {
+            Hex(String),
+            DelayMs(u64),
+            Repeat(Fill),
+        }
+        use serde::de::Error;
+        match Value::deserialize(input)? {
+            Value::String(text) => Ok(Self::Text(text)),
+            other => match Tagged::deserialize(other).map_err(D::Error::custom)? {
+                Tagged::Hex(text) => bytes_of_hex(&text)
+                    .map(Self::Bytes)
+                    .ok_or_else(|| D::Error::custom(format!("not hex: `{text}`"))),
+                Tagged::DelayMs(ms) => Ok(Self::Wait(ms)),
+                Tagged::Repeat(fill) => Ok(Self::Fill(fill)),
+            },
+        }
+    }
+}
+
+/// Tells `null` (a value) from an absent field.
+fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(input).map(Some)
+}
+
+pub(crate) fn one_or_more<'de, D, T>(input: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let values = match Value::deserialize(input)? {
+        Value::Array(values) => values,
+        single => vec![single],
+    };
+    values
+        .into_iter()
+        .map(|value| serde_json::from_value(value).map_err(serde::de::Error::custom))
+        .collect()
+}
+
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| c.to_digit(16).map(|d| d as u8))
+        .collect::<Option<_>>()?;
+    digits.len().is_multiple_of(2).then(|| {
+        digits
+            .chunks(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect()
+    })
+}
+
+fn default_card_path() -> String {
+    "/.well-known/agent-card.json".to_owned()
+}
+
+fn default_rpc_path() -> String {
+    "/a2a/jsonrpc".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_null_card_is_a_card() {
+        let script = Script::read(&json!({"peers": {"a": {"card": null}, "b": {}}})).unwrap();
+        assert_eq!(script.peers["a"].card, Some(Value::Null));
+        assert_eq!(script.peers["b"].card, None);
+    }
+
+    #[test]
+    fn a_slip_in_a_field_name_is_an_error() {
+        let slip = json!({"peers": {"a": {"rpc": {"message/send": {"reslt": 1}}}}});
+        let error = Script::read(&slip).unwrap_err();
+        assert!(error.to_string().contains("reslt"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_list_of_responses_is_an_error() {
+        assert!(Script::read(&json!({"peers": {"a": {"routes": {"GET /": []}}}})).is_err());
+    }
+
+    #[test]
+    fn raw_pieces_are_text_bytes_or_waits() {
+        let response: Response = serde_json::from_value(
+            json!({"raw_response": ["HTTP/1.1 200 OK\r\n", {"hex": "0d 0A"}, {"delay_ms": 3}]}),
+        )
+        .unwrap();
+        let pieces = response.raw_response.unwrap();
+        assert!(matches!(&pieces[1], Piece::Bytes(bytes) if bytes == b"\r\n"));
+        assert!(matches!(pieces[2], Piece::Wait(3)));
+    }
+}

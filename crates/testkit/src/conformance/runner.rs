@@ -1,0 +1,355 @@
+//! Runs one case against a driver.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::pending;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use serde_json::{Map, Value};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::case::{Case, Step};
+use super::compare::{Normaliser, Subset, blame, check_at, definition, envelope, update, wire};
+use super::driver::{Driver, Failure};
+use super::expect::{self, Outcome};
+use super::peers::{Peers, Recorded, lookup_origin};
+use super::refs;
+use super::template;
+
+/// How cases are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Merged deep over the config of every case that does not refuse it.
+    pub overlay: Value,
+    /// Also compare the requests that the peers received.
+    pub wire: bool,
+    /// How long one call may take before it counts as hung.
+    pub call_limit: Duration,
+    /// Only cases whose name contains this.
+    pub filter: Option<String>,
+    /// How many cases run at the same time.
+    pub jobs: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            overlay: serde_json::json!({"policy": {"allowPrivateTargetUrls": true}}),
+            wire: false,
+            call_limit: Duration::from_secs(30),
+            filter: None,
+            jobs: 4,
+        }
+    }
+}
+
+impl Options {
+    /// Whether the case of this name is to be run.
+    pub fn chooses(&self, name: &str) -> bool {
+        self.filter.as_ref().is_none_or(|part| name.contains(part))
+    }
+}
+
+/// Runs a case with peers of its own.
+///
+/// # Errors
+/// A sentence about the first thing that is not as the case expects.
+pub async fn run_case<D: Driver>(case: &Case, driver: &D, options: &Options) -> Result<(), String> {
+    let peers = Peers::start(&case.mock_script)
+        .await
+        .map_err(|error| format!("the peers cannot start: {error}"))?;
+    let origins = peers.origins().clone();
+    let normaliser = Normaliser::new(&origins);
+    Run {
+        case,
+        driver,
+        options,
+        peers,
+        origins,
+        normaliser,
+        subset: Subset::default(),
+    }
+    .all()
+    .await
+}
+
+struct Run<'a, D> {
+    case: &'a Case,
+    driver: &'a D,
+    options: &'a Options,
+    peers: Peers,
+    origins: BTreeMap<String, String>,
+    normaliser: Normaliser,
+    subset: Subset,
+}
+
+/// What came of one request, as it was answered.
+struct Answer {
+    envelope: Value,
+    updates: Vec<Value>,
+    took: Duration,
+}
+
+impl<D: Driver> Run<'_, D> {
+    async fn all(mut self) -> Result<(), String> {
+        let config = self.filled(&self.case.config);
+        self.parse(&config).await?;
+        let laid = if self.case.overlay && config.is_object() {
+            merged(&config, &self.options.overlay)
+        } else {
+            config
+        };
+        let started = self.limited(self.driver.init(&laid)).await?;
+        if let Some(expected) = &self.case.init_error {
+            return self.refusal(expected, started);
+        }
+        started.map_err(|failure| told("the config is not taken", &failure))?;
+        self.definition().await?;
+        let mut results = Vec::new();
+        while results.len() < self.case.requests.len() {
+            let answers = self.group(&results).await?;
+            for answer in answers {
+                let index = results.len();
+                self.judge(index, &answer)
+                    .map_err(|why| format!("request {index}: {why}"))?;
+                results.push(answer.envelope);
+            }
+        }
+        expect::of_peers(self.case, &self.peers)?;
+        expect::of_log(self.case, self.driver.log().as_deref())?;
+        self.wire()
+    }
+
+    async fn parse(&mut self, config: &Value) -> Result<(), String> {
+        let Some(expected) = &self.case.parsed_config else {
+            return Ok(());
+        };
+        let parsed = self.limited(self.driver.parse_config(config)).await?;
+        match parsed {
+            Err(Failure::Refused(_)) if expected.get("init_error").is_some() => Ok(()),
+            Ok(_) if expected.get("init_error").is_some() => {
+                Err("the config should have been refused".to_owned())
+            }
+            Ok(parsed) => {
+                let parsed = self.normaliser.full(&parsed);
+                self.subset
+                    .compare(expected, Some(&parsed), "/parsed_config")
+            }
+            Err(failure) => Err(told("the config is not parsed", &failure)),
+        }
+    }
+
+    fn refusal(&mut self, expected: &Value, started: Result<(), Failure>) -> Result<(), String> {
+        match started {
+            Ok(()) => Err("the config should have been refused".to_owned()),
+            Err(Failure::Refused(why)) => {
+                let why = self.normaliser.names(&why);
+                expect::nowhere(self.case, &why)?;
+                let mut places = expected.as_object().into_iter().flatten();
+                places.try_for_each(|(pointer, matcher)| check_at(&why, pointer, matcher))
+            }
+            Err(failure) => Err(told("the config is not read", &failure)),
+        }
+    }
+
+    async fn definition(&mut self) -> Result<(), String> {
+        if self.case.tool_definition.is_none() && self.case.expect_nowhere.is_empty() {
+            return Ok(());
+        }
+        let told_of = self.limited(self.driver.tool_definition()).await?;
+        let answer = told_of.map_err(|failure| told("the tool is not defined", &failure))?;
+        expect::nowhere(self.case, &answer)?;
+        match &self.case.tool_definition {
+            Some(expected) => {
+                let answer = definition(&self.normaliser.full(&answer));
+                self.subset
+                    .compare(&definition(expected), Some(&answer), "/tool_definition")
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The next request, and those that start with it.
+    async fn group(&self, results: &[Value]) -> Result<Vec<Answer>, String> {
+        let first = results.len();
+        let mut last = first;
+        while last + 1 < self.case.requests.len() && self.case.step(last).with_next {
+            last += 1;
+        }
+        let calls = (first..=last).map(|index| async move {
+            let answer = self.call(index, results).await;
+            answer.map_err(|why| format!("request {index}: {why}"))
+        });
+        join_all(calls).await.into_iter().collect()
+    }
+
+    async fn call(&self, index: usize, results: &[Value]) -> Result<Answer, String> {
+        let step = self.case.step(index);
+        if step.sleep_before_ms > 0 {
+            sleep(Duration::from_millis(step.sleep_before_ms)).await;
+        }
+        let request = refs::resolve(&self.filled(&self.case.requests[index]), results);
+        let mut updates = Vec::new();
+        let abort = CancellationToken::new();
+        let mut keep = |told: Value| {
+            updates.push(told);
+            if step.abort_after_updates == Some(updates.len()) {
+                abort.cancel();
+            }
+        };
+        let call = self
+            .driver
+            .execute(&request, &step, abort.clone(), &mut keep);
+        let before = Instant::now();
+        let answered = tokio::select! {
+            answered = self.limited(call) => answered?,
+            never = self.give_up(&step, &abort) => match never {},
+        };
+        let took = before.elapsed();
+        let envelope = answered.map_err(|failure| told("no envelope came", &failure))?;
+        Ok(Answer {
+            envelope,
+            updates,
+            took,
+        })
+    }
+
+    /// Cancels `abort` when the step's time is up or its peers have their requests.
+    async fn give_up(&self, step: &Step, abort: &CancellationToken) -> Infallible {
+        let time = step.abort_after_ms.map(Duration::from_millis);
+        let time_is_up = async {
+            match time {
+                Some(time) => sleep(time).await,
+                None => pending().await,
+            }
+        };
+        let requests_came = async {
+            for (name, count) in &step.abort_after_requests {
+                self.peers.wait_for(name, *count).await;
+            }
+            if step.abort_after_requests.is_empty() {
+                pending().await
+            }
+        };
+        tokio::select! {
+            () = time_is_up => {}
+            () = requests_came => {}
+        }
+        abort.cancel();
+        pending().await
+    }
+
+    fn judge(&mut self, index: usize, answer: &Answer) -> Result<(), String> {
+        // Updates come before the result, so their handles are named first.
+        if self.case.is_recorded() {
+            let updates: Vec<Value> = answer
+                .updates
+                .iter()
+                .map(|told| self.normaliser.full(told))
+                .collect();
+            let result = self.normaliser.full(&answer.envelope);
+            self.recorded(index, &result, &updates)?;
+        }
+        let outcome = Outcome {
+            envelope: self.normaliser.names(&answer.envelope),
+            updates: answer
+                .updates
+                .iter()
+                .map(|told| self.normaliser.names(told))
+                .collect(),
+            took: answer.took,
+        };
+        expect::nowhere(self.case, &answer.envelope)?;
+        answer
+            .updates
+            .iter()
+            .try_for_each(|told| expect::nowhere(self.case, told))?;
+        expect::of_request(self.case, index, &outcome)
+    }
+
+    fn recorded(&mut self, index: usize, result: &Value, updates: &[Value]) -> Result<(), String> {
+        if let Some(expected) = self.case.expected.get(index).filter(|e| !e.is_null()) {
+            blame(expected, result)?;
+            self.subset
+                .compare(&envelope(expected), Some(&envelope(result)), "")?;
+        }
+        if let Some(recorded) = self.case.updates.get(index).filter(|r| !r.is_empty()) {
+            let recorded = recorded.iter().map(update).collect();
+            let updates = updates.iter().map(update).collect();
+            self.subset.compare(&recorded, Some(&updates), "/updates")?;
+        }
+        Ok(())
+    }
+
+    fn wire(&mut self) -> Result<(), String> {
+        let Some(recorded) = self.case.wire.as_ref().filter(|_| self.options.wire) else {
+            return Ok(());
+        };
+        let log: Map<String, Value> = self
+            .origins
+            .keys()
+            .map(|name| {
+                (
+                    name.clone(),
+                    self.peers.log(name).iter().map(Recorded::to_json).collect(),
+                )
+            })
+            .collect();
+        let log = self.normaliser.full(&Value::Object(log));
+        self.subset
+            .compare(&wire(recorded), Some(&wire(&log)), "/wire")
+    }
+
+    fn filled(&self, value: &Value) -> Value {
+        template::fill_value(value, &|name| lookup_origin(&self.origins, name))
+    }
+
+    async fn limited<T>(&self, call: impl Future<Output = T>) -> Result<T, String> {
+        let limit = self.options.call_limit;
+        timeout(limit, call)
+            .await
+            .map_err(|_| format!("no answer within {} s", limit.as_secs_f32()))
+    }
+}
+
+fn told(what: &str, failure: &Failure) -> String {
+    match failure {
+        Failure::Refused(why) => format!("{what}: {why}"),
+        Failure::Broken(why) => format!("{what}: the implementation broke: {why}"),
+    }
+}
+
+/// `over` laid over `under`, object by object.
+fn merged(under: &Value, over: &Value) -> Value {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            let mut all = under.clone();
+            for (key, value) in over {
+                let laid = merged(under.get(key).unwrap_or(&Value::Null), value);
+                all.insert(key.clone(), laid);
+            }
+            Value::Object(all)
+        }
+        // Over something else an object starts afresh.
+        (_, over) => over.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_overlay_reaches_into_objects_and_replaces_the_rest() {
+        let under = json!({"a": {"b": 1, "c": [1, 2]}, "d": 2});
+        let over = json!({"a": {"c": [3]}, "e": {"f": 4}, "d": {"g": 5}});
+        assert_eq!(
+            merged(&under, &over),
+            json!({"a": {"b": 1, "c": [3]}, "d": {"g": 5}, "e": {"f": 4}})
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! A folder of a test's own, for tests inside the crate and outside.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use uuid::Uuid;
+
+/// Gone when the test is over.
+pub struct Folder(PathBuf);
+
+#[allow(clippy::new_without_default, reason = "each is another folder")]
+impl Folder {
+    /// Creates an empty folder.
+    pub fn new() -> Self {
+        let path = env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A file of this name in it, which need not be there.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

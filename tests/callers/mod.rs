@@ -1,0 +1,46 @@
+//! Who calls, and what is said of that: targets for some agents only, delegations in a row, traces and the audit log.
+
+mod agents;
+mod audit;
+mod delegation;
+pub(crate) use crate::support::in_process;
+pub(crate) use testkit::folder;
+mod jsonl;
+pub(crate) use crate::faults::rig;
+pub(crate) use crate::support::process;
+mod trace;
+
+use openclaw_remote_agent::plugin::Job;
+use serde_json::{Value, json};
+use testkit::conformance::{Peers, peers::Recorded};
+
+use rig::{Rig, card, message, parse, peers, result, soon, status, task};
+
+/// Runs a call on behalf of `caller` to its end.
+async fn call(rig: &Rig, caller: &Value, request: &Value) -> Value {
+    let job = Job {
+        request: request.to_string(),
+        caller: Some(caller.to_string()),
+        ..Job::default()
+    };
+    parse(&soon(rig.plugin.start(job)).await)
+}
+
+/// A peer, `main`, that answers `send` with a message or, where it streams, with a task that is done.
+async fn desk() -> Peers {
+    let events = json!([{"sse": [result(task("working")), result(status("completed", true))]}]);
+    let rpc = json!({
+        "message/send": result(message("pong")),
+        "message/stream": events,
+        "tasks/get": result(task("working")),
+        "tasks/resubscribe": events,
+        "tasks/cancel": result(task("canceled")),
+    });
+    peers(json!({"main": {"card": card(), "rpc": rpc}})).await
+}
+
+/// The requests to the peer's interface, which leaves its card out.
+fn calls(peers: &Peers) -> Vec<Recorded> {
+    let all = peers.log("main").into_iter();
+    all.filter(|request| request.method == "POST").collect()
+}

@@ -1,0 +1,12 @@
+//! The command as people and scripts use it.
+
+mod answers;
+mod demo;
+mod embedded;
+mod failures;
+mod follow_up;
+mod gateway;
+mod local_gateway;
+mod package;
+pub(crate) use crate::support::process;
+mod support;

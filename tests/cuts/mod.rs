@@ -1,0 +1,63 @@
+//! The connection cut at every byte of recorded streams and replies.
+//!
+//! A peer plays a recording of a real server up to one byte, cuts the connection there, and behaves afterwards as a real
+//! server does whose task goes on. Whatever the byte: one envelope, one send, nothing lost that had arrived whole, nothing
+//! twice.
+//!
+//! Every seventh byte is a test that takes seconds. `CUTS=all cargo test --test suite cuts:: -- --nocapture` cuts at every byte, and
+//! `CUTS='v0_3-json-rpc Stream at byte 868'` makes the cuts with such a name alone, in every way there is.
+
+mod check;
+mod cut;
+mod peer;
+mod reader;
+mod recording;
+mod request;
+mod run;
+mod stage;
+
+use std::{sync::Arc, time::Instant};
+
+use cut::{Ways, every_cut};
+use recording::Recording;
+use run::Wrong;
+
+/// Where nothing else is said a cut is made at one of so many bytes.
+const STRIDE: usize = 7;
+
+#[test]
+fn a_cut_at_any_byte_loses_nothing_repeats_nothing_and_gives_one_envelope() {
+    let recordings: Vec<_> = recording::NAMES
+        .iter()
+        .map(|name| Arc::new(Recording::load(name)))
+        .collect();
+    let cuts = match std::env::var("CUTS").as_deref() {
+        Err(_) => every_cut(&recordings, STRIDE, Ways::InTurn),
+        Ok("all") => every_cut(&recordings, 1, Ways::InTurn),
+        Ok(name) => {
+            let mut cuts = every_cut(&recordings, 1, Ways::All);
+            cuts.retain(|cut| cut.name(&recordings).contains(name));
+            cuts
+        }
+    };
+    let began = Instant::now();
+    let wrong = run::run(&recordings, &cuts);
+    println!(
+        "{} cuts, {} violations, {:.1} seconds",
+        cuts.len(),
+        wrong.len(),
+        began.elapsed().as_secs_f64()
+    );
+    assert!(wrong.is_empty(), "{}", told(&recordings, &wrong));
+}
+
+/// What is wrong, with the bytes around each cut. What came of the first of them is told in full.
+fn told(recordings: &[Arc<Recording>], wrong: &[Wrong]) -> String {
+    let lines = wrong.iter().map(|one| {
+        let around = recordings[one.cut.recording].around(&one.cut);
+        let why = one.why.join("; ");
+        format!("{}: {why}\n    {around}", one.cut.name(recordings))
+    });
+    let first = wrong.first().map(|one| one.came.clone());
+    lines.chain(first).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,19 @@
+//! What cases cannot say: bounds on time, order and connections, and that whatever comes in, one envelope goes out.
+
+mod any_json;
+mod bad_requests;
+mod cards;
+mod connections;
+mod credentials;
+mod ends;
+pub(crate) use crate::support::filter;
+pub(crate) use crate::support::in_process;
+mod memory;
+mod newer_version;
+mod redundant;
+pub(crate) mod rig;
+mod side_by_side;
+mod signed_cards;
+mod speech;
+mod turns;
+mod updates;

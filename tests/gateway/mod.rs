@@ -1,0 +1,23 @@
+//! The local gateway: the bridge against real and scripted gateways, and the reference gateway itself.
+
+// Printing is for the tables of results, under `--nocapture`.
+
+pub(crate) use testkit::authority;
+mod crash;
+mod dialects;
+mod errors;
+pub(crate) use crate::support::filter;
+pub(crate) use testkit::folder;
+mod heard;
+mod hostile;
+pub(crate) use crate::support::in_process;
+#[cfg(feature = "real")]
+mod javascript;
+pub(crate) use crate::support::node as npm;
+mod resolutions;
+pub(crate) use crate::faults::rig;
+mod served;
+mod server;
+mod spoken;
+mod support;
+mod tallies;

@@ -1,0 +1,473 @@
+//! The plugin in a real OpenClaw: installed, inspected, called directly and by an agent, reloaded and reconfigured.
+//!
+//! One gateway serves all of these tests, one after another.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod gateway_rig;
+mod gateway_runs;
+mod gateway_triad;
+mod host;
+mod http;
+mod journal;
+mod model;
+#[path = "../support/node.rs"]
+mod node;
+mod peer;
+mod process;
+mod serve_rig;
+mod serve_runs;
+#[path = "../serve/server.rs"]
+#[allow(dead_code)]
+mod server;
+mod socket;
+mod world;
+
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+    sync::{Arc, LazyLock},
+};
+
+use gateway_rig::Behind;
+use libtest_mimic::{Arguments, Trial};
+use peer::{Seen, answer_to};
+use remote_agent_cli::package;
+use serde_json::{Value, json};
+use serve_rig::Pair;
+use world::{SECRET, World, plugin_settings};
+
+const OPENCLAW: &str = "openclaw@2026.9.6";
+
+type Test = (&'static str, fn(&World));
+
+macro_rules! tests {
+    ($($name:ident)*) => { [$((stringify!($name), $name as fn(&World))),*] };
+}
+
+/// Every test of the gateway, in the order they run in; those that change its configuration come last.
+const TESTS: [Test; 18] = tests![
+    tarball_installs_without_what_only_developers_need
+    registration_starts_no_thread
+    inspect_shows_the_tool
+    direct_call_answers
+    secret_reference_arrives_resolved
+    refused_direct_call_is_an_envelope
+    agent_turn_calls_the_tool_and_reads_its_result
+    skill_is_offered_to_the_model
+    empty_arguments_of_a_model_are_dropped
+    updates_reach_the_gateway_while_the_call_runs
+    handle_of_an_agent_turn_works_in_a_direct_call
+    abort_ends_the_call_at_the_peer
+    reload_keeps_one_image_and_leaves_no_thread
+    edited_settings_apply_and_keep_one_image
+    tool_is_absent_unless_enabled
+    wrong_settings_are_logged_with_their_place
+    settings_under_the_legacy_id_are_taken_over
+    directory_installs_over_the_tarball
+];
+
+fn send(text: &str) -> Value {
+    json!({"action": "send", "target_alias": "peer", "parts": [{"kind": "text", "text": text}]})
+}
+
+/// What is inside the fence of a text that a model reads, which is as OpenClaw itself writes fences.
+fn fenced(text: &str) -> &str {
+    let between = || {
+        let (_, rest) = text.split_once("<<<EXTERNAL_UNTRUSTED_CONTENT id=\"")?;
+        let (id, rest) = rest.split_once("\">>>\nSource: External\n---\n")?;
+        let end = format!("\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"{id}\">>>");
+        let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        assert!(id.len() == 16 && id.chars().all(hex), "{id}");
+        rest.strip_suffix(&end)
+    };
+    between().unwrap_or_else(|| panic!("no fence in {text}"))
+}
+
+fn tool_of(request: &Value) -> Option<&Value> {
+    request["tools"]
+        .as_array()?
+        .iter()
+        .find(|tool| tool["function"]["name"] == "remote_agent")
+}
+
+// ---- as installed -----------------------------------------------------------------------------------------------------
+
+fn tarball_installs_without_what_only_developers_need(world: &World) {
+    let installed = world
+        .host
+        .state()
+        .join("npm/projects/openclaw-remote-agent/node_modules/openclaw-remote-agent");
+    assert!(
+        installed
+            .join("native")
+            .join(package::library_name())
+            .is_file()
+    );
+    assert!(!installed.join("test").exists());
+}
+
+fn inspect_shows_the_tool(world: &World) {
+    let inspected: Value = serde_json::from_str(&world.host.cli(&[
+        "plugins",
+        "inspect",
+        "remote-agent",
+        "--runtime",
+        "--json",
+    ]))
+    .unwrap();
+    let plugin = &inspected["plugin"];
+    assert_eq!(
+        (&plugin["status"], &plugin["toolNames"]),
+        (&json!("loaded"), &json!(["remote_agent"])),
+        "{plugin}"
+    );
+}
+
+fn registration_starts_no_thread(world: &World) {
+    assert_eq!(
+        (
+            process::images(world.gateway.pid()),
+            process::plugin_threads(world.gateway.pid())
+        ),
+        (1, 0)
+    );
+}
+
+// ---- direct calls -----------------------------------------------------------------------------------------------------
+
+fn direct_call_answers(world: &World) {
+    let (status, answer) = world.gateway.invoke(send("say hello"));
+    let envelope = &answer["result"]["details"];
+    assert_eq!(
+        (status, &envelope["ok"], &envelope["action"]),
+        (200, &json!(true), &json!("send")),
+        "{answer}"
+    );
+    assert_eq!(
+        envelope["raw"]["artifacts"][0]["parts"][0]["text"],
+        answer_to("say hello")
+    );
+    let content = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(fenced(content).matches(&answer_to("say hello")).count(), 1);
+}
+
+fn secret_reference_arrives_resolved(world: &World) {
+    world.gateway.invoke(send("who am I"));
+    let (_, authorization) = world.peer.call("who am I");
+    assert_eq!(authorization.unwrap(), format!("Bearer {}", SECRET.1));
+}
+
+fn refused_direct_call_is_an_envelope(world: &World) {
+    let envelope = world.gateway.envelope(json!({"action": "dance"}));
+    assert_eq!(
+        (&envelope["ok"], &envelope["error"]["code"]),
+        (&json!(false), &json!("VALIDATION_ERROR")),
+        "{envelope}"
+    );
+}
+
+// ---- agent turns ------------------------------------------------------------------------------------------------------
+
+fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
+    let request = world.turn(
+        "agent:main:turn",
+        "look at the logs",
+        &send("look at the logs"),
+    );
+    let tool = tool_of(&request).expect("the tool is in the model's list");
+    println!("the tool as the model sees it: {tool:#}");
+    let result = model::tool_result(&request).unwrap();
+    println!("the result as the model reads it: {result}");
+    assert_eq!(
+        tool["function"]["parameters"]["required"],
+        json!(["action"])
+    );
+    assert!(
+        result.starts_with("send: task completed\nagent: peer\ntask_handle: rah_"),
+        "{result}"
+    );
+    assert!(
+        fenced(&result).contains(&answer_to("look at the logs")),
+        "{result}"
+    );
+}
+
+fn skill_is_offered_to_the_model(world: &World) {
+    let request = world.turn(
+        "agent:main:skill",
+        "which skills are there",
+        &send("which skills are there"),
+    );
+    let prompt = request["messages"][0]["content"].to_string();
+    assert!(prompt.contains("skills/remote-agent/SKILL.md"), "{prompt}");
+}
+
+fn empty_arguments_of_a_model_are_dropped(world: &World) {
+    let mut arguments = send("ignore what is empty");
+    arguments["task_handle"] = json!("");
+    arguments["timeout_ms"] = Value::Null;
+    let request = world.turn("agent:main:empty", "ignore what is empty", &arguments);
+    let result = model::tool_result(&request).unwrap();
+    assert!(
+        result.contains(&answer_to("ignore what is empty")),
+        "{result}"
+    );
+}
+
+fn updates_reach_the_gateway_while_the_call_runs(world: &World) {
+    let mut arguments = send("go step by step");
+    arguments["follow_updates"] = json!(true);
+    let run = world
+        .socket
+        .start("agent:main:updates", &format!("CALL {arguments}"));
+    world.socket.end_of(&run);
+    let updates = world.socket.tool_events(&run, "update");
+    let states: Vec<_> = updates
+        .iter()
+        .map(|update| &update["partialResult"]["details"]["phase"])
+        .collect();
+    assert!(
+        states.len() >= 2 && states.iter().all(|phase| *phase == "update"),
+        "{updates:?}"
+    );
+    let read = updates
+        .iter()
+        .map(|update| &update["partialResult"]["content"][0]["text"]);
+    let under_way = |text: &Value| text.as_str().unwrap().starts_with("send under way: task ");
+    assert!(read.clone().all(under_way), "{updates:?}");
+}
+
+fn handle_of_an_agent_turn_works_in_a_direct_call(world: &World) {
+    let request = world.turn("agent:main:handle", "work on it", &send("work on it"));
+    let result = model::tool_result(&request).unwrap();
+    let handle = result
+        .lines()
+        .find_map(|line| line.strip_prefix("task_handle: "));
+    let handle = handle.unwrap_or_else(|| panic!("no handle in {result}"));
+    let status = world
+        .gateway
+        .envelope(json!({"action": "status", "task_handle": handle}));
+    assert_eq!(
+        (&status["ok"], &status["raw"]["id"]),
+        (&json!(true), &json!("work on it")),
+        "{status}"
+    );
+}
+
+fn abort_ends_the_call_at_the_peer(world: &World) {
+    let session = "agent:main:abort";
+    let run = world
+        .socket
+        .start(session, &format!("CALL {}", send("hold the line")));
+    world.peer.call("hold the line");
+    world
+        .socket
+        .request("sessions.abort", json!({"key": session, "runId": run}));
+    world.peer.seen.wait(
+        "the caller to hang up",
+        |seen| matches!(seen, Seen::HungUp(text) if text == "hold the line"),
+    );
+    assert_eq!(world.socket.end_of(&run)["summary"], "aborted");
+}
+
+// ---- reloads and other configurations ---------------------------------------------------------------------------------
+
+fn reload_keeps_one_image_and_leaves_no_thread(world: &World) {
+    let pid = world.gateway.pid();
+    world.gateway.envelope(send("before the reload"));
+    assert!(process::plugin_threads(pid) > 0);
+    world.socket.request(
+        "plugins.reload",
+        json!({"plugins": [{"pluginId": "remote-agent"}]}),
+    );
+    process::wait_for_no_plugin_thread(pid);
+    world.gateway.envelope(send("after the reload"));
+    assert_eq!(process::images(pid), 1);
+}
+
+fn edited_settings_apply_and_keep_one_image(world: &World) {
+    let pid = world.gateway.pid();
+    let mut settings = plugin_settings(&world.peer);
+    settings["targets"][0]["alias"] = json!("renamed");
+    world.gateway.envelope(send("before the edit"));
+    world.settings(&settings);
+    process::wait_for_no_plugin_thread(pid);
+    let envelope = world.gateway.envelope(json!({"action": "list_targets"}));
+    assert_eq!(
+        envelope["summary"]["targets"][0]["target_alias"], "renamed",
+        "{envelope}"
+    );
+    assert_eq!(process::images(pid), 1);
+}
+
+fn tool_is_absent_unless_enabled(world: &World) {
+    let mut settings = plugin_settings(&world.peer);
+    settings["enabled"] = json!(false);
+    let from = world.gateway.output.len();
+    world.settings(&settings);
+    let line = world
+        .gateway
+        .output
+        .wait_from(from, "the reason to be logged", |line| {
+            line.contains("remote_agent is switched off")
+        });
+    assert!(
+        line.contains("plugins.entries.remote-agent.config.enabled is not true"),
+        "{line}"
+    );
+    let (status, answer) = world.gateway.invoke(json!({"action": "list_targets"}));
+    assert_eq!(status, 404, "{answer}");
+    process::wait_for_no_plugin_thread(world.gateway.pid());
+}
+
+fn wrong_settings_are_logged_with_their_place(world: &World) {
+    let mut settings = plugin_settings(&world.peer);
+    let twice = settings["targets"][0].clone();
+    settings["targets"].as_array_mut().unwrap().push(twice);
+    let from = world.gateway.output.len();
+    world.settings(&settings);
+    let line = world
+        .gateway
+        .output
+        .wait_from(from, "the error to be logged", |line| {
+            line.contains("remote_agent is not available")
+        });
+    assert!(
+        line.contains("plugins.entries.remote-agent.config is not valid")
+            && line.contains("/targets/1/alias"),
+        "{line}"
+    );
+    assert_eq!(
+        world.gateway.invoke(json!({"action": "list_targets"})).0,
+        404
+    );
+}
+
+fn settings_under_the_legacy_id_are_taken_over(world: &World) {
+    let settings =
+        json!({"enabled": true, "targets": [{"alias": "legacy", "baseUrl": world.peer.url()}]});
+    world.configure(|entries| {
+        *entries = json!({"openclaw-a2a-outbound": {"enabled": true, "config": settings}, "remote-agent": {"enabled": true}});
+    });
+    let envelope = world.gateway.envelope(json!({"action": "list_targets"}));
+    assert_eq!(
+        envelope["summary"]["targets"][0]["target_alias"], "legacy",
+        "{envelope}"
+    );
+}
+
+fn directory_installs_over_the_tarball(world: &World) {
+    world.settings(&plugin_settings(&world.peer));
+    world
+        .host
+        .install(world.packaged.directory.to_str().unwrap());
+    assert!(
+        world
+            .host
+            .state()
+            .join("extensions/remote-agent/index.js")
+            .is_file()
+    );
+    let envelope = world.gateway.envelope(send("from the directory"));
+    assert_eq!(envelope["ok"], true, "{envelope}");
+}
+
+// ---- the package's JavaScript -----------------------------------------------------------------------------------------
+
+fn javascript_checks_pass(node: &Path) {
+    let tests = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("openclaw");
+    let output = Command::new(node)
+        .args(["--test", "--test-reporter=tap", "test/*.test.js"])
+        .current_dir(tests)
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}");
+    assert!(
+        report.contains("\n# pass ") && !report.contains("\n# pass 0\n"),
+        "no check ran: {report}"
+    );
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // The tests share one gateway, and their order is part of them.
+    arguments.test_threads = Some(1);
+    let installed = if arguments.list {
+        None
+    } else {
+        node::install("openclaw", &[OPENCLAW])
+    };
+    let missing = installed.is_none();
+    let node = installed
+        .as_ref()
+        .map(node::Installed::node)
+        .unwrap_or_default();
+    let installed = installed.map(Arc::new);
+    let (again, third) = (installed.clone(), installed.clone());
+    // Started by the first test that needs it; when that fails, the others fail at once.
+    let world = Arc::new(LazyLock::new(move || {
+        World::start(installed.expect("tests without OpenClaw are ignored"))
+    }));
+    let behind = Arc::new(LazyLock::new(move || {
+        Behind::start(again.expect("tests without OpenClaw are ignored"))
+    }));
+
+    let mut trials = vec![Trial::test("javascript_checks_pass", move || {
+        javascript_checks_pass(&node);
+        Ok(())
+    })];
+    trials.extend(TESTS.map(|(name, test)| {
+        let world = Arc::clone(&world);
+        Trial::test(name, move || {
+            test(&world);
+            Ok(())
+        })
+    }));
+    // Two gateways delegate to each other: the first one, and one of its own.
+    let first = Arc::clone(&world);
+    let pair = Arc::new(LazyLock::new(move || {
+        Pair::start(third.expect("tests without OpenClaw are ignored"), || {
+            &first
+        })
+    }));
+    trials.extend(serve_runs::TESTS.iter().map(|(name, test)| {
+        let (world, pair) = (Arc::clone(&world), Arc::clone(&pair));
+        Trial::test(format!("serve::{name}"), move || {
+            // The pair first: it does something else while the world starts.
+            let pair: &Pair = &pair;
+            test(&world, pair);
+            Ok(())
+        })
+    }));
+    // The first gateways are stopped when the last test that holds them has run.
+    drop((world, pair));
+    trials.extend(
+        gateway_runs::TESTS
+            .iter()
+            .chain(gateway_triad::TESTS)
+            .chain(gateway_runs::LAST)
+            .map(|(name, test)| {
+                let behind = Arc::clone(&behind);
+                Trial::test(format!("gateway::{name}"), move || {
+                    test(&behind);
+                    Ok(())
+                })
+            }),
+    );
+    drop(behind);
+    let trials = trials
+        .into_iter()
+        .map(|trial| trial.with_ignored_flag(missing))
+        .collect();
+    // Dropping the world stops the gateway; the trials hold it until they have run.
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
