@@ -1,7 +1,7 @@
 //! What the store in Redis costs, beside what Redis itself costs in the same run: how many changes a second, and how long
 //! from a change at one server until a follower at another one hears of it.
 //!
-//! `cargo bench -p openclaw-remote-agent-server --bench redis`. Takes a minute; needs `redis-server` of Debian's packages,
+//! `cargo bench -p openclaw-remote-agent-a2a-server --bench redis`. Takes a minute; needs `redis-server` of Debian's packages,
 //! which it fetches.
 
 #![allow(

@@ -1,8 +1,8 @@
 //! The SQLite store: changes kept a second for each `--fsync`, beside a plain file in the same run; a store of many tasks:
 //! how long it takes to open, its memory, and tasks listed a second.
 //!
-//!     cargo bench -p openclaw-remote-agent-server --bench store                          100,000 tasks, 3 s each
-//!     cargo bench -p openclaw-remote-agent-server --bench store -- TASKS SECONDS
+//!     cargo bench -p openclaw-remote-agent-a2a-server --bench store                          100,000 tasks, 3 s each
+//!     cargo bench -p openclaw-remote-agent-a2a-server --bench store -- TASKS SECONDS
 
 #![allow(
     clippy::unwrap_used,

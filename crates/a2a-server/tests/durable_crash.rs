@@ -1,6 +1,6 @@
 //! Kills a process that writes to a durable store, at random moments, and looks whether everything it acknowledged is there.
 //!
-//! `CRASH_ROUNDS=100 cargo test -p openclaw-remote-agent-server --test durable_crash` for more rounds than usual.
+//! `CRASH_ROUNDS=100 cargo test -p openclaw-remote-agent-a2a-server --test durable_crash` for more rounds than usual.
 
 #![allow(
     clippy::unwrap_used,

@@ -45,7 +45,7 @@ fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
         all.extend(password(address.expose_secret()));
         all.push(address);
     }
-    Ok(Secrets::new(all))
+    Ok(Secrets::in_all_forms(all))
 }
 
 fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
@@ -137,6 +137,7 @@ mod tests {
             "st%40re",
             "st@re",
             "gate-token",
+            "Z2F0ZS10b2tlbg==",
             "given-value",
         ] {
             assert_eq!(secrets.redact(text), "[redacted]", "{text}");
