@@ -79,11 +79,11 @@ pub trait Net: Send + Sync + 'static {
 /// Which addresses a request may be sent to, judged after the host's name is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Only addresses that are public on the internet, see [`address::is_public`](crate::address::is_public).
+    /// Only addresses that are public on the internet, see [`address::is_public`].
     Public,
     /// Any address.
     Private,
-    /// Only this machine's own, see [`address::is_loopback`](crate::address::is_loopback). No proxy is asked.
+    /// Only this machine's own, see [`address::is_loopback`]. No proxy is asked.
     Loopback,
 }
 
