@@ -45,12 +45,12 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A fresh browser. `None` where there are no packages of Debian, after saying so; with `CI=true` that is a failure.
-    pub fn start(name: &str) -> Option<Self> {
-        let root = match unpacked() {
-            Ok(root) => root,
-            Err(why) => panic!("{why}"),
-        };
+    /// A fresh browser.
+    ///
+    /// # Panics
+    /// There are no packages of Debian.
+    pub fn start(name: &str) -> Self {
+        let root = unpacked().unwrap_or_else(|why| panic!("{why}"));
         let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chromium-{name}"));
         let _ = fs::remove_dir_all(&profile);
         // The protocol goes over the descriptors 3 and 4, which the shell puts where ours are.
@@ -83,7 +83,7 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log"] {
             browser.ask(&format!("{domain}.enable"), json!({}));
         }
-        Some(browser)
+        browser
     }
 
     /// Asks for something of the protocol, and waits for its answer.

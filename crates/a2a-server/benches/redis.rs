@@ -57,9 +57,7 @@ async fn main() {
         ),
     ] {
         let arguments = [&["--save", ""], &arguments[..]].concat();
-        let Some(redis) = RedisServer::start_with(&arguments) else {
-            return;
-        };
+        let redis = RedisServer::start_with(&arguments);
         println!("{name}");
         measure(&redis).await;
     }

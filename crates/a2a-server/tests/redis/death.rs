@@ -23,9 +23,7 @@ async fn taken(store: &Redis) -> Vec<String> {
 
 #[tokio::test]
 async fn the_tasks_of_a_dead_server_are_taken_as_they_stand() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     let mut task = create(&dead, "t").await;
     append(&dead, &mut task, chunk("so far")).await;
@@ -41,9 +39,7 @@ async fn the_tasks_of_a_dead_server_are_taken_as_they_stand() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_task_of_a_dead_server_is_taken_once() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let dead = mortal(&redis).await;
     for n in 0..50 {
         create(&dead, &format!("t{n}")).await;
@@ -68,9 +64,7 @@ async fn each_task_of_a_dead_server_is_taken_once() {
 
 #[tokio::test]
 async fn a_living_server_keeps_its_tasks() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (living, dead, other) = (
         mortal(&redis).await,
         mortal(&redis).await,
@@ -85,9 +79,7 @@ async fn a_living_server_keeps_its_tasks() {
 
 #[tokio::test]
 async fn what_is_settled_or_waits_for_its_peer_is_not_taken() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     let mut settled = create(&dead, "settled").await;
     stand(&dead, &mut settled, TaskState::Completed).await;
@@ -101,9 +93,7 @@ async fn what_is_settled_or_waits_for_its_peer_is_not_taken() {
 
 #[tokio::test]
 async fn a_task_that_cannot_be_read_keeps_no_other_one_up() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     create(&dead, "broken").await;
     create(&dead, "whole").await;
@@ -114,9 +104,7 @@ async fn a_task_that_cannot_be_read_keeps_no_other_one_up() {
 
 #[tokio::test]
 async fn who_was_thought_dead_cannot_go_on() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (lost, living) = (mortal(&redis).await, mortal(&redis).await);
     let task = create(&lost, "t").await;
     // It is not heard of any more, and does not know.
@@ -131,9 +119,7 @@ async fn who_was_thought_dead_cannot_go_on() {
 
 #[tokio::test]
 async fn a_cancel_that_a_dead_server_did_not_hear_is_heard_by_who_takes_the_task() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     create(&dead, "t").await;
     drop(dead);
@@ -147,9 +133,7 @@ async fn a_cancel_that_a_dead_server_did_not_hear_is_heard_by_who_takes_the_task
 
 #[tokio::test]
 async fn a_server_that_says_farewell_is_not_waited_for() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let lease = Duration::from_secs(2);
     let options = a2a_server::store::redis::Options {
         lease,

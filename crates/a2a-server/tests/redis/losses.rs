@@ -12,9 +12,7 @@ use crate::rig::{append, chunk, connect, create, record, server, soon, stand};
 
 #[tokio::test]
 async fn a_change_whose_answer_was_lost_is_kept_once() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
     let mut task = create(&store, "t").await;
@@ -26,9 +24,7 @@ async fn a_change_whose_answer_was_lost_is_kept_once() {
 
 #[tokio::test]
 async fn a_task_whose_answer_was_lost_is_created_once() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
     proxy.lose_an_answer();
@@ -40,9 +36,7 @@ async fn a_task_whose_answer_was_lost_is_created_once() {
 
 #[tokio::test]
 async fn a_place_whose_answer_was_lost_is_taken_once() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let (one, other) = (
         connect(&Options::new(proxy.url())).await,
@@ -57,9 +51,7 @@ async fn a_place_whose_answer_was_lost_is_taken_once() {
 
 #[tokio::test]
 async fn a_connection_that_falls_silent_is_not_waited_for() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
     proxy.fall_silent();
@@ -73,16 +65,14 @@ async fn a_connection_that_falls_silent_is_not_waited_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_when_redis_is_killed_again_and_again() {
-    let Some(mut redis) = RedisServer::start_with(&[
+    let mut redis = RedisServer::start_with(&[
         "--save",
         "",
         "--appendonly",
         "yes",
         "--appendfsync",
         "always",
-    ]) else {
-        return;
-    };
+    ]);
     let mut writers = Vec::new();
     for name in ["one", "other"] {
         let store = server(&redis).await;

@@ -11,7 +11,7 @@ use crate::redis_server::RedisServer;
 use crate::rig::{append, chunk, connect, create, record, server, soon, stand, until};
 
 /// A Redis that has everything on the disk before it says so.
-fn lasting() -> Option<RedisServer> {
+fn lasting() -> RedisServer {
     RedisServer::start_with(&[
         "--save",
         "",
@@ -28,7 +28,7 @@ async fn is_ready(store: &Redis) {
 
 #[tokio::test]
 async fn nothing_is_acknowledged_while_redis_is_away() {
-    let Some(mut redis) = lasting() else { return };
+    let mut redis = lasting();
     let store = server(&redis).await;
     create(&store, "before").await;
     redis.kill();
@@ -54,7 +54,7 @@ async fn nothing_is_acknowledged_while_redis_is_away() {
 
 #[tokio::test]
 async fn a_run_outlives_a_restart_of_redis() {
-    let Some(mut redis) = lasting() else { return };
+    let mut redis = lasting();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
     append(&one, &mut task, chunk("before")).await;
@@ -81,7 +81,7 @@ async fn a_run_outlives_a_restart_of_redis() {
 
 #[tokio::test]
 async fn a_turn_comes_although_redis_was_restarted() {
-    let Some(mut redis) = lasting() else { return };
+    let mut redis = lasting();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let turn = soon(one.enter("q", "t1").await.unwrap()).await.unwrap();
     let mine = tokio::spawn(other.enter("q", "t2").await.unwrap());
@@ -93,7 +93,7 @@ async fn a_turn_comes_although_redis_was_restarted() {
 
 #[tokio::test]
 async fn a_cancel_is_heard_although_redis_was_restarted() {
-    let Some(mut redis) = lasting() else { return };
+    let mut redis = lasting();
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t").await;
     redis.kill();
@@ -104,7 +104,7 @@ async fn a_cancel_is_heard_although_redis_was_restarted() {
 
 #[tokio::test]
 async fn nobody_counts_as_dead_because_redis_was() {
-    let Some(mut redis) = lasting() else { return };
+    let mut redis = lasting();
     let options = Options {
         lease: Duration::from_secs(3),
         ..Options::new(redis.url())
@@ -125,7 +125,7 @@ async fn nobody_counts_as_dead_because_redis_was() {
 
 #[tokio::test]
 async fn nobody_starts_on_a_redis_that_is_not_there() {
-    let Some(mut redis) = lasting() else { return };
+    let mut redis = lasting();
     redis.kill();
     let why = crate::rig::refused(&Options::new(redis.url())).await;
     assert!(why.contains("does not answer"), "{why}");

@@ -9,7 +9,7 @@ use crate::rig::{client, connect, create, record, refused, server};
 
 const PASSWORD: &str = "correct#horse/battery@staple";
 
-fn locked() -> Option<RedisServer> {
+fn locked() -> RedisServer {
     RedisServer::start_with(&[
         "--save",
         "",
@@ -39,7 +39,7 @@ async fn set(client: &mut MultiplexedConnection, key: &str, value: &str) {
 
 #[tokio::test]
 async fn a_password_may_be_in_the_address_or_beside_it() {
-    let Some(redis) = locked() else { return };
+    let redis = locked();
     create(
         &connect(&with(&redis, ":correct%23horse%2Fbattery%40staple")).await,
         "t",
@@ -55,7 +55,7 @@ async fn a_password_may_be_in_the_address_or_beside_it() {
 
 #[tokio::test]
 async fn a_wrong_password_is_refused_without_being_told() {
-    let Some(redis) = locked() else { return };
+    let redis = locked();
     for wrong in [with(&redis, ":hunter2"), Options::new(redis.url())] {
         let why = refused(&wrong).await;
         assert!(why.contains("the user or the password"), "{why}");
@@ -65,7 +65,7 @@ async fn a_wrong_password_is_refused_without_being_told() {
 
 #[tokio::test]
 async fn nothing_shows_a_password() {
-    let Some(redis) = locked() else { return };
+    let redis = locked();
     let options = Options {
         password: Some(PASSWORD.into()),
         ..with(&redis, ":hunter2")
@@ -99,18 +99,14 @@ async fn an_address_that_is_none_is_not_repeated() {
 
 #[tokio::test]
 async fn a_database_that_is_not_there_is_told() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let why = refused(&Options::new(format!("{}99", redis.url()))).await;
     assert!(why.contains("no database of that number"), "{why}");
 }
 
 #[tokio::test]
 async fn a_prefix_of_another_program_is_left_alone() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let mut client = client(&redis).await;
     set(&mut client, "remote-agent:all", "mine").await;
     let why = refused(&Options::new(redis.url())).await;
@@ -126,9 +122,7 @@ async fn a_prefix_of_another_program_is_left_alone() {
 
 #[tokio::test]
 async fn a_key_of_another_program_under_the_prefix_is_told() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let store = server(&redis).await;
     set(&mut client(&redis).await, "remote-agent:task:t", "mine").await;
     for refused in [
@@ -153,9 +147,7 @@ async fn a_key_of_another_program_under_the_prefix_is_told() {
 
 #[tokio::test]
 async fn tasks_of_another_version_are_left_alone() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     set(&mut client(&redis).await, "remote-agent:format", "3").await;
     let why = refused(&Options::new(redis.url())).await;
     assert!(why.contains("another version"), "{why}");
@@ -163,9 +155,7 @@ async fn tasks_of_another_version_are_left_alone() {
 
 #[tokio::test]
 async fn a_user_that_may_do_what_is_needed_and_no_more_is_enough() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let mut client = client(&redis).await;
     redis::cmd("ACL")
         .arg(&[
@@ -200,9 +190,7 @@ async fn a_user_that_may_do_what_is_needed_and_no_more_is_enough() {
 
 #[tokio::test]
 async fn a_full_redis_refuses_and_is_not_ready() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let store = server(&redis).await;
     create(&store, "t").await;
     redis::cmd("CONFIG")

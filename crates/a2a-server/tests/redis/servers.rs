@@ -13,9 +13,7 @@ use crate::rig::{append, chunk, connect, create, server, soon, spoil, stand};
 
 #[tokio::test]
 async fn another_server_gets_a_task() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
     append(&one, &mut task, chunk("first")).await;
@@ -24,9 +22,7 @@ async fn another_server_gets_a_task() {
 
 #[tokio::test]
 async fn another_server_follows_a_task() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
     append(&one, &mut task, chunk("first")).await;
@@ -46,9 +42,7 @@ async fn another_server_follows_a_task() {
 
 #[tokio::test]
 async fn a_cancel_arrives_where_the_task_runs() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t1").await;
     create(&other, "t2").await;
@@ -66,9 +60,7 @@ async fn a_cancel_arrives_where_the_task_runs() {
 
 #[tokio::test]
 async fn a_cancel_follows_the_task_to_the_server_that_goes_on_with_it() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
     stand(&one, &mut task, TaskState::InputRequired).await;
@@ -82,18 +74,14 @@ async fn a_cancel_follows_the_task_to_the_server_that_goes_on_with_it() {
 
 #[tokio::test]
 async fn nobody_cancels_what_is_not_there() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let one = server(&redis).await;
     assert_eq!(one.ask_to_cancel("t").await, Err(StoreError::Gone));
 }
 
 #[tokio::test]
 async fn a_task_that_is_deleted_elsewhere_ends_its_feeds() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t").await;
     let mut feed = other.follow("t").await.unwrap().unwrap();
@@ -104,9 +92,7 @@ async fn a_task_that_is_deleted_elsewhere_ends_its_feeds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_changes_from_two_servers_keep_their_order() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let watcher = server(&redis).await;
     let task = create(&watcher, "t").await;
     let mut feed = watcher.follow("t").await.unwrap().unwrap();
@@ -156,9 +142,7 @@ async fn a_thousand_changes_from_two_servers_keep_their_order() {
 
 #[tokio::test]
 async fn databases_and_prefixes_are_worlds_of_their_own() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let one = server(&redis).await;
     let elsewhere = connect(&Options::new(format!("{}1", redis.url()))).await;
     let beside = connect(&Options::new(format!("{}?prefix=beside:", redis.url()))).await;
@@ -178,9 +162,7 @@ async fn databases_and_prefixes_are_worlds_of_their_own() {
 
 #[tokio::test]
 async fn a_task_that_cannot_be_read_is_listed_and_can_be_deleted() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let store = server(&redis).await;
     create(&store, "broken").await;
     let whole = create(&store, "whole").await;

@@ -166,9 +166,7 @@ async fn all(updates: Updates) -> Vec<StreamResponse> {
 
 #[tokio::test]
 async fn any_server_answers_for_a_task_that_another_one_runs() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     let task = begin(&one, "stream 40 10").await;
     assert_eq!(get(&other, &task.id).await.context_id, task.context_id);
@@ -191,9 +189,7 @@ async fn any_server_answers_for_a_task_that_another_one_runs() {
 
 #[tokio::test]
 async fn any_server_cancels_a_task_that_another_one_runs() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     let task = begin(&one, "slow").await;
     assert_eq!(one.under_way(), 1);
@@ -207,9 +203,7 @@ async fn any_server_cancels_a_task_that_another_one_runs() {
 
 #[tokio::test]
 async fn messages_of_one_context_take_turns_whatever_the_server() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     let first = begin(&one, "slow 400").await;
     let mut next = message("echo after");
@@ -224,9 +218,7 @@ async fn messages_of_one_context_take_turns_whatever_the_server() {
 
 #[tokio::test]
 async fn a_question_of_one_server_is_answered_at_another() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     let asks = send(&one, message("ask which colour"), false).await;
     assert_eq!(asks.status.state, TaskState::InputRequired);
@@ -299,9 +291,7 @@ async fn a_server_apart() {
 
 #[tokio::test]
 async fn a_task_of_a_killed_server_is_marked_by_another_one() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let other = service(&redis.url()).await;
     let mut apart = Apart::start(&redis, "begun so far");
     let id = apart.tasks[0].clone();
@@ -325,9 +315,7 @@ async fn a_task_of_a_killed_server_is_marked_by_another_one() {
 
 #[tokio::test]
 async fn a_run_that_lives_on_is_taken_up_by_another_server() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let other = service(&redis.url()).await;
     let mut apart = Apart::start(&redis, "resume 300");
     working(&other, &apart.tasks[0]).await;
@@ -339,9 +327,7 @@ async fn a_run_that_lives_on_is_taken_up_by_another_server() {
 
 #[tokio::test]
 async fn every_task_of_a_killed_server_ends_at_one_of_the_others() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     // More than may run at a time, so some of them wait.
     let mut apart = Apart::start(&redis, &["slow"; 30].join("\n"));
@@ -358,9 +344,7 @@ async fn every_task_of_a_killed_server_ends_at_one_of_the_others() {
 
 #[tokio::test]
 async fn a_task_of_a_killed_server_can_be_canceled_at_another_one() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+    let redis = RedisServer::start();
     let other = service(&redis.url()).await;
     let mut apart = Apart::start(&redis, "resume 60000");
     working(&other, &apart.tasks[0]).await;

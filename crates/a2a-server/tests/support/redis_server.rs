@@ -43,17 +43,15 @@ struct Program {
 impl RedisServer {
     /// Starts one that keeps nothing on the disk.
     ///
-    /// `None` where there is none and none can be had, after saying so; with `CI=true` that is a failure.
-    pub(crate) fn start() -> Option<Self> {
+    /// # Panics
+    /// There is none and none can be had.
+    pub(crate) fn start() -> Self {
         Self::start_with(&["--save", "", "--appendonly", "no"])
     }
 
     /// Starts one with these arguments. It works in [`folder`](Self::folder), which is empty.
-    pub(crate) fn start_with(arguments: &[&str]) -> Option<Self> {
-        let program = match unpacked() {
-            Ok(program) => program,
-            Err(reason) => panic!("{reason}"),
-        };
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let program = unpacked().unwrap_or_else(|reason| panic!("{reason}"));
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let mut server = Self {
             program,
@@ -69,7 +67,7 @@ impl RedisServer {
         for _ in 0..5 {
             server.port = free_port();
             if server.run() {
-                return Some(server);
+                return server;
             }
         }
         panic!("redis-server does not start: {}", server.log());

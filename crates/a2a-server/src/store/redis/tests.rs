@@ -20,7 +20,7 @@ use redis_server::RedisServer;
 mod redis_server;
 
 async fn open() -> Option<(Any, RedisServer)> {
-    let server = RedisServer::start()?;
+    let server = RedisServer::start();
     let store = Redis::connect(&Options::new(server.url()), &System)
         .await
         .unwrap_or_else(|why| panic!("{why}"));
