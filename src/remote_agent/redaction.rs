@@ -93,6 +93,7 @@ impl Redaction {
             };
             **text = secrets.redact_part(&self.said, from..to);
             let known = self.said.len().saturating_sub(secrets.longest());
+            let known = known.min(secrets.begun(&self.said));
             self.said.drain(..self.said.floor_char_boundary(known));
         }
     }

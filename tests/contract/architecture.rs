@@ -132,6 +132,18 @@ fn plugin_links_no_server_and_no_testkit() {
 }
 
 #[test]
+fn build_id_hashes_every_crate_of_the_library() {
+    let build = text("build.rs");
+    for name in linked(&arrows(), "plugin") {
+        let folder = format!("crates/{name}");
+        let whole = build.contains(&format!("\"{folder}\","));
+        let source = build.contains(&format!("\"{folder}/src\","));
+        assert!(whole || source, "build.rs does not hash {folder}");
+        assert!(root(&folder).join("src").is_dir(), "{folder}");
+    }
+}
+
+#[test]
 fn protocol_crates_link_no_openclaw_and_no_sockets() {
     let arrows = arrows();
     assert_eq!(linked(&arrows, "collective"), BTreeSet::new());

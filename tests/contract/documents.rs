@@ -213,7 +213,10 @@ fn the_readmes_first_commands_are_what_ci_runs() {
         .lines()
         .map(|line| line.split('#').next().unwrap().trim())
         .collect();
-    assert_eq!(commands, ["cargo run --release -- demo", "cargo test"]);
+    assert_eq!(
+        commands,
+        ["cargo run --release -- demo", "cargo test", "cargo real"]
+    );
     let ci = text(".ci/run");
     for command in commands {
         assert!(ci.contains(&format!("{{ {command}; }}")), "{command}");

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// One file, both hosts: neither is served by a build of its own.
+#[cfg(feature = "real")]
 #[tokio::test]
 async fn the_same_file_serves_a_rust_host_and_node() {
     let library = fixture::library();

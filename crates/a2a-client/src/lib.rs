@@ -2,8 +2,8 @@
 //!
 //! `discover.rs` finds a card and `card.rs` reads it; `negotiate.rs` picks the interface and the version to call it in, and
 //! `attempts.rs` takes another where that turns out wrong, which `memory.rs` keeps. One file a binding (`jsonrpc.rs`,
-//! `http_json.rs`) carries requests and answers over `line.rs`; one room a protocol version (`v0_3/`, `v1/`) turns the model
-//! of `peer/` into what that version writes, and back. `signature/` checks who signed a card. Nothing here decides who may be
+//! `http_json.rs`) carries requests and answers over `line.rs`; one module a protocol version (`v0_3/`, `v1/`) turns the model
+//! of the crate `a2a` into what that version writes, and back. `signature/` checks who signed a card. Nothing here decides who may be
 //! called.
 //!
 //! gRPC would be a file beside the two bindings, with the ProtoJSON rooms' counterpart in protobuf and a place in

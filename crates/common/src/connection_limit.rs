@@ -1,7 +1,7 @@
 //! Limits open connections, in all and per client address.
 //!
 //! A newcomer takes the place of a silent connection: of its own address where that has its share, of any address where the
-//! server has its total. The module knows no protocol and no clock, and depends on `std` and `tokio_util` only: its user says
+//! server has its total. The module knows no protocol and no clock, and depends on no runtime: its user says
 //! which address connects, and when a request of an accepted client begins and ends.
 
 use std::collections::HashMap;

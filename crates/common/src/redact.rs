@@ -20,6 +20,9 @@ use crate::confusables::is_ignorable;
 /// What stands in place of a secret.
 pub const MARK: &str = "[redacted]";
 
+/// How many bytes of characters that are not shown a redactor keeps between those of a secret's beginning.
+const MAX_HIDDEN_BYTES: usize = 1024;
+
 /// What URLs keep as it is (RFC 3986 §2.3), what JavaScript's `encodeURIComponent` keeps, and what paths keep.
 const KEPT_IN_URLS: [&AsciiSet; 3] = [UNRESERVED, COMPONENT, PATH];
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
@@ -111,12 +114,7 @@ impl Secrets {
 
     /// Redacts texts that are read one after another as if they were one: a secret may begin in one and end in another.
     pub fn redact_joined(&self, pieces: &mut [&mut String]) {
-        let mut whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
-        if self.is_disguised_in(&whole) {
-            whole.retain(|c| !is_ignorable(c));
-            let pieces = pieces.iter_mut();
-            pieces.for_each(|piece| piece.retain(|c| !is_ignorable(c)));
-        }
+        let whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
         let found = self.find(whole.as_bytes(), None);
         if found.is_empty() {
             return;
@@ -161,23 +159,11 @@ impl Secrets {
         }
     }
 
-    /// Redacts a text in place. Where a secret shows once the characters that are not shown are gone, they go as well.
+    /// Redacts a text in place.
     pub fn redact_text(&self, text: &mut String) {
-        if self.is_disguised_in(text) {
-            text.retain(|c| !is_ignorable(c));
-        }
         if let Cow::Owned(clean) = self.redact(text) {
             *text = clean;
         }
-    }
-
-    /// Returns whether a text holds characters that are not shown, and without them a secret.
-    fn is_disguised_in(&self, text: &str) -> bool {
-        if text.is_ascii() || self.is_empty() || !text.contains(is_ignorable) {
-            return false;
-        }
-        let shown: String = text.chars().filter(|c| !is_ignorable(*c)).collect();
-        !self.find(shown.as_bytes(), None).is_empty()
     }
 
     /// Returns whether a number is a secret, however many digits of it are written.
@@ -200,7 +186,16 @@ impl Secrets {
 
     /// Returns where the end of `text` begins that is the beginning of a secret; its length where it is none.
     pub fn begun(&self, text: &str) -> usize {
-        let text = text.as_bytes();
+        match Shown::of(text) {
+            Some(shown) => {
+                let begun = self.begun_in(&shown.bytes);
+                shown.places.get(begun).copied().unwrap_or(text.len())
+            }
+            None => self.begun_in(text.as_bytes()),
+        }
+    }
+
+    fn begun_in(&self, text: &[u8]) -> usize {
         let mut begun = text.len();
         for secret in &self.all {
             let secret = secret.expose_secret().as_bytes();
@@ -229,17 +224,15 @@ impl Secrets {
         *bytes = clean;
     }
 
-    /// Where secrets are, in order; occurrences that overlap are one place. `first` is a place that is known already.
+    /// Where secrets are, in order; occurrences that overlap are one place. Characters that are not shown may stand between
+    /// those of a secret. `first` is a place that is known already.
     fn find(&self, text: &[u8], first: Option<Range<usize>>) -> Vec<Range<usize>> {
         let mut found: Vec<_> = first.into_iter().collect();
-        for secret in &self.all {
-            let secret = secret.expose_secret().as_bytes();
-            let mut from = 0;
-            while let Some(at) = memmem::find(&text[from..], secret) {
-                let start = from + at;
-                found.push(start..start + secret.len());
-                from = start + 1;
-            }
+        self.search(text, |place| found.push(place));
+        if let Some(shown) = str::from_utf8(text).ok().and_then(Shown::of) {
+            self.search(&shown.bytes, |place| {
+                found.push(shown.places[place.start]..shown.places[place.end - 1] + 1);
+            });
         }
         found.sort_unstable_by_key(|place| place.start);
         found.dedup_by(|next, last| {
@@ -252,12 +245,60 @@ impl Secrets {
         found
     }
 
+    fn search(&self, text: &[u8], mut found: impl FnMut(Range<usize>)) {
+        for secret in &self.all {
+            let secret = secret.expose_secret().as_bytes();
+            let mut from = 0;
+            while let Some(at) = memmem::find(&text[from..], secret) {
+                let start = from + at;
+                found(start..start + secret.len());
+                from = start + 1;
+            }
+        }
+    }
+
     /// Where the end of `text` begins that a secret may begin in which is not complete yet.
     fn undecided(&self, text: &str) -> usize {
-        let word = text.bytes().rev().take(self.longest_word.saturating_sub(1));
-        let word = word.take_while(u8::is_ascii_graphic).count();
-        let other = self.longest_other.saturating_sub(1).min(text.len());
-        text.floor_char_boundary(text.len() - word.max(other))
+        let (mut word, mut other) = (text.len(), text.len());
+        let (mut is_word, mut shown) = (true, 0);
+        for (at, c) in text.char_indices().rev() {
+            if is_ignorable(c) {
+                continue;
+            }
+            shown += c.len_utf8();
+            is_word &= c.is_ascii_graphic() && shown < self.longest_word;
+            if is_word {
+                word = at;
+            }
+            if shown < self.longest_other {
+                other = at;
+            } else if !is_word {
+                break;
+            }
+        }
+        word.min(other)
+    }
+}
+
+/// A text without the characters that are not shown, and where each of its bytes stands in the text.
+struct Shown {
+    bytes: Vec<u8>,
+    places: Vec<usize>,
+}
+
+impl Shown {
+    /// Returns `None` where every character is shown.
+    fn of(text: &str) -> Option<Self> {
+        if text.is_ascii() || !text.contains(is_ignorable) {
+            return None;
+        }
+        let (mut bytes, mut places) = (Vec::new(), Vec::new());
+        for (at, c) in text.char_indices().filter(|(_, c)| !is_ignorable(*c)) {
+            let range = at..at + c.len_utf8();
+            bytes.extend_from_slice(&text.as_bytes()[range.clone()]);
+            places.extend(range);
+        }
+        Some(Self { bytes, places })
     }
 }
 
@@ -366,7 +407,12 @@ impl Redactor {
             true => self.secrets.begun(&self.kept),
             false => self.secrets.undecided(&self.kept),
         };
-        self.release(until)
+        let clean = self.release(until);
+        // What is kept holds few shown characters. An agent may put any number of others between them.
+        if self.marked == 0 && self.kept.len() > MAX_HIDDEN_BYTES + 4 * self.secrets.longest() {
+            self.kept.retain(|c| !is_ignorable(c));
+        }
+        clean
     }
 
     /// Ends the text. Returns the rest of it; the redactor is as new afterwards.

@@ -1,6 +1,6 @@
 //! Peers in the local gateway: the agents beside the caller, and a triad that votes.
 //!
-//! `dial.rs` connects and finds out what the gateway speaks; one room a dialect (`a2a_v1/`, `openclaw/`) greets it, keeps the
+//! `dial.rs` connects and finds out what the gateway speaks; one module a dialect (`a2a_v1/`, `openclaw/`) greets it, keeps the
 //! one connection of the instance alive and carries what `Link` asks for. `triad/` lets three agents vote where the gateway
 //! cannot. What is here knows nothing of who may call whom, and of results.
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::connection_limit::{ConnectionLimiter, ConnectionPermit};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::pace::Pace;
@@ -22,12 +22,15 @@ pub(super) struct Admission {
     limiter: ConnectionLimiter,
     /// Evicted connections have a moment left. These are the sockets that may be open in all.
     sockets: Arc<Semaphore>,
+    /// Every socket is in use: evicted connections have no moment left.
+    full: Arc<Notify>,
 }
 
 /// The place of a connection, held until its client is authenticated.
 pub(super) struct Place {
     permit: ConnectionPermit,
     _socket: OwnedSemaphorePermit,
+    full: Arc<Notify>,
 }
 
 impl Admission {
@@ -35,6 +38,7 @@ impl Admission {
         Self {
             limiter: ConnectionLimiter::new(MAX_UNAUTHENTICATED, MAX_PER_ADDRESS),
             sockets: Arc::new(Semaphore::new(2 * MAX_UNAUTHENTICATED)),
+            full: Arc::default(),
         }
     }
 
@@ -43,6 +47,9 @@ impl Admission {
     /// # Errors
     /// The system gives no socket.
     pub(super) async fn accept(&self, listener: &TcpListener) -> io::Result<(TcpStream, Place)> {
+        if self.sockets.available_permits() == 0 {
+            self.full.notify_waiters();
+        }
         let socket = Arc::clone(&self.sockets).acquire_owned().await;
         let socket = socket.map_err(io::Error::other)?;
         let (stream, remote) = listener.accept().await?;
@@ -50,6 +57,7 @@ impl Admission {
         let place = Place {
             permit,
             _socket: socket,
+            full: Arc::clone(&self.full),
         };
         Ok((stream, place))
     }
@@ -58,11 +66,14 @@ impl Admission {
 impl Place {
     /// Runs a step of opening the connection. Returns `None` when its time is over, or another connection has the place.
     ///
-    /// An evicted connection has `pace.eviction` left: where many clients connect at once, what it sent may not be read yet.
+    /// An evicted connection has `pace.eviction` left while sockets are free: where many clients connect at once, what it sent may not be read yet.
     pub(super) async fn open<T>(&self, pace: &Pace, step: impl Future<Output = T>) -> Option<T> {
         let evicted = async {
             self.permit.evicted().await;
-            sleep(pace.eviction).await;
+            tokio::select! {
+                () = sleep(pace.eviction) => {}
+                () = self.full.notified() => {}
+            }
         };
         tokio::select! {
             biased;

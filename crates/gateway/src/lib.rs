@@ -3,10 +3,11 @@
 //! `config/` says how it is set up, `access/` who may do what, `sessions/` keeps what was said, `audit.rs` who said
 //! something to whom, and `tls.rs` secures connections.
 //!
-//! `server.rs` listens (`probe.rs` finds out who else does), `admission.rs` bounds who may wait at the door. `connection.rs` carries one connection: `upgrade.rs` opens it, `outbox.rs`
+//! `server.rs` listens (`probe.rs` finds out who else does), `admission.rs` bounds unauthenticated connections.
+//! `connection.rs` carries one connection: `upgrade.rs` opens it, `outbox.rs`
 //! holds what waits for it, `watch.rs` its time, `talk.rs` what it says, frame by frame. `hub.rs` is what all connections
 //! share: `registry.rs` knows who is there and `watchers.rs` who wants to hear of it; `greet.rs`, `deliver.rs`, `replies.rs`,
-//! `lists.rs`, `broadcast.rs`, `services.rs`, `own_service.rs` and `triad.rs` are rooms of message types.
+//! `lists.rs`, `broadcast.rs`, `services.rs`, `own_service.rs` and `triad.rs` each answer a group of message types.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What one client says, frame by frame: limits, credentials, form, and then the room for its type.
+//! What one client says, frame by frame: limits, credentials, form, and then the module of its type.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -92,7 +92,7 @@ impl Server {
         .map_err(|refusal| StartError::Store(refusal.to_string()))?;
         let about = format!(
             "{} {} · executor {} · tasks {kept}",
-            env!("CARGO_PKG_NAME"),
+            "openclaw-remote-agent",
             env!("CARGO_PKG_VERSION"),
             config.executor.as_str()
         );

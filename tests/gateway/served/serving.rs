@@ -1,5 +1,6 @@
 //! The A2A server's executor over the reference gateway.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use common::log::Silent;
 use common::world::System;
 use gateway_bridge::Settings;
 use openclaw_server::executor::{GatewayExecutor, GatewayRuns};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -19,17 +20,25 @@ use crate::gateway::support::reference::Reference;
 use crate::gateway::support::voters::{agent, answers};
 
 fn executor(gateway: &Reference) -> GatewayExecutor {
+    executor_of(gateway, None)
+}
+
+fn executor_of(gateway: &Reference, state_dir: Option<PathBuf>) -> GatewayExecutor {
     let settings = Settings::new(Url::parse(&gateway.url).unwrap());
     let runs = GatewayRuns {
         timeout: Duration::from_secs(20),
         thinking: None,
-        state_dir: None,
+        state_dir,
     };
     GatewayExecutor::new(settings, runs, Arc::new(System), Arc::new(Silent)).unwrap()
 }
 
 /// What the default agent answers.
 async fn answer(executor: &GatewayExecutor) -> String {
+    answer_to(executor, None).await
+}
+
+async fn answer_to(executor: &GatewayExecutor, delegation: Option<Value>) -> String {
     let job = Job {
         task_id: "task".into(),
         context_id: "context".into(),
@@ -37,7 +46,7 @@ async fn answer(executor: &GatewayExecutor) -> String {
         agent: None,
         peer: "peer".into(),
         message: Message::new(Role::User, vec![Part::text("who are you")]),
-        delegation: None,
+        delegation,
     };
     let (reports, mut heard) = mpsc::channel(64);
     let outcome = soon(executor.run(job, reports, CancellationToken::new())).await;
@@ -70,6 +79,18 @@ async fn serve_prefers_main_of_a_reference_gateway() {
     let executor = executor(&gateway);
     assert_eq!(answer(&executor).await, "main here");
     assert_eq!(names(&executor).await[..2], ["main", "alpha"]);
+    executor.close().await;
+}
+
+#[tokio::test]
+async fn serve_needs_no_state_of_openclaw_behind_another_gateway() {
+    let gateway = Reference::start(json!({})).await;
+    let _main = agent(&gateway.url, "main", json!([answers("main here")])).await;
+    let executor = executor_of(&gateway, Some("/nonexistent/openclaw".into()));
+    assert_eq!(
+        answer_to(&executor, Some(json!({"hop": 1}))).await,
+        "main here"
+    );
     executor.close().await;
 }
 

@@ -96,6 +96,36 @@ fn redacts_secret_across_texts_and_leaves_the_cut() {
 }
 
 #[test]
+fn redacts_disguised_secret_at_every_cut() {
+    let text = "a s3\u{200b}cr\u{ad}et-o\u{3164}ne b";
+    let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    for make in [Redactor::new, Redactor::exact] {
+        for &one in &places {
+            for &two in places.iter().filter(|two| **two >= one) {
+                let mut redactor = make(secrets(&["s3cret-one"]));
+                let pieces = [&text[..one], &text[one..two], &text[two..]];
+                let mut shown: String = pieces.iter().map(|piece| redactor.push(piece)).collect();
+                shown += &redactor.finish();
+                assert_eq!(shown, "a [redacted] b", "{one} {two}");
+            }
+        }
+    }
+}
+
+#[test]
+fn characters_that_are_not_shown_do_not_pile_up() {
+    let mut redactor = Redactor::new(secrets(&["s3cret-one"]));
+    let mut shown = redactor.push("s3cret");
+    for _ in 0..1000 {
+        shown += &redactor.push("\u{200b}\u{200b}\u{200b}\u{200b}");
+        assert!(redactor.kept.len() < 2 * MAX_HIDDEN_BYTES);
+    }
+    shown += &redactor.push("-one b");
+    shown += &redactor.finish();
+    assert_eq!(shown, "[redacted] b");
+}
+
+#[test]
 fn redacts_secret_with_characters_that_are_not_shown() {
     let secrets = secrets(&["s3cret-one"]);
     let (mut first, mut second) = ("a s3\u{200b}cr".to_owned(), "\u{ad}et-one".to_owned());

@@ -16,8 +16,28 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Watch {
     file: PeerFile,
-    /// When it was changed, and its length: two changes may have the same time.
-    last: Option<(SystemTime, u64)>,
+    /// The version that is in force.
+    last: Option<FileVersion>,
+    /// The version that could not be taken up last, which the log has said.
+    failed: Option<Option<FileVersion>>,
+}
+
+/// A version of the file. Two may have the same time and length; the inode is another one where the file was replaced.
+#[derive(Debug, PartialEq, Eq)]
+struct FileVersion {
+    modified: SystemTime,
+    length: u64,
+    inode: u64,
+}
+
+#[cfg(unix)]
+fn inode(facts: &std::fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(facts)
+}
+
+#[cfg(not(unix))]
+fn inode(_: &std::fs::Metadata) -> u64 {
+    0
 }
 
 impl Watch {
@@ -26,20 +46,24 @@ impl Watch {
         let mut watch = Self {
             file: file.clone(),
             last: None,
+            failed: None,
         };
-        watch.changed();
+        watch.last = watch.version();
         watch
     }
 
-    /// Whether the file has changed since this was asked before.
-    fn changed(&mut self) -> bool {
+    /// What tells this version of the file from others; `None` where there is no file.
+    fn version(&self) -> Option<FileVersion> {
         let facts = std::fs::metadata(self.file.path());
-        let now = facts
-            .and_then(|facts| Ok((facts.modified()?, facts.len())))
-            .ok();
-        let changed = now != self.last;
-        self.last = now;
-        changed
+        facts
+            .and_then(|facts| {
+                Ok(FileVersion {
+                    modified: facts.modified()?,
+                    length: facts.len(),
+                    inode: inode(&facts),
+                })
+            })
+            .ok()
     }
 
     /// Keeps `peers` to those of the configuration and of the file, for as long as this is polled, and ends what others
@@ -47,22 +71,32 @@ impl Watch {
     pub(super) async fn run(mut self, config: ServeConfig, peers: Arc<Peers>, service: Service) {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
-            if !self.changed() {
+            let version = self.version();
+            if version == self.last {
                 continue;
             }
+            // Only what could be read counts as read: a change that could not be is tried again.
+            let is_new = self.failed.as_ref() != Some(&version);
             let mut all = config.peers.clone();
             match self.file.read() {
                 Ok(added) => all.extend(added),
                 Err(error) => {
-                    tracing::warn!("the peers stay as they were: {error}");
+                    if is_new {
+                        tracing::warn!("the peers stay as they were: {error}");
+                    }
+                    self.failed = Some(version);
                     continue;
                 }
             }
             match config.check(&all) {
                 Err(error) if !all.is_empty() => {
-                    tracing::warn!("the peers stay as they were: {error}");
+                    if is_new {
+                        tracing::warn!("the peers stay as they were: {error}");
+                    }
+                    self.failed = Some(version);
                 }
                 _ => {
+                    (self.last, self.failed) = (version, None);
                     tracing::info!("there are {} peers now", all.len());
                     peers.replace(known(&all));
                     service.retain_clients(peers.names());
@@ -83,8 +117,9 @@ mod tests {
         let file = PeerFile::of(folder.path());
         let mut watch = Watch::of(&file);
         file.add("ada", false).unwrap();
-        assert!(watch.changed());
-        assert!(!watch.changed());
+        assert_ne!(watch.version(), watch.last);
+        watch.last = watch.version();
+        assert_eq!(watch.version(), watch.last);
     }
 
     #[test]
@@ -93,11 +128,27 @@ mod tests {
         let file = PeerFile::of(folder.path());
         file.add("ada", false).unwrap();
         let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
-        let mut watch = Watch::of(&file);
+        let watch = Watch::of(&file);
         file.remove("ada").unwrap();
         let after = std::fs::File::options().write(true).open(file.path());
         after.unwrap().set_modified(before).unwrap();
-        assert!(watch.changed());
+        assert_ne!(watch.version(), watch.last);
+    }
+
+    #[test]
+    fn a_replaced_file_of_the_same_time_and_length_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PeerFile::of(folder.path());
+        file.add("ada", false).unwrap();
+        let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
+        let watch = Watch::of(&file);
+        let text = std::fs::read(file.path()).unwrap();
+        let copy = folder.path().join("copy");
+        std::fs::write(&copy, text).unwrap();
+        let copied = std::fs::File::options().write(true).open(&copy).unwrap();
+        copied.set_modified(before).unwrap();
+        std::fs::rename(&copy, file.path()).unwrap();
+        assert_ne!(watch.version(), watch.last);
     }
 
     #[test]
@@ -105,6 +156,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = PeerFile::of(folder.path());
         file.add("ada", false).unwrap();
-        assert!(!Watch::of(&file).changed());
+        let watch = Watch::of(&file);
+        assert_eq!(watch.version(), watch.last);
     }
 }

@@ -171,7 +171,7 @@ impl Runs {
     async fn listed(&self) -> Result<Vec<Agent>, PeerError> {
         let mut members = self.gateway.members().await?;
         members.retain(|member| member.name != TRIAD);
-        if !self.names_its_default() {
+        if !self.is_openclaw() {
             members.sort_by_key(|member| (rank(member.status), member.name != DEFAULT));
         }
         let agents: Vec<_> = members
@@ -192,8 +192,9 @@ impl Runs {
         Ok(agents)
     }
 
-    /// OpenClaw says which agent is its default, and lists it first. Other gateways list their agents in any order.
-    fn names_its_default(&self) -> bool {
+    /// Whether the gateway is an OpenClaw. OpenClaw names its default agent by listing it first, and its agents read the file
+    /// of delegations. Other gateways list their agents in any order, and carry the depth in the metadata of a message.
+    fn is_openclaw(&self) -> bool {
         let dialect = self.gateway.connection().dialect;
         dialect.is_some_and(|dialect| dialect.starts_with("openclaw"))
     }
@@ -239,7 +240,13 @@ impl Runs {
     ) -> Result<Outcome, Outcome> {
         let agent = self.agent(&job).await?;
         let key = session_key::session_key(&agent, &job.session);
-        self.delegated.note(&key, job.delegation.as_ref()).await?;
+        if self.gateway.connection().dialect.is_none() {
+            let connected = self.listed().await;
+            connected.map_err(|error| faults::outcome(&error))?;
+        }
+        if self.is_openclaw() {
+            self.delegated.note(&key, job.delegation.as_ref()).await?;
+        }
         let run = self.world.uuid().to_string();
         // Kept first, so that a server that dies now looks for the run when it is back.
         let _ = reports.send(Report::Run(format!("{agent}/{run}"))).await;
