@@ -258,7 +258,11 @@ fn an_answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
         })
         .collect();
     assert!(pieces.len() > 5, "{updates:#?}");
-    assert_eq!(pieces.concat(), words.join(" "));
+    // Pieces that come within a tenth of a second may be left out of what OpenClaw shows; the result has them all.
+    let mut rest = words.iter();
+    for word in pieces.concat().split_whitespace() {
+        assert!(rest.any(|next| next == word), "{word} of {pieces:?}");
+    }
     let request = world.model.request_with_result("SLOW 15");
     let result = tool_result(&request).unwrap();
     println!("A's model calls the tool: {message}");

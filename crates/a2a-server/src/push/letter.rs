@@ -18,6 +18,9 @@ const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
 /// The longest URL, token and credential, in bytes. A registration is kept as long as its task.
 const LONGEST: usize = 4096;
 
+/// The longest name of an authentication scheme.
+const MAX_SCHEME_BYTES: usize = 64;
+
 /// The configuration that a notification belongs to. Its notifications are delivered one after another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Address {
@@ -72,6 +75,14 @@ impl Letter {
 /// [`Reason::InvalidParams`] at the field that is wrong.
 pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMap), Refusal> {
     let url = url(&config.url)?;
+    // Whatever is registered is kept, whether or not a header is made of it.
+    if let Some(info) = &config.authentication {
+        scheme(info.scheme.trim())?;
+    }
+    if config.id.as_ref().is_some_and(|id| id.len() > LONGEST) {
+        let text = format!("`id` is longer than {LONGEST} bytes");
+        return Err(Refusal::new(Reason::InvalidParams, text).at("id"));
+    }
     let mut headers = HeaderMap::new();
     let token = config.token.as_deref().filter(|token| !token.is_empty());
     if let Some(token) = token {
@@ -102,6 +113,18 @@ fn authorization(
         (None, None) => return Ok(None),
     };
     value(&text, "authentication").map(Some)
+}
+
+/// Checks the name of an authentication scheme: a token (RFC 9110 §11.1), or nothing.
+fn scheme(name: &str) -> Result<(), Refusal> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.len() <= MAX_SCHEME_BYTES && name.chars().all(is_token) {
+        return Ok(());
+    }
+    let text = format!(
+        "`scheme` is no name of an authentication scheme: one word such as `Bearer`, of at most {MAX_SCHEME_BYTES} bytes"
+    );
+    Err(Refusal::new(Reason::InvalidParams, text).at("authentication"))
 }
 
 /// A header's value that is printed nowhere.

@@ -1,5 +1,6 @@
 //! Parts of messages: those of A2A 1.0 as the server has them, and those of the peers' contract as OpenClaw's side has them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use a2a_server::a2a::{Part, PartContent};
@@ -29,21 +30,34 @@ fn handed(part: Part) -> a2a::Part {
         PartContent::Url(url) => a2a::Part::file(Some(plain(url)), None, name, media_type),
         PartContent::Data(data) => match inert_json(data) {
             Value::Object(data) => a2a::Part::data(data),
-            other => a2a::Part::text(other.to_string()),
+            other => a2a::Part::text(plain(other.to_string())),
         },
     }
 }
 
-/// Its texts are inert one by one: as JSON each stands between quotes, where OpenClaw looks for paths too.
+/// Its texts are inert one by one, as they are and as JSON writes them: there white space is two characters that are none,
+/// and what stands before and after it is one path.
 fn inert_json(value: Value) -> Value {
     match value {
-        Value::String(text) => inert(&text).into(),
+        Value::String(text) => inert_in_json(&text).into(),
         Value::Array(items) => items.into_iter().map(inert_json).collect(),
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(key, value)| (inert(&key).into_owned(), inert_json(value)))
+            .map(|(key, value)| (inert_in_json(&key), inert_json(value)))
             .collect(),
         other => other,
+    }
+}
+
+fn inert_in_json(text: &str) -> String {
+    let plain = inert(text);
+    let written = Value::from(plain.as_ref()).to_string();
+    match inert(&written) {
+        Cow::Borrowed(_) => plain.into_owned(),
+        // No escape of JSON has a dot in it, so this is JSON still.
+        Cow::Owned(written) => {
+            serde_json::from_str(&written).unwrap_or_else(|_| plain.replace('.', "[.]"))
+        }
     }
 }
 
@@ -126,6 +140,7 @@ mod tests {
             part(json!({"text": "see ./x.png"})),
             part(json!({"data": {"at": "/etc/logo.PNG", "~/k.jpg": 1}})),
             part(json!({"data": ["../a.gif"]})),
+            part(json!({"data": {"h": "~/\tq/../y.png", "./\nq/../x.png": ["`~/\rq/../z.jpg"]}})),
             part(json!({"url": "file:///tmp/x.webp", "filename": "~/x.png"})),
             part(json!({"raw": "KC4vYS5wbmcp", "filename": "a.txt", "mediaType": "text/plain"})),
         ];
@@ -133,6 +148,7 @@ mod tests {
         assert_eq!(
             text,
             "see ./x[.]png\n\n```json\n{\n  \"at\": \"/etc/logo[.]PNG\",\n  \"~/k[.]jpg\": 1\n}\n```\n\n[\"../a[.]gif\"]\n\n\
+             ```json\n{\n  \"./\\nq/../x[.]png\": [\n    \"`~/\\rq/../z[.]jpg\"\n  ],\n  \"h\": \"~/\\tq/../y[.]png\"\n}\n```\n\n\
              [File ~/x[.]png: file:///tmp/x[.]webp]\n\n[File a.txt, text/plain]\n```\n(./a[.]png)\n```"
         );
     }

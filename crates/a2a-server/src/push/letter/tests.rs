@@ -27,6 +27,20 @@ fn authorization_of(config: &TaskPushNotificationConfig) -> Option<String> {
 }
 
 #[test]
+fn refuses_scheme_that_is_no_short_token() {
+    let long = "A".repeat(65);
+    for scheme in [long.as_str(), "two words", "a\r\nb"] {
+        for credentials in [None, Some("cred")] {
+            assert!(
+                read(&config(None, scheme, credentials)).is_err(),
+                "{scheme:?}"
+            );
+        }
+    }
+    assert!(read(&config(None, "Bearer", None)).is_ok());
+}
+
+#[test]
 fn credentials_come_before_the_token() {
     let both = config(Some("tok"), "Custom", Some("cred"));
     assert_eq!(authorization_of(&both).as_deref(), Some("Custom cred"));
