@@ -88,7 +88,7 @@ impl Memory {
             Some(held) => (Arc::clone(&held.base), held.log.clone()),
             None => return Ok(None),
         };
-        let unreadable = |why| StoreError::Failed(format!("cannot read the task: {why}"));
+        let unreadable = |why| StoreError::Damaged(format!("cannot read the task: {why}"));
         let mut record = body::decode_record(&base).map_err(unreadable)?;
         for (at_ms, change) in &log {
             body::apply(&mut record, *at_ms, change).map_err(unreadable)?;
@@ -375,10 +375,13 @@ impl Store for Memory {
         owner: &'a str,
         bytes: u64,
         budget: &'a Budget,
+        forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         let mut kept = self.locked();
-        let mut lacks =
-            usize::try_from(self.usage.lacks(owner, bytes, budget)).unwrap_or(usize::MAX);
+        let Some(lacks) = self.usage.lacks(owner, bytes, budget) else {
+            return done(Ok(false));
+        };
+        let mut lacks = usize::try_from(lacks).unwrap_or(usize::MAX);
         if lacks == 0 {
             return done(Ok(true));
         }
@@ -405,8 +408,10 @@ impl Store for Memory {
         if lacks > 0 {
             return done(Ok(false));
         }
-        for id in oldest {
-            kept.forget(&id, &self.usage);
+        if forget {
+            for id in oldest {
+                kept.forget(&id, &self.usage);
+            }
         }
         done(Ok(true))
     }

@@ -275,8 +275,9 @@ impl Store for Redis {
         owner: &'a str,
         bytes: u64,
         budget: &'a Budget,
+        forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.inner.make_room(owner, bytes, budget).boxed()
+        self.inner.make_room(owner, bytes, budget, forget).boxed()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

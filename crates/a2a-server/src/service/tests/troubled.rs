@@ -16,6 +16,8 @@ pub(super) struct Trouble {
     pub(super) memory: Memory,
     /// So many appends fail from now on.
     pub(super) failing: Arc<AtomicUsize>,
+    /// Why these tasks cannot be loaded.
+    pub(super) unread: Arc<Mutex<HashMap<String, StoreError>>>,
     /// Nobody gets a place in a queue.
     pub(super) full: bool,
     /// What fails is kept all the same.
@@ -31,6 +33,7 @@ impl Trouble {
         Self {
             memory: Memory::new(),
             failing: Arc::default(),
+            unread: Arc::default(),
             full: false,
             keeps: false,
             gate: None,
@@ -97,6 +100,9 @@ impl Store for Trouble {
     }
 
     fn load<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<Record>> {
+        if let Some(error) = self.unread.lock().unwrap().get(task_id) {
+            return Box::pin(std::future::ready(Err(error.clone())));
+        }
         self.memory.load(task_id)
     }
 
@@ -186,8 +192,14 @@ impl Store for Trouble {
         self.memory.unanswered(before_ms, limit)
     }
 
-    fn make_room<'a>(&'a self, owner: &'a str, bytes: u64, budget: &'a Budget) -> Answer<'a, bool> {
-        self.memory.make_room(owner, bytes, budget)
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+        forget: bool,
+    ) -> Answer<'a, bool> {
+        self.memory.make_room(owner, bytes, budget, forget)
     }
 
     fn ready(&self) -> Answer<'_, ()> {

@@ -84,6 +84,7 @@ impl Inner {
         owner: &str,
         bytes: u64,
         budget: &Budget,
+        forget: bool,
     ) -> Result<bool, StoreError> {
         let call = self
             .scripts
@@ -92,7 +93,8 @@ impl Inner {
             .arg(owner)
             .arg(bytes)
             .arg(budget.per_client)
-            .arg(budget.total);
+            .arg(budget.total)
+            .arg(u8::from(forget));
         self.link.call(&call).await
     }
 

@@ -110,7 +110,7 @@ pub(super) fn assemble(id: &str, rows: Vec<LogRow>) -> Result<Option<Loaded>, St
 
 /// A task that cannot be read.
 fn unreadable(id: &str, why: &str) -> StoreError {
-    StoreError::Failed(format!(
+    StoreError::Damaged(format!(
         "cannot read the task `{id}`: {why}; delete it, or restore the directory of the task store from a copy"
     ))
 }

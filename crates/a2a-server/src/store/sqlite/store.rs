@@ -221,9 +221,12 @@ impl Store for Sqlite {
         owner: &'a str,
         bytes: u64,
         budget: &'a Budget,
+        forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         async move {
-            let lacks = self.shared.usage.lacks(owner, bytes, budget);
+            let Some(lacks) = self.shared.usage.lacks(owner, bytes, budget) else {
+                return Ok(false);
+            };
             if lacks == 0 {
                 return Ok(true);
             }
@@ -231,7 +234,7 @@ impl Store for Sqlite {
             let oldest = self.read(move |connection| queries::oldest(connection, &whose, lacks));
             let oldest = oldest.await?;
             let room = !oldest.is_empty();
-            for some in oldest.chunks(DELETE_BATCH) {
+            for some in oldest.chunks(DELETE_BATCH).filter(|_| forget) {
                 self.forget(some.to_vec()).await?;
             }
             Ok(room)

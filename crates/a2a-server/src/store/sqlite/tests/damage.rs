@@ -65,7 +65,7 @@ async fn a_changed_letter_costs_its_task_alone() {
     bytes[at.unwrap()] ^= 0x01;
     std::fs::write(file(&directory), bytes).unwrap();
     let store = open(&directory);
-    let Err(StoreError::Failed(why)) = store.load("t3").await else {
+    let Err(StoreError::Damaged(why)) = store.load("t3").await else {
         panic!("it was read");
     };
     assert!(
