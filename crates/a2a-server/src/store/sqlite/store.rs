@@ -249,7 +249,9 @@ impl Store for Sqlite {
             }
             // There may be room again.
             let probe = |connection: &Connection| Ok(writer::probe(connection)?);
-            self.write(0, probe, |()| {}).await
+            self.write(0, probe, |()| {}).await?;
+            // What is not synced yet stays reported, whatever is written.
+            self.last_error().map_or(Ok(()), Err)
         }
         .boxed()
     }
