@@ -120,10 +120,12 @@ pub trait Store: Send + Sync + 'static {
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>>;
 
-    /// Tasks that have waited for their client since before `before_ms`, at most `limit`.
+    /// Tasks that have waited for their client since before `before_ms`, the longest first: at most `limit` after the first
+    /// `skip`.
     fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 

@@ -362,12 +362,16 @@ impl Store for Memory {
     fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         let kept = self.locked();
         let tasks = kept.tasks.values().map(|held| &held.summary);
         let waits = tasks.filter(|task| is_interrupted(&task.state) && task.changed_ms < before_ms);
-        done(Ok(waits.take(limit).map(|task| task.id.clone()).collect()))
+        let mut waits: Vec<_> = waits.map(|task| (task.changed_ms, &task.id)).collect();
+        waits.sort_unstable();
+        let ids = waits.into_iter().skip(skip).take(limit);
+        done(Ok(ids.map(|(_, id)| id.clone()).collect()))
     }
 
     fn make_room<'a>(

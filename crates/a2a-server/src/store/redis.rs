@@ -265,9 +265,10 @@ impl Store for Redis {
     fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        self.inner.unanswered(before_ms, limit).boxed()
+        self.inner.unanswered(before_ms, skip, limit).boxed()
     }
 
     fn make_room<'a>(

@@ -18,6 +18,8 @@ pub(super) struct Trouble {
     pub(super) failing: Arc<AtomicUsize>,
     /// Why these tasks cannot be loaded.
     pub(super) unread: Arc<Mutex<HashMap<String, StoreError>>>,
+    /// Webhooks cannot be read.
+    pub(super) no_pushes: bool,
     /// Nobody gets a place in a queue.
     pub(super) full: bool,
     /// What fails is kept all the same.
@@ -34,6 +36,7 @@ impl Trouble {
             memory: Memory::new(),
             failing: Arc::default(),
             unread: Arc::default(),
+            no_pushes: false,
             full: false,
             keeps: false,
             gate: None,
@@ -177,6 +180,10 @@ impl Store for Trouble {
         &'a self,
         task_id: &'a str,
     ) -> Answer<'a, Vec<(TaskPushNotificationConfig, Version)>> {
+        if self.no_pushes {
+            let failed = StoreError::Failed("no webhooks".to_owned());
+            return Box::pin(std::future::ready(Err(failed)));
+        }
         self.memory.pushes(task_id)
     }
 
@@ -188,8 +195,8 @@ impl Store for Trouble {
         self.memory.retire(retention, now)
     }
 
-    fn unanswered(&self, before_ms: i64, limit: usize) -> Answer<'_, Vec<String>> {
-        self.memory.unanswered(before_ms, limit)
+    fn unanswered(&self, before_ms: i64, skip: usize, limit: usize) -> Answer<'_, Vec<String>> {
+        self.memory.unanswered(before_ms, skip, limit)
     }
 
     fn make_room<'a>(

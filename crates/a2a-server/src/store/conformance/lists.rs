@@ -364,9 +364,13 @@ pub(crate) async fn tasks_that_wait_too_long_are_found(store: Any) {
         let mut made = create(&store, id, "ann", "c", 0).await;
         settle(&store, &mut made, state, at).await;
     }
-    let mut found = store.unanswered(super::ms(50), 10).await.unwrap();
-    found.sort();
-    assert_eq!(found, ["asks", "locked"]);
-    assert_eq!(store.unanswered(super::ms(50), 1).await.unwrap().len(), 1);
-    assert_eq!(store.unanswered(super::ms(10), 10).await, Ok(Vec::new()));
+    let found = async |before, skip, limit| {
+        let found = store.unanswered(super::ms(before), skip, limit).await;
+        found.unwrap().join(" ")
+    };
+    assert_eq!(found(50, 0, 10).await, "asks locked");
+    assert_eq!(found(50, 0, 1).await, "asks");
+    assert_eq!(found(50, 1, 1).await, "locked");
+    assert_eq!(found(50, 2, 1).await, "");
+    assert_eq!(found(10, 0, 10).await, "");
 }

@@ -61,22 +61,26 @@ impl Inner {
     pub(super) async fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let mut ids = Vec::new();
+        let mut waits = Vec::new();
         for state in [TaskState::InputRequired, TaskState::AuthRequired] {
             let mut range = redis::cmd("ZRANGEBYSCORE");
             range
                 .arg(format!("{}state:{}", self.prefix, state_word(&state)))
                 .arg("-inf")
                 .arg(format!("({before_ms}"))
+                .arg("WITHSCORES")
                 .arg("LIMIT")
                 .arg(0)
-                .arg(limit.saturating_sub(ids.len()));
-            let found: Vec<String> = self.link.ask(&range).await?;
-            ids.extend(found);
+                .arg(skip.saturating_add(limit));
+            let found: Vec<(String, i64)> = self.link.ask(&range).await?;
+            waits.extend(found.into_iter().map(|(id, changed_ms)| (changed_ms, id)));
         }
-        Ok(ids)
+        waits.sort_unstable();
+        let ids = waits.into_iter().skip(skip).take(limit);
+        Ok(ids.map(|(_, id)| id).collect())
     }
 
     pub(super) async fn make_room(

@@ -291,16 +291,19 @@ pub(super) fn outlived(
     Ok(oldest.collect::<Result<_, _>>()?)
 }
 
-/// Tasks that have waited for their client since before `before_ms`.
+/// Tasks that have waited for their client since before `before_ms`, the longest first.
 pub(super) fn unanswered(
     connection: &Connection,
     before_ms: i64,
+    skip: usize,
     limit: usize,
 ) -> Result<Vec<String>, SqlError> {
+    let skip = i64::try_from(skip).unwrap_or(i64::MAX);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut select = connection
-        .prepare_cached("SELECT id FROM tasks WHERE phase = 1 AND changed_ms < ?1 LIMIT ?2")?;
-    let rows = select.query_map([before_ms, limit], |row| row.get(0))?;
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM tasks WHERE phase = 1 AND changed_ms < ?1 ORDER BY changed_ms, id LIMIT ?2 OFFSET ?3",
+    )?;
+    let rows = select.query_map([before_ms, limit, skip], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

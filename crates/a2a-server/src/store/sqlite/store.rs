@@ -210,9 +210,10 @@ impl Store for Sqlite {
     fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        self.read(move |connection| queries::unanswered(connection, before_ms, limit))
+        self.read(move |connection| queries::unanswered(connection, before_ms, skip, limit))
             .boxed()
     }
 
