@@ -157,7 +157,7 @@ impl Service {
     /// The caller's tasks (1.0 §3.1.4), loaded while they are written.
     ///
     /// # Errors
-    /// The request is out of its bounds.
+    /// The request is out of its bounds, or the store failed.
     pub async fn list(
         &self,
         caller: &Caller,
@@ -178,7 +178,7 @@ impl Service {
             after: cursor(request.page_token.as_deref())?,
         };
         let listed = self.tasks(&filter).await?;
-        Ok(TaskPage::new(self.clone(), view, listed, page_size))
+        TaskPage::open(self.clone(), view, listed, page_size).await
     }
 
     /// Cancels a task (1.0 §3.1.5) and answers once it is canceled.

@@ -120,20 +120,24 @@ pub trait Store: Send + Sync + 'static {
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>>;
 
-    /// Tasks that have waited for their client since before `before_ms`, at most `limit`.
+    /// Tasks that have waited for their client since before `before_ms`, the longest first: at most `limit` after the first
+    /// `skip`.
     fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
-    /// Says whether `bytes` more of `owner` fit into `budget`. Where they do not, and would without some of the owner's
-    /// settled tasks, the oldest of those are forgotten first; no other client's are.
+    /// Says whether `bytes` more of `owner` fit into `budget`. Where they go beyond the owner's own share, and would not
+    /// without some of the owner's settled tasks, the oldest of those are forgotten first if `forget` says so. Nothing is
+    /// forgotten where the tasks of all clients take too much.
     fn make_room<'a>(
         &'a self,
         owner: &'a str,
         bytes: u64,
         budget: &'a Budget,
+        forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
     /// Whether it can keep anything now.
@@ -368,10 +372,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// How many bytes are missing for `more` of a client who has `own` of `total`.
-    pub(crate) fn lacks(&self, own: u64, total: u64, more: u64) -> u64 {
+    /// How many bytes of its own a client who has `own` of `total` has to give up for `more`; `None` where that would not
+    /// do, because others fill the rest. A client alone may have no more than all may.
+    pub(crate) fn lacks(&self, own: u64, total: u64, more: u64) -> Option<u64> {
         let over = |kept: u64, limit| kept.saturating_add(more).saturating_sub(limit);
-        over(own, self.per_client).max(over(total, self.total))
+        let lacks = over(own, self.per_client.min(self.total));
+        (over(total, self.total) <= lacks).then_some(lacks)
     }
 }
 
@@ -467,4 +473,7 @@ pub enum StoreError {
     /// The store failed: what, why, and what to do.
     #[error("{0}")]
     Failed(String),
+    /// The store answers, and what it has of this task cannot be read: why, and what to do.
+    #[error("{0}")]
+    Damaged(String),
 }

@@ -1,7 +1,5 @@
 //! Writes a page of tasks while they are loaded, so that no more than one of them is in memory.
 
-use std::convert::Infallible;
-
 use a2a::Task;
 use axum::body::Body;
 use axum::response::Response;
@@ -13,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::read::Dialect;
 use super::sse::Binding;
+use crate::refusal::Refusal;
 use crate::service::TaskPage;
 use crate::v0_3::written;
 
@@ -26,7 +25,8 @@ enum Next {
     End,
 }
 
-/// The page as an answer. No task is loaded before the client has taken the one before it.
+/// The page as an answer. No task is loaded before the client has taken the one before it. Where the store fails the
+/// connection breaks, so that no client takes what it has for the whole page.
 pub(crate) fn response(
     page: TaskPage,
     dialect: Dialect,
@@ -38,16 +38,14 @@ pub(crate) fn response(
         let (text, next) = match next {
             Next::Head => (head(&binding), Next::Task(true)),
             Next::Task(first) => match page.next(|task| json(task, dialect)).await {
-                Some(task) if first => (task, Next::Task(false)),
-                Some(task) => ([b",".as_slice(), &task].concat(), Next::Task(false)),
-                None => (tail(&page, dialect, &binding), Next::End),
+                Ok(Some(task)) if first => (task, Next::Task(false)),
+                Ok(Some(task)) => ([b",".as_slice(), &task].concat(), Next::Task(false)),
+                Ok(None) => (tail(&page, dialect, &binding), Next::End),
+                Err(refusal) => return Some((Err(refusal), (page, binding, Next::End))),
             },
             Next::End => return None,
         };
-        Some((
-            Ok::<_, Infallible>(Bytes::from(text)),
-            (page, binding, next),
-        ))
+        Some((Ok::<_, Refusal>(Bytes::from(text)), (page, binding, next)))
     });
     let mut response = Response::new(Body::from_stream(body));
     let media_type = HeaderValue::from_static(media_type);

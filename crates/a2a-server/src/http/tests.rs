@@ -35,6 +35,7 @@ mod bombs;
 mod cards;
 mod errors;
 mod harness;
+mod lists;
 mod negotiation;
 mod reading;
 mod routing;

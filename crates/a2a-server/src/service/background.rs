@@ -120,26 +120,34 @@ impl Core {
     /// Ends tasks whose client was asked something and did not answer.
     async fn end_unanswered(&self) -> Result<(), Refusal> {
         let before_ms = before_ms(self.world.wall(), self.settings.unanswered);
+        // What cannot be ended waits for the next time, and keeps no other from its end.
+        let mut left = 0;
         loop {
-            let ids = self.store.unanswered(before_ms, AT_ONCE).await;
+            let ids = self.store.unanswered(before_ms, left, AT_ONCE).await;
             let ids = ids.map_err(|error| refused(error, ""))?;
-            let mut ended = 0;
             for id in &ids {
-                match self.end_unanswered_task(id).await {
-                    Ok(done) => ended += usize::from(done),
-                    Err(error) => tracing::warn!(task_id = id, %error, "the task cannot be ended"),
+                let ended = self.end_unanswered_task(id, before_ms).await;
+                if let Err(error) = &ended {
+                    tracing::warn!(task_id = id, %error, "the task cannot be ended");
                 }
+                left += usize::from(ended != Ok(true));
             }
-            if ended == 0 || ids.len() < AT_ONCE {
+            if ids.len() < AT_ONCE {
                 return Ok(());
             }
         }
     }
 
-    /// Ends a task that waits for its client. Says whether it still waited.
-    async fn end_unanswered_task(&self, id: &str) -> Result<bool, StoreError> {
+    /// Ends a task that waits for its client since before `before_ms`. Says whether it still waited.
+    pub(super) async fn end_unanswered_task(
+        &self,
+        id: &str,
+        before_ms: i64,
+    ) -> Result<bool, StoreError> {
         let record = self.store.load(id).await?;
-        let Some(mut record) = record.filter(Record::is_interrupted) else {
+        // It may have been answered, and have asked again, since it was found.
+        let waits = |record: &Record| record.is_interrupted() && record.changed_ms < before_ms;
+        let Some(mut record) = record.filter(waits) else {
             return Ok(false);
         };
         let waited = self.settings.unanswered;
@@ -157,8 +165,10 @@ impl Core {
         }
     }
 
-    async fn forget(&self) {
+    async fn forget(self: &Arc<Self>) {
         loop {
+            // Those that the store did not end when their client was removed.
+            self.end_removed(self.open.of_removed());
             if let Err(refusal) = self.end_unanswered().await {
                 tracing::warn!(%refusal, "tasks that wait too long for their clients cannot be ended");
             }

@@ -11,7 +11,7 @@ use crate::refusal::{Reason, Refusal};
 impl Service {
     /// Names all clients there are from now on. Unfinished tasks of others are canceled, whether they run or wait, their
     /// webhooks are removed, and no notification of theirs is delivered any more. Returns once runs are told to stop; the
-    /// rest goes on in the background.
+    /// rest goes on in the background, again and again while the store fails.
     pub fn retain_clients(&self, clients: HashSet<String>) {
         let clients = Arc::new(clients);
         self.core.notifier.retain_clients(&clients);
@@ -42,19 +42,24 @@ impl Core {
 
     async fn end_one(&self, task_id: &str) -> Result<(), Refusal> {
         let failed = |error| refused(error, task_id);
-        // Webhooks first: they are not notified of the end either.
-        for config in self.pushes_of(task_id).await? {
-            let id = config.id.unwrap_or_default();
-            let deleted = self.store.delete_push(task_id, &id).await;
-            deleted.map_err(failed)?;
-        }
+        // Webhooks first: they are not notified of the end either. The task ends even where they stay.
+        let webhooks = self.delete_webhooks(task_id).await;
         let Some(record) = self.store.load(task_id).await.map_err(failed)? else {
             return Ok(());
         };
         match self.settle(record, CancelReason::ClientRemoved).await {
             // It was deleted, or answered by a message, in the meantime.
             Err(refusal) if refusal.reason == Reason::TaskNotFound => Ok(()),
-            settled => settled.map(drop),
+            settled => settled.and(webhooks),
         }
+    }
+
+    async fn delete_webhooks(&self, task_id: &str) -> Result<(), Refusal> {
+        for config in self.pushes_of(task_id).await? {
+            let id = config.id.unwrap_or_default();
+            let deleted = self.store.delete_push(task_id, &id).await;
+            deleted.map_err(|error| refused(error, task_id))?;
+        }
+        Ok(())
     }
 }

@@ -133,18 +133,19 @@ impl Core {
         self.open.add(peer, task_id, limit).map_err(|_| refusal)
     }
 
-    /// Makes sure that `bytes` more of a client may be kept. Its own oldest settled tasks go for that, where they must.
+    /// Makes sure that `bytes` more of a client may be kept. Its own oldest settled tasks go for that where they must, if
+    /// `forget` says so.
     ///
     /// # Errors
     /// They may not, or the store failed.
-    pub(super) async fn room(&self, peer: &str, bytes: usize) -> Result<(), Refusal> {
+    pub(super) async fn room(&self, peer: &str, bytes: usize, forget: bool) -> Result<(), Refusal> {
         let budget = &self.settings.limits.kept;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let room = self.store.make_room(peer, bytes, budget).await;
+        let room = self.store.make_room(peer, bytes, budget, forget).await;
         match room.map_err(|error| refused(error, ""))? {
             true => Ok(()),
             false => {
-                let text = "the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, or send less";
+                let text = "the server keeps as many bytes of your tasks, or of all clients' tasks, as it may; finish or cancel tasks that are open, send less, or ask again when old tasks are gone";
                 let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
                 refusal.retry_after_s = Some(60);
                 Err(refusal)
@@ -174,7 +175,7 @@ pub(super) fn refused(error: StoreError, task_id: &str) -> Refusal {
             Reason::UnsupportedOperation,
             format!("the task `{task_id}` changed in the meantime; get it and ask again"),
         ),
-        StoreError::Failed(why) => {
+        StoreError::Failed(why) | StoreError::Damaged(why) => {
             tracing::warn!(task_id, why, "the task store failed");
             let mut refusal = Refusal::new(
                 Reason::Unavailable,

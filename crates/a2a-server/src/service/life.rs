@@ -178,7 +178,7 @@ impl Life {
                     let leave = leave.map_err(|error: StoreError| {
                         Ending::Lost(Lost::Store(refused(error, &self.record.task.id)))
                     })?;
-                    return match self.core.room(&self.record.owner, 0).await {
+                    return match self.core.room(&self.record.owner, 0, true).await {
                         Err(refusal) if refusal.reason == Reason::ResourceExhausted => {
                             Err(Ending::NoRoom)
                         }

@@ -26,6 +26,12 @@ impl State {
         let clients = self.clients.as_ref();
         clients.is_none_or(|clients| clients.contains(name))
     }
+
+    fn of_removed(&self) -> Vec<String> {
+        let others = self.by_peer.iter();
+        let others = others.filter(|(name, _)| !self.is_client(name));
+        others.flat_map(|(_, tasks)| tasks.clone()).collect()
+    }
 }
 
 impl Open {
@@ -33,9 +39,12 @@ impl Open {
     pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) -> Vec<String> {
         let mut state = self.locked();
         state.clients = Some(Arc::clone(clients));
-        let others = state.by_peer.iter();
-        let others = others.filter(|(name, _)| !clients.contains(*name));
-        others.flat_map(|(_, tasks)| tasks.clone()).collect()
+        state.of_removed()
+    }
+
+    /// The tasks of clients that the operator removed.
+    pub(super) fn of_removed(&self) -> Vec<String> {
+        self.locked().of_removed()
     }
 
     /// Whether the operator has not removed this client.

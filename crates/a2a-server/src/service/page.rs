@@ -2,11 +2,14 @@
 
 use std::{fmt, vec};
 
-use a2a::{ListTasksResponse, Task};
+use a2a::Task;
 
 use super::Service;
+use super::core::refused;
 use super::view::View;
-use crate::store::{Cursor, Listed, Summary};
+use crate::record::Record;
+use crate::refusal::Refusal;
+use crate::store::{Cursor, Listed, StoreError, Summary};
 
 /// A page of tasks (1.0 §3.1.4). It is bounded in number by the request, and in bytes by
 /// [`page_bytes`](crate::settings::Limits::page_bytes): where the next task would go beyond, the page ends before it.
@@ -14,6 +17,8 @@ pub struct TaskPage {
     service: Service,
     view: View,
     tasks: vec::IntoIter<Summary>,
+    /// The first task, until it is written.
+    first: Option<(Cursor, Record)>,
     /// Where the page ends.
     next: Option<Cursor>,
     /// The last task that was written.
@@ -24,49 +29,76 @@ pub struct TaskPage {
 }
 
 impl TaskPage {
-    pub(super) fn new(service: Service, view: View, listed: Listed, page_size: i32) -> Self {
-        Self {
+    /// Loads the first task, so that a store that fails is reported before an answer begins.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn open(
+        service: Service,
+        view: View,
+        listed: Listed,
+        page_size: i32,
+    ) -> Result<Self, Refusal> {
+        let mut page = Self {
             service,
             view,
             tasks: listed.tasks.into_iter(),
+            first: None,
             next: listed.next,
             last: None,
             bytes: 0,
             page_size,
             total: listed.total,
-        }
+        };
+        page.first = page.load().await?;
+        Ok(page)
     }
 
     /// Loads the next task and returns what `write` makes of it; `None` at the end of the page. A task that is gone, that
-    /// cannot be read, or that is being answered by a message is left out.
-    pub async fn next(&mut self, write: impl Fn(&Task) -> Vec<u8>) -> Option<Vec<u8>> {
-        let core = &self.service.core;
+    /// is damaged, or that is being answered by a message is left out.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn next(
+        &mut self,
+        write: impl Fn(&Task) -> Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        let loaded = match self.first.take() {
+            Some(first) => Some(first),
+            None => self.load().await?,
+        };
+        let Some((place, record)) = loaded else {
+            return Ok(None);
+        };
+        let written = write(&self.view.of(record.task));
+        let bytes = self.bytes.saturating_add(written.len());
+        if let Some(last) = &self.last
+            && bytes > self.service.core.settings.limits.page_bytes
+        {
+            self.next = Some(last.clone());
+            self.tasks = Vec::new().into_iter();
+            return Ok(None);
+        }
+        self.bytes = bytes;
+        self.last = Some(place);
+        Ok(Some(written))
+    }
+
+    async fn load(&mut self) -> Result<Option<(Cursor, Record)>, Refusal> {
         for listed in self.tasks.by_ref() {
             if self.service.show(&listed.id).is_err() {
                 continue;
             }
-            let record = match core.store.load(&listed.id).await {
-                Ok(Some(record)) => record,
-                Ok(None) => continue,
-                Err(error) => {
-                    tracing::error!(task_id = listed.id, %error, "a task is left out of a list");
-                    continue;
+            match self.service.core.store.load(&listed.id).await {
+                Ok(Some(record)) => return Ok(Some((Cursor::of(&listed), record))),
+                Ok(None) => {}
+                Err(StoreError::Damaged(why)) => {
+                    tracing::error!(task_id = listed.id, why, "a task is left out of a list");
                 }
-            };
-            let written = write(&self.view.of(record.task));
-            let bytes = self.bytes.saturating_add(written.len());
-            if let Some(last) = &self.last
-                && bytes > core.settings.limits.page_bytes
-            {
-                self.next = Some(last.clone());
-                self.tasks = Vec::new().into_iter();
-                return None;
+                Err(error) => return Err(refused(error, &listed.id)),
             }
-            self.bytes = bytes;
-            self.last = Some(Cursor::of(&listed));
-            return Some(written);
         }
-        None
+        Ok(None)
     }
 
     /// The token of the page that follows; empty after the last one. It is known once [`next`](Self::next) has said `None`.
@@ -85,21 +117,6 @@ impl TaskPage {
     /// How many tasks there are on all pages.
     pub fn total_size(&self) -> i32 {
         i32::try_from(self.total).unwrap_or(i32::MAX)
-    }
-
-    /// Loads the whole page.
-    pub async fn collect(mut self) -> ListTasksResponse {
-        let mut tasks = Vec::new();
-        let write = |task: &Task| serde_json::to_vec(task).unwrap_or_default();
-        while let Some(json) = self.next(write).await {
-            tasks.extend(serde_json::from_slice::<Task>(&json));
-        }
-        ListTasksResponse {
-            tasks,
-            next_page_token: self.next_page_token(),
-            page_size: self.page_size(),
-            total_size: self.total_size(),
-        }
     }
 }
 

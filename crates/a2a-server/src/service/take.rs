@@ -178,13 +178,16 @@ impl Core {
             return Err(stopping());
         }
         let message = &new.send.request.message;
-        self.room(&new.caller.peer, bytes(message)).await?;
+        // Room is made once the message is not refused for anything else: nothing is forgotten for one that is.
+        let size = bytes(message);
+        self.room(&new.caller.peer, size, false).await?;
         if let Some(task_id) = given(message.task_id.as_ref()) {
             let agent = new.agent.as_deref();
             let context = given(message.context_id.as_ref());
             let record = self.owned(&new.caller, task_id).await?;
             answers(&record, context, agent)?;
             waits(&record, self.settings.limits.history)?;
+            self.room(&new.caller.peer, size, true).await?;
             return self.keep(new, record, true).await;
         }
         // Counted before a context is opened, so that a peer who may have no more opens none.
@@ -201,6 +204,8 @@ impl Core {
     async fn begin(self: &Arc<Self>, new: New) -> Result<Entered, Refusal> {
         let context = given(new.send.request.message.context_id.as_ref());
         let (context_id, session) = self.conversation(&new.caller, context).await?;
+        let size = bytes(&new.send.request.message);
+        self.room(&new.caller.peer, size, true).await?;
         let named = new.agent.clone();
         let agent = named.or_else(|| self.settings.agent_id.clone());
         let fresh = new.fresh.clone();

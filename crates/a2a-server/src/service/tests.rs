@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2a::{
-    Artifact, Message, Part, Role, SendMessageConfiguration, SendMessageRequest,
+    Artifact, ListTasksResponse, Message, Part, Role, SendMessageConfiguration, SendMessageRequest,
     SendMessageResponse, StreamResponse, Task, TaskState, TaskStatus,
 };
 use futures_util::StreamExt;
@@ -240,6 +240,20 @@ fn message(response: SendMessageResponse) -> Message {
         SendMessageResponse::Message(message) => message,
         SendMessageResponse::Task(task) => unreachable!("a task: {task:?}"),
     }
+}
+
+/// Loads a whole page.
+async fn whole(mut page: TaskPage) -> Result<ListTasksResponse, Refusal> {
+    let mut tasks = Vec::new();
+    while let Some(json) = page.next(|task| serde_json::to_vec(task).unwrap()).await? {
+        tasks.push(serde_json::from_slice(&json).unwrap());
+    }
+    Ok(ListTasksResponse {
+        tasks,
+        next_page_token: page.next_page_token(),
+        page_size: page.page_size(),
+        total_size: page.total_size(),
+    })
 }
 
 /// What the agent says in the task's status.

@@ -56,6 +56,8 @@ macro_rules! store_laws {
             lists: retention_leaves_what_is_not_settled,
             lists: tasks_that_wait_too_long_are_found,
             lists: room_is_made_of_ones_own_settled_tasks,
+            lists: others_who_fill_the_total_cost_nobody_a_task,
+            lists: room_that_is_only_asked_for_costs_no_task,
             lists: no_room_is_made_where_it_would_not_do,
             lists: bytes_of_forgotten_tasks_are_free,
             feeds: a_follower_hears_what_follows,

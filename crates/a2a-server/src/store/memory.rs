@@ -88,7 +88,7 @@ impl Memory {
             Some(held) => (Arc::clone(&held.base), held.log.clone()),
             None => return Ok(None),
         };
-        let unreadable = |why| StoreError::Failed(format!("cannot read the task: {why}"));
+        let unreadable = |why| StoreError::Damaged(format!("cannot read the task: {why}"));
         let mut record = body::decode_record(&base).map_err(unreadable)?;
         for (at_ms, change) in &log {
             body::apply(&mut record, *at_ms, change).map_err(unreadable)?;
@@ -362,12 +362,16 @@ impl Store for Memory {
     fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         let kept = self.locked();
         let tasks = kept.tasks.values().map(|held| &held.summary);
         let waits = tasks.filter(|task| is_interrupted(&task.state) && task.changed_ms < before_ms);
-        done(Ok(waits.take(limit).map(|task| task.id.clone()).collect()))
+        let mut waits: Vec<_> = waits.map(|task| (task.changed_ms, &task.id)).collect();
+        waits.sort_unstable();
+        let ids = waits.into_iter().skip(skip).take(limit);
+        done(Ok(ids.map(|(_, id)| id.clone()).collect()))
     }
 
     fn make_room<'a>(
@@ -375,10 +379,13 @@ impl Store for Memory {
         owner: &'a str,
         bytes: u64,
         budget: &'a Budget,
+        forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         let mut kept = self.locked();
-        let mut lacks =
-            usize::try_from(self.usage.lacks(owner, bytes, budget)).unwrap_or(usize::MAX);
+        let Some(lacks) = self.usage.lacks(owner, bytes, budget) else {
+            return done(Ok(false));
+        };
+        let mut lacks = usize::try_from(lacks).unwrap_or(usize::MAX);
         if lacks == 0 {
             return done(Ok(true));
         }
@@ -405,8 +412,10 @@ impl Store for Memory {
         if lacks > 0 {
             return done(Ok(false));
         }
-        for id in oldest {
-            kept.forget(&id, &self.usage);
+        if forget {
+            for id in oldest {
+                kept.forget(&id, &self.usage);
+            }
         }
         done(Ok(true))
     }

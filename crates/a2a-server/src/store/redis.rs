@@ -265,9 +265,10 @@ impl Store for Redis {
     fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        self.inner.unanswered(before_ms, limit).boxed()
+        self.inner.unanswered(before_ms, skip, limit).boxed()
     }
 
     fn make_room<'a>(
@@ -275,8 +276,9 @@ impl Store for Redis {
         owner: &'a str,
         bytes: u64,
         budget: &'a Budget,
+        forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.inner.make_room(owner, bytes, budget).boxed()
+        self.inner.make_room(owner, bytes, budget, forget).boxed()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

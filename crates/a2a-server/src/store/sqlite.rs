@@ -112,6 +112,8 @@ impl Sqlite {
             fsync: options.fsync,
             lock,
             last_error: Arc::clone(&last_error),
+            unsynced: None,
+            sync_error: None,
         };
         thread::Builder::new()
             .name("store-writer".to_owned())
@@ -211,8 +213,8 @@ impl Sqlite {
     /// Loads a task. Its body is parsed here and not where it is read: each thread keeps for itself what it once needed.
     async fn find(&self, id: &str) -> Result<Option<Record>, StoreError> {
         let task_id = id.to_owned();
-        let rows = self.read(move |connection| queries::log(connection, &task_id));
-        let Some(loaded) = queries::assemble(id, rows.await?)? else {
+        let log = self.read(move |connection| queries::log(connection, &task_id));
+        let Some(loaded) = queries::assemble(id, log.await?)? else {
             return Ok(None);
         };
         if loaded.changes >= body::MAX_CHANGES {

@@ -36,8 +36,8 @@ impl Usage {
         }
     }
 
-    /// How many bytes `budget` lacks for `more` bytes of a client.
-    pub(super) fn lacks(&self, owner: &str, more: u64, budget: &Budget) -> u64 {
+    /// How many of its bytes a client has to give up for `more` within `budget`; `None` where that would not do.
+    pub(super) fn lacks(&self, owner: &str, more: u64, budget: &Budget) -> Option<u64> {
         let counts = self.locked();
         let own = counts.by_owner.get(owner).copied().unwrap_or_default();
         budget.lacks(own, counts.total, more)

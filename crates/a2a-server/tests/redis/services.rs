@@ -172,8 +172,7 @@ async fn any_server_answers_for_a_task_that_another_one_runs() {
     assert_eq!(get(&other, &task.id).await.context_id, task.context_id);
     let everything: ListTasksRequest = serde_json::from_str("{}").unwrap();
     let listed = other.list(&caller(), everything).await.unwrap();
-    let listed = listed.collect().await;
-    assert_eq!(listed.total_size, 1);
+    assert_eq!(listed.total_size(), 1);
     let updates = other.subscribe(&caller(), &task.id).await.unwrap();
     let heard = all(updates).await;
     assert!(matches!(heard[0], StreamResponse::Task(_)));

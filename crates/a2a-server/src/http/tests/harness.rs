@@ -19,6 +19,7 @@ use crate::http::{App, BODY_LIMIT, CardFacts, Identify, KEEP_ALIVE, Scheme, rout
 use crate::push::{Courier, Undelivered};
 use crate::refusal::{Reason, Refusal};
 use crate::service::{self, Service, Sessions, Settings};
+use crate::store::Store;
 use crate::store::memory::Memory;
 use crate::world::System;
 
@@ -29,6 +30,7 @@ pub(super) const V1: (&str, &str) = ("a2a-version", "1.0");
 
 pub(super) struct Options {
     pub(super) settings: Settings,
+    pub(super) store: Arc<dyn Store>,
     pub(super) identify: Arc<dyn Identify>,
     pub(super) card: CardFacts,
     pub(super) agents: &'static [&'static str],
@@ -41,6 +43,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
+            store: Arc::new(Memory::new()),
             identify: Arc::new(Everybody),
             card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
             agents: &["main"],
@@ -75,6 +78,7 @@ fn client() -> reqwest::Client {
 /// A server on a port of its own. It ends with the test.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
+    pub(super) service: Service,
     client: reqwest::Client,
     serving: JoinHandle<()>,
 }
@@ -94,7 +98,7 @@ impl Server {
         let service = Service::start(service::Parts {
             settings: options.settings,
             executor: Arc::new(Scripted::with_agents(options.agents.iter().copied())),
-            store: Arc::new(Memory::new()),
+            store: options.store,
             courier: Arc::new(Nowhere),
             sessions: Arc::new(Plain),
             world: Arc::new(System),
@@ -103,7 +107,7 @@ impl Server {
         .await
         .unwrap();
         let mut router = router(App {
-            service,
+            service: service.clone(),
             identify: options.identify,
             card: options.card,
             body_limit: options.body_limit,
@@ -118,6 +122,7 @@ impl Server {
         let serving = tokio::spawn(async move { axum::serve(listener, make).await.unwrap() });
         Self {
             address,
+            service,
             client: client(),
             serving,
         }

@@ -40,7 +40,7 @@ impl Life {
             let id = &self.record.task.id;
             match self.core.store.append(id, revision, at_ms, &change).await {
                 Ok(()) => break,
-                Err(StoreError::Failed(why)) if tries < TRIES => {
+                Err(StoreError::Failed(why) | StoreError::Damaged(why)) if tries < TRIES => {
                     tracing::warn!(
                         task_id = id,
                         why,
@@ -58,8 +58,8 @@ impl Life {
                         _ => return Err(Lost::Elsewhere),
                     }
                 }
-                Err(StoreError::Failed(why)) => {
-                    let refusal = refused(StoreError::Failed(why), id);
+                Err(error @ (StoreError::Failed(_) | StoreError::Damaged(_))) => {
+                    let refusal = refused(error, id);
                     self.unkept = Some(change);
                     return Err(Lost::Store(refusal));
                 }

@@ -110,6 +110,33 @@ async fn a_clients_settled_tasks_make_room_for_its_next() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_that_is_refused_costs_no_settled_task() {
+    let mut settings = poor(4_000);
+    settings.limits.tasks_per_peer = 1;
+    let mut theatre = Theatre::with(settings).await;
+    let of_bob = theatre.begin_as(&bob(), says("mine").in_context("c")).await;
+    theatre.run().await.done();
+    theatre.ended(&of_bob.id).await;
+    let settled = theatre.begin(says(&"x".repeat(2_500))).await.id;
+    theatre.run().await.done();
+    theatre.ended(&settled).await;
+    let large = || says(&"x".repeat(2_500));
+    for (send, reason) in [
+        (large().answering("none"), Reason::TaskNotFound),
+        (large().answering(&settled), Reason::UnsupportedOperation),
+        (large().in_context("c"), Reason::TaskNotFound),
+    ] {
+        let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
+        assert_eq!(refusal.reason, reason);
+        theatre.get(&settled).await;
+    }
+    theatre.begin(says("small")).await;
+    let refusal = theatre.service.send(&alice(), large()).await.unwrap_err();
+    assert_eq!(refusal.reason, Reason::ResourceExhausted);
+    theatre.get(&settled).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_is_not_begun_where_its_client_has_no_room_left() {
     let mut settings = poor(6_000);
     settings.limits.runs = 1;

@@ -1,6 +1,8 @@
 //! What ends with a client that the operator removes.
 
+use super::troubled::Trouble;
 use super::*;
+use crate::store::StoreError;
 
 /// Only Bob is left.
 fn bob_alone() -> HashSet<String> {
@@ -79,6 +81,34 @@ async fn webhooks_of_removed_client_are_deleted() {
     theatre.service.retain_clients(bob_alone());
     last.await;
     assert!(theatre.store.pushes(&id).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn webhooks_that_cannot_be_deleted_keep_no_task_open() {
+    let store = Trouble {
+        no_pushes: true,
+        ..Trouble::new()
+    };
+    let mut theatre = store.open().await;
+    let id = waiting(&mut theatre).await;
+    let last = last_event(&theatre, &id).await;
+    theatre.service.retain_clients(bob_alone());
+    assert_eq!(last.await, "status Canceled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn end_of_removed_client_is_tried_again_after_a_store_error() {
+    let store = Trouble::new();
+    let mut theatre = store.open().await;
+    let id = waiting(&mut theatre).await;
+    let last = last_event(&theatre, &id).await;
+    let away = StoreError::Failed("away".to_owned());
+    store.unread.lock().unwrap().insert(id.clone(), away);
+    theatre.service.retain_clients(bob_alone());
+    tokio::time::sleep(SECOND).await;
+    store.unread.lock().unwrap().clear();
+    assert_eq!(theatre.state(&id).await, TaskState::InputRequired);
+    assert_eq!(last.await, "status Canceled");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Every state a task can come to.
 
+use super::troubled::Trouble;
 use super::*;
 
 async fn ends_as(outcome: Outcome) -> Task {
@@ -208,6 +209,39 @@ async fn the_executor_is_told_who_asks_what_and_where() {
     assert_eq!(job.peer, "alice");
     assert_eq!(text(&job.message), "hello");
     assert_eq!(job.delegation, Some("hop".into()));
+}
+
+/// Keeps so many tasks that ask their client something.
+async fn asking(store: &Memory, count: usize) {
+    for n in 0..count {
+        let mut left = record(&format!("t{n:03}"));
+        left.task.status.state = TaskState::InputRequired;
+        store.create(&left).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_cannot_be_ended_starve_no_other() {
+    let store = Trouble::new();
+    asking(&store.memory, 101).await;
+    store.fail(100);
+    let theatre = store.open().await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(theatre.state("t100").await, TaskState::Failed);
+    assert_eq!(theatre.state("t000").await, TaskState::InputRequired);
+}
+
+#[tokio::test]
+async fn a_task_that_asked_again_meanwhile_is_not_ended() {
+    let theatre = theatre().await;
+    asking(&theatre.store, 1).await;
+    let asked_ms = record("t").changed_ms;
+    let core = &theatre.service.core;
+    assert_eq!(core.end_unanswered_task("t000", asked_ms).await, Ok(false));
+    assert_eq!(
+        core.end_unanswered_task("t000", asked_ms + 1).await,
+        Ok(true)
+    );
 }
 
 #[tokio::test(start_paused = true)]

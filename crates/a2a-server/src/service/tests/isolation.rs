@@ -84,7 +84,7 @@ async fn each_peer_lists_his_own() {
     let his = theatre.begin_as(&bob(), says("his")).await;
     for (caller, own) in [(alice(), hers), (bob(), his)] {
         let listed = theatre.service.list(&caller, lists::all()).await.unwrap();
-        let listed = listed.collect().await;
+        let listed = whole(listed).await.unwrap();
         let ids: Vec<String> = listed.tasks.into_iter().map(|task| task.id).collect();
         assert_eq!(ids, [own.id]);
         assert_eq!(listed.total_size, 1);

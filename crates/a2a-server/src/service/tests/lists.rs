@@ -1,7 +1,5 @@
 //! Lists of tasks, page by page.
 
-use a2a::ListTasksResponse;
-
 use super::*;
 
 pub(super) fn all() -> ListTasksRequest {
@@ -22,13 +20,8 @@ fn ids(listed: &ListTasksResponse) -> Vec<&str> {
 }
 
 async fn list(theatre: &Theatre, request: ListTasksRequest) -> ListTasksResponse {
-    theatre
-        .service
-        .list(&alice(), request)
-        .await
-        .unwrap()
-        .collect()
-        .await
+    let page = theatre.service.list(&alice(), request).await.unwrap();
+    whole(page).await.unwrap()
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use super::troubled::Trouble;
 use super::*;
 use crate::record::Change;
+use crate::store::StoreError;
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_for_a_moment_loses_nothing() {
@@ -65,6 +66,32 @@ async fn a_store_that_cannot_keep_anything_is_not_ready() {
     let theatre = Trouble::new().open().await;
     let why = theatre.service.ready().await.unwrap_err();
     assert_eq!(why, "the task store: no room");
+}
+
+#[tokio::test]
+async fn a_list_leaves_damaged_tasks_out_and_fails_with_its_store() {
+    let store = Trouble::new();
+    let theatre = store.open().await;
+    for (n, id) in ["t0", "t1", "t2"].into_iter().enumerate() {
+        let mut made = record(id);
+        made.owner = alice().peer;
+        made.changed_ms += i64::try_from(n).unwrap();
+        store.create(&made).await.unwrap();
+    }
+    let fails = |id: &str, error| store.unread.lock().unwrap().insert(id.to_owned(), error);
+    let list = async || theatre.service.list(&alice(), lists::all()).await;
+    fails("t2", StoreError::Damaged("secret place: torn".to_owned()));
+    let listed = whole(list().await.unwrap()).await.unwrap();
+    let ids: Vec<&str> = listed.tasks.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!(ids, ["t1", "t0"]);
+    // One that comes later ends what has begun.
+    fails("t0", StoreError::Failed("secret place: away".to_owned()));
+    let refusal = whole(list().await.unwrap()).await.unwrap_err();
+    assert_eq!(refusal.reason, Reason::Unavailable);
+    assert!(!refusal.text.contains("secret"), "{refusal}");
+    // The first is refused before anything has begun.
+    fails("t1", StoreError::Failed("secret place: away".to_owned()));
+    assert_eq!(list().await.unwrap_err().reason, Reason::Unavailable);
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ pub(super) struct Trouble {
     pub(super) memory: Memory,
     /// So many appends fail from now on.
     pub(super) failing: Arc<AtomicUsize>,
+    /// Why these tasks cannot be loaded.
+    pub(super) unread: Arc<Mutex<HashMap<String, StoreError>>>,
+    /// Webhooks cannot be read.
+    pub(super) no_pushes: bool,
     /// Nobody gets a place in a queue.
     pub(super) full: bool,
     /// What fails is kept all the same.
@@ -31,6 +35,8 @@ impl Trouble {
         Self {
             memory: Memory::new(),
             failing: Arc::default(),
+            unread: Arc::default(),
+            no_pushes: false,
             full: false,
             keeps: false,
             gate: None,
@@ -97,6 +103,9 @@ impl Store for Trouble {
     }
 
     fn load<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<Record>> {
+        if let Some(error) = self.unread.lock().unwrap().get(task_id) {
+            return Box::pin(std::future::ready(Err(error.clone())));
+        }
         self.memory.load(task_id)
     }
 
@@ -171,6 +180,10 @@ impl Store for Trouble {
         &'a self,
         task_id: &'a str,
     ) -> Answer<'a, Vec<(TaskPushNotificationConfig, Version)>> {
+        if self.no_pushes {
+            let failed = StoreError::Failed("no webhooks".to_owned());
+            return Box::pin(std::future::ready(Err(failed)));
+        }
         self.memory.pushes(task_id)
     }
 
@@ -182,12 +195,18 @@ impl Store for Trouble {
         self.memory.retire(retention, now)
     }
 
-    fn unanswered(&self, before_ms: i64, limit: usize) -> Answer<'_, Vec<String>> {
-        self.memory.unanswered(before_ms, limit)
+    fn unanswered(&self, before_ms: i64, skip: usize, limit: usize) -> Answer<'_, Vec<String>> {
+        self.memory.unanswered(before_ms, skip, limit)
     }
 
-    fn make_room<'a>(&'a self, owner: &'a str, bytes: u64, budget: &'a Budget) -> Answer<'a, bool> {
-        self.memory.make_room(owner, bytes, budget)
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+        forget: bool,
+    ) -> Answer<'a, bool> {
+        self.memory.make_room(owner, bytes, budget, forget)
     }
 
     fn ready(&self) -> Answer<'_, ()> {

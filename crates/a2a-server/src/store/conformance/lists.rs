@@ -261,19 +261,50 @@ pub(crate) async fn room_is_made_of_ones_own_settled_tasks(store: Any) {
         per_client: 50_000,
         total: 1_000_000,
     };
-    assert_eq!(store.make_room("ann", 5_000, &budget).await, Ok(true));
+    assert_eq!(store.make_room("ann", 5_000, &budget, true).await, Ok(true));
     assert_eq!(ids(&store, &all()).await.len(), 6);
     // Two of hers are to go, the oldest first.
-    assert_eq!(store.make_room("ann", 25_000, &budget).await, Ok(true));
+    assert_eq!(
+        store.make_room("ann", 25_000, &budget, true).await,
+        Ok(true)
+    );
     let left = ids(&store, &all()).await;
     assert_eq!(left, ["ann-3", "ann-2", "bob-1", "bob-0"]);
+}
+
+pub(crate) async fn others_who_fill_the_total_cost_nobody_a_task(store: Any) {
+    large(&store, "bob", 2, 10_000).await;
+    large(&store, "ann", 2, 10_000).await;
     let budget = Budget {
-        per_client: 1_000_000,
+        per_client: 40_000,
         total: 50_000,
     };
-    assert_eq!(store.make_room("ann", 15_000, &budget).await, Ok(true));
-    let left = ids(&store, &all()).await;
-    assert_eq!(left, ["ann-3", "bob-1", "bob-0"]);
+    // She is within her share, so none of hers goes.
+    assert_eq!(
+        store.make_room("ann", 9_000, &budget, true).await,
+        Ok(false)
+    );
+    assert_eq!(ids(&store, &all()).await.len(), 4);
+    // What she gives up beyond her share is enough for all.
+    let budget = Budget {
+        per_client: 25_000,
+        ..budget
+    };
+    assert_eq!(store.make_room("ann", 9_000, &budget, true).await, Ok(true));
+    assert_eq!(ids(&store, &all()).await, ["bob-1", "ann-1", "bob-0"]);
+}
+
+pub(crate) async fn room_that_is_only_asked_for_costs_no_task(store: Any) {
+    large(&store, "ann", 2, 10_000).await;
+    let budget = Budget {
+        per_client: 25_000,
+        total: 1_000_000,
+    };
+    assert_eq!(
+        store.make_room("ann", 9_000, &budget, false).await,
+        Ok(true)
+    );
+    assert_eq!(ids(&store, &all()).await.len(), 2);
 }
 
 pub(crate) async fn no_room_is_made_where_it_would_not_do(store: Any) {
@@ -285,7 +316,7 @@ pub(crate) async fn no_room_is_made_where_it_would_not_do(store: Any) {
         total: 55_000,
     };
     for (owner, bytes) in [("ann", 6_000), ("cid", 1_000), ("bob", 100_000)] {
-        let fits = store.make_room(owner, bytes, &budget).await;
+        let fits = store.make_room(owner, bytes, &budget, true).await;
         assert_eq!(fits, Ok(false), "{owner}");
     }
     assert_eq!(ids(&store, &all()).await.len(), 7);
@@ -309,9 +340,15 @@ pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
         // Its changes are put together now.
         load(&store, "t").await.unwrap();
         append(&store, &mut made, Change::Run("r".to_owned()), round).await;
-        assert_eq!(store.make_room("ann", 19_000, &budget).await, Ok(false));
+        assert_eq!(
+            store.make_room("ann", 19_000, &budget, true).await,
+            Ok(false)
+        );
         assert_eq!(store.delete("t").await, Ok(true));
-        assert_eq!(store.make_room("ann", 20_000, &budget).await, Ok(true));
+        assert_eq!(
+            store.make_room("ann", 20_000, &budget, true).await,
+            Ok(true)
+        );
     }
 }
 
@@ -327,9 +364,13 @@ pub(crate) async fn tasks_that_wait_too_long_are_found(store: Any) {
         let mut made = create(&store, id, "ann", "c", 0).await;
         settle(&store, &mut made, state, at).await;
     }
-    let mut found = store.unanswered(super::ms(50), 10).await.unwrap();
-    found.sort();
-    assert_eq!(found, ["asks", "locked"]);
-    assert_eq!(store.unanswered(super::ms(50), 1).await.unwrap().len(), 1);
-    assert_eq!(store.unanswered(super::ms(10), 10).await, Ok(Vec::new()));
+    let found = async |before, skip, limit| {
+        let found = store.unanswered(super::ms(before), skip, limit).await;
+        found.unwrap().join(" ")
+    };
+    assert_eq!(found(50, 0, 10).await, "asks locked");
+    assert_eq!(found(50, 0, 1).await, "asks");
+    assert_eq!(found(50, 1, 1).await, "locked");
+    assert_eq!(found(50, 2, 1).await, "");
+    assert_eq!(found(10, 0, 10).await, "");
 }

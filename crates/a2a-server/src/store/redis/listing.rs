@@ -61,22 +61,26 @@ impl Inner {
     pub(super) async fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let mut ids = Vec::new();
+        let mut waits = Vec::new();
         for state in [TaskState::InputRequired, TaskState::AuthRequired] {
             let mut range = redis::cmd("ZRANGEBYSCORE");
             range
                 .arg(format!("{}state:{}", self.prefix, state_word(&state)))
                 .arg("-inf")
                 .arg(format!("({before_ms}"))
+                .arg("WITHSCORES")
                 .arg("LIMIT")
                 .arg(0)
-                .arg(limit.saturating_sub(ids.len()));
-            let found: Vec<String> = self.link.ask(&range).await?;
-            ids.extend(found);
+                .arg(skip.saturating_add(limit));
+            let found: Vec<(String, i64)> = self.link.ask(&range).await?;
+            waits.extend(found.into_iter().map(|(id, changed_ms)| (changed_ms, id)));
         }
-        Ok(ids)
+        waits.sort_unstable();
+        let ids = waits.into_iter().skip(skip).take(limit);
+        Ok(ids.map(|(_, id)| id).collect())
     }
 
     pub(super) async fn make_room(
@@ -84,6 +88,7 @@ impl Inner {
         owner: &str,
         bytes: u64,
         budget: &Budget,
+        forget: bool,
     ) -> Result<bool, StoreError> {
         let call = self
             .scripts
@@ -92,7 +97,8 @@ impl Inner {
             .arg(owner)
             .arg(bytes)
             .arg(budget.per_client)
-            .arg(budget.total);
+            .arg(budget.total)
+            .arg(u8::from(forget));
         self.link.call(&call).await
     }
 

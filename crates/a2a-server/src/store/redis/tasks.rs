@@ -191,7 +191,7 @@ impl Inner {
     }
 
     fn unread(&self, task_id: &str, why: &str) -> StoreError {
-        StoreError::Failed(format!(
+        StoreError::Damaged(format!(
             "task `{task_id}` in Redis at {} cannot be read ({why}); another program, or another version of this one, \
              has written under the prefix",
             self.link.shown()

@@ -51,7 +51,14 @@ impl SqlError {
     pub(super) fn into_store(self, verb: &str, path: &Path) -> StoreError {
         match self {
             Self::Refused(error) => error,
-            Self::Sql(error) => failed(verb, path, &error),
+            Self::Sql(error) => match failed(verb, path, &error) {
+                StoreError::Failed(why)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) =>
+                {
+                    StoreError::Damaged(why)
+                }
+                error => error,
+            },
         }
     }
 }

@@ -45,17 +45,33 @@ pub(super) struct LogRow {
     json: Vec<u8>,
 }
 
+/// The log of a task, and the revision that the row of the task has; `None` where there is no such row.
+pub(super) struct Log {
+    rows: Vec<LogRow>,
+    revision: Option<i64>,
+}
+
 /// Reads the log of a task; empty where there is no such task.
-pub(super) fn log(connection: &Connection, id: &str) -> Result<Vec<LogRow>, SqlError> {
+pub(super) fn log(connection: &Connection, id: &str) -> Result<Log, SqlError> {
+    // Both of one moment.
+    let transaction = connection.unchecked_transaction()?;
+    let found = transaction
+        .prepare_cached("SELECT key, revision FROM tasks WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (rows, revision) = match found {
+        Some((key, revision)) => (log_rows(&transaction, key)?, Some(revision)),
+        None => (Vec::new(), None),
+    };
+    Ok(Log { rows, revision })
+}
+
+fn log_rows(connection: &Connection, key: i64) -> Result<Vec<LogRow>, rusqlite::Error> {
     let mut select = connection.prepare_cached(
-        "SELECT log.revision, at_ms, sum, body FROM tasks JOIN log ON task = key WHERE id = ?1 ORDER BY log.revision",
+        "SELECT revision, at_ms, sum, body FROM log WHERE task = ?1 ORDER BY revision",
     )?;
-    let rows = select.query_map([id], log_row)?;
-    let rows: Vec<LogRow> = rows.collect::<Result<_, _>>()?;
-    if rows.is_empty() && exists(connection, id)? {
-        return Err(unreadable(id, "its record is missing").into());
-    }
-    Ok(rows)
+    let rows = select.query_map([key], log_row)?;
+    rows.collect()
 }
 
 fn log_row(row: &rusqlite::Row<'_>) -> Result<LogRow, rusqlite::Error> {
@@ -67,20 +83,24 @@ fn log_row(row: &rusqlite::Row<'_>) -> Result<LogRow, rusqlite::Error> {
     })
 }
 
-/// Loads the task of that key.
+/// Loads the task of that key, even where its row is damaged and its log is not.
 pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loaded>, SqlError> {
-    let mut select = connection.prepare_cached(
-        "SELECT revision, at_ms, sum, body FROM log WHERE task = ?1 ORDER BY revision",
-    )?;
-    let rows = select.query_map([key], log_row)?;
-    let rows: Vec<LogRow> = rows.collect::<Result<_, _>>()?;
-    Ok(assemble(&format!("number {key}"), rows)?)
+    let transaction = connection.unchecked_transaction()?;
+    let rows = log_rows(&transaction, key)?;
+    let row = transaction
+        .prepare_cached("SELECT revision FROM tasks WHERE key = ?1")
+        .and_then(|mut select| select.query_row([key], |row| row.get(0)));
+    let log = Log {
+        rows,
+        revision: row.ok(),
+    };
+    Ok(assemble(&format!("number {key}"), log)?)
 }
 
-/// Parses the rows of a task's log, and puts them together.
-pub(super) fn assemble(id: &str, rows: Vec<LogRow>) -> Result<Option<Loaded>, StoreError> {
+/// Parses the rows of a task's log, puts them together, and checks that none is missing.
+pub(super) fn assemble(id: &str, log: Log) -> Result<Option<Loaded>, StoreError> {
     let mut loaded: Option<Loaded> = None;
-    for row in rows {
+    for row in log.rows {
         let revision = row.revision;
         if crc32fast::hash(&row.json) != row.sum {
             return Err(unreadable(
@@ -105,20 +125,22 @@ pub(super) fn assemble(id: &str, rows: Vec<LogRow>) -> Result<Option<Loaded>, St
             return Err(unreadable(id, &why));
         }
     }
-    Ok(loaded)
+    let found = loaded.as_ref().map(|loaded| number(loaded.record.revision));
+    match (log.revision, found) {
+        (Some(_), None) => Err(unreadable(id, "its record is missing")),
+        (Some(revision), Some(found)) if revision != found => {
+            let why = format!("it is at revision {revision}, and its record ends at {found}");
+            Err(unreadable(id, &why))
+        }
+        _ => Ok(loaded),
+    }
 }
 
 /// A task that cannot be read.
 fn unreadable(id: &str, why: &str) -> StoreError {
-    StoreError::Failed(format!(
+    StoreError::Damaged(format!(
         "cannot read the task `{id}`: {why}; delete it, or restore the directory of the task store from a copy"
     ))
-}
-
-pub(super) fn exists(connection: &Connection, id: &str) -> Result<bool, rusqlite::Error> {
-    connection
-        .prepare_cached("SELECT 1 FROM tasks WHERE id = ?1")?
-        .exists([id])
 }
 
 /// Returns a page.
@@ -269,16 +291,19 @@ pub(super) fn outlived(
     Ok(oldest.collect::<Result<_, _>>()?)
 }
 
-/// Tasks that have waited for their client since before `before_ms`.
+/// Tasks that have waited for their client since before `before_ms`, the longest first.
 pub(super) fn unanswered(
     connection: &Connection,
     before_ms: i64,
+    skip: usize,
     limit: usize,
 ) -> Result<Vec<String>, SqlError> {
+    let skip = i64::try_from(skip).unwrap_or(i64::MAX);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut select = connection
-        .prepare_cached("SELECT id FROM tasks WHERE phase = 1 AND changed_ms < ?1 LIMIT ?2")?;
-    let rows = select.query_map([before_ms, limit], |row| row.get(0))?;
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM tasks WHERE phase = 1 AND changed_ms < ?1 ORDER BY changed_ms, id LIMIT ?2 OFFSET ?3",
+    )?;
+    let rows = select.query_map([before_ms, limit, skip], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -49,7 +49,7 @@ pub fn export(
     for key in keys {
         match queries::load_key(&connection, key) {
             Ok(Some(loaded)) => each(loaded.record),
-            // It was deleted meanwhile, or only an index still has it.
+            // It was deleted meanwhile, or only an index still has it: `integrity_check` names that.
             Ok(None) => {}
             Err(error) => unread.push(error.into_store("read a task of", &path)),
         }

@@ -210,9 +210,10 @@ impl Store for Sqlite {
     fn unanswered(
         &self,
         before_ms: i64,
+        skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        self.read(move |connection| queries::unanswered(connection, before_ms, limit))
+        self.read(move |connection| queries::unanswered(connection, before_ms, skip, limit))
             .boxed()
     }
 
@@ -221,9 +222,12 @@ impl Store for Sqlite {
         owner: &'a str,
         bytes: u64,
         budget: &'a Budget,
+        forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         async move {
-            let lacks = self.shared.usage.lacks(owner, bytes, budget);
+            let Some(lacks) = self.shared.usage.lacks(owner, bytes, budget) else {
+                return Ok(false);
+            };
             if lacks == 0 {
                 return Ok(true);
             }
@@ -231,7 +235,7 @@ impl Store for Sqlite {
             let oldest = self.read(move |connection| queries::oldest(connection, &whose, lacks));
             let oldest = oldest.await?;
             let room = !oldest.is_empty();
-            for some in oldest.chunks(DELETE_BATCH) {
+            for some in oldest.chunks(DELETE_BATCH).filter(|_| forget) {
                 self.forget(some.to_vec()).await?;
             }
             Ok(room)
@@ -246,7 +250,9 @@ impl Store for Sqlite {
             }
             // There may be room again.
             let probe = |connection: &Connection| Ok(writer::probe(connection)?);
-            self.write(0, probe, |()| {}).await
+            self.write(0, probe, |()| {}).await?;
+            // What is not synced yet stays reported, whatever is written.
+            self.last_error().map_or(Ok(()), Err)
         }
         .boxed()
     }

@@ -25,7 +25,7 @@ fn try_open(directory: &Path) -> Result<Sqlite, StoreError> {
 /// Why a directory cannot be opened.
 fn refused(directory: &Path) -> String {
     match try_open(directory) {
-        Err(StoreError::Failed(why)) => why,
+        Err(StoreError::Failed(why) | StoreError::Damaged(why)) => why,
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("it was opened"),
     }

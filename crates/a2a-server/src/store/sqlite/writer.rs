@@ -85,7 +85,7 @@ where
     }
 }
 
-/// Why the last transaction failed; `None` where it did not.
+/// Why the last transaction, one of its writes or the last sync failed; `None` where none did.
 pub(super) type LastError = Arc<Mutex<Option<StoreError>>>;
 
 /// The thread's state.
@@ -95,16 +95,20 @@ pub(super) struct Writer {
     pub(super) fsync: Fsync,
     pub(super) lock: Lock,
     pub(super) last_error: LastError,
+    /// Since when the disk has not had everything, where it is to have it within an interval.
+    pub(super) unsynced: Option<Instant>,
+    /// Why the disk does not have it yet.
+    pub(super) sync_error: Option<StoreError>,
 }
 
 impl Writer {
     /// Works until it is asked to close, or the store is dropped.
     pub(super) fn work(mut self, commands: &Receiver<Command>) {
-        // Since when the disk has not had everything, where it is to have it within an interval.
-        let mut unsynced: Option<Instant> = None;
         let mut carried: Option<Command> = None;
         let closing = loop {
-            let wait = unsynced.map(|since| SYNC_INTERVAL.saturating_sub(since.elapsed()));
+            let wait = self
+                .unsynced
+                .map(|since| SYNC_INTERVAL.saturating_sub(since.elapsed()));
             let next = match (carried.take(), wait) {
                 (Some(command), _) => Ok(command),
                 (None, Some(wait)) => commands.recv_timeout(wait),
@@ -129,7 +133,7 @@ impl Writer {
                     }
                     self.commit(group);
                     if self.fsync == Fsync::Interval {
-                        unsynced.get_or_insert_with(Instant::now);
+                        self.unsynced.get_or_insert_with(Instant::now);
                     }
                 }
                 Ok(Command::Announce(url, reply)) => {
@@ -140,9 +144,11 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => break None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if unsynced.is_some_and(|since| since.elapsed() >= SYNC_INTERVAL) {
+            if self
+                .unsynced
+                .is_some_and(|since| since.elapsed() >= SYNC_INTERVAL)
+            {
                 self.sync();
-                unsynced = None;
             }
         };
         let closed = self.close();
@@ -155,16 +161,23 @@ impl Writer {
     fn commit(&self, group: Vec<Box<dyn Write>>) {
         let mut ran = Vec::with_capacity(group.len());
         let mut lost = self.statement("BEGIN IMMEDIATE").err();
+        let mut broken = None;
         for mut write in group {
-            let outcome = match lost {
+            let ran_out = match lost {
                 None => self.run(&mut *write),
-                Some(_) => Ok(()),
+                Some(_) => Ok(Ok(())),
             };
-            // Some errors, a full disk among them, end the whole transaction.
-            if let Err(error) = &outcome
-                && self.connection.is_autocommit()
-            {
-                lost = Some(self.failed(error));
+            let outcome = ran_out.unwrap_or_else(|error| {
+                lost = Some(error);
+                Ok(())
+            });
+            if let Err(error) = &outcome {
+                tracing::error!(%error, "a write of the task store failed");
+                broken.get_or_insert_with(|| error.clone());
+                // Some errors, a full disk among them, end the whole transaction.
+                if self.connection.is_autocommit() {
+                    lost = Some(error.clone());
+                }
             }
             ran.push((write, outcome));
         }
@@ -177,32 +190,35 @@ impl Writer {
         if let Some(error) = &lost {
             tracing::error!(%error, "the task store does not take writes");
         }
-        let mut last = self
-            .last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        last.clone_from(&lost);
-        drop(last);
+        let failed = lost.clone().or(broken);
+        self.report(failed.or_else(|| self.sync_error.clone()));
         for (write, outcome) in ran {
             write.finish(match (&lost, outcome) {
                 (Some(error), _) => Err(error.clone()),
-                (None, Err(error)) => Err(self.failed(&error)),
-                (None, Ok(())) => Ok(()),
+                (None, outcome) => outcome,
             });
         }
     }
 
     /// Runs a write in a savepoint, so that one that fails takes no other with it.
-    fn run(&self, write: &mut dyn Write) -> Result<(), rusqlite::Error> {
-        self.prepared("SAVEPOINT write")?;
+    ///
+    /// # Errors
+    /// The savepoint failed: what the transaction holds is not known any more.
+    fn run(&self, write: &mut dyn Write) -> Result<Result<(), StoreError>, StoreError> {
+        self.statement("SAVEPOINT write")?;
         let outcome = write.run(&self.connection);
         if outcome.is_err() && !self.connection.is_autocommit() {
-            self.prepared("ROLLBACK TO write")?;
+            self.statement("ROLLBACK TO write")?;
         }
         if !self.connection.is_autocommit() {
-            self.prepared("RELEASE write")?;
+            self.statement("RELEASE write")?;
         }
-        outcome
+        Ok(outcome.map_err(|error| self.failed(&error)))
+    }
+
+    fn report(&self, error: Option<StoreError>) {
+        let last = self.last_error.lock();
+        *last.unwrap_or_else(PoisonError::into_inner) = error;
     }
 
     fn prepared(&self, sql: &str) -> Result<(), rusqlite::Error> {
@@ -219,15 +235,23 @@ impl Writer {
     }
 
     /// Brings the write-ahead log to the disk, by one transaction that waits for it. A checkpoint would not do: it leaves the
-    /// log alone while an old reader, such as a backup, holds it.
-    fn sync(&self) {
+    /// log alone while an old reader, such as a backup, holds it. Where it fails it is tried again after an interval.
+    fn sync(&mut self) {
         let synced = self
             .synchronous("FULL")
-            .and_then(|()| probe(&self.connection))
-            .and_then(|()| self.synchronous("NORMAL"));
-        if let Err(error) = synced {
-            let error = database::failed("sync", &self.path, &error);
-            tracing::error!(%error, "the task store may lose what it acknowledged with the power");
+            .and_then(|()| probe(&self.connection));
+        let synced = synced.and(self.synchronous("NORMAL"));
+        self.unsynced = synced.is_err().then(Instant::now);
+        let was = self.sync_error.take();
+        match synced {
+            Err(error) => {
+                let error = database::failed("sync", &self.path, &error);
+                tracing::error!(%error, "the task store may lose what it acknowledged with the power");
+                self.sync_error = Some(error.clone());
+                self.report(Some(error));
+            }
+            Ok(()) if was.is_some() => self.report(None),
+            Ok(()) => {}
         }
     }
 
@@ -251,3 +275,6 @@ impl Writer {
 pub(super) fn probe(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.pragma_update(None, "user_version", database::FORMAT)
 }
+
+#[cfg(test)]
+mod tests;

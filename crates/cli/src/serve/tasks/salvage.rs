@@ -43,17 +43,21 @@ pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
 pub(super) fn export(files: &FileArgs) -> Result<Exit, Failure> {
     let directory = directory(files)?;
     let lines = Lines::default();
-    let exported = sqlite::export(&directory, |record| {
-        // A record was JSON before it was read.
-        if let Ok(line) = serde_json::to_string(&record) {
-            lines.write(line);
-        }
+    let mut unwritten = Vec::new();
+    let exported = sqlite::export(&directory, |record| match serde_json::to_string(&record) {
+        Ok(line) => lines.write(line),
+        Err(error) => unwritten.push(format!(
+            "cannot write the task `{}` as JSON: {error}",
+            record.task.id
+        )),
     });
     let unread = exported.map_err(|error| Failure::new(error.to_string()))?;
-    for why in &unread {
+    let unread = unread.iter().map(ToString::to_string);
+    let missing: Vec<String> = unread.chain(unwritten).collect();
+    for why in &missing {
         note(format_args!("error: {why}"));
     }
-    Ok(match unread.len() {
+    Ok(match missing.len() {
         0 => Exit::Ok,
         _ => Exit::Failed,
     })

@@ -1,12 +1,13 @@
--- Whether so many bytes more of an owner fit; forgets the owner's oldest settled tasks where they then do.
+-- Whether so many bytes more of an owner fit; forgets the owner's oldest settled tasks where they then do, and where that
+-- is asked for. Nothing is forgotten where others fill the total.
 local owner, bytes, own, total = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local function kept(value)
   return tonumber(value or 0) or 0
 end
-local lacks = math.max(
-  kept(redis.call('HGET', P .. 'bytes', owner)) + bytes - own,
-  kept(redis.call('GET', P .. 'total')) + bytes - total
-)
+local lacks = math.max(0, kept(redis.call('HGET', P .. 'bytes', owner)) + bytes - math.min(own, total))
+if kept(redis.call('GET', P .. 'total')) + bytes - total > lacks then
+  return 0
+end
 if lacks <= 0 then
   return 1
 end
@@ -21,7 +22,9 @@ end
 if lacks > 0 then
   return 0
 end
-for _, id in ipairs(oldest) do
-  forget(id)
+if ARGV[8] == '1' then
+  for _, id in ipairs(oldest) do
+    forget(id)
+  end
 end
 return 1

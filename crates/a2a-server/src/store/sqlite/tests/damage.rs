@@ -65,7 +65,7 @@ async fn a_changed_letter_costs_its_task_alone() {
     bytes[at.unwrap()] ^= 0x01;
     std::fs::write(file(&directory), bytes).unwrap();
     let store = open(&directory);
-    let Err(StoreError::Failed(why)) = store.load("t3").await else {
+    let Err(StoreError::Damaged(why)) = store.load("t3").await else {
         panic!("it was read");
     };
     assert!(
@@ -79,6 +79,42 @@ async fn a_changed_letter_costs_its_task_alone() {
     assert_eq!(check(directory.path()).unwrap().len(), 1);
     assert_eq!(store.delete("t3").await, Ok(true));
     assert_eq!(check(directory.path()), Ok(Vec::new()));
+}
+
+/// Takes the rows of `t3` in the log away that `which` picks. Checks that they are missed, and returns why.
+async fn without(which: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let made = made(&directory).await;
+    let connection = rusqlite::Connection::open(file(&directory)).unwrap();
+    let t3 = "task = (SELECT key FROM tasks WHERE id = 't3')";
+    let taken = connection.execute(&format!("DELETE FROM log WHERE {t3} AND {which}"), []);
+    assert!(taken.unwrap() > 0);
+    drop(connection);
+    let wrong = check(directory.path()).unwrap();
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    let mut found = 0;
+    let unread = export(directory.path(), |_| found += 1).unwrap();
+    assert_eq!((found, unread.len()), (made.len() - 1, 1));
+    let store = open(&directory);
+    let Err(StoreError::Damaged(why)) = store.load("t3").await else {
+        panic!("it was read");
+    };
+    why
+}
+
+#[tokio::test]
+async fn a_task_without_its_record_is_damaged() {
+    let why = without("1").await;
+    assert!(why.contains("its record is missing"), "{why}");
+}
+
+#[tokio::test]
+async fn a_task_without_its_last_change_is_damaged() {
+    let why = without("revision = 2").await;
+    assert!(
+        why.contains("it is at revision 2, and its record ends at 1"),
+        "{why}"
+    );
 }
 
 #[tokio::test]

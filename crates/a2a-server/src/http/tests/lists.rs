@@ -1,0 +1,54 @@
+//! A list whose store fails.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::harness::{Options, Server, V1};
+use crate::caller::{ANYBODY, Caller, Version};
+use crate::http::list;
+use crate::http::read::Dialect;
+use crate::http::sse::Binding;
+use crate::record::tests::record;
+use crate::store::Store as _;
+use crate::store::sqlite::{self, Sqlite};
+
+#[tokio::test]
+async fn a_list_of_a_failing_store_is_503_or_breaks_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = sqlite::Options::new(directory.path());
+    let store = Sqlite::open(&options, chrono::Utc::now()).unwrap();
+    let server = Server::with(Options {
+        store: Arc::new(store.clone()),
+        ..Options::default()
+    })
+    .await;
+    for id in ["t1", "t2"] {
+        let mut made = record(id);
+        made.owner = ANYBODY.to_owned();
+        made.task.status.state = a2a::TaskState::InputRequired;
+        made.changed_ms = chrono::Utc::now().timestamp_millis();
+        store.create(&made).await.unwrap();
+    }
+    let caller = Caller {
+        peer: ANYBODY.to_owned(),
+        authenticated: false,
+        version: Version::V1,
+        agent: None,
+    };
+    let request = serde_json::from_value(Value::Object(serde_json::Map::new())).unwrap();
+    let page = server.service.list(&caller, request).await.unwrap();
+    let begun = list::response(page, Dialect::V1, Binding::Rest, "application/json");
+    let mut begun = begun.into_body().into_data_stream();
+    for _ in 0..2 {
+        begun.next().await.unwrap().unwrap();
+    }
+    let other = rusqlite::Connection::open(store.path()).unwrap();
+    other.execute_batch("DROP TABLE log").unwrap();
+    assert!(begun.next().await.unwrap().is_err());
+    assert!(begun.next().await.is_none());
+    let refused = server.get("/rest/tasks", &[V1]).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+}

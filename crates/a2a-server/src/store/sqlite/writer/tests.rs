@@ -1,0 +1,121 @@
+#![allow(clippy::unwrap_used)]
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::store::conformance::moment;
+
+fn writer(directory: &TempDir) -> Writer {
+    let path = database::path(directory.path());
+    Writer {
+        connection: database::open_writer(&path, Fsync::Interval).unwrap(),
+        path,
+        fsync: Fsync::Interval,
+        lock: Lock::take(directory.path(), moment(0)).unwrap(),
+        last_error: LastError::default(),
+        unsynced: None,
+        sync_error: None,
+    }
+}
+
+type Answer = oneshot::Receiver<Result<(), StoreError>>;
+
+/// A write of these statements.
+fn statements(sql: &'static str) -> (Box<dyn Write>, Answer) {
+    let (reply, answer) = oneshot::channel();
+    let job = Job {
+        bytes: 0,
+        work: Some(move |connection: &Connection| Ok(connection.execute_batch(sql)?)),
+        outcome: None,
+        after: |_: &()| {},
+        reply,
+    };
+    (Box::new(job), answer)
+}
+
+fn last_error(writer: &Writer) -> Option<StoreError> {
+    writer.last_error.lock().unwrap().clone()
+}
+
+/// Commits writes of these statements together, and returns how each went.
+fn committed<const N: usize>(
+    writer: &Writer,
+    sql: [&'static str; N],
+) -> [Result<(), StoreError>; N] {
+    let (group, answers): (Vec<_>, Vec<_>) = sql.into_iter().map(statements).unzip();
+    writer.commit(group);
+    let answers: Vec<_> = answers
+        .into_iter()
+        .map(|mut answer| answer.try_recv().unwrap())
+        .collect();
+    answers.try_into().unwrap()
+}
+
+const CONTEXT: &str = "INSERT INTO contexts VALUES ('c', 'ann', 's')";
+
+fn contexts(writer: &Writer) -> i64 {
+    let count = "SELECT count(*) FROM contexts";
+    writer
+        .connection
+        .query_row(count, [], |row| row.get(0))
+        .unwrap()
+}
+
+#[test]
+fn a_write_that_sql_refuses_is_reported_until_one_succeeds() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = writer(&directory);
+    let [good, bad] = committed(
+        &writer,
+        [CONTEXT, "INSERT INTO contexts VALUES (NULL, 'a', 's')"],
+    );
+    assert_eq!(good, Ok(()));
+    assert_eq!(contexts(&writer), 1);
+    assert_eq!(last_error(&writer), bad.err());
+    assert!(last_error(&writer).is_some());
+    let [_] = committed(&writer, ["DELETE FROM contexts"]);
+    assert_eq!(last_error(&writer), None);
+}
+
+#[test]
+fn a_savepoint_that_fails_fails_the_whole_group() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = writer(&directory);
+    // Its savepoint is gone: it can be neither undone nor released.
+    for lost in ["RELEASE write; SELECT nothing", "RELEASE write"] {
+        let all = committed(&writer, [CONTEXT, lost, "DELETE FROM contexts"]);
+        assert!(all.iter().all(Result::is_err), "{all:?}");
+        assert_eq!(contexts(&writer), 0);
+        assert_eq!(last_error(&writer), all[0].clone().err());
+    }
+}
+
+#[test]
+fn a_sync_that_fails_is_reported_and_tried_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(&directory);
+    let read_only = |writer: &Writer, is: bool| {
+        writer
+            .connection
+            .pragma_update(None, "query_only", is)
+            .unwrap();
+    };
+    writer.unsynced = Some(Instant::now());
+    read_only(&writer, true);
+    writer.sync();
+    assert!(writer.unsynced.is_some());
+    let reported = last_error(&writer);
+    assert!(reported.is_some());
+    let synchronous = writer
+        .connection
+        .pragma_query_value(None, "synchronous", |row| row.get(0));
+    assert_eq!(synchronous, Ok(1), "NORMAL");
+    read_only(&writer, false);
+    // What is written is not synced with that.
+    let [written] = committed(&writer, [CONTEXT]);
+    assert_eq!(written, Ok(()));
+    assert_eq!(last_error(&writer), reported);
+    writer.sync();
+    assert_eq!(writer.unsynced, None);
+    assert_eq!(last_error(&writer), None);
+}
