@@ -36,11 +36,30 @@ fn try_ask(server: &Server, what: &str, lines: &[&str], body: &str) -> io::Resul
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let head = head.to_ascii_lowercase();
+    let body = match head.contains("transfer-encoding: chunked") {
+        true => whole(body),
+        false => body.to_owned(),
+    };
     Ok(Answer {
         status: status.unwrap_or(0),
-        head: head.to_ascii_lowercase(),
-        body: body.to_owned(),
+        head,
+        body,
     })
+}
+
+/// A body out of its chunks (RFC 9112 §7.1), as far as they came.
+fn whole(mut chunks: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, rest)) = chunks.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap_or(0);
+        let Some(chunk) = rest.get(..size).filter(|chunk| !chunk.is_empty()) else {
+            break;
+        };
+        body += chunk;
+        chunks = rest[size..].trim_start_matches("\r\n");
+    }
+    body
 }
 
 fn open(
