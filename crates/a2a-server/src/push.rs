@@ -141,7 +141,7 @@ impl Notifier {
         })
     }
 
-    /// Tells the webhooks of a task that `change` made it what `record` is. Whoever calls this has kept the change before. The
+    /// Notifies the webhooks of a task that `change` made it what `record` is. The caller has stored the change before. The
     /// webhooks of a removed client are not notified.
     pub fn changed(&self, record: &Record, change: &Change) {
         let Some(notice) = Notice::of(record, change) else {

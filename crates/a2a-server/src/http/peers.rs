@@ -81,7 +81,7 @@ pub struct Peers {
     /// Whether everybody has to show a token. It does not change: a server that loses its last peer does not open.
     asks: bool,
     known: RwLock<Arc<[Known]>>,
-    /// Never cancelled: where nobody shows a token, none can be revoked.
+    /// Never cancelled: without tokens there is none to revoke.
     irrevocable: CancellationToken,
 }
 

@@ -22,7 +22,7 @@ use super::pace::{Pace, Verdict, judge};
 
 /// What comes in.
 pub(super) enum Incoming {
-    /// Something that webhooks are told of, until the client that it belongs to is removed.
+    /// A change that webhooks are notified of, until the client that owns it is removed.
     Notice(Box<Notice>, CancellationToken),
     /// Somebody who waits until everything before is addressed.
     Mark(oneshot::Sender<()>),

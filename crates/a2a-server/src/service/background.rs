@@ -20,7 +20,7 @@ const RETIRE_EVERY: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 100;
 
 impl Core {
-    /// Takes up or marks what is nobody's any more.
+    /// Takes up or marks the tasks that no server owns any more.
     pub(super) async fn recover(self: &Arc<Self>) -> Result<(), Refusal> {
         let mut left = self
             .store
@@ -64,7 +64,7 @@ impl Core {
             let id = &life.record.task.id;
             let waiting = match self.store.enter(&life.record.session, id).await {
                 Ok(waiting) => waiting,
-                // The task is this server's by now: it ends here, and is not left to nobody.
+                // This server owns the task by now, so it ends the task here.
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             };
             self.lives.put(id, life.live.clone());

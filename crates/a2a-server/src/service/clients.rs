@@ -10,7 +10,7 @@ use crate::refusal::{Reason, Refusal};
 
 impl Service {
     /// Names all clients there are from now on. Unfinished tasks of others are canceled, whether they run or wait, their
-    /// webhooks are removed, and no notification of theirs is delivered any more. Returns once runs are told to stop; the
+    /// webhooks are removed, and no notification of theirs is delivered any more. Returns once every run has its signal to stop; the
     /// rest goes on in the background, again and again while the store fails.
     pub fn retain_clients(&self, clients: HashSet<String>) {
         let clients = Arc::new(clients);

@@ -1,11 +1,11 @@
 //! What stores keep of a task: the record at some revision, and the changes since, each as JSON.
 //!
-//! Parsed JSON takes up to a hundred times the room of its text, so a task is parsed only while somebody works with it.
+//! Parsed JSON takes up to a hundred times the room of its text, so a task is parsed only when it is used.
 
 use crate::record::{Change, Record};
 use crate::store::StoreError;
 
-/// A log of so many changes is put together by whoever loads the task.
+/// Loading a task compacts its log once the log has this many changes.
 pub(crate) const MAX_CHANGES: usize = 64;
 
 /// Writes a record or a change.

@@ -2,7 +2,7 @@
 //!
 //! The directory holds `tasks.db`, SQLite's write-ahead log beside it, and the lock file of the server that has it. One
 //! thread writes: it commits the writes that wait together, and replies once they are committed. Readers have connections
-//! of their own and wait for no writer. Bodies stay on the disk, and are parsed while somebody works with them.
+//! of their own and wait for no writer. Bodies stay on the disk, and are parsed when a task is used.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::*;
 
-/// Tries for as long as nobody says otherwise.
+/// Tries until it is stopped.
 const PATIENT: Pace = Pace {
     answer: Duration::from_secs(3600),
     ..FAST
