@@ -6,7 +6,7 @@ use std::{
 };
 
 /// What the library is made of, seen from the package's root. A packaged source lacks some of it.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 20] = [
     "Cargo.toml",
     "Cargo.lock",
     "build.rs",
@@ -25,6 +25,8 @@ const SOURCES: [&str; 18] = [
     "crates/gateway-bridge/src",
     "crates/interface/Cargo.toml",
     "crates/interface/src",
+    "crates/peer/Cargo.toml",
+    "crates/peer/src",
 ];
 
 fn main() -> io::Result<()> {

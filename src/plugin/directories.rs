@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use a2a::{BoxFuture, Card, Directory, Discovered, Opening, Peer, PeerError, Reach, Validator};
+use a2a::Card;
+use peer::{BoxFuture, Directory, Discovered, Opening, Peer, PeerError, Reach, Validator};
 
 /// The agents behind the local gateway, and those elsewhere.
 pub(super) struct Directories {

@@ -9,7 +9,8 @@ use tracing::{Span, debug_span, field::Empty};
 use crate::audit::Record;
 use crate::targets::Target;
 use crate::trace::Trace;
-use a2a::{Reach, TaskState, Transport};
+use a2a::{TaskState, Transport};
+use peer::Reach;
 
 use super::RemoteAgent;
 use super::caller::Caller;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use a2a::HostSession;
 use gateway_bridge::delegation::Delegation;
+use peer::HostSession;
 
 /// Who calls. It comes from the host, never from the request, so a model cannot pretend to be somebody else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 mod told;
 
-use a2a::Fault;
 use collective::ErrorCode;
+use peer::Fault;
 
 pub use told::ToolError;
 

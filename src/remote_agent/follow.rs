@@ -3,7 +3,8 @@
 use tokio::select;
 use tokio::time::timeout;
 
-use a2a::{End, Event, EventStream, Fault, Peer, PeerError, Step, Task};
+use a2a::{Event, Task};
+use peer::{End, EventStream, Fault, Peer, PeerError, Step};
 
 use super::artifacts::Gap;
 use super::collect::Kind;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::config::Limits;
-use a2a::Delivered;
+use peer::Delivered;
 
 use super::bounds::Bounds;
 use super::error::{Reason, ToolError};

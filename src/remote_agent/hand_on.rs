@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use a2a::Delivered;
 use gateway_bridge::delegation::{Delegation, KEY};
+use peer::Delivered;
 
 use super::RemoteAgent;
 use super::bounds::Bounds;

@@ -47,11 +47,11 @@ use crate::config::{Config, ConfigError, LONGEST_CALL, Limits, Policy};
 use crate::handles::{Handle, Handles, Named};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
-use a2a::{BoxFuture, Directory, LocalGateway};
 use common::log::{Level, Log};
 use common::validation::{self, complaint};
 use common::world::World;
 use gateway_bridge::delegation;
+use peer::{BoxFuture, Directory, LocalGateway};
 
 pub use error::{Code, Reason, ToolError};
 pub use pace::Pace;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use a2a::{Fault, Peer, PeerError};
+use peer::{Fault, Peer, PeerError};
 
 use super::artifacts::Gap;
 use super::error::ToolError;

@@ -5,7 +5,8 @@
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use a2a::{EventStream, Fault, Peer, PeerError, Task};
+use a2a::Task;
+use peer::{EventStream, Fault, Peer, PeerError};
 
 use super::artifacts::Gap;
 use super::error::{Reason, ToolError};

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::config::Policy;
-use a2a::{Delivered, Message, Outgoing, Peer, Reply, Task};
+use a2a::{Message, Outgoing, Reply, Task};
+use peer::{Delivered, Peer};
 
 use super::diagnostics::Wanted;
 use super::error::{Reason, ToolError};

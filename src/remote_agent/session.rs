@@ -9,12 +9,10 @@ use tokio::time::Instant;
 
 use crate::handles::{Handle, Named};
 use crate::targets::{KnownCard, Target};
-use a2a::{
-    Artifact, Delivered, Event, Fault, HostSession, Misshape, Opening, Peer, PeerError, Task,
-    TaskState, text_at,
-};
+use a2a::{Artifact, Event, Misshape, Task, TaskState, text_at};
 use common::panics;
 use common::redact::Secrets;
+use peer::{Delivered, Fault, HostSession, Opening, Peer, PeerError};
 
 use super::artifacts::Source;
 use super::bounds::Bounds;

@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tracing::{Instrument as _, debug_span};
 
-use a2a::{
-    BoxFuture, Card, Event, EventStream, Outgoing, Peer, PeerError, Reply, Spoken, Step, Task,
-    TaskState, Transport,
-};
+use a2a::{Card, Event, Outgoing, Reply, Task, TaskState, Transport};
 use common::redact::Secrets;
+use peer::{BoxFuture, EventStream, Peer, PeerError, Spoken, Step};
 
 use super::artifacts::weight;
 use super::collect::take_id;

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lru::LruCache;
 
-use a2a::{Card, Directory, Discovered, Fault, Opening, PeerError, Validator};
+use a2a::Card;
 use common::world::World;
+use peer::{Directory, Discovered, Fault, Opening, PeerError, Validator};
 
 use super::Target;
 

@@ -8,7 +8,8 @@ use http::HeaderName;
 use url::Url;
 
 use crate::config::{Config, ConfigError, Defaults, card_url, normal_url};
-use a2a::{CardLocation, Reach, Transport};
+use a2a::Transport;
+use peer::{CardLocation, Reach};
 
 use super::configured::{configured, key, millis, transports};
 use super::credentials::Files;

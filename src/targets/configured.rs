@@ -10,7 +10,8 @@ use url::Url;
 use crate::config::{
     Config, LONGEST_CALL, ProtocolVersion, SecretMap, TargetConfig, card_url, normal_url,
 };
-use a2a::{CardKeys, CardLocation, Reach, Transport, Version};
+use a2a::{Transport, Version};
+use peer::{CardKeys, CardLocation, Reach};
 
 use super::Target;
 use super::credentials::{self, Lacking, Trusts};

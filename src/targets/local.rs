@@ -5,7 +5,8 @@ use std::sync::Arc;
 use url::Url;
 
 use crate::config::{Config, Gateway, Secret, gateway_url};
-use a2a::{CardLocation, Reach, Transport};
+use a2a::Transport;
+use peer::{CardLocation, Reach};
 
 use super::Target;
 use super::catalog::same_place;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::config::TargetConfig;
-use a2a::CardKeys;
 use common::jws::KeySet;
+use peer::CardKeys;
 
 use super::files;
 

@@ -147,6 +147,7 @@ fn build_id_hashes_every_crate_of_the_library() {
 fn protocol_crates_link_no_openclaw_and_no_sockets() {
     let arrows = arrows();
     assert_eq!(linked(&arrows, "collective"), BTreeSet::new());
+    assert_eq!(linked(&arrows, "a2a"), BTreeSet::new());
     assert_eq!(
         linked(&arrows, "a2a-server"),
         BTreeSet::from(["common".to_owned()])

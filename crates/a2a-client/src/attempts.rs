@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use a2a::{
-    BoxFuture, Card, Delivered, EventStream, Fault, Outgoing, Peer, PeerError, Reply, Spoken, Task,
-    Transport, Version,
-};
+use a2a::{Card, Outgoing, Reply, Task, Transport, Version};
 use common::redact::Secrets;
+use peer::{BoxFuture, Delivered, EventStream, Fault, Peer, PeerError, Spoken};
 
 use super::error_body::{METHOD_NOT_FOUND, VERSION_NOT_SUPPORTED, bears_out};
 use super::http_json::nobody_there;

@@ -3,7 +3,8 @@
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-use a2a::{Fault, PeerError, Scheme, Security, quoted};
+use a2a::{Scheme, Security};
+use peer::{Fault, PeerError, quoted};
 
 use super::secrets::Secrets;
 
@@ -135,7 +136,7 @@ fn unquoted(value: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use a2a::{CardLocation, Reach};
+    use peer::{CardLocation, Reach};
 
     fn read(header: &str) -> Vec<(String, Option<String>)> {
         let found = challenges(header).into_iter();

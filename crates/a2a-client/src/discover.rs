@@ -7,9 +7,10 @@ use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use a2a::{CardLocation, Discovered, Fault, PeerError, Reach, Security, Validator};
+use a2a::Security;
 use egress::redirect::get_following;
 use egress::{Net, Request, body};
+use peer::{CardLocation, Discovered, Fault, PeerError, Reach, Validator};
 
 use super::{card, challenge, line, secrets::Secrets, signature, weight};
 

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use a2a::{Fault, PeerError, quoted};
+use peer::{Fault, PeerError, quoted};
 
 use super::secrets::Secrets;
 
@@ -125,7 +125,7 @@ fn rpc_code(reason: &str) -> Option<i64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use a2a::{CardLocation, Reach};
+    use peer::{CardLocation, Reach};
     use serde_json::json;
 
     fn told(body: Value) -> Option<(Option<i64>, String)> {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use a2a::{BoxFuture, End, Event, EventStream, PeerError, Reply, Step};
+use a2a::{Event, Reply};
 use egress::sse::{self, EventReader, Item};
+use peer::{BoxFuture, End, EventStream, PeerError, Step};
 
 use super::line::from_net;
 use super::{secrets::Secrets, weight};

@@ -8,11 +8,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use url::Url;
 
-use a2a::{
-    BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Spoken,
-    Task, Transport, Version,
-};
+use a2a::{Card, Event, Misshape, Outgoing, Reply, Task, Transport, Version};
 use common::redact;
+use peer::{BoxFuture, EventStream, Fault, Peer, PeerError, Spoken};
 
 use super::error_body::{bears_out, explained};
 use super::events::{Answered, Decode};

@@ -8,11 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
-use a2a::{
-    BoxFuture, Card, Event, EventStream, Fault, Misshape, Outgoing, Peer, PeerError, Reply, Spoken,
-    Task, Transport, Version, quoted,
-};
+use a2a::{Card, Event, Misshape, Outgoing, Reply, Task, Transport, Version};
 use common::redact;
+use peer::{BoxFuture, EventStream, Fault, Peer, PeerError, Spoken, quoted};
 
 use super::error_body::KEPT_DATA;
 use super::events::{Answered, Decode};

@@ -31,11 +31,9 @@ mod weight;
 
 use std::sync::Arc;
 
-use a2a::{
-    BoxFuture, Card, Directory, Discovered, Opening, Peer, PeerError, Reach, Transport, Validator,
-    Version,
-};
+use a2a::{Card, Transport, Version};
 use egress::{Net, sse::SseLimits};
+use peer::{BoxFuture, Directory, Discovered, Opening, Peer, PeerError, Reach, Validator};
 
 use attempts::{Attempts, Interface, Other};
 use line::Line;

@@ -8,11 +8,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::Value;
 use url::Url;
 
-use a2a::{Fault, PeerError, Reach, Security, Version, quoted};
+use a2a::{Security, Version};
 use egress::auth::{Authorized, Endpoint};
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};
 use egress::{Access, Net, NetError, NetFault, Request, Sent, access, body};
+use peer::{Fault, PeerError, Reach, quoted};
 
 use super::challenge;
 use super::events::{Decode, Events};

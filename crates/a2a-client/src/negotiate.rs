@@ -5,7 +5,8 @@ use std::fmt;
 
 use url::Url;
 
-use a2a::{Card, Fault, Interface, PeerError, Reach, Transport, Transports, Version, quoted};
+use a2a::{Card, Interface, Transport, Version};
+use peer::{Fault, PeerError, Reach, Transports, quoted};
 
 /// So many of the transports or versions that a peer offers are named when none can be spoken.
 const NAMED: usize = 10;

@@ -7,9 +7,10 @@ use http::header::COOKIE;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
-use a2a::{Reach, texts_mut};
+use a2a::texts_mut;
 use common::redact;
 use egress::credential::Credential;
+use peer::Reach;
 
 /// Shorter values ("1", "en") are no secrets, and would tear holes into every text.
 const SHORTEST: usize = 6;
@@ -132,7 +133,7 @@ mod tests {
     use http::{HeaderName, HeaderValue};
     use serde_json::json;
 
-    use a2a::CardLocation;
+    use peer::CardLocation;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 
 use memchr::memchr2;
 
-use a2a::{Fault, PeerError};
+use peer::{Fault, PeerError};
 
 /// An answer may take this many times the largest answer's bytes.
 const TIMES: usize = 8;

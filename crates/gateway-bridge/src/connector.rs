@@ -6,11 +6,11 @@ use futures_util::FutureExt as _;
 use futures_util::future::Shared;
 use tokio::time::timeout_at;
 
-use a2a::{BoxFuture, Connection, ConnectionState, Fault, PeerError};
 use collective::ErrorCode;
 use common::log::{Level, Log};
 use common::world::World;
 use egress::Net;
+use peer::{BoxFuture, Connection, ConnectionState, Fault, PeerError};
 
 use super::backoff::Tries;
 use super::dial::{self, Greeting, dial, failed};

@@ -11,10 +11,10 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use a2a::{Fault, PeerError};
 use collective::{Envelope, ErrorCode};
 use egress::websocket::{self, Dial, Frame, Opened, WsError};
 use egress::{Access, Net, NetError, NetFault, Sent};
+use peer::{Fault, PeerError};
 
 use super::settings::{DialectChoice, Settings};
 

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
-use a2a::{
-    BoxFuture, Card, CardLocation, Connection, Directory, Discovered, Fault, LocalGateway, Member,
-    Opening, Peer, PeerError, Reach, Validator,
-};
+use a2a::Card;
 use collective::ErrorCode;
 use common::log::Log;
 use common::world::World;
 use egress::Net;
+use peer::{
+    BoxFuture, CardLocation, Connection, Directory, Discovered, Fault, LocalGateway, Member,
+    Opening, Peer, PeerError, Reach, Validator,
+};
 
 use super::connector::Connector;
 use super::dial::failed;

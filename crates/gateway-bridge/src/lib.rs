@@ -27,7 +27,8 @@ mod triad;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use a2a::{BoxFuture, EventStream, Member, Outgoing, PeerError, Reply, Task};
+use ::peer::{BoxFuture, EventStream, Member, PeerError};
+use a2a::{Outgoing, Reply, Task};
 
 pub use directory::Gateway;
 pub use settings::{DialectChoice, Settings, TriadSettings};

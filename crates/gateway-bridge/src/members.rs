@@ -1,6 +1,7 @@
 //! Agents behind a gateway, as results show them.
 
-use a2a::{Capabilities, Card, CardView, Interface, Member, MemberStatus, Security, Transport};
+use a2a::{Capabilities, Card, CardView, Interface, Security, Transport};
+use peer::{Member, MemberStatus};
 
 use super::TRIAD;
 use super::settings::Settings;

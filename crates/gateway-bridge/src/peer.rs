@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use a2a::{
-    BoxFuture, Card, Delivered, EventStream, Fault, Outgoing, Peer, PeerError, Reply, Spoken, Task,
-    Transport,
-};
+use a2a::{Card, Outgoing, Reply, Task, Transport};
 use collective::ErrorCode;
 use common::redact::Secrets;
+use peer::{BoxFuture, Delivered, EventStream, Fault, Peer, PeerError, Spoken};
 
 use super::connector::{Claim, Connector};
 use super::settings::DialectChoice;

@@ -4,8 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use a2a::{Fault, Part, PeerError};
+use a2a::Part;
 use collective::ErrorCode;
+use peer::{Fault, PeerError};
 
 /// A proposal waits no longer than this, whatever deadline it names.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -179,7 +180,7 @@ mod tests {
                 Fault::Gateway(ErrorCode::InvalidContent),
                 "{deadline}"
             );
-            assert_eq!(error.delivered, a2a::Delivered::No);
+            assert_eq!(error.delivered, peer::Delivered::No);
         }
     }
 

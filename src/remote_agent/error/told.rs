@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use a2a::{Delivered, Fault, PeerError};
+use peer::{Delivered, Fault, PeerError};
 
 use super::Reason;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use a2a::{HostSession, MemberStatus};
+use peer::{HostSession, MemberStatus};
 
 use super::fake::{Gate, Stage, member, triad};
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use a2a::{Delivered, Fault, MemberStatus, PeerError};
 use collective::ErrorCode;
+use peer::{Delivered, Fault, MemberStatus, PeerError};
 
 use super::fake::{Gate, Stage, member, refusal};
 

@@ -10,15 +10,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{Call, Pace, RemoteAgent};
-use a2a::{
-    BoxFuture, Card, CardLocation, CardView, Connection, ConnectionState, Directory, Discovered,
-    EventStream, Fault, HostSession, Interface, LocalGateway, Member, MemberStatus, Opening,
-    Outgoing, Peer, PeerError, Reach, Reply, Security, Spoken, Task, Transport, Validator,
-};
+use a2a::{Card, CardView, Interface, Outgoing, Reply, Security, Task, Transport};
 use collective::ErrorCode;
 use common::log::Recorder;
 use common::validation;
 use common::world::System;
+use peer::{
+    BoxFuture, CardLocation, Connection, ConnectionState, Directory, Discovered, EventStream,
+    Fault, HostSession, LocalGateway, Member, MemberStatus, Opening, Peer, PeerError, Reach,
+    Spoken, Validator,
+};
 
 /// What the gateway does, and what it was asked.
 #[derive(Default)]

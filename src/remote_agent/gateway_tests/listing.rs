@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use a2a::MemberStatus;
+use peer::MemberStatus;
 
 use super::fake::{Gate, Stage, member, triad};
 

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::targets::Catalog;
-use a2a::MemberStatus;
 use collective::ErrorCode;
 use common::validation;
+use peer::MemberStatus;
 
 use super::fake::{Gate, Stage, member, refusal};
 

@@ -12,9 +12,9 @@ use crate::remote_agent::caller::Caller;
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::remote_agent::session;
 use crate::targets::{KnownCard, Local, Target};
-use a2a::{Connection, Fault, LocalGateway, Member, MemberStatus, PeerError};
 use collective::ErrorCode;
 use common::log::Level;
+use peer::{Connection, Fault, LocalGateway, Member, MemberStatus, PeerError};
 
 use super::card::object;
 

@@ -2,7 +2,8 @@
 
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::targets::Target;
-use a2a::{Fault, PeerError, Transport, Transports};
+use a2a::Transport;
+use peer::{Fault, PeerError, Transports};
 
 /// Refuses a target whose credential is not known, before anything is connected.
 pub(in crate::remote_agent) fn resolved(target: &Target) -> Result<(), ToolError> {

@@ -8,8 +8,9 @@ use serde_json::json;
 use super::*;
 use crate::config::Config;
 use crate::targets::Catalog;
-use a2a::{BoxFuture, CardView, Peer, Reach, Security};
+use a2a::{CardView, Security};
 use common::world::System;
+use peer::{BoxFuture, Peer, Reach};
 
 /// A peer that shows its card once, for no time at all, and is silent from then on.
 #[derive(Default)]

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use a2a::{CardLocation, CardView, Security};
+use a2a::{CardView, Security};
+use peer::CardLocation;
 
 fn reach(preferred: &[Transport]) -> Reach {
     Reach {

@@ -13,9 +13,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 use url::Url;
 
-use a2a::{CardKeys, Fault, PeerError, Reach, quoted};
 use common::jws::{KeySet, Signature};
 use egress::{Net, Request, body};
+use peer::{CardKeys, Fault, PeerError, Reach, quoted};
 
 use super::line;
 use form::Form;

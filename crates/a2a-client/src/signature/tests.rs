@@ -10,8 +10,8 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::json;
 
 use super::*;
-use a2a::CardLocation;
 use egress::{Access, BoxFuture, NetError, Response};
+use peer::CardLocation;
 
 /// Cards that the official Python SDK signed and serves, with everything for A2A 0.3 that it adds, and their keys.
 const PYTHON: &str = include_str!("recorded/python_sdk_1_3_0.json");

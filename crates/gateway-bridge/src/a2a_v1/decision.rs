@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::ledger::{Entry, Outcome};
-use a2a::{Fault, PeerError, quoted};
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
+use peer::{Fault, PeerError, quoted};
 
 use super::line::Line;
 

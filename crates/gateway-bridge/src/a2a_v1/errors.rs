@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::settings::Settings;
-use a2a::{Delivered, Fault, PeerError, quoted};
 use collective::{Envelope, ErrorCode};
+use peer::{Delivered, Fault, PeerError, quoted};
 
 /// An error that a gateway told.
 #[derive(Debug, Clone)]

@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::dial::{Dialled, broken, failed};
 use crate::ledger::Ledger;
 use crate::settings::{Settings, without_token};
-use a2a::quoted;
 use collective::{CloseCode, Envelope, ErrorCode, Kind, PROTOCOL_VERSION, is_compatible};
 use common::log::Log;
 use common::world::World;
 use egress::websocket::{Frame, Receiver};
+use peer::quoted;
 
 use super::Ungreeted;
 use super::errors;
@@ -197,7 +197,7 @@ fn version(acknowledged: &Envelope, settings: &Settings) -> Result<(), Ungreeted
     Err(failed(ErrorCode::ProtocolError, message).into())
 }
 
-fn closed(code: Option<u16>, settings: &Settings) -> a2a::PeerError {
+fn closed(code: Option<u16>, settings: &Settings) -> peer::PeerError {
     let shown = settings.shown();
     let why = code.and_then(CloseCode::from_number);
     match why {
@@ -220,7 +220,7 @@ fn closed(code: Option<u16>, settings: &Settings) -> a2a::PeerError {
     }
 }
 
-fn unacknowledged(settings: &Settings) -> a2a::PeerError {
+fn unacknowledged(settings: &Settings) -> peer::PeerError {
     failed(
         ErrorCode::ConnectionTimeout,
         format!(

@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ledger::Ledger;
 use crate::settings::Settings;
-use a2a::{Delivered, Fault, PeerError};
 use collective::{CloseCode, Envelope, ErrorCode, Kind, Malformed, SUBPROTOCOL};
 use common::log::{Level, Log};
 use common::world::World;
 use egress::websocket::Sender;
 use egress::{NetError, Sent};
+use peer::{Delivered, Fault, PeerError};
 
 use super::roll::Roll;
 

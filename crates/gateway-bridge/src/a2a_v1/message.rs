@@ -9,8 +9,9 @@ use tokio::time::Instant;
 use crate::About;
 use crate::dial::failed;
 use crate::ledger::{Awaited, Entry, Outcome, Sending, What};
-use a2a::{Delivered, Outgoing, Part, PeerError};
+use a2a::{Outgoing, Part};
 use collective::{Envelope, ErrorCode, Kind, LARGEST_FRAME, validate};
+use peer::{Delivered, PeerError};
 
 use super::errors::Told;
 use super::line::Line;
@@ -73,7 +74,7 @@ pub(super) async fn hand_over(
 /// The session that a message belongs to: the caller's, that of the task it continues, or a new one.
 ///
 /// # Errors
-/// [`Fault::TaskForgotten`](a2a::Fault::TaskForgotten)
+/// [`Fault::TaskForgotten`](peer::Fault::TaskForgotten)
 pub(super) fn context(
     line: &Line,
     about: &About,

@@ -19,11 +19,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use a2a::{BoxFuture, Delivered, EventStream, Fault, Member, Outgoing, PeerError, Reply, Task};
+use a2a::{Outgoing, Reply, Task};
 use collective::{ErrorCode, Kind};
 use common::log::Log;
 use common::world::World;
 use egress::websocket::Receiver;
+use peer::{BoxFuture, Delivered, EventStream, Fault, Member, PeerError};
 
 use super::dial::Dialled;
 use super::ledger::{Awaited, Entry, Ledger, Outcome, What};

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 use crate::About;
 use crate::ledger::{Awaited, Entry, Sending, What};
 use crate::proposal::Proposal;
-use a2a::{Outgoing, PeerError};
+use a2a::Outgoing;
 use collective::{Envelope, Kind};
+use peer::PeerError;
 
 use super::line::Line;
 use super::message::{context, described, expires, framed, hand_over};

@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use crate::settings::without_token;
-use a2a::quoted;
 use collective::{CloseCode, Envelope, ErrorCode, Kind, LARGEST_FRAME};
 use egress::websocket::{Frame, Receiver};
+use peer::quoted;
 
 use super::line::Line;
 use super::{replies, roll};

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::ledger::{Entry, Outcome, What};
-use a2a::{Fault, Message, PeerError, quoted};
+use a2a::Message;
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, Vote};
+use peer::{Fault, PeerError, quoted};
 
 use super::line::Line;
 use super::{decision, errors, message, roll};

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use crate::dial::failed;
 use crate::{TRIAD, Wait, members};
-use a2a::{Member, MemberStatus, PeerError, quoted};
 use collective::{Envelope, ErrorCode, GATEWAY, Kind};
+use peer::{Member, MemberStatus, PeerError, quoted};
 
 use super::errors;
 use super::line::Line;

@@ -21,12 +21,13 @@ use url::Url;
 
 use crate::scripted::{Arrivals, Connection, ScriptedNet, TestWorld, network};
 use crate::{DialectChoice, Gateway, Settings};
-use a2a::{
-    CardLocation, Delivered, Directory as _, Event, EventStream, Fault, LocalGateway as _, Opening,
-    Outgoing, Part, Peer, PeerError, Reach, Reply, Step, Task, TaskState,
-};
+use a2a::{Event, Outgoing, Part, Reply, Task, TaskState};
 use collective::ErrorCode;
 use common::log::Recorder;
+use peer::{
+    CardLocation, Delivered, Directory as _, EventStream, Fault, LocalGateway as _, Opening, Peer,
+    PeerError, Reach, Step,
+};
 
 /// The bridge, and the place where its connections arrive.
 struct Rig {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::scripted::{Arrivals, Refusal, ScriptedNet, network};
-use a2a::Delivered;
+use peer::Delivered;
 
 fn settings(dialect: DialectChoice) -> Settings {
     Settings {

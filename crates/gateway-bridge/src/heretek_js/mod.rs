@@ -10,11 +10,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::time::timeout_at;
 
-use a2a::{PeerError, quoted};
 use collective::ErrorCode;
 use common::log::Log;
 use common::world::World;
 use egress::websocket::{Frame, Opened};
+use peer::{PeerError, quoted};
 
 use super::Link;
 use super::a2a_v1::{self, Line, Speech};

@@ -8,12 +8,13 @@ use url::Url;
 
 use crate::scripted::{Arrivals, Connection, ScriptedNet, TestWorld, network};
 use crate::{DialectChoice, Gateway, Settings};
-use a2a::{
-    CardLocation, Delivered, Directory as _, Fault, LocalGateway as _, MemberStatus, Opening,
-    Outgoing, Part, Peer, PeerError, Reach, Reply, TaskState,
-};
+use a2a::{Outgoing, Part, Reply, TaskState};
 use collective::ErrorCode;
 use common::log::Silent;
+use peer::{
+    CardLocation, Delivered, Directory as _, Fault, LocalGateway as _, MemberStatus, Opening, Peer,
+    PeerError, Reach,
+};
 
 fn settings(query: &str) -> Settings {
     Settings {

@@ -9,8 +9,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use a2a::{Delivered, EventStream, Fault, Message, PeerError, Task};
+use a2a::{Message, Task};
 use collective::ErrorCode;
+use peer::{Delivered, EventStream, Fault, PeerError};
 
 use super::listener::Listener;
 use super::{HELD, reset, weight, wording};

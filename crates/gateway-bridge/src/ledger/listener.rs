@@ -7,7 +7,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use a2a::{BoxFuture, End, Event, EventStream, Fault, PeerError, Step};
+use a2a::Event;
+use peer::{BoxFuture, End, EventStream, Fault, PeerError, Step};
 
 use super::entry::{Entry, Life};
 use super::{reset, wording};

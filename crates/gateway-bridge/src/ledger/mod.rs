@@ -15,8 +15,9 @@ use std::time::Duration;
 use lru::LruCache;
 use serde_json::Value;
 
-use a2a::{Delivered, Fault, PeerError, Task};
+use a2a::Task;
 use collective::{ErrorCode, LARGEST_FRAME};
+use peer::{Delivered, Fault, PeerError};
 
 pub(super) use entry::{Awaited, Entry, Outcome, Sending, What};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use a2a::PeerError;
+use peer::PeerError;
 
 use super::entry::{Entry, Life, Outcome};
 
@@ -112,7 +112,7 @@ fn ended(entry: &Entry, number: usize, outcome: &Outcome) -> (Value, Option<Valu
 
 fn failure(error: &PeerError) -> String {
     match error.fault {
-        a2a::Fault::Gateway(code) => format!("{code}: {error}"),
+        peer::Fault::Gateway(code) => format!("{code}: {error}"),
         _ => error.to_string(),
     }
 }

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::About;
 use crate::delegation::{self, Delegation, Delegations};
-use a2a::{Fault, Outgoing, PeerError};
+use a2a::Outgoing;
 use collective::ErrorCode;
 use common::log::Log;
+use peer::{Fault, PeerError};
 
 use super::listening::Listening;
 use super::{OpenClaw, ledger, message};

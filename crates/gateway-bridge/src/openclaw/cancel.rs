@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::About;
-use a2a::PeerError;
+use peer::PeerError;
 
 use super::OpenClaw;
 use super::ledger::{self, Entry, Known};

@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::{Settings, without_token};
-use a2a::{Fault, PeerError};
 use collective::ErrorCode;
 use common::log::{Level, Log};
 use egress::websocket::{Frame, Receiver};
+use peer::{Fault, PeerError};
 
 use super::line::Line;
 use super::refusal;

@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 use crate::dial::{self, Dialled, failed};
 use crate::settings::without_token;
 use crate::{Link, Settings};
-use a2a::PeerError;
 use collective::ErrorCode;
 use common::log::Log;
 use common::world::World;
 use egress::websocket::{Frame, Opened};
+use peer::PeerError;
 
 use super::OpenClaw;
 use super::carry::carry;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::About;
 use crate::session_key;
-use a2a::{Fault, PeerError};
 use collective::ErrorCode;
+use peer::{Fault, PeerError};
 
 use super::line::Line;
 use super::outcome::{self, Outcome};

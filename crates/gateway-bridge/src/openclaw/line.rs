@@ -10,9 +10,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use a2a::{Fault, PeerError, quoted};
 use collective::{CloseCode, ErrorCode};
 use egress::websocket::Sender;
+use peer::{Fault, PeerError, quoted};
 
 use super::frames::{self, Incoming, Refusal};
 use super::listening::{Listener, Listening};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-use a2a::PeerError;
+use peer::PeerError;
 
 use super::line::Line;
 use super::refusal;

@@ -8,8 +8,9 @@ use tokio::time::timeout;
 
 use crate::Wait;
 use crate::dial::failed;
-use a2a::{Capabilities, Card, CardView, Interface, Member, MemberStatus, Security};
+use a2a::{Capabilities, Card, CardView, Interface, Security};
 use collective::ErrorCode;
+use peer::{Member, MemberStatus};
 
 use super::OpenClaw;
 use super::refusal::Failure;

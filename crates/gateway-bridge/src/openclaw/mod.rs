@@ -33,9 +33,10 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use a2a::Part;
-use a2a::{BoxFuture, EventStream, Member, Outgoing, PeerError, Reply, Task};
+use a2a::{Outgoing, Reply, Task};
 use common::log::Log;
 use common::world::World;
+use peer::{BoxFuture, EventStream, Member, PeerError};
 
 use super::{About, Link, Settings, Wait};
 use begin::Begun;

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use a2a::{Event, PeerError};
+use a2a::Event;
+use peer::PeerError;
 
 use super::media::text_part;
 use super::outcome::{ARTIFACT, Outcome, artifact, message, of_response};

@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use a2a::{PeerError, Task};
+use a2a::Task;
+use peer::PeerError;
 
 use super::media;
 

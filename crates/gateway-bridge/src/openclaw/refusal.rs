@@ -1,8 +1,9 @@
 //! What the gateway refuses, in the errors of the registry.
 
-use a2a::{Delivered, Fault, Misshape, PeerError, quoted};
+use a2a::Misshape;
 use collective::ErrorCode;
 use egress::{NetError, Sent};
+use peer::{Delivered, Fault, PeerError, quoted};
 
 use super::frames::Refusal;
 

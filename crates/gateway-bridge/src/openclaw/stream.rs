@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use a2a::{BoxFuture, End, Event, EventStream, PeerError, Step};
+use a2a::Event;
+use peer::{BoxFuture, End, EventStream, PeerError, Step};
 
 use super::listening::Listening;
 use super::narrator::Narrator;

@@ -14,10 +14,11 @@ use url::Url;
 use crate::delegation::{self, Delegations};
 use crate::dial::dial;
 use crate::scripted::{Connection, network};
-use a2a::{Delivered, End, Fault, Part, Step, TaskState};
+use a2a::{Part, TaskState};
 use collective::ErrorCode;
 use common::log::Silent;
 use common::world::System;
+use peer::{Delivered, End, Fault, Step};
 
 use super::*;
 

@@ -7,8 +7,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::TRIAD;
-use a2a::{BoxFuture, End, Event, EventStream, Misshape, Step, Task};
+use a2a::{Event, Misshape, Task};
 use collective::Decision;
+use peer::{BoxFuture, End, EventStream, Step};
 
 use super::ballot::Ballot;
 

@@ -18,10 +18,11 @@ use serde_json::Map;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::delegation;
-use a2a::{BoxFuture, EventStream, Fault, Outgoing, PeerError, Reply, Task};
+use a2a::{Outgoing, Reply, Task};
 use collective::{ErrorCode, Tally};
 use common::log::{Level, Log};
 use common::world::World;
+use peer::{BoxFuture, EventStream, Fault, PeerError};
 
 use super::proposal::{self, Proposal};
 use super::{About, Link, Settings};

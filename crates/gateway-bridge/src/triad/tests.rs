@@ -11,10 +11,11 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::Wait;
-use a2a::{Delivered, End, Event, Member, Part, Step};
+use a2a::{Event, Part};
 use collective::Quorum;
 use common::log::Silent;
 use common::world::System;
+use peer::{Delivered, End, Member, Step};
 
 use super::*;
 

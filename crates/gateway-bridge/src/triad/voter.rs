@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::openclaw::TIME_LIMIT;
 use crate::{About, Link};
-use a2a::{End, Event, EventStream, Outgoing, Part, PeerError, Step, TaskState};
+use a2a::{Event, Outgoing, Part, TaskState};
+use peer::{End, EventStream, PeerError, Step};
 
 use super::ballot::Ballot;
 use super::{Links, ballot};
@@ -130,7 +131,7 @@ impl Voter {
             };
             match stream {
                 Ok(stream) => return Ok(stream),
-                Err(error) if error.fault == a2a::Fault::TaskForgotten => {
+                Err(error) if error.fault == peer::Fault::TaskForgotten => {
                     return Err(told(error));
                 }
                 Err(error) => why = error,

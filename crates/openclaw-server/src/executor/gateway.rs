@@ -19,16 +19,17 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use a2a::{
-    ConnectionState, End, EventStream, Fault, LocalGateway as _, MemberStatus, Opening, Outgoing,
-    Peer, PeerError, Step,
-};
+use a2a::Outgoing;
 use common::log::Log;
 use common::world::World;
 use egress::Http;
 use gateway_bridge::delegation;
 use gateway_bridge::session_key;
 use gateway_bridge::{self, Gateway, TRIAD, openclaw};
+use peer::{
+    ConnectionState, End, EventStream, Fault, LocalGateway as _, MemberStatus, Opening, Peer,
+    PeerError, Step,
+};
 
 use super::delegated::Delegated;
 use super::settings::Thinking;

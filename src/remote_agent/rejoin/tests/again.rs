@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use a2a::Fault;
+use peer::Fault;
 
 use super::fake::{Asked, Listened, Script, Stage, Then, artifact, piece, status, task};
 use super::{begun, required, send, state, streams, text};

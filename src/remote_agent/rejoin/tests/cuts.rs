@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use a2a::{
-    BoxFuture, Card, Directory, Discovered, End, Event, EventStream, Fault, Opening, Outgoing,
-    Peer, PeerError, Reach, Reply, Spoken, Step, Task, Validator,
+use a2a::{Card, Event, Outgoing, Reply, Task};
+use peer::{
+    BoxFuture, Directory, Discovered, End, EventStream, Fault, Opening, Peer, PeerError, Reach,
+    Spoken, Step, Validator,
 };
 
 use super::fake::{SPOKEN, artifact, call, card, piece, quick, refusal, status, task, tool};

@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{Call, Pace, RemoteAgent};
-use a2a::{
-    BoxFuture, Card, CardView, Directory, Discovered, End, Event, EventStream, Fault, Interface,
-    Opening, Outgoing, Peer, PeerError, Reach, Reply, Security, Spoken, Step, Task, Transport,
-    Validator,
-};
+use a2a::{Card, CardView, Event, Interface, Outgoing, Reply, Security, Task, Transport};
 use common::log::Silent;
 use common::world::System;
+use peer::{
+    BoxFuture, Directory, Discovered, End, EventStream, Fault, Opening, Peer, PeerError, Reach,
+    Spoken, Step, Validator,
+};
 
 /// What becomes of a connection when its events are said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::remote_agent::Pace;
-use a2a::Fault;
+use peer::Fault;
 
 use super::fake::{Asked, Listened, Script, Stage, Then, artifact, quick, task};
 use super::{begun, send, state, text};

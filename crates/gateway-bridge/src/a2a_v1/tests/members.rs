@@ -1,7 +1,7 @@
 //! Who is there.
 
 use super::*;
-use a2a::{Member, MemberStatus};
+use peer::{Member, MemberStatus};
 
 fn agents() -> Value {
     json!([

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::scripted::BEGAN;
-use a2a::End;
+use peer::End;
 
 fn proposal(data: Value) -> Outgoing {
     let Value::Object(data) = data else {

@@ -2,7 +2,7 @@
 
 use super::triad::{decision, vote};
 use super::*;
-use a2a::End;
+use peer::End;
 
 /// Everybody votes at once, and it is decided.
 async fn decides(connection: &mut Connection, id: &Value) {

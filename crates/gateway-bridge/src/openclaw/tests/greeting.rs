@@ -1,7 +1,7 @@
 //! The greeting.
 
 use super::*;
-use a2a::LocalGateway as _;
+use peer::LocalGateway as _;
 
 #[tokio::test]
 async fn the_greeting_names_a_backend_and_asks_for_no_more_than_it_needs() {

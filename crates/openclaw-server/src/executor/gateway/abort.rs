@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use a2a::Peer;
+use peer::Peer;
 
 /// How long a run may take to be aborted, the connection included.
 const ABORT: Duration = Duration::from_secs(10);

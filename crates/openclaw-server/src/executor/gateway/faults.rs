@@ -2,8 +2,8 @@
 
 use a2a_server::executor::Outcome;
 
-use a2a::{Fault, PeerError};
 use collective::ErrorCode as E;
+use peer::{Fault, PeerError};
 
 /// How a task ends whose run could not be begun or followed.
 pub(super) fn outcome(error: &PeerError) -> Outcome {

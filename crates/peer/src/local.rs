@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{BoxFuture, Card, PeerError};
+use a2a::Card;
+
+use super::{BoxFuture, PeerError};
 
 /// The gateway that the caller and other agents are behind.
 pub trait LocalGateway: Send + Sync {

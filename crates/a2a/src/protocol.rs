@@ -1,0 +1,125 @@
+//! The bindings and versions of A2A.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A way of carrying A2A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// JSON-RPC 2.0 over HTTP.
+    JsonRpc,
+    /// HTTP with JSON bodies.
+    HttpJson,
+    /// gRPC. Known by name, not spoken.
+    Grpc,
+    /// The local gateway, over WebSocket.
+    Gateway,
+}
+
+impl Transport {
+    /// The transports of A2A that are spoken.
+    pub const SPOKEN: [Self; 2] = [Self::JsonRpc, Self::HttpJson];
+
+    /// The name the protocol uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::JsonRpc => "JSONRPC",
+            Self::HttpJson => "HTTP+JSON",
+            Self::Grpc => "GRPC",
+            Self::Gateway => "GATEWAY",
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Transport {
+    type Err = ();
+
+    /// Reads a name as cards write it: case does not count, and two common misspellings of HTTP+JSON pass.
+    fn from_str(name: &str) -> Result<Self, ()> {
+        let name = name.trim();
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        match () {
+            () if is("JSONRPC") => Ok(Self::JsonRpc),
+            () if is("HTTP+JSON") || is("HTTP_JSON") || is("REST") => Ok(Self::HttpJson),
+            () if is("GRPC") => Ok(Self::Grpc),
+            () if is("GATEWAY") => Ok(Self::Gateway),
+            () => Err(()),
+        }
+    }
+}
+
+/// A version of A2A that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Version {
+    /// A2A 0.3.
+    V0_3,
+    /// A2A 1.0.
+    V1_0,
+}
+
+impl Version {
+    /// The version as the protocol writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V0_3 => "0.3",
+            Self::V1_0 => "1.0",
+        }
+    }
+
+    /// The version that a card means: the numbers count, and only the first two (A2A 1.0 §3.6). `None` for one that is not
+    /// spoken. What came before 0.3 is taken for it, since its cards and calls are nearly the same.
+    ///
+    /// # Errors
+    /// The text names no version at all.
+    pub fn declared(text: &str) -> Result<Option<Self>, NoVersion> {
+        let mut numbers = text.trim().trim_start_matches(['v', 'V']).split('.');
+        let mut number = || numbers.next().map(str::parse::<u32>);
+        let (Some(Ok(major)), None | Some(Ok(_))) = (number(), number()) else {
+            return Err(NoVersion);
+        };
+        Ok(match major {
+            0 => Some(Self::V0_3),
+            1 => Some(Self::V1_0),
+            _ => None,
+        })
+    }
+}
+
+/// A text that names no version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoVersion;
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_version_only_the_first_numbers_count() {
+        for (text, version) in [
+            ("0.3", Some(Version::V0_3)),
+            ("0.3.0", Some(Version::V0_3)),
+            ("0.2.5", Some(Version::V0_3)),
+            ("1", Some(Version::V1_0)),
+            (" 1.0.0 ", Some(Version::V1_0)),
+            ("v1.0", Some(Version::V1_0)),
+            ("2.0", None),
+        ] {
+            assert_eq!(Version::declared(text), Ok(version), "{text}");
+        }
+        for text in ["", "latest", "1.x", "."] {
+            assert_eq!(Version::declared(text), Err(NoVersion), "{text}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a peer is: an agent that takes work over some protocol.
+//!
+//! The tool knows peers only through [`Peer`] and the types of the crate `a2a`. Those have the shape of the contract (A2A
+//! 0.3 JSON: `kind`, `completed`), whatever protocol a peer really speaks; versions and transports stay below.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod error;
+mod excerpt;
+mod local;
+mod options;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use a2a::{Card, Event, Outgoing, Reply, Task};
+use common::redact::Secrets;
+
+pub use config::{CardKeys, CardLocation, Reach, Spoken};
+pub use error::{Delivered, Fault, PeerError, Transports};
+pub use excerpt::quoted;
+pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};
+pub use options::{HostSession, Opening};
+
+/// A boxed future, so that peers can be trait objects.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A peer as one call sees it: the chosen interface, with this call's parameters.
+pub trait Peer: Send + Sync {
+    /// How it is spoken to. Where the card leaves that open, a call may find out, so this is true after a call.
+    fn spoken(&self) -> Spoken;
+
+    /// What it was sent to prove who calls, by now. No answer holds it in one piece; several together may.
+    fn secrets(&self) -> Arc<Secrets> {
+        Arc::default()
+    }
+
+    /// The card the peer shows to this caller in particular (A2A 0.3 §7.10, 1.0 §3.1.11: the extended card).
+    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>>;
+
+    /// Hands over one message and waits for the one answer.
+    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>>;
+
+    /// Hands over one message and listens to what follows.
+    fn stream<'a>(
+        &'a self,
+        outgoing: &'a Outgoing,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
+
+    /// The task as it stands. `history_length` asks for at most so many of the newest messages.
+    fn get_task<'a>(
+        &'a self,
+        task_id: &'a str,
+        history_length: Option<u64>,
+    ) -> BoxFuture<'a, Result<Task, PeerError>>;
+
+    /// Asks the peer to cancel; the task that comes back says whether it did.
+    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>>;
+
+    /// Listens to a task that is under way.
+    fn resubscribe<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
+}
+
+/// What a peer says over time. Dropping it closes the connection; the peer's task goes on.
+pub trait EventStream: Send {
+    /// The next thing that happens. After [`Step::End`] nothing more comes.
+    fn next(&mut self) -> BoxFuture<'_, Step>;
+}
+
+/// One step of an [`EventStream`].
+#[derive(Debug)]
+pub enum Step {
+    /// An event, and how many bytes of JSON it came in.
+    Event(Event, usize),
+    /// Nothing more will come on this connection.
+    End(End),
+}
+
+/// How a stream's bytes ended. It says nothing about the task: that is told by the task's state alone.
+#[derive(Debug)]
+pub enum End {
+    /// The body ended where an event ended.
+    Clean,
+    /// There was no stream: the peer answered in full with a plain reply, which was the one event.
+    Answer,
+    /// The connection broke, or the peer reported an error in the stream.
+    Broken(PeerError),
+}
+
+/// Finds peers of one protocol: reads their cards and opens them.
+pub trait Directory: Send + Sync {
+    /// Reads the peer's card from where `reach` says. `known` lets the peer answer that the card has not changed.
+    fn discover<'a>(
+        &'a self,
+        reach: &'a Reach,
+        known: Option<&'a Validator>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>>;
+
+    /// Opens a peer for one call, on the interface that `reach` and `card` agree on.
+    ///
+    /// # Errors
+    /// [`Fault::UnsupportedTransport`] or [`Fault::UnsupportedVersion`] when no interface can be spoken,
+    /// [`Fault::ExtensionRequired`] when the peer demands what we do not have, [`Fault::AddressRefused`] when it may not be
+    /// called.
+    fn open(
+        &self,
+        reach: &Reach,
+        card: &Card,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError>;
+}
+
+/// What a card answer came with, to ask later whether it still holds (RFC 9110 §8.8.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Validator {
+    /// Where the card was found.
+    pub url: url::Url,
+    /// The `ETag`, as received.
+    pub etag: http::HeaderValue,
+}
+
+/// What came of looking for a card.
+#[derive(Debug)]
+pub enum Discovered {
+    /// The card that [`Validator`] stands for still holds.
+    Unchanged {
+        /// How long it may be used without asking again, where the peer said so.
+        max_age: Option<std::time::Duration>,
+    },
+    /// A card.
+    Card {
+        /// The card.
+        card: Box<Card>,
+        /// What to ask with next time.
+        validator: Option<Validator>,
+        /// How long it may be used without asking again, where the peer said so.
+        max_age: Option<std::time::Duration>,
+    },
+}
