@@ -8,6 +8,7 @@ mod documents;
 mod examples;
 mod gateway;
 pub(crate) mod generated;
+mod import_cycles;
 mod in_process;
 mod manifests;
 mod ordered;
