@@ -18,8 +18,6 @@ const REMAINING: &[&str] = &[
     "crates/a2a-server/src crate::http: api, door, health",
     "crates/a2a-server/src crate::http: body, call, card, error, guard, handle, list, rest, rpc, sse, write",
     "crates/a2a-server/src crate::service: life, running, take",
-    "crates/cli/src crate: hints, target",
-    "crates/cli/src crate::serve::tasks: place, running, stored",
     "crates/egress/src crate: auth, oauth2",
     "crates/gateway-bridge/src crate::a2a_v1: line, roll",
     "crates/gateway-bridge/src crate::ledger: entry, listener, wording",
@@ -71,7 +69,8 @@ impl Crate {
             ];
             let file = candidates.iter().find(|file| file.exists());
             let file = file.unwrap_or_else(|| panic!("no file of `{name}` in {folder:?}"));
-            let child = [path.as_slice(), &[name.clone()]].concat();
+            let mut child = path.clone();
+            child.push(name.clone());
             self.add_file(file, &folder.join(&name), child);
         }
     }
@@ -93,7 +92,8 @@ impl Crate {
             rest = &rest[1..];
         }
         while let Some((name, after)) = rest.split_first() {
-            let child = [at.as_slice(), &[name.clone()]].concat();
+            let mut child = at.clone();
+            child.push(name.clone());
             if self.modules.contains_key(&child) {
                 (at, rest) = (child, after);
                 continue;
@@ -138,7 +138,8 @@ fn shortest_cycle(uses: &BTreeMap<String, BTreeSet<String>>, start: &str) -> Opt
     let mut seen = BTreeSet::new();
     while let Some(way) = open.pop_front() {
         for next in uses.get(way.last()?).into_iter().flatten() {
-            let longer = [way.as_slice(), &[next.clone()]].concat();
+            let mut longer = way.clone();
+            longer.push(next.clone());
             if next == start {
                 return Some(longer);
             }
@@ -289,11 +290,7 @@ impl Reader<'_> {
         let mut depth = 0_usize;
         while self.at < self.tokens.len() {
             match self.next().as_str() {
-                "#" if self.peek(0) == "[" => {
-                    if self.attribute_is_of_tests() {
-                        self.skip_item();
-                    }
-                }
+                "#" if self.peek(0) == "[" && self.attribute_is_of_tests() => self.skip_item(),
                 "{" => depth += 1,
                 "}" if depth == 0 => return files,
                 "}" => depth -= 1,

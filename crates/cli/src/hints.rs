@@ -4,9 +4,6 @@ use serde_json::Value;
 
 use super::{target::PeerArgs, text};
 
-/// Said where no agent is known.
-pub(super) const NAME_ONE: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`";
-
 /// More agents than these are counted, not named.
 const NAMED: usize = 5;
 

@@ -8,11 +8,13 @@ use super::{
     config::ConfigArgs,
     exit::Failure,
     gateway::embedded::Embedded,
-    hints::NAME_ONE,
     local::{self, LocalArgs},
     text::shell,
 };
 use common::config::completed;
+
+/// How a user names an agent, for errors where no agent is known.
+pub(super) const NAME_ONE: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`";
 
 /// The alias of the agent that `--url` names.
 pub(super) const AD_HOC: &str = "target";

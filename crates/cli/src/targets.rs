@@ -6,11 +6,11 @@ use super::{
     config::Missing,
     door::Door,
     exit::{Exit, Failure},
-    hints::{self, NAME_ONE},
+    hints,
     outcome::tell_error,
     output::Lines,
     table::table,
-    target::PeerArgs,
+    target::{NAME_ONE, PeerArgs},
     text,
 };
 

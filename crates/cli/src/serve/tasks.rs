@@ -35,6 +35,13 @@ file is damaged.
 Exit codes: 0 done, 1 failed, damaged or no such task, 2 wrong usage or configuration, 3 the server cannot be reached, 4 it wants
 another token";
 
+/// A page of tasks, and the cursor of the page after it.
+#[derive(Default)]
+struct Page {
+    tasks: Vec<Value>,
+    next: Option<String>,
+}
+
 /// List, delete, check and export the tasks that a server keeps
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use a2a_server::store::redis::{self, Redis};
 use a2a_server::store::sqlite::{self, Holder, Sqlite};
 use a2a_server::world::{System, World as _};
-use serde_json::Value;
 use url::Url;
 
+use super::Page;
 use super::running::Running;
 use super::stored::Stored;
 use crate::{
@@ -40,13 +40,6 @@ pub(super) enum Place {
     Stored(Stored),
     /// There is no directory yet.
     Nowhere,
-}
-
-/// Some of the tasks.
-#[derive(Default)]
-pub(super) struct Page {
-    pub(super) tasks: Vec<Value>,
-    pub(super) next: Option<String>,
 }
 
 impl PlaceArgs {

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::Value;
 use url::Url;
 
-use super::place::Page;
+use super::Page;
 use crate::exit::{Exit, Failure};
 use egress::address::is_this_machine;
 use egress::{Access, Http, Net as _, NetFault, Request, body::read_response};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use a2a_server::http::api::shown;
 use a2a_server::store::{Cursor, Filter, Store, StoreError};
 
-use super::place::Page;
+use super::Page;
 use crate::{exit::Failure, output::note};
 
 const PAGE: usize = 100;
