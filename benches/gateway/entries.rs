@@ -6,8 +6,8 @@ use std::{
 };
 
 use collective::Envelope;
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use gateway_server::{
     config::ServerConfig,
     sessions::{Entry, Fsync, Options, Sessions},
@@ -22,7 +22,7 @@ async fn pace(fsync: Fsync, writers: usize, workspaces: usize, took: Duration) -
         fsync,
         ..Options::of(&ServerConfig::default())
     };
-    let sessions = Sessions::open(options, Arc::new(System), Arc::new(Silent)).unwrap();
+    let sessions = Sessions::open(options, Arc::new(SystemEnvironment), Arc::new(Silent)).unwrap();
     let message = json!({"type": "message", "id": "m", "content": {"role": "user", "content": "x".repeat(200)}});
     let message = Arc::new(Envelope::read(&message.to_string()).unwrap());
     let begun = Instant::now();

@@ -3,8 +3,8 @@
 use std::{io::Read as _, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use futures_util::{SinkExt as _, StreamExt as _};
 use gateway_server::{Server, config::ServerConfig};
 use serde_json::json;
@@ -52,7 +52,7 @@ async fn gateway(fsync: &str, shutdown: CancellationToken) -> tokio::task::JoinH
     let mut config = ServerConfig::parse(&settings).unwrap();
     config.listen = "127.0.0.1:0".parse().unwrap();
     config.state_dir = folder();
-    let server = Server::bind(config, Arc::new(System), Arc::new(Silent))
+    let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::new(Silent))
         .await
         .unwrap();
     println!("{}", server.address());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::config::{Config, ConfigError};
 use crate::remote_agent::{Pace, RemoteAgent};
 use a2a_client::A2a;
+use common::environment::{Environment, SystemEnvironment};
 use common::log::Log;
-use common::world::{System, World};
 use egress::{
     Http, Net,
     proxy::{Proxies, ProxySettings},
@@ -34,7 +34,7 @@ pub fn assemble(
             .map_err(|wrong| ConfigError::at("/policy/useSystemProxy", wrong))?;
         http = http.with_proxies(proxies);
     }
-    let net = Retry::new(http, chance(Arc::new(System)));
+    let net = Retry::new(http, chance(Arc::new(SystemEnvironment)));
     assemble_over(&config, Arc::new(net), pace, log)
 }
 
@@ -53,23 +53,23 @@ pub fn assemble_over(
         answer_bytes: config.limits.response_bytes,
     };
     let a2a = Arc::new(A2a::new(Arc::clone(&net), limits));
-    let (world, settings) = (Arc::new(System), settings(config)?);
+    let (env, settings) = (Arc::new(SystemEnvironment), settings(config)?);
     let Some(settings) = settings else {
-        return RemoteAgent::new(config, a2a, None, world, pace, log);
+        return RemoteAgent::new(config, a2a, None, env, pace, log);
     };
-    let gateway = Arc::new(Gateway::new(net, settings, world.clone(), Arc::clone(&log)));
+    let gateway = Arc::new(Gateway::new(net, settings, env.clone(), Arc::clone(&log)));
     let directory = Arc::new(Directories {
         local: gateway.clone(),
         elsewhere: a2a,
     });
-    RemoteAgent::new(config, directory, Some(gateway), world, pace, log)
+    RemoteAgent::new(config, directory, Some(gateway), env, pace, log)
 }
 
 /// Time and randomness for the network's waits.
-fn chance(world: Arc<dyn World>) -> Chance {
-    let random = Arc::clone(&world);
+fn chance(env: Arc<dyn Environment>) -> Chance {
+    let random = Arc::clone(&env);
     Chance {
-        wall: Arc::new(move || world.wall()),
+        wall: Arc::new(move || env.system_time()),
         random: Arc::new(move || random.uuid().as_u64_pair().0 as f64 / u64::MAX as f64),
     }
 }

@@ -48,7 +48,7 @@ struct About {
 impl<'a> Account<'a> {
     /// The account of a call that begins now, as `caller`.
     pub(super) fn open(tool: &'a RemoteAgent, caller: Caller, closing: CancellationToken) -> Self {
-        let trace = Trace::new(caller.traceparent.as_deref(), || tool.world.uuid());
+        let trace = Trace::new(caller.traceparent.as_deref(), || tool.env.uuid());
         let span = debug_span!(
             "call",
             trace_id = Empty,
@@ -60,8 +60,8 @@ impl<'a> Account<'a> {
             span.record("trace_id", trace.id());
         }
         Self {
-            time: tool.world.wall(),
-            began: tool.world.now(),
+            time: tool.env.system_time(),
+            began: tool.env.now(),
             tool,
             caller,
             trace,
@@ -76,7 +76,7 @@ impl<'a> Account<'a> {
 
     /// How long the call has taken so far.
     pub(super) fn elapsed(&self) -> Duration {
-        self.tool.world.now().saturating_duration_since(self.began)
+        self.tool.env.now().saturating_duration_since(self.began)
     }
 
     /// The request asks for this, whether or not the rest of it is as it should be.

@@ -38,7 +38,7 @@ pub(super) async fn mark(
             None => None,
         },
     };
-    let next = Delegation::next(incoming, || tool.world.uuid());
+    let next = Delegation::next(incoming, || tool.env.uuid());
     let most = tool.policy.max_delegation_depth;
     if next.hop > most {
         let message = format!(
@@ -55,6 +55,6 @@ pub(super) async fn mark(
 /// The message that the caller works on, as its host has left word of it in its state directory for the session.
 async fn written(tool: &RemoteAgent, state_dir: &Path, session: &str) -> Option<Delegation> {
     let log = Arc::clone(&tool.log);
-    let now = tool.world.wall();
+    let now = tool.env.system_time();
     tool.delegations.find(state_dir, session, now, &log).await
 }

@@ -128,7 +128,7 @@ struct Listed {
 
 impl Listed {
     fn of(tool: &RemoteAgent, target: &Target, outcome: Result<KnownCard, ToolError>) -> Self {
-        let now = || timestamp(tool.world.wall());
+        let now = || timestamp(tool.env.system_time());
         match outcome {
             Err(error) => {
                 let error = error.with("target_alias", target.alias.clone());

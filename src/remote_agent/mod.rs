@@ -47,9 +47,9 @@ use crate::config::{Config, ConfigError, LONGEST_CALL, Limits, Policy};
 use crate::handles::{Handle, Handles, Named};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
+use common::environment::Environment;
 use common::log::{Level, Log};
 use common::validation::{self, complaint};
-use common::world::World;
 use gateway_bridge::delegation;
 use peer::{BoxFuture, Directory, LocalGateway};
 
@@ -98,7 +98,7 @@ pub struct RemoteAgent {
     directory: Arc<dyn Directory>,
     gateway: Option<Arc<dyn LocalGateway>>,
     handles: Mutex<Handles<Target>>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     policy: Policy,
     limits: Limits,
     gate: Gate,
@@ -120,7 +120,7 @@ impl RemoteAgent {
         config: &Config,
         directory: Arc<dyn Directory>,
         gateway: Option<Arc<dyn LocalGateway>>,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         pace: Pace,
         log: Arc<dyn Log>,
     ) -> Result<Self, ConfigError> {
@@ -134,17 +134,17 @@ impl RemoteAgent {
             callbacks: Callbacks::new(config),
             cards: CardCache::new(
                 Arc::clone(&directory),
-                Arc::clone(&world),
+                Arc::clone(&env),
                 Duration::from_millis(config.cards.ttl_ms),
                 config.targets.len(),
             ),
             audit: audit(config, &log),
             delegations: delegation::Lookup::default(),
-            spans: Spans::new(Arc::clone(&log), Arc::clone(&world)),
+            spans: Spans::new(Arc::clone(&log), Arc::clone(&env)),
             directory,
             gateway,
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
-            world,
+            env,
             policy: config.policy.clone(),
             limits: config.limits.clone(),
             gate: Gate::new(&config.limits),
@@ -229,7 +229,7 @@ impl RemoteAgent {
     /// What a model reads of an envelope or update of this tool, in at most `limits.modelTextChars` characters: the tool's
     /// words, and what agents said inside a fence, made harmless. Text that is no envelope gives a sentence that says so.
     pub fn render(&self, envelope: &str) -> String {
-        render::render(envelope, self.limits.model_text_chars, self.world.uuid())
+        render::render(envelope, self.limits.model_text_chars, self.env.uuid())
     }
 
     /// The envelope for a call that never got as far as [`execute`](Self::execute), or did not come back from it.
@@ -256,7 +256,7 @@ impl RemoteAgent {
             return Box::pin(list_targets::list_targets(self, &account.caller, &bounds)).await;
         }
         let resolved = admission::resolve(&request, &self.catalog, account, |handle| {
-            self.lock().resolve(handle, self.world.now())
+            self.lock().resolve(handle, self.env.now())
         })?;
         let errors = rules::of_target(&request, &resolved.target);
         if !errors.is_empty() {
@@ -302,7 +302,7 @@ impl RemoteAgent {
             Action::Status => Box::pin(task_actions::status(&mut session, request)).await,
             Action::Cancel => Box::pin(task_actions::cancel(&mut session, request)).await,
             Action::Send | Action::ListTargets => {
-                let id = self.world.uuid().to_string();
+                let id = self.env.uuid().to_string();
                 send::send(&mut session, request, &self.policy, id).await
             }
         };
@@ -341,7 +341,7 @@ impl RemoteAgent {
 
     fn remember(&self, task: Named<'_, Target>, held: Option<Handle>) -> Handle {
         self.lock()
-            .remember(task, held, self.world.now(), || self.world.uuid())
+            .remember(task, held, self.env.now(), || self.env.uuid())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Handles<Target>> {

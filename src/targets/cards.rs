@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use lru::LruCache;
 
 use a2a::Card;
-use common::world::World;
+use common::environment::Environment;
 use peer::{Directory, Discovered, Fault, Opening, PeerError, Validator};
 
 use super::Target;
@@ -39,7 +39,7 @@ pub struct KnownCard {
 /// The cache. One fetch a card is under way at a time, whoever waits for it; a failure is not remembered.
 pub struct CardCache {
     directory: Arc<dyn Directory>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     ttl: Duration,
     slots: Mutex<LruCache<Arc<str>, Arc<Slot>>>,
 }
@@ -70,13 +70,13 @@ impl CardCache {
     /// card holds when its peer does not say.
     pub fn new(
         directory: Arc<dyn Directory>,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         ttl: Duration,
         targets: usize,
     ) -> Self {
         Self {
             directory,
-            world,
+            env,
             ttl,
             slots: Mutex::new(LruCache::new(KEPT.saturating_add(targets))),
         }
@@ -148,10 +148,10 @@ impl CardCache {
         };
         let known = KnownCard {
             card,
-            refreshed: self.world.wall(),
+            refreshed: self.env.system_time(),
             stale: None,
         };
-        let fresh_until = self.world.now() + max_age.unwrap_or(self.ttl).min(LONGEST_USE);
+        let fresh_until = self.env.now() + max_age.unwrap_or(self.ttl).min(LONGEST_USE);
         *lock(&slot.kept) = Some(Kept {
             known: known.clone(),
             validator,
@@ -198,7 +198,7 @@ impl CardCache {
         let kept = lock(&slot.kept);
         let kept = kept
             .as_ref()
-            .filter(|kept| self.world.now() < kept.fresh_until)?;
+            .filter(|kept| self.env.now() < kept.fresh_until)?;
         Some(kept.known.clone())
     }
 

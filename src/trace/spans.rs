@@ -12,23 +12,23 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
+use common::environment::Environment;
 use common::log::{Level, Log};
-use common::world::World;
 
 /// The spans of one instance. Each goes to the instance's own log when it ends, so calls are followed without anything
 /// global: a call carries the dispatcher along with its future.
 pub struct Spans {
     log: Arc<dyn Log>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     dispatch: OnceLock<Dispatch>,
 }
 
 impl Spans {
-    /// Spans that are told to `log` at debug, and timed by `world`.
-    pub fn new(log: Arc<dyn Log>, world: Arc<dyn World>) -> Self {
+    /// Spans that are told to `log` at debug, and timed by `env`.
+    pub fn new(log: Arc<dyn Log>, env: Arc<dyn Environment>) -> Self {
         Self {
             log,
-            world,
+            env,
             dispatch: OnceLock::new(),
         }
     }
@@ -41,7 +41,7 @@ impl Spans {
         let made = || {
             Dispatch::new(Teller {
                 log: Arc::clone(&self.log),
-                world: Arc::clone(&self.world),
+                env: Arc::clone(&self.env),
                 next: AtomicU64::new(1),
                 open: Mutex::default(),
             })
@@ -52,7 +52,7 @@ impl Spans {
 
 struct Teller {
     log: Arc<dyn Log>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     next: AtomicU64,
     open: Mutex<HashMap<u64, Open>>,
 }
@@ -101,7 +101,7 @@ impl Subscriber for Teller {
         span.record(&mut fields);
         let open = Open {
             name: span.metadata().name(),
-            began: self.world.now(),
+            began: self.env.now(),
             fields,
             holders: 1,
         };
@@ -134,7 +134,7 @@ impl Subscriber for Teller {
         let ended = all.remove(&id.into_u64());
         drop(all);
         if let Some(open) = ended {
-            let took = self.world.now().saturating_duration_since(open.began);
+            let took = self.env.now().saturating_duration_since(open.began);
             let (name, fields) = (open.name, open.fields.0);
             let line = format!("span {name}: {} ms{fields}", took.as_millis());
             self.log.log(Level::Debug, &line);
@@ -178,20 +178,23 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use common::environment::{Clock, IdGenerator};
     use common::log::{Recorder, Silent};
 
-    /// A world in which no time passes.
+    /// An environment in which no time passes.
     struct Still(Instant);
 
-    impl World for Still {
+    impl Clock for Still {
         fn now(&self) -> Instant {
             self.0
         }
 
-        fn wall(&self) -> SystemTime {
+        fn system_time(&self) -> SystemTime {
             SystemTime::UNIX_EPOCH
         }
+    }
 
+    impl IdGenerator for Still {
         fn uuid(&self) -> Uuid {
             Uuid::nil()
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use a2a_server::a2a::{Message, Part, Role};
 use a2a_server::executor::{Executor, Job, Outcome, Report};
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use gateway_bridge::Settings;
 use openclaw_server::executor::{CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns};
 use serde_json::{Value, json};
@@ -146,7 +146,12 @@ fn executor(gateway: &Gateway, host: &Host) -> Arc<GatewayExecutor> {
         thinking: None,
         state_dir: Some(host.state()),
     };
-    let made = GatewayExecutor::new(settings, runs, Arc::new(System), Arc::new(Silent));
+    let made = GatewayExecutor::new(
+        settings,
+        runs,
+        Arc::new(SystemEnvironment),
+        Arc::new(Silent),
+    );
     Arc::new(made.unwrap())
 }
 
@@ -161,7 +166,7 @@ fn command(host: &Host) -> CommandExecutor {
             .collect(),
         ..CommandSettings::default()
     };
-    CommandExecutor::new(settings, Arc::new(System), Arc::new(Silent))
+    CommandExecutor::new(settings, Arc::new(SystemEnvironment), Arc::new(Silent))
 }
 
 /// A message in the one conversation of the command.

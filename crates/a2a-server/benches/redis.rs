@@ -18,7 +18,7 @@ use a2a_server::a2a::{Artifact, Part, Task, TaskState};
 use a2a_server::record::{Change, Record};
 use a2a_server::store::redis::{Options, Redis};
 use a2a_server::store::{News, Store};
-use a2a_server::world::System;
+use common::environment::SystemEnvironment;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
@@ -90,7 +90,7 @@ fn client(redis: &RedisServer) -> redis::Client {
 
 async fn store(address: &str) -> Arc<Redis> {
     Arc::new(
-        Redis::connect(&Options::new(address), &System)
+        Redis::connect(&Options::new(address), &SystemEnvironment)
             .await
             .unwrap_or_else(|why| panic!("{why}")),
     )

@@ -28,7 +28,6 @@ pub mod service;
 pub mod settings;
 pub mod store;
 pub mod v0_3;
-pub mod world;
 
 /// The official types of A2A 1.0.
 pub use a2a;

@@ -23,7 +23,7 @@ use crate::record::{Change, Record};
 use crate::refusal::{Reason, Refusal};
 use crate::settings::Limits;
 use crate::store::Store;
-use crate::world::World;
+use common::environment::Environment;
 
 mod clients;
 mod lane;
@@ -98,17 +98,17 @@ impl Notifier {
         store: Arc<dyn Store>,
         courier: Arc<dyn Courier>,
         limits: &Limits,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         metrics: Metrics,
     ) -> Self {
-        Self::paced(store, courier, limits, world, metrics, Pace::default())
+        Self::paced(store, courier, limits, env, metrics, Pace::default())
     }
 
     fn paced(
         store: Arc<dyn Store>,
         courier: Arc<dyn Courier>,
         limits: &Limits,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         metrics: Metrics,
         pace: Pace,
     ) -> Self {
@@ -116,7 +116,7 @@ impl Notifier {
         let office = Arc::new(Office {
             store,
             courier,
-            world,
+            env,
             pace,
             lanes: lane::Lanes::new(Room::of(limits.waiting_pushes)),
             metrics,

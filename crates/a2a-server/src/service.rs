@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::push::Courier;
 use crate::refusal::{Reason, Refusal};
 use crate::store::{Cursor, Filter, Store};
-use crate::world::World;
+use common::environment::Environment;
 
 mod accept;
 mod agents;
@@ -103,7 +103,7 @@ pub struct Parts {
     /// Which session a conversation is.
     pub sessions: Arc<dyn Sessions>,
     /// Time and randomness.
-    pub world: Arc<dyn World>,
+    pub env: Arc<dyn Environment>,
     /// The names of all clients; `None` where every name is one. Unfinished tasks of others are ended, also those that an
     /// earlier server left.
     pub clients: Option<HashSet<String>>,

@@ -14,7 +14,7 @@ use collective::{
     Envelope, ErrorCode, Malformed,
     translate::{Fill, from_a2a, from_fipa, to_a2a, to_fipa},
 };
-use common::world::{self, World};
+use common::environment::{Environment, SystemEnvironment};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,7 +76,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         if line.trim().is_empty() {
             continue;
         }
-        match translate(&line, &args, &world::System) {
+        match translate(&line, &args, &SystemEnvironment) {
             Ok(all) => all.iter().for_each(|one| lines.write(one.to_string())),
             Err(malformed) => {
                 failed += 1;
@@ -99,10 +99,13 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-fn translate(line: &str, args: &Args, world: &dyn World) -> Result<Vec<Value>, Malformed> {
-    let since_1970 = world.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value>, Malformed> {
+    let since_1970 = env
+        .system_time()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let now = u64::try_from(since_1970.as_millis()).unwrap_or_default();
-    let mut new_id = || format!("msg-{}", world.uuid());
+    let mut new_id = || format!("msg-{}", env.uuid());
     let mut fill = Fill {
         now,
         new_id: &mut new_id,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::world::World;
+use common::environment::Environment;
 
 /// How often a call tries to connect.
 const TRIES: u32 = 5;
@@ -16,7 +16,7 @@ pub(super) struct Tries(u32);
 
 impl Tries {
     /// How long to wait before the next try; `None` where there is none left. The first goes at once.
-    pub(super) fn next(&mut self, world: &dyn World) -> Option<Duration> {
+    pub(super) fn next(&mut self, env: &dyn Environment) -> Option<Duration> {
         let before = self.0;
         if before == TRIES {
             self.0 -= 1;
@@ -25,7 +25,7 @@ impl Tries {
         self.0 += 1;
         Some(match before {
             0 => Duration::ZERO,
-            failed => pause(failed, chance(world)),
+            failed => pause(failed, chance(env)),
         })
     }
 }
@@ -38,8 +38,8 @@ fn pause(failed: u32, chance: f64) -> Duration {
 }
 
 /// A number from 0 to 1.
-fn chance(world: &dyn World) -> f64 {
-    let (high, _) = world.uuid().as_u64_pair();
+fn chance(env: &dyn Environment) -> f64 {
+    let (high, _) = env.uuid().as_u64_pair();
     // The upper 32 bits of a random UUID are all random.
     f64::from(u32::try_from(high >> 32).unwrap_or_default()) / f64::from(u32::MAX)
 }
@@ -48,12 +48,12 @@ fn chance(world: &dyn World) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use common::world::System;
+    use common::environment::SystemEnvironment;
 
     #[test]
     fn h_47_a_call_tries_five_times_and_the_first_at_once() {
         let mut tries = Tries::default();
-        let pauses: Vec<_> = std::iter::from_fn(|| tries.next(&System)).collect();
+        let pauses: Vec<_> = std::iter::from_fn(|| tries.next(&SystemEnvironment)).collect();
         assert_eq!((pauses.len(), pauses[0]), (5, Duration::ZERO));
         assert!(
             pauses[1..]
@@ -66,11 +66,11 @@ mod tests {
     #[test]
     fn who_goes_on_asking_when_the_tries_are_used_up_has_one_for_each_question() {
         let mut tries = Tries::default();
-        while tries.next(&System).is_some() {}
+        while tries.next(&SystemEnvironment).is_some() {}
         for _ in 0..3 {
-            let pause = tries.next(&System).unwrap();
+            let pause = tries.next(&SystemEnvironment).unwrap();
             assert!(pause >= Duration::from_secs(8), "{pause:?}");
-            assert_eq!(tries.next(&System), None);
+            assert_eq!(tries.next(&SystemEnvironment), None);
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn h_47_chance_is_the_worlds() {
-        let numbers: Vec<_> = (0..20).map(|_| chance(&System)).collect();
+        let numbers: Vec<_> = (0..20).map(|_| chance(&SystemEnvironment)).collect();
         assert!(numbers.iter().all(|number| (0.0..=1.0).contains(number)));
         assert!(numbers.windows(2).any(|pair| pair[0] < pair[1]));
     }

@@ -7,8 +7,8 @@ use futures_util::future::Shared;
 use tokio::time::timeout_at;
 
 use collective::ErrorCode;
+use common::environment::Environment;
 use common::log::{Level, Log};
-use common::world::World;
 use egress::Net;
 use peer::{BoxFuture, Connection, ConnectionState, Fault, PeerError};
 
@@ -24,7 +24,7 @@ type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn Link>, PeerError>>>;
 pub(super) struct Connector {
     net: Arc<dyn Net>,
     pub(super) settings: Arc<Settings>,
-    pub(super) world: Arc<dyn World>,
+    pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
     /// What was sent and is not forgotten yet. It outlives connections.
     pub(super) ledger: Arc<Ledger>,
@@ -53,14 +53,14 @@ impl Connector {
     pub(super) fn new(
         net: Arc<dyn Net>,
         settings: Settings,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Self {
         let ledger = Arc::new(Ledger::new());
         Self {
             net,
             settings: Arc::new(settings),
-            world,
+            env,
             log,
             ledger,
             state: Mutex::default(),
@@ -100,7 +100,7 @@ impl Connector {
                 return Ok(link);
             }
             self.dismissed_since(claim)?;
-            let Some(pause) = claim.tries.next(&*self.world) else {
+            let Some(pause) = claim.tries.next(&*self.env) else {
                 return Err(last.unwrap_or_else(|| self.away()));
             };
             tokio::time::sleep(pause).await;
@@ -220,16 +220,16 @@ impl Connector {
         let until = dialled.until;
         let greeted = async {
             let settings = Arc::clone(&self.settings);
-            let (world, log) = (Arc::clone(&self.world), Arc::clone(&self.log));
+            let (env, log) = (Arc::clone(&self.env), Arc::clone(&self.log));
             match dialled.greeting {
                 Greeting::Silent => {
-                    a2a_v1::greet(dialled, settings, world, log, Arc::clone(&self.ledger)).await
+                    a2a_v1::greet(dialled, settings, env, log, Arc::clone(&self.ledger)).await
                 }
                 Greeting::HeretekJs(_) => {
                     let ledger = Arc::clone(&self.ledger);
-                    Ok(heretek_js::greet(dialled, settings, world, log, ledger).await?)
+                    Ok(heretek_js::greet(dialled, settings, env, log, ledger).await?)
                 }
-                Greeting::OpenClaw(_) => Ok(openclaw::greet(dialled, settings, world, log).await?),
+                Greeting::OpenClaw(_) => Ok(openclaw::greet(dialled, settings, env, log).await?),
             }
         };
         let greeted = timeout_at(until, greeted).await;

@@ -8,8 +8,8 @@ use percent_encoding::percent_decode_str;
 
 use a2a::Card;
 use collective::ErrorCode;
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use egress::Net;
 use peer::{
     BoxFuture, CardLocation, Connection, Directory, Discovered, Fault, LocalGateway, Member,
@@ -46,10 +46,10 @@ impl Gateway {
     pub fn new(
         net: Arc<dyn Net>,
         settings: Settings,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Self {
-        let connector = Arc::new(Connector::new(net, settings, world, log));
+        let connector = Arc::new(Connector::new(net, settings, env, log));
         Self {
             triad: Arc::new(counting(&connector)),
             connector,
@@ -82,7 +82,7 @@ impl Gateway {
             session: opening.session.map(str::to_owned),
             session_key: opening.host.map(|host| host.session_key.clone()),
             state_dir: opening.host.and_then(|host| host.state_dir.clone()),
-            since: Some(self.connector.world.now()),
+            since: Some(self.connector.env.now()),
             until: opening.until,
         };
         Box::new(Call {
@@ -144,7 +144,7 @@ fn counting(connector: &Arc<Connector>) -> Triad {
     let links = Arc::clone(connector);
     Triad::new(
         Arc::clone(&connector.settings),
-        Arc::clone(&connector.world),
+        Arc::clone(&connector.env),
         Arc::clone(&connector.log),
         Arc::new(move || {
             let links = Arc::clone(&links);

@@ -239,16 +239,16 @@ impl Net for ScriptedNet {
     }
 }
 
-/// A world whose clocks go with the runtime's, so that a paused test moves all three.
-pub struct TestWorld {
+/// An environment whose clocks go with the runtime's, so that a paused test moves all three.
+pub struct TestEnvironment {
     began: tokio::time::Instant,
     now: std::time::Instant,
 }
 
-/// When the test's world begins, in milliseconds since 1970.
+/// When the test begins, in milliseconds since 1970.
 pub const BEGAN: u64 = 1_800_000_000_000;
 
-impl TestWorld {
+impl TestEnvironment {
     pub fn new() -> Self {
         Self {
             began: tokio::time::Instant::now(),
@@ -257,15 +257,17 @@ impl TestWorld {
     }
 }
 
-impl common::world::World for TestWorld {
+impl common::environment::Clock for TestEnvironment {
     fn now(&self) -> std::time::Instant {
         self.now + self.began.elapsed()
     }
 
-    fn wall(&self) -> std::time::SystemTime {
+    fn system_time(&self) -> std::time::SystemTime {
         std::time::UNIX_EPOCH + std::time::Duration::from_millis(BEGAN) + self.began.elapsed()
     }
+}
 
+impl common::environment::IdGenerator for TestEnvironment {
     fn uuid(&self) -> uuid::Uuid {
         uuid::Uuid::new_v4()
     }

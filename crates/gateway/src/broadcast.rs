@@ -27,7 +27,7 @@ impl Hub {
         let from = client.name(envelope.from());
         let mut envelope = envelope.with("from", &*from);
         if envelope.id().is_none() {
-            envelope = envelope.with("id", format!("msg-{}", self.world.uuid()));
+            envelope = envelope.with("id", format!("msg-{}", self.env.uuid()));
         }
         if envelope.field("timestamp").is_none() {
             envelope = envelope.with("timestamp", self.millis());

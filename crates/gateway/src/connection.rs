@@ -43,9 +43,9 @@ pub(super) async fn serve<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let id = format!("{CLIENT}{}", hub.world.uuid());
+    let id = format!("{CLIENT}{}", hub.env.uuid());
     let outbox = Outbox::new(hub.config.limits.queue_bytes, Arc::clone(&hub.load));
-    let client = Client::new(id, outbox, hub.world.now());
+    let client = Client::new(id, outbox, hub.env.now());
     let known = certificate.and_then(|certificate| hub.keyring.certificate(&certificate));
     if let Some(identity) = known.or_else(|| hub.keyring.anonymous().ok()) {
         client.identify(identity.into());
@@ -98,13 +98,13 @@ where
     };
     let entered = hub
         .registry_mut()
-        .enter(client, hub.config.limits.connections, hub.world.now());
+        .enter(client, hub.config.limits.connections, hub.env.now());
     if !entered {
         upgrade::refuse(stream, &Refused::full()).await?;
         return Ok(None);
     }
     upgrade::accept(stream, &granted).await?;
-    client.heard(hub.world.now());
+    client.heard(hub.env.now());
     Ok(Some(granted.read))
 }
 
@@ -114,7 +114,7 @@ async fn read_all(
     frames: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
 ) {
     while let Some(frame) = frames.next().await {
-        talk.client.heard(talk.hub.world.now());
+        talk.client.heard(talk.hub.env.now());
         if talk.client.outbox.is_over() {
             continue;
         }
@@ -132,7 +132,7 @@ async fn read_all(
                 None => return,
             },
         };
-        talk.client.heard(talk.hub.world.now());
+        talk.client.heard(talk.hub.env.now());
         talk.client.works(false);
         if let Some(close) = close {
             talk.client.outbox.finish(close);
@@ -160,7 +160,7 @@ async fn write_all(
     sink: &mut (impl Sink<Message, Error = Error> + Unpin),
 ) -> Result<(), Error> {
     loop {
-        match outbox.next(BATCH, || hub.world.now()).await {
+        match outbox.next(BATCH, || hub.env.now()).await {
             Next::Write(items) => {
                 for item in items {
                     let message = match item {

@@ -122,7 +122,7 @@ impl Hub {
         }
         let id: Arc<str> = match envelope.id() {
             Some(id) => id.into(),
-            None => format!("msg-{}", self.world.uuid()).into(),
+            None => format!("msg-{}", self.env.uuid()).into(),
         };
         let has_workspace = self.registry().knows(&agent);
         let session = match has_workspace {
@@ -179,7 +179,7 @@ impl Hub {
             return Ok(self.sessions.create(agent, None).await?.into());
         }
         if slip.wants_answer {
-            return Ok(format!("sess-{}", self.world.uuid()).into());
+            return Ok(format!("sess-{}", self.env.uuid()).into());
         }
         let connection = client.id().trim_start_matches(CLIENT);
         Ok(format!("sess-{connection}").into())
@@ -196,7 +196,7 @@ impl Hub {
         };
         let kept = self
             .sessions
-            .append(agent, &Entry::of(envelope, session, self.world.wall()));
+            .append(agent, &Entry::of(envelope, session, self.env.system_time()));
         Ok(kept.await?)
     }
 
@@ -233,7 +233,7 @@ impl Hub {
             session,
             owed: slip.wants_answer,
             number: None,
-            until: self.world.now() + self.pace.answer,
+            until: self.env.now() + self.pace.answer,
             kept: false,
         };
         server.questions.ask(question).map_err(|not_asked| {

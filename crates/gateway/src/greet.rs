@@ -54,7 +54,7 @@ impl Hub {
             return Ok(());
         }
         let token = envelope.said("token").unwrap_or_default();
-        let known = self.keyring.identify(token, self.world.wall())?;
+        let known = self.keyring.identify(token, self.env.system_time())?;
         match client.identity() {
             Some(before) if *before != known.identity => Err(Refusal::new(
                 ErrorCode::AuthFailed,

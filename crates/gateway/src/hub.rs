@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use collective::{Envelope, ErrorCode};
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use egress::Net;
 
 use super::access::{Keyring, Operation};
@@ -42,7 +42,7 @@ pub(super) struct Hub {
     pub(super) managing: Semaphore,
     pub(super) load: Arc<Load>,
     pub(super) net: Arc<dyn Net>,
-    pub(super) world: Arc<dyn World>,
+    pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
     pub(super) pace: Pace,
     /// Work that goes on beside the connections.
@@ -58,7 +58,7 @@ pub(super) struct Parts {
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
     pub(super) net: Arc<dyn Net>,
-    pub(super) world: Arc<dyn World>,
+    pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
 }
 
@@ -76,7 +76,7 @@ impl Hub {
             sessions: parts.sessions,
             audit: parts.audit,
             net: parts.net,
-            world: parts.world,
+            env: parts.env,
             log: parts.log,
             pace,
             tasks: TaskTracker::new(),
@@ -97,7 +97,7 @@ impl Hub {
 
     /// The time of day, in milliseconds since 1970.
     pub(super) fn millis(&self) -> u64 {
-        let since = self.world.wall().duration_since(UNIX_EPOCH);
+        let since = self.env.system_time().duration_since(UNIX_EPOCH);
         let millis = since.unwrap_or(Duration::ZERO).as_millis();
         u64::try_from(millis).unwrap_or(u64::MAX)
     }
@@ -185,7 +185,7 @@ impl Hub {
 
     /// What `client` was asked and took too long to answer.
     pub(super) fn expire_questions(&self, client: &Client) {
-        for question in client.questions.expired(self.world.now()) {
+        for question in client.questions.expired(self.env.now()) {
             if let Some(asker) = self.settled(&question)
                 && question.owed
             {
@@ -215,7 +215,7 @@ impl Hub {
         }
         let name = client.name(from);
         self.audit.write(&Passed {
-            time: self.world.wall(),
+            time: self.env.system_time(),
             id: slip.and_then(|slip| slip.id.as_deref()),
             kind: slip.map(|slip| slip.kind),
             from: Some(&name),

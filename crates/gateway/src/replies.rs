@@ -107,7 +107,7 @@ impl Hub {
             .with_metadata("correlationId", &*question.correlation)
             .with_metadata("parentId", &*question.message);
         if answer.id().is_none() {
-            answer = answer.with("id", format!("msg-{}", self.world.uuid()));
+            answer = answer.with("id", format!("msg-{}", self.env.uuid()));
         }
         if answer.field("timestamp").is_none() {
             answer = answer.with("timestamp", self.millis());

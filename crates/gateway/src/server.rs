@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use common::config::ConfigError;
+use common::environment::Environment;
 use common::log::{Level, Log};
-use common::world::World;
 use egress::{Http, Net, NetError};
 
 use super::access::Keyring;
@@ -75,10 +75,10 @@ impl Server {
     /// Why it cannot. Where the port is taken, who answers there.
     pub async fn bind(
         config: ServerConfig,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, StartError> {
-        Self::bind_at(config, world, log, Pace::default()).await
+        Self::bind_at(config, env, log, Pace::default()).await
     }
 
     /// As [`bind`](Self::bind), with other waits.
@@ -87,7 +87,7 @@ impl Server {
     /// As [`bind`](Self::bind).
     pub async fn bind_at(
         config: ServerConfig,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
         pace: Pace,
     ) -> Result<Self, StartError> {
@@ -99,7 +99,7 @@ impl Server {
             address: config.listen,
             error,
         })?;
-        let sessions = open_sessions(&config, &world, &log).await?;
+        let sessions = open_sessions(&config, &env, &log).await?;
         let audit = Audit::new(&config, Arc::clone(&log));
         let parts = Parts {
             config,
@@ -107,7 +107,7 @@ impl Server {
             sessions,
             audit,
             net,
-            world,
+            env,
             log,
         };
         Ok(Self {
@@ -189,14 +189,14 @@ async fn listen(address: SocketAddr, net: &dyn Net) -> Result<TcpListener, Start
 
 async fn open_sessions(
     config: &ServerConfig,
-    world: &Arc<dyn World>,
+    env: &Arc<dyn Environment>,
     log: &Arc<dyn Log>,
 ) -> Result<Sessions, StartError> {
     let options = Options::of(config);
-    let (world, log) = (Arc::clone(world), Arc::clone(log));
+    let (env, log) = (Arc::clone(env), Arc::clone(log));
     // It reads files.
     let opened = tokio::task::spawn_blocking(move || {
-        let sessions = Sessions::open(options, world, log)?;
+        let sessions = Sessions::open(options, env, log)?;
         sessions.load()?;
         Ok::<_, SessionError>(sessions)
     });

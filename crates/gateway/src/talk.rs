@@ -57,7 +57,7 @@ pub(super) struct Talk {
 impl Talk {
     pub(super) fn new(hub: Arc<Hub>, client: Arc<Client>) -> Self {
         let limits = &hub.config.limits;
-        let rate = RateLimit::new(limits.messages_per_second, limits.burst, hub.world.now());
+        let rate = RateLimit::new(limits.messages_per_second, limits.burst, hub.env.now());
         Self {
             hub,
             client,
@@ -69,7 +69,7 @@ impl Talk {
 
     /// Takes a text frame. Gives the end of the connection, where it is that.
     pub(super) async fn text(&mut self, text: &str) -> Option<Close> {
-        if let Err(wait) = self.rate.take(self.hub.world.now()) {
+        if let Err(wait) = self.rate.take(self.hub.env.now()) {
             return self.flooded(text, wait).await;
         }
         self.too_fast = 0;
@@ -86,7 +86,7 @@ impl Talk {
 
     /// Takes a binary frame, which is no message.
     pub(super) async fn binary(&mut self) -> Option<Close> {
-        if let Err(wait) = self.rate.take(self.hub.world.now()) {
+        if let Err(wait) = self.rate.take(self.hub.env.now()) {
             return self.flooded("", wait).await;
         }
         let message = "the frame is binary; messages are text, one JSON object each";
@@ -144,7 +144,7 @@ impl Talk {
         if envelope.kind() == Kind::Auth {
             return hub.authenticate(&client, &envelope, &slip).await;
         }
-        if client.has_expired(hub.world.wall()) {
+        if client.has_expired(hub.env.system_time()) {
             let refusal = expired();
             hub.refuse(&client, &slip, &refusal).await;
             let refused = Outcome::Refused(refusal.code);

@@ -85,7 +85,7 @@ impl Hub {
         }
         let id: Arc<str> = match envelope.correlation_id().or(envelope.id()) {
             Some(id) => id.into(),
-            None => format!("prop-{}", self.world.uuid()).into(),
+            None => format!("prop-{}", self.env.uuid()).into(),
         };
         let proposer = client.name(envelope.from());
         let content = envelope.content().to_string();
@@ -276,7 +276,7 @@ impl Hub {
     fn decide(&self, proposals: &mut Proposals, id: &Arc<str>, closed: &Closed) {
         let content = closed.decision.json(id);
         let told: Arc<str> = Envelope::new(Kind::Decision, content.clone())
-            .with("id", format!("msg-{}", self.world.uuid()))
+            .with("id", format!("msg-{}", self.env.uuid()))
             .with("from", GATEWAY)
             .with("timestamp", self.millis())
             .with_metadata("correlationId", &**id)

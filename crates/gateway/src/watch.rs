@@ -28,11 +28,11 @@ pub(super) async fn watch(hub: &Hub, client: &Client) {
         .min()
         .unwrap_or_default()
         .max(Duration::from_millis(5));
-    let came = hub.world.now();
+    let came = hub.env.now();
     let mut asked = came;
     loop {
         tokio::time::sleep(tick).await;
-        let now = hub.world.now();
+        let now = hub.env.now();
         hub.expire_questions(client);
         let blocked = client.outbox.writing_since();
         if blocked.is_some_and(|since| now.saturating_duration_since(since) > pace.reading) {
@@ -56,7 +56,7 @@ pub(super) async fn watch(hub: &Hub, client: &Client) {
             client.outbox.finish(NO_CREDENTIAL);
             continue;
         }
-        if client.has_expired(hub.world.wall()) {
+        if client.has_expired(hub.env.system_time()) {
             let error = expired().answer(None).with("timestamp", hub.millis());
             let _ = client.outbox.text(error.to_text());
             client.outbox.finish(EXPIRED);
@@ -75,7 +75,7 @@ pub(super) async fn watch(hub: &Hub, client: &Client) {
         } else if silent >= heartbeat && now.saturating_duration_since(asked) >= heartbeat {
             asked = now;
             // Both kinds: some clients answer the one, all stacks answer the other.
-            let id = format!("ping-{}", hub.world.uuid());
+            let id = format!("ping-{}", hub.env.uuid());
             let _ = client.outbox.text(frames::ping(&id, hub.millis()));
             let _ = client.outbox.put(Item::Ping);
         }

@@ -17,7 +17,7 @@ use a2a_server::http::tls::{TlsError, acceptor};
 use a2a_server::http::{self as wire, App, CardFacts, Router};
 use a2a_server::service::{Parts, Service};
 use a2a_server::settings::Settings;
-use a2a_server::world::System;
+use common::environment::SystemEnvironment;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -85,7 +85,7 @@ impl Server {
             store,
             courier: Arc::new(courier),
             sessions: Arc::new(SessionKeys),
-            world: Arc::new(System),
+            env: Arc::new(SystemEnvironment),
             clients: peers.asks().then(|| peers.names()),
         })
         .await

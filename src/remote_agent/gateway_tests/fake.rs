@@ -12,9 +12,9 @@ use crate::config::Config;
 use crate::remote_agent::{Call, Pace, RemoteAgent};
 use a2a::{Card, CardView, Interface, Outgoing, Reply, Security, Task, Transport};
 use collective::ErrorCode;
+use common::environment::SystemEnvironment;
 use common::log::Recorder;
 use common::validation;
-use common::world::System;
 use peer::{
     BoxFuture, CardLocation, Connection, ConnectionState, Directory, Discovered, EventStream,
     Fault, HostSession, LocalGateway, Member, MemberStatus, Opening, Peer, PeerError, Reach,
@@ -140,7 +140,7 @@ impl Stage {
             &config,
             Arc::new(Finds(Arc::clone(&gate))),
             Some(Arc::new(Finds(Arc::clone(&gate)))),
-            Arc::new(System),
+            Arc::new(SystemEnvironment),
             Pace::default(),
             Arc::clone(&log) as _,
         );

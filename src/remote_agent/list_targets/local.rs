@@ -95,7 +95,7 @@ fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent
                 target,
                 card: Ok(KnownCard {
                     card: Arc::new(member.card),
-                    refreshed: tool.world.wall(),
+                    refreshed: tool.env.system_time(),
                     stale: None,
                 }),
                 standing: Standing {

@@ -9,7 +9,7 @@ use super::*;
 use crate::config::Config;
 use crate::targets::Catalog;
 use a2a::{CardView, Security};
-use common::world::System;
+use common::environment::SystemEnvironment;
 use peer::{BoxFuture, Peer, Reach};
 
 /// A peer that shows its card once, for no time at all, and is silent from then on.
@@ -52,7 +52,7 @@ async fn callers_who_wait_together_for_a_silent_peer_get_its_old_card_together()
     let target = &catalog.targets()[0];
     let cache = CardCache::new(
         Arc::<Once>::default(),
-        Arc::new(System),
+        Arc::new(SystemEnvironment),
         Duration::from_mins(5),
         1,
     );

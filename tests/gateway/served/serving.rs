@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use a2a_server::a2a::{Message, Part, Role};
 use a2a_server::executor::{Executor as _, Job, Outcome, Report};
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use gateway_bridge::Settings;
 use openclaw_server::executor::{GatewayExecutor, GatewayRuns};
 use serde_json::{Value, json};
@@ -30,7 +30,13 @@ fn executor_of(gateway: &Reference, state_dir: Option<PathBuf>) -> GatewayExecut
         thinking: None,
         state_dir,
     };
-    GatewayExecutor::new(settings, runs, Arc::new(System), Arc::new(Silent)).unwrap()
+    GatewayExecutor::new(
+        settings,
+        runs,
+        Arc::new(SystemEnvironment),
+        Arc::new(Silent),
+    )
+    .unwrap()
 }
 
 /// What the default agent answers.

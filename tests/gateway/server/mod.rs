@@ -14,8 +14,8 @@ mod triad;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use futures_util::{SinkExt as _, StreamExt as _};
 use gateway_server::{Pace, Server, StartError, config::ServerConfig};
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn config(settings: Value) -> ServerConfig {
 }
 
 async fn bind(config: ServerConfig, pace: Pace) -> Result<Server, StartError> {
-    Server::bind_at(config, Arc::new(System), Arc::new(Silent), pace).await
+    Server::bind_at(config, Arc::new(SystemEnvironment), Arc::new(Silent), pace).await
 }
 
 impl Gateway {

@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use common::environment::SystemEnvironment;
 use common::log::Log;
-use common::world::System;
 use gateway_server::{Server, config::ServerConfig};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -30,7 +30,9 @@ impl Reference {
         lay_over(&mut config, settings);
         let config = ServerConfig::parse(&config.to_string()).unwrap();
         let log: Arc<dyn Log> = Arc::new(Kept::default());
-        let server = Server::bind(config, Arc::new(System), log).await.unwrap();
+        let server = Server::bind(config, Arc::new(SystemEnvironment), log)
+            .await
+            .unwrap();
         let url = format!("ws://{}", server.address());
         let stop = CancellationToken::new();
         tokio::spawn(server.run(stop.clone()));

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::caller::Version;
 use crate::metrics::{Metrics, Pushed};
 use crate::store::{Store, StoreError};
-use crate::world::World;
+use common::environment::Environment;
 
 use super::Courier;
 use super::clients::Clients;
@@ -32,7 +32,7 @@ pub(super) enum Incoming {
 pub(super) struct Office {
     pub(super) store: Arc<dyn Store>,
     pub(super) courier: Arc<dyn Courier>,
-    pub(super) world: Arc<dyn World>,
+    pub(super) env: Arc<dyn Environment>,
     pub(super) pace: Pace,
     pub(super) lanes: Lanes,
     pub(super) metrics: Metrics,
@@ -196,7 +196,7 @@ impl Office {
             letter.body.clone(),
         );
         let answer = tokio::time::timeout(self.pace.answer, post).await;
-        judge(answer.ok(), self.world.wall())
+        judge(answer.ok(), self.env.system_time().into())
     }
 
     /// Logs what was not delivered when time was up, and says how many that was.
@@ -220,6 +220,6 @@ impl Office {
 
     /// From 0 up to 1.
     fn random(&self) -> f64 {
-        f64::from(self.world.uuid().as_fields().0) / (f64::from(u32::MAX) + 1.0)
+        f64::from(self.env.uuid().as_fields().0) / (f64::from(u32::MAX) + 1.0)
     }
 }

@@ -16,7 +16,7 @@ use crate::record::{Change, Record};
 use crate::settings::Limits;
 use crate::store::Store;
 use crate::store::memory::Memory;
-use crate::world::System;
+use common::environment::SystemEnvironment;
 
 mod clients;
 mod close;
@@ -53,8 +53,8 @@ impl Rig {
         let store = Memory::new();
         let record = record(TASK);
         store.create(&record).await.unwrap();
-        let (kept, world) = (Arc::new(store.clone()), Arc::new(System));
-        let notifier = Notifier::paced(kept, tcp(), &limits, world, Metrics::new(), pace);
+        let (kept, env) = (Arc::new(store.clone()), Arc::new(SystemEnvironment));
+        let notifier = Notifier::paced(kept, tcp(), &limits, env, Metrics::new(), pace);
         Self {
             store,
             notifier,

@@ -99,7 +99,7 @@ impl Core {
         let context_id = match (context, &own) {
             (Some(context), _) => context.to_owned(),
             (None, Some(own)) => own.clone(),
-            (None, None) => self.world.uuid().to_string(),
+            (None, None) => self.env.uuid().to_string(),
         };
         let session = match (&self.settings.session_id, &own) {
             (Some(session), Some(own)) if !several && context_id == *own => session.clone(),

@@ -72,7 +72,7 @@ impl Core {
                 .spawn(life.run(waiting, RunRequest::Reattach(run)));
             return;
         }
-        let status = words::interrupted(&*self.world, &life.record);
+        let status = words::interrupted(&*self.env, &life.record);
         if let Err(Lost::Store(_)) = life.write(Change::Status(status)).await {
             self.tasks.spawn(life.keep_at_last());
         }
@@ -119,7 +119,7 @@ impl Core {
 
     /// Ends tasks whose client was asked something and did not answer.
     async fn end_unanswered(&self) -> Result<(), Refusal> {
-        let before_ms = before_ms(self.world.wall(), self.settings.unanswered);
+        let before_ms = before_ms(self.env.system_time().into(), self.settings.unanswered);
         // What cannot be ended waits for the next time, and keeps no other from its end.
         let mut left = 0;
         loop {
@@ -151,7 +151,7 @@ impl Core {
             return Ok(false);
         };
         let waited = self.settings.unanswered;
-        let change = Change::Status(words::unanswered(&*self.world, &record, waited));
+        let change = Change::Status(words::unanswered(&*self.env, &record, waited));
         let (at_ms, revision) = (self.now_ms(&record), record.revision);
         match self.store.append(id, revision, at_ms, &change).await {
             Ok(()) => {
@@ -173,7 +173,11 @@ impl Core {
                 tracing::warn!(%refusal, "tasks that wait too long for their clients cannot be ended");
             }
             let retention = &self.settings.retention;
-            match self.store.retire(retention, self.world.wall()).await {
+            match self
+                .store
+                .retire(retention, self.env.system_time().into())
+                .await
+            {
                 Ok(0) => {}
                 Ok(tasks) => tracing::debug!(tasks, "old tasks are forgotten"),
                 Err(error) => tracing::warn!(%error, "old tasks cannot be forgotten"),

@@ -78,7 +78,7 @@ impl Core {
         if record.is_settled() {
             return Ok(Some(record));
         }
-        let change = Change::Status(words::canceled(&*self.world, &record, reason));
+        let change = Change::Status(words::canceled(&*self.env, &record, reason));
         let at_ms = self.now_ms(&record);
         let revision = record.revision;
         match self.store.append(task_id, revision, at_ms, &change).await {

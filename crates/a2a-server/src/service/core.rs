@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
 use tokio::sync::{Notify, Semaphore};
@@ -20,7 +21,7 @@ use crate::record::{Change, Record};
 use crate::refusal::{Reason, Refusal};
 use crate::settings::Settings;
 use crate::store::{Store, StoreError};
-use crate::world::World;
+use common::environment::Environment;
 
 /// How many tasks of a peer who has too many are looked at, before he is told so.
 const LOOKED_AT: usize = 16;
@@ -30,7 +31,7 @@ pub(super) struct Core {
     pub(super) executor: Arc<dyn Executor>,
     pub(super) store: Arc<dyn Store>,
     pub(super) sessions: Arc<dyn Sessions>,
-    pub(super) world: Arc<dyn World>,
+    pub(super) env: Arc<dyn Environment>,
     pub(super) notifier: Notifier,
     pub(super) metrics: Metrics,
     pub(super) agents: Agents,
@@ -58,7 +59,7 @@ impl Core {
             parts.store.clone(),
             parts.courier,
             &limits,
-            parts.world.clone(),
+            parts.env.clone(),
             metrics.clone(),
         );
         let open = Open::default();
@@ -73,7 +74,7 @@ impl Core {
             executor: parts.executor,
             store: parts.store,
             sessions: parts.sessions,
-            world: parts.world,
+            env: parts.env,
             agents: Agents::default(),
             lives: Lives::default(),
             recent: Recent::default(),
@@ -89,7 +90,9 @@ impl Core {
 
     /// The time of day in milliseconds since 1970, and never before the task's last change.
     pub(super) fn now_ms(&self, record: &Record) -> i64 {
-        self.world.wall().timestamp_millis().max(record.changed_ms)
+        DateTime::<Utc>::from(self.env.system_time())
+            .timestamp_millis()
+            .max(record.changed_ms)
     }
 
     /// A task of this caller.

@@ -365,25 +365,25 @@ impl Life {
             },
             Ending::Canceled => {
                 let reason = self.live.reason();
-                let status = words::canceled(self.world(), &self.record, reason);
+                let status = words::canceled(self.env(), &self.record, reason);
                 self.write(Change::Status(status)).await
             }
             Ending::TimedOut => {
                 let timeout = self.core.settings.timeout;
-                let status = words::timed_out(self.world(), &self.record, timeout);
+                let status = words::timed_out(self.env(), &self.record, timeout);
                 self.write(Change::Status(status)).await
             }
             Ending::TooLarge => {
                 let most = self.core.settings.limits.artifact_bytes;
-                let status = words::too_large(self.world(), &self.record, most);
+                let status = words::too_large(self.env(), &self.record, most);
                 self.write(Change::Status(status)).await
             }
             Ending::NoRoom => {
-                self.write(Change::Status(words::no_room(self.world(), &self.record)))
+                self.write(Change::Status(words::no_room(self.env(), &self.record)))
                     .await
             }
             Ending::Cut => {
-                let status = words::interrupted(self.world(), &self.record);
+                let status = words::interrupted(self.env(), &self.record);
                 self.write(Change::Status(status)).await
             }
             Ending::Lost(lost) => Err(lost),
@@ -432,7 +432,7 @@ impl Life {
             }
             Outcome::Failed { reason, text } => {
                 let state = TaskState::Failed;
-                let status = words::why(self.world(), &self.record, state, Some(reason), text);
+                let status = words::why(self.env(), &self.record, state, Some(reason), text);
                 self.write(Change::Status(status)).await?;
             }
             Outcome::Message(parts) => return self.answer(parts).await,
@@ -447,7 +447,7 @@ impl Life {
             match deleted {
                 Ok(_) => {
                     self.core.settled(&self.record.owner, &self.record.task.id);
-                    let mut message = words::message(self.world(), &self.record, parts);
+                    let mut message = words::message(self.env(), &self.record, parts);
                     // There is no such task.
                     message.task_id = None;
                     return Ok(Some(message));
@@ -464,12 +464,12 @@ impl Life {
     }
 
     async fn stand(&mut self, state: TaskState, parts: Option<Vec<Part>>) -> Result<(), Lost> {
-        let status = words::status(self.world(), &self.record, state, parts);
+        let status = words::status(self.env(), &self.record, state, parts);
         self.write(Change::Status(status)).await
     }
 
-    fn world(&self) -> &dyn crate::world::World {
-        &*self.core.world
+    fn env(&self) -> &dyn common::environment::Environment {
+        &*self.core.env
     }
 }
 

@@ -50,7 +50,7 @@ impl Core {
             return Err(Refusal::new(Reason::InvalidParams, text).at(field("id")));
         }
         if config.id.as_ref().is_none_or(String::is_empty) {
-            config.id = Some(self.world.uuid().to_string());
+            config.id = Some(self.env.uuid().to_string());
         }
         Ok(config)
     }

@@ -176,7 +176,7 @@ impl Core {
             parts.push(Part::text(""));
         }
         Message {
-            message_id: self.world.uuid().to_string(),
+            message_id: self.env.uuid().to_string(),
             context_id: Some(task.context_id),
             task_id: Some(task.id),
             role: Role::Agent,

@@ -1,5 +1,6 @@
 //! Taking messages: which task one begins or answers, and that it is kept before its sender is told so.
 
+use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
 use a2a::{Message, Task, TaskPushNotificationConfig, TaskState};
@@ -79,7 +80,7 @@ impl Core {
         let agent = self.agent(caller, &send).await?;
         self.fits(&send, agent.as_deref()).await?;
         let push = self.wanted_push(caller, &send)?;
-        let fresh = self.world.uuid().to_string();
+        let fresh = self.env.uuid().to_string();
         let new = New {
             caller: caller.clone(),
             send,
@@ -262,7 +263,7 @@ impl Core {
         session: String,
         agent: Option<String>,
     ) -> Record {
-        let now = self.world.wall();
+        let now = DateTime::<Utc>::from(self.env.system_time());
         Record {
             task: Task {
                 id,
@@ -314,8 +315,8 @@ impl Life {
         self.add(Change::Message(message)).await?;
         let id = &self.record.task.id;
         self.core.lives.put(id, self.live.clone());
-        let world = &*self.core.world;
-        let status = words::status(world, &self.record, TaskState::Submitted, None);
+        let env = &*self.core.env;
+        let status = words::status(env, &self.record, TaskState::Submitted, None);
         self.add(Change::Status(status)).await
     }
 
@@ -340,7 +341,7 @@ impl Life {
                 tracing::warn!(task_id = id, %error, "a task that was refused stays for now");
             }
         } else if self.record.task.status.state == TaskState::Submitted {
-            let status = words::interrupted(&*self.core.world, &self.record);
+            let status = words::interrupted(&*self.core.env, &self.record);
             self.core.lives.remove(&id, &self.live);
             if let Err(Lost::Store(_)) = self.write(Change::Status(status)).await {
                 self.core.clone().tasks.spawn(self.keep_at_last());

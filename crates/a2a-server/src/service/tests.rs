@@ -20,7 +20,7 @@ use crate::push::{Courier, Undelivered};
 use crate::record::Record;
 use crate::record::tests::record;
 use crate::store::memory::Memory;
-use crate::world::System;
+use common::environment::{Clock, IdGenerator, SystemEnvironment};
 
 mod agents;
 mod answers;
@@ -43,15 +43,15 @@ mod streams;
 mod trouble;
 mod troubled;
 
-use stage::{Clock, Run, Stage};
 use stage::{Named, Post};
+use stage::{Run, Stage, TestClock};
 
 /// A service, and the executor's part for the test to play.
 struct Theatre {
     service: Service,
     runs: mpsc::UnboundedReceiver<Run>,
     store: Memory,
-    clock: Arc<Clock>,
+    clock: Arc<TestClock>,
     stage: Arc<Stage>,
 }
 
@@ -99,14 +99,14 @@ impl Theatre {
             alive,
             agents: Mutex::new(Ok(vec![agent("main"), agent("other")])),
         });
-        let clock = Arc::new(Clock::new());
+        let clock = Arc::new(TestClock::new());
         let service = Service::start(Parts {
             settings,
             executor: stage.clone(),
             store: behind,
             courier: Arc::new(Post),
             sessions: Arc::new(Named),
-            world: clock.clone(),
+            env: clock.clone(),
             clients,
         })
         .await

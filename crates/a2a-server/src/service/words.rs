@@ -7,7 +7,7 @@ use a2a::{Message, Part, Role, TaskState, TaskStatus};
 
 use super::live::CancelReason;
 use crate::record::Record;
-use crate::world::World;
+use common::environment::Environment;
 
 /// Where a status's message says in one word, for programs, why a task failed.
 pub const REASON: &str = "openclaw-remote-agent/reason";
@@ -36,9 +36,9 @@ pub const NO_ROOM: &str = "no_room";
 pub const UNANSWERED: &str = "unanswered";
 
 /// A message of the agent.
-pub(super) fn message(world: &dyn World, record: &Record, parts: Vec<Part>) -> Message {
+pub(super) fn message(env: &dyn Environment, record: &Record, parts: Vec<Part>) -> Message {
     Message {
-        message_id: world.uuid().to_string(),
+        message_id: env.uuid().to_string(),
         context_id: Some(record.task.context_id.clone()),
         task_id: Some(record.task.id.clone()),
         role: Role::Agent,
@@ -51,7 +51,7 @@ pub(super) fn message(world: &dyn World, record: &Record, parts: Vec<Part>) -> M
 
 /// A status as of now, with what the agent says, if it says anything.
 pub(super) fn status(
-    world: &dyn World,
+    env: &dyn Environment,
     record: &Record,
     state: TaskState,
     parts: Option<Vec<Part>>,
@@ -60,27 +60,27 @@ pub(super) fn status(
         state,
         message: parts
             .filter(|parts| !parts.is_empty())
-            .map(|parts| message(world, record, parts)),
-        timestamp: Some(world.wall()),
+            .map(|parts| message(env, record, parts)),
+        timestamp: Some(env.system_time().into()),
     }
 }
 
 /// A status as of now that says why, in one word for programs where there is one.
 pub(super) fn why(
-    world: &dyn World,
+    env: &dyn Environment,
     record: &Record,
     state: TaskState,
     reason: Option<&str>,
     text: String,
 ) -> TaskStatus {
-    let mut status = status(world, record, state, Some(vec![Part::text(text)]));
+    let mut status = status(env, record, state, Some(vec![Part::text(text)]));
     if let (Some(reason), Some(message)) = (reason, &mut status.message) {
         message.metadata = Some(HashMap::from([(REASON.to_owned(), reason.into())]));
     }
     status
 }
 
-pub(super) fn canceled(world: &dyn World, record: &Record, reason: CancelReason) -> TaskStatus {
+pub(super) fn canceled(env: &dyn Environment, record: &Record, reason: CancelReason) -> TaskStatus {
     let (word, text) = match reason {
         CancelReason::Requested => (None, "canceled because it was asked for"),
         CancelReason::ClientRemoved => (
@@ -88,12 +88,12 @@ pub(super) fn canceled(world: &dyn World, record: &Record, reason: CancelReason)
             "canceled because the operator removed the client that it belongs to",
         ),
     };
-    why(world, record, TaskState::Canceled, word, text.to_owned())
+    why(env, record, TaskState::Canceled, word, text.to_owned())
 }
 
-pub(super) fn interrupted(world: &dyn World, record: &Record) -> TaskStatus {
+pub(super) fn interrupted(env: &dyn Environment, record: &Record) -> TaskStatus {
     why(
-        world,
+        env,
         record,
         TaskState::Failed,
         Some(INTERRUPTED),
@@ -101,38 +101,32 @@ pub(super) fn interrupted(world: &dyn World, record: &Record) -> TaskStatus {
     )
 }
 
-pub(super) fn timed_out(world: &dyn World, record: &Record, timeout: Duration) -> TaskStatus {
+pub(super) fn timed_out(env: &dyn Environment, record: &Record, timeout: Duration) -> TaskStatus {
     let text = format!(
         "the run was stopped after {} s, which is as long as one may take here; ask for less at a time, or have the operator raise `timeout`",
         timeout.as_secs_f64()
     );
-    why(world, record, TaskState::Failed, Some(TIMEOUT), text)
+    why(env, record, TaskState::Failed, Some(TIMEOUT), text)
 }
 
 /// Something that the run said could not be kept.
-pub(super) fn unkept(world: &dyn World, record: &Record) -> TaskStatus {
+pub(super) fn unkept(env: &dyn Environment, record: &Record) -> TaskStatus {
     let text = "the run was stopped because the task store failed, and what it said last is lost; send the message again, and tell the operator";
-    why(
-        world,
-        record,
-        TaskState::Failed,
-        Some(STORE),
-        text.to_owned(),
-    )
+    why(env, record, TaskState::Failed, Some(STORE), text.to_owned())
 }
 
-pub(super) fn unanswered(world: &dyn World, record: &Record, waited: Duration) -> TaskStatus {
+pub(super) fn unanswered(env: &dyn Environment, record: &Record, waited: Duration) -> TaskStatus {
     let text = format!(
         "the task was given up because no answer to its question came for {} s; send a message without `taskId` to begin again",
         waited.as_secs()
     );
-    why(world, record, TaskState::Failed, Some(UNANSWERED), text)
+    why(env, record, TaskState::Failed, Some(UNANSWERED), text)
 }
 
-pub(super) fn no_room(world: &dyn World, record: &Record) -> TaskStatus {
+pub(super) fn no_room(env: &dyn Environment, record: &Record) -> TaskStatus {
     let text = "the run was not begun because the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, and send the message again";
     why(
-        world,
+        env,
         record,
         TaskState::Failed,
         Some(NO_ROOM),
@@ -140,9 +134,9 @@ pub(super) fn no_room(world: &dyn World, record: &Record) -> TaskStatus {
     )
 }
 
-pub(super) fn too_large(world: &dyn World, record: &Record, most: usize) -> TaskStatus {
+pub(super) fn too_large(env: &dyn Environment, record: &Record, most: usize) -> TaskStatus {
     let text = format!(
         "the run was stopped because it said more than the {most} bytes that a task may hold here; ask for less, or have the operator raise `artifactBytes`"
     );
-    why(world, record, TaskState::Failed, Some(TOO_LARGE), text)
+    why(env, record, TaskState::Failed, Some(TOO_LARGE), text)
 }

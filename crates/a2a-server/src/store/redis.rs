@@ -36,7 +36,7 @@ use super::{
 };
 use crate::caller::Version;
 use crate::record::{Change, Record};
-use crate::world::World;
+use common::environment::Environment;
 
 pub use self::address::{LEASE, Options, PREFIX};
 
@@ -81,13 +81,13 @@ impl Redis {
     /// # Errors
     /// The address is none, or Redis there does not answer, does not let us in, or holds something else under the prefix. No
     /// text says the password.
-    pub async fn connect(options: &Options, world: &dyn World) -> Result<Self, StoreError> {
+    pub async fn connect(options: &Options, env: &dyn Environment) -> Result<Self, StoreError> {
         let address = address::Address::read(options)?;
         let inner = Arc::new(Inner::new(
             Link::new(address.client, address.shown),
             address.prefix,
             address.channels,
-            world.uuid().to_string(),
+            env.uuid().to_string(),
             // Shorter ones would be over before they are said to be on.
             options.lease.max(Duration::from_millis(100)),
         ));

@@ -6,7 +6,7 @@ use a2a_server::a2a::{Artifact, Part, TaskState};
 use a2a_server::record::{Change, Record};
 use a2a_server::store::redis::{Options, Redis};
 use a2a_server::store::{Store, StoreError};
-use a2a_server::world::System;
+use common::environment::SystemEnvironment;
 
 pub(crate) use crate::record::{record, status};
 use crate::redis_server::RedisServer;
@@ -32,14 +32,14 @@ pub(crate) async fn mortal(redis: &RedisServer) -> Redis {
 }
 
 pub(crate) async fn connect(options: &Options) -> Redis {
-    Redis::connect(options, &System)
+    Redis::connect(options, &SystemEnvironment)
         .await
         .unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// Why nobody can be a server with these options.
 pub(crate) async fn refused(options: &Options) -> String {
-    match Redis::connect(options, &System).await {
+    match Redis::connect(options, &SystemEnvironment).await {
         Ok(_) => panic!("it connected"),
         Err(StoreError::Failed(why)) => why,
         Err(other) => panic!("{other}"),

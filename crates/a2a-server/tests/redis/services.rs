@@ -15,8 +15,8 @@ use a2a_server::push::{Courier, Undelivered};
 use a2a_server::service::{INTERRUPTED, Parts, REASON, Send, Service, Sessions, Updates};
 use a2a_server::settings::Settings;
 use a2a_server::store::redis::Options;
-use a2a_server::world::System;
 use bytes::Bytes;
+use common::environment::SystemEnvironment;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response};
@@ -74,7 +74,7 @@ async fn service(url: &str) -> Service {
         store: Arc::new(connect(&options).await),
         courier: Arc::new(Nobody),
         sessions: Arc::new(ByContext),
-        world: Arc::new(System),
+        env: Arc::new(SystemEnvironment),
         clients: None,
     })
     .await

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::place::failure;
 use crate::{exit::Failure, output::note};
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use gateway_server::clients::{Connector, Door, Happening, Script};
 use gateway_server::{
     Server,
@@ -49,7 +49,7 @@ impl Embedded {
             },
             ..ServerConfig::default()
         };
-        let server = Server::bind(config, Arc::new(System), Arc::new(Silent)).await;
+        let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::new(Silent)).await;
         let server =
             server.map_err(|error| Failure::new(format!("cannot start a gateway: {error}")))?;
         let shutdown = CancellationToken::new();

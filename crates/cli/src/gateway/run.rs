@@ -16,8 +16,8 @@ use crate::{
     output::{Lines, note},
     stopped::stopped,
 };
+use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
-use common::world::System;
 use gateway_server::{
     Server, StartError,
     config::{FsyncWord, PORT},
@@ -100,7 +100,7 @@ async fn real(strict: bool, args: &RunArgs, lines: &Lines, verbose: bool) -> Res
         config.state_dir.join("agents").display()
     );
     let log = Arc::new(StandardError { verbose });
-    let server = Server::bind(config, Arc::new(System), log).await;
+    let server = Server::bind(config, Arc::new(SystemEnvironment), log).await;
     let server = server.map_err(|error| Failure {
         exit: match error {
             StartError::Config(_) => Exit::Usage,

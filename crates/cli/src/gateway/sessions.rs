@@ -12,8 +12,8 @@ use crate::{
     table::table,
     text,
 };
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use gateway_server::{
     manage::{ManageError, Operation, manage},
     sessions::{Options, SessionError, Sessions},
@@ -185,10 +185,10 @@ impl Place {
     async fn manage_sessions(&self, operation: Operation, with: Value) -> Result<Value, Failure> {
         let options = Options::of(&self.files.read()?);
         let folder = options.state_dir.display().to_string();
-        let (world, log) = (Arc::new(System), Arc::new(Silent));
+        let (env, log) = (Arc::new(SystemEnvironment), Arc::new(Silent));
         let sessions = match operation.only_reads() {
-            true => Ok(Sessions::read_only(options, world, log)),
-            false => Sessions::open(options, world, log),
+            true => Ok(Sessions::read_only(options, env, log)),
+            false => Sessions::open(options, env, log),
         };
         let sessions = match sessions {
             Ok(sessions) => sessions,

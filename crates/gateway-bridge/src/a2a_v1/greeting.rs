@@ -11,8 +11,8 @@ use crate::dial::{Dialled, broken, failed};
 use crate::ledger::Ledger;
 use crate::settings::{Settings, without_token};
 use collective::{CloseCode, Envelope, ErrorCode, Kind, PROTOCOL_VERSION, is_compatible};
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use egress::websocket::{Frame, Receiver};
 use peer::quoted;
 
@@ -47,7 +47,7 @@ const UNDERSTOOD: [Kind; 12] = [
 pub(super) async fn greet(
     dialled: Dialled,
     settings: Arc<Settings>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     ledger: Arc<Ledger>,
 ) -> Result<(Line, Receiver), Ungreeted> {
@@ -62,7 +62,7 @@ pub(super) async fn greet(
         first,
         settings: Arc::clone(&settings),
     };
-    let line = Line::new(&A2A_V1, socket.sender, settings, world, log, ledger);
+    let line = Line::new(&A2A_V1, socket.sender, settings, env, log, ledger);
     let greeted = timeout_at(until, shake(&line, &mut heard)).await;
     let greeted = greeted.unwrap_or_else(|_| Err(unacknowledged(&line.settings).into()));
     if let Err(error) = greeted {

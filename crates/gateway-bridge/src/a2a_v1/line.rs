@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::ledger::Ledger;
 use crate::settings::Settings;
 use collective::{CloseCode, Envelope, ErrorCode, Kind, Malformed, SUBPROTOCOL};
+use common::environment::Environment;
 use common::log::{Level, Log};
-use common::world::World;
 use egress::websocket::Sender;
 use egress::{NetError, Sent};
 use peer::{Delivered, Fault, PeerError};
@@ -57,7 +57,7 @@ pub(crate) struct Line {
     /// Cancelled when the connection has ended.
     pub(super) over: CancellationToken,
     pub(super) settings: Arc<Settings>,
-    pub(super) world: Arc<dyn World>,
+    pub(super) env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     pub(super) ledger: Arc<Ledger>,
     pub(crate) roll: Roll,
@@ -75,7 +75,7 @@ impl Line {
         speech: &'static Speech,
         sender: Sender,
         settings: Arc<Settings>,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
         ledger: Arc<Ledger>,
     ) -> Self {
@@ -85,7 +85,7 @@ impl Line {
             ended: Mutex::default(),
             over: CancellationToken::new(),
             settings,
-            world,
+            env,
             log,
             ledger,
             roll: Roll::default(),
@@ -157,7 +157,7 @@ impl Line {
 
     /// An envelope with an id and the time.
     pub(super) fn envelope(&self, kind: Kind, content: Value) -> Envelope {
-        let id = format!("msg-{}", self.world.uuid());
+        let id = format!("msg-{}", self.env.uuid());
         Envelope::new(kind, content)
             .with("id", id)
             .with("timestamp", self.millis())
@@ -166,8 +166,8 @@ impl Line {
     /// Milliseconds since 1970.
     pub(super) fn millis(&self) -> u64 {
         let since = self
-            .world
-            .wall()
+            .env
+            .system_time()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -218,7 +218,7 @@ impl Line {
 
     async fn listen_to(&self, content: Value) {
         let asked = self.envelope(Kind::Subscribe, content);
-        let id = format!("{SUBSCRIPTION}{}", self.world.uuid());
+        let id = format!("{SUBSCRIPTION}{}", self.env.uuid());
         let asked = asked.with_metadata("correlationId", id);
         // A connection that is lost here is found out by whoever uses it.
         drop(self.tell(asked).await);

@@ -31,7 +31,7 @@ pub(super) async fn send(
     about: &About,
     outgoing: &Outgoing,
 ) -> Result<Awaited, PeerError> {
-    let id = format!("corr-{}", line.world.uuid());
+    let id = format!("corr-{}", line.env.uuid());
     let context_id = context(line, about, outgoing)?;
     let message_id = message_id(&outgoing.message_id, line);
     let content = json!({"role": "user", "content": said(&outgoing.parts)});
@@ -89,7 +89,7 @@ pub(super) fn context(
                 .map(|entry| entry.context_id.clone())
                 .map_err(PeerError::undelivered)
         }
-        (None, None) => Ok(format!("sess-{}", line.world.uuid())),
+        (None, None) => Ok(format!("sess-{}", line.env.uuid())),
     }
 }
 
@@ -101,7 +101,7 @@ fn message_id(given: &str, line: &Line) -> String {
         format!("{ID}{given}")
     };
     if given.is_empty() || id.chars().count() > LONGEST_ID {
-        return format!("{ID}{}", line.world.uuid());
+        return format!("{ID}{}", line.env.uuid());
     }
     id
 }
@@ -115,7 +115,7 @@ pub(super) fn described(
 ) -> Envelope {
     let age = about
         .since
-        .map(|since| line.world.now().saturating_duration_since(since));
+        .map(|since| line.env.now().saturating_duration_since(since));
     let age = u64::try_from(age.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
     let envelope = envelope.with("timestamp", line.millis().saturating_sub(age));
     let given = outgoing.metadata.iter().flatten();
@@ -140,7 +140,7 @@ pub(super) fn expires(
     };
     let age = about
         .since
-        .map(|since| line.world.now().saturating_duration_since(since));
+        .map(|since| line.env.now().saturating_duration_since(since));
     match life.checked_sub(age.unwrap_or_default()) {
         Some(left) if !left.is_zero() => Ok(Instant::now().checked_add(left)),
         _ => Err(expired()),

@@ -21,8 +21,8 @@ use tokio::time::{Instant, timeout};
 
 use a2a::{Outgoing, Reply, Task};
 use collective::{ErrorCode, Kind};
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use egress::websocket::Receiver;
 use peer::{BoxFuture, Delivered, EventStream, Fault, Member, PeerError};
 
@@ -77,11 +77,11 @@ impl Ungreeted {
 pub(super) async fn greet(
     dialled: Dialled,
     settings: Arc<Settings>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     ledger: Arc<Ledger>,
 ) -> Result<Arc<dyn Link>, Ungreeted> {
-    let (line, receiver) = greeting::greet(dialled, settings, world, log, ledger).await?;
+    let (line, receiver) = greeting::greet(dialled, settings, env, log, ledger).await?;
     let link = carry(line, receiver);
     link.0.subscribe().await;
     Ok(link)

@@ -20,11 +20,11 @@ pub(super) async fn propose(
     outgoing: &Outgoing,
 ) -> Result<Awaited, PeerError> {
     let usual = line.settings.triad.deadline;
-    let proposal = Proposal::read(&outgoing.parts, line.world.wall(), usual)?;
+    let proposal = Proposal::read(&outgoing.parts, line.env.system_time(), usual)?;
     let by = Instant::now() + proposal.open_for;
     let now = line.millis();
     let left = u64::try_from(proposal.open_for.as_millis()).unwrap_or(u64::MAX);
-    let id = format!("prop-{}", line.world.uuid());
+    let id = format!("prop-{}", line.env.uuid());
     let context_id = context(line, about, outgoing)?;
     let mut content = json!({"proposal": proposal.text, "deadline": now.saturating_add(left)});
     if let Some(reasoning) = proposal.reasoning {

@@ -138,7 +138,7 @@ pub(super) async fn discover(line: &Line, wait: Wait) -> Result<Vec<Member>, Pee
 }
 
 async fn ask(line: &Line) -> Result<(), PeerError> {
-    let correlation_id = format!("disc-{}", line.world.uuid());
+    let correlation_id = format!("disc-{}", line.env.uuid());
     let question = line
         .envelope(Kind::Discovery, json!({"action": "list"}))
         .with_metadata("correlationId", correlation_id.clone());

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
 use url::Url;
 
-use crate::scripted::{Arrivals, Connection, ScriptedNet, TestWorld, network};
+use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
 use crate::{DialectChoice, Gateway, Settings};
 use a2a::{Event, Outgoing, Part, Reply, Task, TaskState};
 use collective::ErrorCode;
@@ -50,7 +50,7 @@ fn rig(settings: Settings) -> Rig {
     let gateway = Gateway::new(
         Arc::new(net.clone()),
         settings,
-        Arc::new(TestWorld::new()),
+        Arc::new(TestEnvironment::new()),
         Arc::clone(&log) as _,
     );
     Rig {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout_at;
 
 use collective::ErrorCode;
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use egress::websocket::{Frame, Opened};
 use peer::{PeerError, quoted};
 
@@ -36,15 +36,15 @@ const HERETEK_JS: Speech = Speech {
 pub(super) async fn greet(
     dialled: Dialled,
     settings: Arc<Settings>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     ledger: Arc<Ledger>,
 ) -> Result<Arc<dyn Link>, PeerError> {
-    let name = name(&settings, &*world);
+    let name = name(&settings, &*env);
     let mut socket = dialled.socket;
     let registered = timeout_at(dialled.until, register(&mut socket, &name, &settings)).await;
     let names = registered.unwrap_or_else(|_| Err(dial::late(&settings)))?;
-    let line = Line::new(&HERETEK_JS, socket.sender, settings, world, log, ledger);
+    let line = Line::new(&HERETEK_JS, socket.sender, settings, env, log, ledger);
     line.roll.is_us(&name);
     line.roll.begin(
         names
@@ -57,11 +57,11 @@ pub(super) async fn greet(
 
 /// What we are called there: what the URL says, because the gateway puts that into our messages, else a name that nobody
 /// has, because whoever comes second by a name gets the messages of the first.
-fn name(settings: &Settings, world: &dyn World) -> String {
+fn name(settings: &Settings, env: &dyn Environment) -> String {
     let mut query = settings.url.query_pairs();
     let named = query.find(|(field, value)| field == "agentId" && !value.is_empty());
     named.map_or_else(
-        || format!("remote-agent-{}", world.uuid().simple()),
+        || format!("remote-agent-{}", env.uuid().simple()),
         |(_, name)| name.into_owned(),
     )
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::scripted::{Arrivals, Connection, ScriptedNet, TestWorld, network};
+use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
 use crate::{DialectChoice, Gateway, Settings};
 use a2a::{Outgoing, Part, Reply, TaskState};
 use collective::ErrorCode;
@@ -31,11 +31,11 @@ struct Rig {
 
 fn rig(query: &str) -> Rig {
     let (net, arrivals) = network();
-    let world = Arc::new(TestWorld::new());
+    let env = Arc::new(TestEnvironment::new());
     let gateway = Gateway::new(
         Arc::new(net.clone()),
         settings(query),
-        world,
+        env,
         Arc::new(Silent),
     );
     Rig {
@@ -230,7 +230,7 @@ async fn h_12_the_token_is_in_the_url_only_where_that_is_asked_for() {
         let gateway = Gateway::new(
             Arc::new(net.clone()),
             settings,
-            Arc::new(TestWorld::new()),
+            Arc::new(TestEnvironment::new()),
             Arc::new(Silent),
         );
         let error = gateway.members().await.unwrap_err();

@@ -73,7 +73,7 @@ impl OpenClaw {
         match (named, &outgoing.task_id) {
             (Some(context), _) => Ok(context.clone()),
             (None, Some(task)) => Ok(ledger::stands(&self.line, about, task).await?.context),
-            (None, None) => Ok(self.world.uuid().to_string()),
+            (None, None) => Ok(self.env.uuid().to_string()),
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::dial::{self, Dialled, failed};
 use crate::settings::without_token;
 use crate::{Link, Settings};
 use collective::ErrorCode;
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use egress::websocket::{Frame, Opened};
 use peer::PeerError;
 
@@ -50,7 +50,7 @@ pub(super) struct Policy {
 pub(crate) async fn greet(
     mut dialled: Dialled,
     settings: Arc<Settings>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
 ) -> Result<Arc<dyn Link>, PeerError> {
     let connect = connect(&mut dialled.socket, &settings);
@@ -72,7 +72,7 @@ pub(crate) async fn greet(
         Arc::clone(&log),
     ));
     Ok(Arc::new(OpenClaw::new(
-        line, leave, settings, world, log, policy,
+        line, leave, settings, env, log, policy,
     )))
 }
 

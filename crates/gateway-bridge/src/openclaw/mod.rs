@@ -34,8 +34,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use a2a::Part;
 use a2a::{Outgoing, Reply, Task};
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use peer::{BoxFuture, EventStream, Member, PeerError};
 
 use super::{About, Link, Settings, Wait};
@@ -61,7 +61,7 @@ pub(super) struct OpenClaw {
     /// Takes leave when the last user is gone.
     _end: DropGuard,
     settings: Arc<Settings>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     policy: Policy,
 }
@@ -71,7 +71,7 @@ impl OpenClaw {
         line: Arc<Line>,
         leave: CancellationToken,
         settings: Arc<Settings>,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
         policy: Policy,
     ) -> Self {
@@ -80,7 +80,7 @@ impl OpenClaw {
             _end: leave.clone().drop_guard(),
             leave,
             settings,
-            world,
+            env,
             log,
             policy,
         }

@@ -16,8 +16,8 @@ use crate::dial::dial;
 use crate::scripted::{Connection, network};
 use a2a::{Part, TaskState};
 use collective::ErrorCode;
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use peer::{Delivered, End, Fault, Step};
 
 use super::*;
@@ -88,7 +88,7 @@ async fn greeted(
         greet(
             dialled,
             Arc::clone(&settings),
-            Arc::new(System),
+            Arc::new(SystemEnvironment),
             Arc::new(Silent),
         )
         .await

@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::delegation;
 use a2a::{Outgoing, Reply, Task};
 use collective::{ErrorCode, Tally};
+use common::environment::Environment;
 use common::log::{Level, Log};
-use common::world::World;
 use peer::{BoxFuture, EventStream, Fault, PeerError};
 
 use super::proposal::{self, Proposal};
@@ -45,7 +45,7 @@ pub(crate) type Links =
 /// The triad of one instance.
 pub(crate) struct Triad {
     settings: Arc<Settings>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
     links: Links,
     votes: Mutex<LruCache<String, Arc<Deliberation>>>,
@@ -55,14 +55,14 @@ impl Triad {
     /// A triad that has voted on nothing.
     pub(crate) fn new(
         settings: Arc<Settings>,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
         links: Links,
     ) -> Self {
         let remembered = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
         Self {
             settings,
-            world,
+            env,
             log,
             links,
             votes: Mutex::new(LruCache::new(remembered)),
@@ -138,10 +138,10 @@ impl Triad {
     ) -> Result<Arc<Deliberation>, PeerError> {
         let members = self.members()?;
         let usual = self.settings.triad.deadline;
-        let proposal = Proposal::read(&outgoing.parts, self.world.wall(), usual)?;
+        let proposal = Proposal::read(&outgoing.parts, self.env.system_time(), usual)?;
         // Without a gateway nobody can be asked, and that is no decision.
         (self.links)().await?;
-        let fresh = || self.world.uuid().to_string();
+        let fresh = || self.env.uuid().to_string();
         let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
         let context = match (named, &outgoing.task_id) {
             (Some(context), _) => Some(context.clone()),
@@ -190,7 +190,7 @@ impl Triad {
                 self.settings.triad.quorum,
             ),
             links: Arc::clone(&self.links),
-            world: Arc::clone(&self.world),
+            env: Arc::clone(&self.env),
             log: Arc::clone(&self.log),
         }));
         Ok(vote)
@@ -272,7 +272,7 @@ struct Session {
     until: Instant,
     tally: Tally,
     links: Links,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
 }
 
@@ -285,15 +285,15 @@ async fn deliberate(session: Session) {
         until,
         mut tally,
         links,
-        world,
+        env,
         log,
     } = session;
     let mut asked: FuturesUnordered<_> = voters
         .iter()
         .map(|voter| {
-            let mark = world.uuid().simple().to_string();
+            let mark = env.uuid().simple().to_string();
             let question = ballot::question(&voter.about.agent, &proposal, &mark);
-            let fresh = || world.uuid().to_string();
+            let fresh = || env.uuid().to_string();
             let links = &links;
             async move {
                 (

@@ -13,8 +13,8 @@ use url::Url;
 use crate::Wait;
 use a2a::{Event, Part};
 use collective::Quorum;
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use peer::{Delivered, End, Member, Step};
 
 use super::*;
@@ -166,7 +166,7 @@ fn triad(quorum: Quorum, script: [Vec<Does>; 3]) -> (Triad, Arc<Agents>) {
     });
     let triad = Triad::new(
         Arc::new(settings),
-        Arc::new(System),
+        Arc::new(SystemEnvironment),
         Arc::new(Silent),
         links,
     );

@@ -13,7 +13,7 @@ use super::{
     line::{Line, Speaker, new_id},
 };
 use collective::{Envelope, ErrorCode, Kind, Vote};
-use common::world::World;
+use common::environment::Environment;
 use egress::Net;
 
 /// How long it waits before it connects again, at first and at most.
@@ -90,7 +90,7 @@ pub(super) async fn serve(
     net: Arc<dyn Net>,
     door: Door,
     script: Script,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     tell: impl Fn(&Happening) + Send + Sync,
     shutdown: CancellationToken,
 ) -> Result<(), Trouble> {
@@ -99,7 +99,7 @@ pub(super) async fn serve(
     loop {
         let opened = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            opened = Line::open(&*net, &door, &names, &world) => opened,
+            opened = Line::open(&*net, &door, &names, &env) => opened,
         };
         let trouble = match opened {
             Ok((line, welcome)) => {
@@ -111,7 +111,7 @@ pub(super) async fn serve(
                         speaker.leave().await;
                         return Ok(());
                     }
-                    attended = attend(line, &script, &*world, &tell) => attended,
+                    attended = attend(line, &script, &*env, &tell) => attended,
                 };
                 match attended {
                     Ok(()) => return Ok(()),
@@ -123,7 +123,7 @@ pub(super) async fn serve(
         if !trouble.may_pass() {
             return Err(trouble);
         }
-        let wait = jittered(pause, &*world);
+        let wait = jittered(pause, &*env);
         tell(&Happening::Lost(trouble, wait));
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
@@ -134,8 +134,8 @@ pub(super) async fn serve(
 }
 
 /// Between half of the pause and all of it, so that agents which lost the same gateway do not all come back at once.
-pub(super) fn jittered(pause: Duration, world: &dyn World) -> Duration {
-    let random = world.uuid().as_u128() % 1000;
+pub(super) fn jittered(pause: Duration, env: &dyn Environment) -> Duration {
+    let random = env.uuid().as_u128() % 1000;
     let random = u32::try_from(random).unwrap_or_default();
     pause / 2 + pause / 2 * random / 1000
 }
@@ -144,11 +144,11 @@ pub(super) fn jittered(pause: Duration, world: &dyn World) -> Duration {
 async fn attend(
     mut line: Line,
     script: &Script,
-    world: &dyn World,
+    env: &dyn Environment,
     tell: &(impl Fn(&Happening) + Send + Sync),
 ) -> Result<(), Trouble> {
     let decisions = match script.ballot {
-        Some(_) => Some(hear_decisions(line.speaker(), world).await?),
+        Some(_) => Some(hear_decisions(line.speaker(), env).await?),
         None => None,
     };
     let mut answers: JoinSet<Result<Happening, Trouble>> = JoinSet::new();
@@ -206,8 +206,8 @@ async fn attend(
 }
 
 /// Asks to hear what comes of what is voted on (000 §6.2). Returns the id of the question.
-async fn hear_decisions(speaker: &Speaker, world: &dyn World) -> Result<String, Trouble> {
-    let id = new_id(world);
+async fn hear_decisions(speaker: &Speaker, env: &dyn Environment) -> Result<String, Trouble> {
+    let id = new_id(env);
     let question = Envelope::new(Kind::Subscribe, json!({"channel": DECISIONS}));
     speaker.say(question.with("id", id.as_str())).await?;
     Ok(id)

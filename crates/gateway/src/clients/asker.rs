@@ -11,14 +11,14 @@ use super::{
     line::{Line, new_id},
 };
 use collective::{Envelope, GATEWAY, Kind};
-use common::world::World;
+use common::environment::Environment;
 use egress::Net;
 
 /// One who asks a gateway.
 pub struct Asker {
     line: Line,
     door: Door,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     /// What the gateway said when it took us.
     pub welcome: Welcome,
 }
@@ -31,13 +31,13 @@ impl Asker {
     pub async fn connect(
         net: &dyn Net,
         door: Door,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
     ) -> Result<Self, Trouble> {
-        let (line, welcome) = Line::open(net, &door, &[], &world).await?;
+        let (line, welcome) = Line::open(net, &door, &[], &env).await?;
         Ok(Self {
             line,
             door,
-            world,
+            env,
             welcome,
         })
     }
@@ -47,7 +47,7 @@ impl Asker {
     /// # Errors
     /// The gateway refuses, does not answer in time, or is gone.
     pub async fn ask(&mut self, kind: Kind, content: Value) -> Result<Envelope, Trouble> {
-        let id = new_id(&*self.world);
+        let id = new_id(&*self.env);
         let question = Envelope::new(kind, content)
             .with("id", id.as_str())
             .with_metadata("correlationId", id.as_str())
@@ -88,9 +88,9 @@ impl Asker {
     /// # Errors
     /// As [`ask`](Self::ask).
     pub async fn ping(&mut self) -> Result<Duration, Trouble> {
-        let begun = self.world.now();
+        let begun = self.env.now();
         self.ask(Kind::Ping, json!({})).await?;
-        Ok(self.world.now().saturating_duration_since(begun))
+        Ok(self.env.now().saturating_duration_since(begun))
     }
 
     /// Who is there (000 §6.1): the answer's content.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{Asker, Door, Happening, Script, Trouble, Why, agent};
-use common::world::{System, World};
+use common::environment::{Environment, SystemEnvironment};
 use egress::{Http, Net, Request, access};
 
 /// How long a service has to say how it is.
@@ -19,7 +19,7 @@ const HEALTH: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Connector {
     net: Arc<dyn Net>,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
 }
 
 /// How a service says it is (000 §6.4).
@@ -43,12 +43,12 @@ impl Connector {
     pub fn new() -> Result<Self, Trouble> {
         let http = Http::new();
         let http = http.map_err(|error| Trouble::new(Why::Unreachable, error.to_string()))?;
-        Ok(Self::over(Arc::new(http), Arc::new(System)))
+        Ok(Self::over(Arc::new(http), Arc::new(SystemEnvironment)))
     }
 
     /// With these.
-    pub(super) fn over(net: Arc<dyn Net>, world: Arc<dyn World>) -> Self {
-        Self { net, world }
+    pub(super) fn over(net: Arc<dyn Net>, env: Arc<dyn Environment>) -> Self {
+        Self { net, env }
     }
 
     /// One who asks the gateway.
@@ -56,7 +56,7 @@ impl Connector {
     /// # Errors
     /// Nobody can be reached, something else answers, or the gateway does not take us.
     pub async fn ask(&self, door: Door) -> Result<Asker, Trouble> {
-        Asker::connect(&*self.net, door, Arc::clone(&self.world)).await
+        Asker::connect(&*self.net, door, Arc::clone(&self.env)).await
     }
 
     /// Serves a name until `shutdown`, or until the gateway sends the agent away. Connects again when the connection is lost; that is told, not
@@ -71,8 +71,8 @@ impl Connector {
         tell: impl Fn(&Happening) + Send + Sync,
         shutdown: CancellationToken,
     ) -> Result<(), Trouble> {
-        let (net, world) = (Arc::clone(&self.net), Arc::clone(&self.world));
-        agent::serve(net, door, script, world, tell, shutdown).await
+        let (net, env) = (Arc::clone(&self.net), Arc::clone(&self.env));
+        agent::serve(net, door, script, env, tell, shutdown).await
     }
 
     /// Asks a service how it is, at the address that its gateway names. Such an address is held to what is public, or written as this machine's.

@@ -12,7 +12,7 @@ use super::{Door, Trouble, Why};
 use collective::{
     Envelope, ErrorCode, Kind, LARGEST_FRAME, PROTOCOL_VERSION, SUBPROTOCOL, is_compatible,
 };
-use common::world::World;
+use common::environment::Environment;
 use egress::{
     Access, Net,
     websocket::{self, Dial, Frame, Receiver, Sender},
@@ -44,17 +44,17 @@ pub(super) struct Line {
 #[derive(Clone)]
 pub(super) struct Speaker {
     sender: Sender,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
 }
 
 impl Speaker {
     /// Says it, with an id and the time where it has none.
     pub(super) async fn say(&self, envelope: Envelope) -> Result<(), Trouble> {
-        let since_1970 = self.world.wall().duration_since(UNIX_EPOCH);
+        let since_1970 = self.env.system_time().duration_since(UNIX_EPOCH);
         let now = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or_default();
         let envelope = match envelope.id() {
             Some(_) => envelope,
-            None => envelope.with("id", new_id(&*self.world)),
+            None => envelope.with("id", new_id(&*self.env)),
         };
         let text = envelope.with("timestamp", now).to_text();
         let sent = self.sender.text(text).await;
@@ -73,8 +73,8 @@ impl Speaker {
 }
 
 /// A new id of a message (000 §4.4).
-pub(super) fn new_id(world: &dyn World) -> String {
-    format!("msg-{}", world.uuid())
+pub(super) fn new_id(env: &dyn Environment) -> String {
+    format!("msg-{}", env.uuid())
 }
 
 impl Line {
@@ -83,10 +83,10 @@ impl Line {
         net: &dyn Net,
         door: &Door,
         serves: &[&str],
-        world: &Arc<dyn World>,
+        env: &Arc<dyn Environment>,
     ) -> Result<(Self, Welcome), Trouble> {
         let until = Instant::now() + door.timeout;
-        let opened = timeout_at(until, Self::enter(net, door, serves, world)).await;
+        let opened = timeout_at(until, Self::enter(net, door, serves, env)).await;
         opened.unwrap_or_else(|_| Err(Trouble::late(door, "greeted us")))
     }
 
@@ -94,7 +94,7 @@ impl Line {
         net: &dyn Net,
         door: &Door,
         serves: &[&str],
-        world: &Arc<dyn World>,
+        env: &Arc<dyn Environment>,
     ) -> Result<(Self, Welcome), Trouble> {
         let remote = door.allow_remote && door.url.scheme() == "wss";
         let dial = Dial {
@@ -113,7 +113,7 @@ impl Line {
         let mut line = Self {
             speaker: Speaker {
                 sender: opened.sender,
-                world: Arc::clone(world),
+                env: Arc::clone(env),
             },
             receiver: opened.receiver,
             door: door.clone(),

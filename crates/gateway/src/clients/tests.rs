@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{agent::jittered, *};
 use collective::{ErrorCode, Kind, Vote};
-use common::world::World;
+use common::environment::{Clock, IdGenerator};
 use testkit::conformance::gateways::Gateways;
 
 /// An agent that serves `alpha`, and what happens to it.
@@ -258,18 +258,20 @@ async fn who_asks_in_vain_is_told_after_its_patience() {
     assert!(trouble.message.contains("200 ms"), "{trouble}");
 }
 
-/// A world with one random number.
+/// An environment with one random number.
 struct Chance(u128);
 
-impl World for Chance {
+impl Clock for Chance {
     fn now(&self) -> std::time::Instant {
         std::time::Instant::now()
     }
 
-    fn wall(&self) -> SystemTime {
+    fn system_time(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH
     }
+}
 
+impl IdGenerator for Chance {
     fn uuid(&self) -> Uuid {
         Uuid::from_u128(self.0)
     }

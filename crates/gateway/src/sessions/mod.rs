@@ -44,8 +44,8 @@ use queue::{Pending, What, Writers};
 use serde_json::Value;
 use workspace::Workspace;
 
+use common::environment::Environment;
 use common::log::{Level, Log};
-use common::world::World;
 
 /// Where workspaces are, below the gateway's state.
 const AGENTS: &str = "agents";
@@ -71,30 +71,30 @@ impl Sessions {
     /// 4003 another process has them, or a file cannot be read.
     pub fn open(
         options: Options,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, SessionError> {
         let folder = options.state_dir.join(AGENTS);
         let lock = lock::Lock::take(&folder)?;
-        Ok(Self::new(options, folder, Some(lock), world, log))
+        Ok(Self::new(options, folder, Some(lock), env, log))
     }
 
     /// Opens the sessions to read them, as they are now and whoever may be writing. Nothing is mended.
-    pub fn read_only(options: Options, world: Arc<dyn World>, log: Arc<dyn Log>) -> Self {
+    pub fn read_only(options: Options, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         let folder = options.state_dir.join(AGENTS);
-        Self::new(options, folder, None, world, log)
+        Self::new(options, folder, None, env, log)
     }
 
     fn new(
         options: Options,
         folder: PathBuf,
         lock: Option<lock::Lock>,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Self {
         Self(Arc::new(Inner {
             folder,
-            writers: Arc::new(Writers::new(options, world, log)),
+            writers: Arc::new(Writers::new(options, env, log)),
             workspaces: Mutex::default(),
             lock,
         }))
@@ -140,7 +140,7 @@ impl Sessions {
         session_id: Option<&str>,
     ) -> Result<String, SessionError> {
         let writers = &self.0.writers;
-        let new = || format!("sess-{}", writers.world.uuid());
+        let new = || format!("sess-{}", writers.env.uuid());
         let id = session_id.map_or_else(new, str::to_owned);
         self.mark(agent, &id, What::Create, Event::Created).await?;
         Ok(id)

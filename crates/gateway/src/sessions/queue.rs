@@ -16,8 +16,8 @@ use super::entry::millis;
 use super::index::Change;
 use super::workspace::{Appender, Workspace};
 use super::{Fsync, Options, SessionError, lock};
+use common::environment::Environment;
 use common::log::{Level, Log};
-use common::world::World;
 
 /// So many threads write at a time. The disk does better with several, and gains nothing by hundreds.
 const WRITERS: usize = 8;
@@ -50,7 +50,7 @@ pub(super) enum What {
 /// What is shared by all workspaces of one process.
 pub(super) struct Writers {
     pub(super) options: Options,
-    pub(super) world: Arc<dyn World>,
+    pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
     /// Bytes of lines that wait.
     waiting: AtomicUsize,
@@ -66,10 +66,10 @@ struct Ready {
 }
 
 impl Writers {
-    pub(super) fn new(options: Options, world: Arc<dyn World>, log: Arc<dyn Log>) -> Self {
+    pub(super) fn new(options: Options, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         Self {
             options,
-            world,
+            env,
             log,
             waiting: AtomicUsize::new(0),
             ready: Mutex::default(),
@@ -79,7 +79,7 @@ impl Writers {
 
     /// The time of day, in milliseconds since 1970.
     pub(super) fn now(&self) -> u64 {
-        millis(self.world.wall())
+        millis(self.env.system_time())
     }
 
     /// Takes a line. It is written by another thread where the caller runs on a tokio runtime.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a2a_server::store::memory::Memory;
 use a2a_server::store::sqlite::{self, Sqlite};
 use a2a_server::store::{Store, redis};
-use a2a_server::world::{System, World as _};
+use common::environment::{Clock as _, SystemEnvironment};
 
 use super::error::StartError;
 use crate::config::{ServeConfig, TaskStore};
@@ -32,7 +32,7 @@ pub(super) async fn store(
         }
         TaskStore::Redis(address) => {
             let options = redis::Options::new(address);
-            let store = redis::Redis::connect(&options, &System).await;
+            let store = redis::Redis::connect(&options, &SystemEnvironment).await;
             let store = store.map_err(|error| StartError::Store(error.to_string()))?;
             let shown = format!("in Redis at {}", store.shown());
             (Arc::new(store), shown)
@@ -43,8 +43,8 @@ pub(super) async fn store(
 async fn sqlite(config: &ServeConfig, directory: PathBuf) -> Result<Sqlite, StartError> {
     let mut options = sqlite::Options::new(directory);
     options.fsync = config.fsync();
-    let now = System.wall();
-    let opened = tokio::task::spawn_blocking(move || Sqlite::open(&options, now)).await;
+    let now = SystemEnvironment.system_time();
+    let opened = tokio::task::spawn_blocking(move || Sqlite::open(&options, now.into())).await;
     let opened = opened.map_err(|error| StartError::Store(error.to_string()))?;
     opened.map_err(|error| StartError::Store(error.to_string()))
 }

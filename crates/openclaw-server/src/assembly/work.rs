@@ -50,7 +50,7 @@ fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
 
 fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let timeout = Duration::from_secs(config.timeout);
-    let world = Arc::new(common::world::System);
+    let env = Arc::new(common::environment::SystemEnvironment);
     let log = Arc::new(Journal);
     Ok(match config.executor {
         ExecutorWord::Scripted => Arc::new(Scripted::default()),
@@ -68,7 +68,7 @@ fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
                 pass_env: config.pass_env.clone(),
                 local: config.local,
             };
-            Arc::new(CommandExecutor::new(settings, world, log))
+            Arc::new(CommandExecutor::new(settings, env, log))
         }
         ExecutorWord::Gateway => {
             let runs = GatewayRuns {
@@ -79,7 +79,7 @@ fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
                     false => state_dir(|name| std::env::var_os(name)),
                 },
             };
-            let executor = GatewayExecutor::new(gateway(config)?, runs, world, log);
+            let executor = GatewayExecutor::new(gateway(config)?, runs, env, log);
             Arc::new(executor.map_err(|error| StartError::Executor(error.to_string()))?)
         }
     })

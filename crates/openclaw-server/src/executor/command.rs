@@ -28,8 +28,8 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use gateway_bridge::openclaw;
 use gateway_bridge::session_key;
 
@@ -99,7 +99,7 @@ struct Turns {
 
 impl CommandExecutor {
     /// The OpenClaw whose command `settings` name. Where it keeps its state is found out from its variables.
-    pub fn new(settings: CommandSettings, world: Arc<dyn World>, log: Arc<dyn Log>) -> Self {
+    pub fn new(settings: CommandSettings, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         let state_dir = state_dir(|name| {
             let own = settings.env_vars.iter().find(|(known, _)| known == name);
             match own {
@@ -108,7 +108,7 @@ impl CommandExecutor {
             }
         });
         Self(Arc::new(Turns {
-            delegated: Delegated::new(state_dir, world, log),
+            delegated: Delegated::new(state_dir, env, log),
             home: std::env::home_dir().filter(|home| home.components().count() > 1),
             local: AtomicBool::new(settings.local == Local::Always),
             settings,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use a2a_server::executor::Outcome;
 use serde_json::Value;
 
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use gateway_bridge::delegation::{Delegation, Delegations, Lookup};
 
 /// The file of one OpenClaw.
@@ -18,20 +18,20 @@ pub(super) struct Delegated {
     /// Where OpenClaw keeps its state; where that is not known nothing is written down.
     state_dir: Option<PathBuf>,
     kept: Lookup,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
 }
 
 impl Delegated {
     pub(super) fn new(
         state_dir: Option<PathBuf>,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Self {
         Self {
             state_dir,
             kept: Lookup::default(),
-            world,
+            env,
             log,
         }
     }
@@ -81,7 +81,9 @@ impl Delegated {
     }
 
     async fn is_deep(&self, state_dir: &Path, key: &str) -> bool {
-        let known = self.kept.find(state_dir, key, self.world.wall(), &self.log);
+        let known = self
+            .kept
+            .find(state_dir, key, self.env.system_time(), &self.log);
         known.await.is_some_and(|work| work.hop > 0)
     }
 }
@@ -92,11 +94,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use common::environment::SystemEnvironment;
     use common::log::Silent;
-    use common::world::System;
 
     fn over(state: &Path) -> Delegated {
-        Delegated::new(Some(state.to_owned()), Arc::new(System), Arc::new(Silent))
+        Delegated::new(
+            Some(state.to_owned()),
+            Arc::new(SystemEnvironment),
+            Arc::new(Silent),
+        )
     }
 
     #[tokio::test]

@@ -20,8 +20,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use a2a::Outgoing;
+use common::environment::Environment;
 use common::log::Log;
-use common::world::World;
 use egress::Http;
 use gateway_bridge::delegation;
 use gateway_bridge::session_key;
@@ -65,7 +65,7 @@ struct Runs {
     gateway: Gateway,
     settings: GatewayRuns,
     delegated: Delegated,
-    world: Arc<dyn World>,
+    env: Arc<dyn Environment>,
     /// The agent that is asked where nobody says whom, once it is known.
     default: Mutex<Option<String>>,
 }
@@ -78,22 +78,17 @@ impl GatewayExecutor {
     pub fn new(
         settings: gateway_bridge::Settings,
         runs: GatewayRuns,
-        world: Arc<dyn World>,
+        env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, ExecutorError> {
         let net = Http::new().map_err(|error| ExecutorError(error.to_string()))?;
-        let gateway = Gateway::new(
-            Arc::new(net),
-            settings,
-            Arc::clone(&world),
-            Arc::clone(&log),
-        );
+        let gateway = Gateway::new(Arc::new(net), settings, Arc::clone(&env), Arc::clone(&log));
         let state_dir = runs.state_dir.clone();
         Ok(Self(Arc::new(Runs {
             gateway,
             settings: runs,
-            delegated: Delegated::new(state_dir, Arc::clone(&world), log),
-            world,
+            delegated: Delegated::new(state_dir, Arc::clone(&env), log),
+            env,
             default: Mutex::default(),
         })))
     }
@@ -248,7 +243,7 @@ impl Runs {
         if self.is_openclaw() {
             self.delegated.note(&key, job.delegation.as_ref()).await?;
         }
-        let run = self.world.uuid().to_string();
+        let run = self.env.uuid().to_string();
         // Kept first, so that a server that dies now looks for the run when it is back.
         let _ = reports.send(Report::Run(format!("{agent}/{run}"))).await;
         let outgoing = self.outgoing(&run, job.message.parts, job.delegation);

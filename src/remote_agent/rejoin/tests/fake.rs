@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::remote_agent::{Call, Pace, RemoteAgent};
 use a2a::{Card, CardView, Event, Interface, Outgoing, Reply, Security, Task, Transport};
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 use peer::{
     BoxFuture, Directory, Discovered, End, EventStream, Fault, Opening, Peer, PeerError, Reach,
     Spoken, Step, Validator,
@@ -128,7 +128,7 @@ pub(super) fn tool(pace: Pace, directory: Arc<dyn Directory>) -> RemoteAgent {
         &config,
         directory,
         None,
-        Arc::new(System),
+        Arc::new(SystemEnvironment),
         pace,
         Arc::new(Silent),
     )

@@ -22,7 +22,7 @@ use crate::push::{Courier, Undelivered};
 use crate::service::{Parts as Made, Send, Sessions};
 use crate::settings::Settings;
 use crate::store::memory::Memory;
-use crate::world::System;
+use common::environment::SystemEnvironment;
 
 /// Carries nothing.
 struct Nowhere;
@@ -68,7 +68,7 @@ async fn whole(rules: Rules, peers: Peers) -> Whole {
         store: Arc::new(Memory::new()),
         courier: Arc::new(Nowhere),
         sessions: Arc::new(Plain),
-        world: Arc::new(System),
+        env: Arc::new(SystemEnvironment),
         clients: None,
     })
     .await

@@ -21,7 +21,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::service::{self, Service, Sessions, Settings};
 use crate::store::Store;
 use crate::store::memory::Memory;
-use crate::world::System;
+use common::environment::SystemEnvironment;
 
 /// The token that the server knows, where it asks for one.
 pub(super) const TOKEN: &str = "Bearer good";
@@ -101,7 +101,7 @@ impl Server {
             store: options.store,
             courier: Arc::new(Nowhere),
             sessions: Arc::new(Plain),
-            world: Arc::new(System),
+            env: Arc::new(SystemEnvironment),
             clients: None,
         })
         .await

@@ -78,7 +78,7 @@ impl Life {
         match lost {
             Lost::Store(refusal) => {
                 // Not even its turn may have come.
-                let status = || Change::Status(words::unkept(&*self.core.world, &self.record));
+                let status = || Change::Status(words::unkept(&*self.core.env, &self.record));
                 self.unkept.get_or_insert_with(status);
                 End::Lost(refusal)
             }
@@ -104,7 +104,7 @@ impl Life {
                 {
                     Change::Status(status)
                 }
-                _ => Change::Status(words::unkept(self.world(), &self.record)),
+                _ => Change::Status(words::unkept(self.env(), &self.record)),
             };
             let last = closing.run_until_cancelled(sleep(AGAIN)).await.is_none();
             match self.write(change).await {

@@ -143,7 +143,7 @@ async fn a_run_that_panics_fails_its_task_and_no_other() {
         store: Arc::new(Memory::new()),
         courier: Arc::new(Post),
         sessions: Arc::new(Named),
-        world: Arc::new(System),
+        env: Arc::new(SystemEnvironment),
         clients: None,
     })
     .await

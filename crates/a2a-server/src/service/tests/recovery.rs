@@ -8,7 +8,7 @@ async fn left(run: Option<&str>, state: TaskState) -> (Memory, String) {
     let mut record = record("t");
     record.run = run.map(str::to_owned);
     record.task.status.state = state;
-    record.changed_ms = Clock::new().wall().timestamp_millis();
+    record.changed_ms = TestClock::new().millis();
     store.create(&record).await.unwrap();
     (store, record.task.id)
 }

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::*;
@@ -141,11 +140,16 @@ impl Sessions for Named {
 }
 
 /// A time of day that goes on when the test says so.
-pub(super) struct Clock(AtomicI64);
+pub(super) struct TestClock(AtomicI64);
 
-impl Clock {
+impl TestClock {
     pub(super) fn new() -> Self {
         Self(AtomicI64::new(1_800_000_000_000))
+    }
+
+    /// The time of day, in milliseconds since 1970.
+    pub(super) fn millis(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
     }
 
     pub(super) fn go_on(&self, by: Duration) {
@@ -154,12 +158,19 @@ impl Clock {
     }
 }
 
-impl World for Clock {
-    fn wall(&self) -> DateTime<Utc> {
-        DateTime::from_timestamp_millis(self.0.load(Ordering::SeqCst)).unwrap()
+impl Clock for TestClock {
+    fn now(&self) -> std::time::Instant {
+        SystemEnvironment.now()
     }
 
+    fn system_time(&self) -> std::time::SystemTime {
+        let millis = u64::try_from(self.millis()).unwrap();
+        std::time::SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+    }
+}
+
+impl IdGenerator for TestClock {
     fn uuid(&self) -> Uuid {
-        System.uuid()
+        SystemEnvironment.uuid()
     }
 }

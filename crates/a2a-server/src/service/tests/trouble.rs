@@ -186,7 +186,7 @@ async fn an_answer_that_gets_no_place_leaves_no_task_that_nobody_works_on() {
     };
     let mut left = record("t");
     left.task.status.state = TaskState::InputRequired;
-    left.changed_ms = Clock::new().wall().timestamp_millis();
+    left.changed_ms = TestClock::new().millis();
     store.create(&left).await.unwrap();
     let theatre = store.open().await;
     let send = says("this one").answering("t");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Options, Redis};
 use crate::store::Store;
 use crate::store::conformance::{Any, store_laws};
-use crate::world::System;
+use common::environment::SystemEnvironment;
 
 use redis_server::RedisServer;
 
@@ -21,7 +21,7 @@ mod redis_server;
 
 async fn open() -> Option<(Any, RedisServer)> {
     let server = RedisServer::start();
-    let store = Redis::connect(&Options::new(server.url()), &System)
+    let store = Redis::connect(&Options::new(server.url()), &SystemEnvironment)
         .await
         .unwrap_or_else(|why| panic!("{why}"));
     Some((Arc::new(store) as Arc<dyn Store>, server))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use a2a_server::store::redis::{self, Redis};
 use a2a_server::store::sqlite::{self, Holder, Sqlite};
-use a2a_server::world::{System, World as _};
+use common::environment::{Clock as _, SystemEnvironment};
 use url::Url;
 
 use super::Page;
@@ -59,7 +59,7 @@ impl PlaceArgs {
             TaskStore::Directory(path) => self.directory(&path).await,
             TaskStore::Redis(address) => {
                 let options = redis::Options::new(address);
-                let store = Redis::connect(&options, &System).await;
+                let store = Redis::connect(&options, &SystemEnvironment).await;
                 let store = store.map_err(|error| Failure {
                     exit: Exit::Unreachable,
                     message: error.to_string(),
@@ -82,8 +82,8 @@ impl PlaceArgs {
             return self.ask(path, holder);
         }
         let options = sqlite::Options::new(path);
-        let now = System.wall();
-        let opened = tokio::task::spawn_blocking(move || Sqlite::open(&options, now)).await;
+        let now = SystemEnvironment.system_time();
+        let opened = tokio::task::spawn_blocking(move || Sqlite::open(&options, now.into())).await;
         let opened = opened.map_err(|error| Failure::new(error.to_string()))?;
         let store = opened.map_err(|error| Failure::new(error.to_string()))?;
         Ok(Place::Stored(Stored(Arc::new(store))))

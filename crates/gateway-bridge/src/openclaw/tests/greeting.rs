@@ -92,7 +92,7 @@ async fn a_gateway_that_says_late_what_it_is_is_dialled_once_more_and_given_its_
     let gateway = crate::Gateway::new(
         Arc::new(net.clone()),
         settings(),
-        Arc::new(System),
+        Arc::new(SystemEnvironment),
         Arc::new(Silent),
     );
     let challenge =

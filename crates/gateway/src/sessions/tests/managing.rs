@@ -12,7 +12,7 @@ fn exported(sessions: &Sessions, agent: &str, session: &str) -> String {
 async fn a_list_says_what_is_known_without_what_was_said() {
     let place = Place::new();
     let sessions = place.open();
-    let now = |place: &Place| place.clock.wall();
+    let now = |place: &Place| place.clock.system_time();
     let began = now(&place);
     sessions.create("alpha", Some("s")).await.unwrap();
     place.pass(Duration::from_secs(1));

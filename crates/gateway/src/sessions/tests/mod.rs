@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::*;
 use collective::{Envelope, ErrorCode};
+use common::environment::{Clock, IdGenerator};
 use common::log::Recorder;
 
 /// The time of day when a test begins, in milliseconds since 1970.
@@ -25,21 +26,23 @@ const START: u64 = 1_711_843_200_000;
 /// A folder that is gone when the test is over, and a clock that stands.
 struct Place {
     state: PathBuf,
-    clock: Arc<Clock>,
+    clock: Arc<TestClock>,
     log: Arc<Recorder>,
 }
 
-struct Clock(AtomicU64);
+struct TestClock(AtomicU64);
 
-impl World for Clock {
+impl Clock for TestClock {
     fn now(&self) -> Instant {
         Instant::now()
     }
 
-    fn wall(&self) -> SystemTime {
+    fn system_time(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.0.load(Ordering::Relaxed))
     }
+}
 
+impl IdGenerator for TestClock {
     fn uuid(&self) -> Uuid {
         Uuid::new_v4()
     }
@@ -50,7 +53,7 @@ impl Place {
         let state = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
         Self {
             state,
-            clock: Arc::new(Clock(AtomicU64::new(START))),
+            clock: Arc::new(TestClock(AtomicU64::new(START))),
             log: Arc::default(),
         }
     }

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::*;
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 
 mod agents;
 mod answers;
@@ -82,7 +82,7 @@ impl Fake {
 }
 
 fn executor(settings: CommandSettings) -> CommandExecutor {
-    CommandExecutor::new(settings, Arc::new(System), Arc::new(Silent))
+    CommandExecutor::new(settings, Arc::new(SystemEnvironment), Arc::new(Silent))
 }
 
 fn job(text: &str) -> Job {

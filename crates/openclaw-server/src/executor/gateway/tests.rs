@@ -5,8 +5,8 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::*;
+use common::environment::SystemEnvironment;
 use common::log::Silent;
-use common::world::System;
 
 /// An executor whose gateway is at `url`.
 fn at(url: &str) -> GatewayExecutor {
@@ -16,7 +16,13 @@ fn at(url: &str) -> GatewayExecutor {
         thinking: Some(Thinking::High),
         state_dir: None,
     };
-    GatewayExecutor::new(settings, runs, Arc::new(System), Arc::new(Silent)).unwrap()
+    GatewayExecutor::new(
+        settings,
+        runs,
+        Arc::new(SystemEnvironment),
+        Arc::new(Silent),
+    )
+    .unwrap()
 }
 
 /// An address that nobody listens at.

@@ -1,0 +1,45 @@
+//! Time and random identifiers, as parameters, so that tests set them.
+
+use std::time::{Instant, SystemTime};
+
+use uuid::Uuid;
+
+/// Tells the time.
+pub trait Clock: Send + Sync + 'static {
+    /// Returns a point in time to measure from.
+    fn now(&self) -> Instant;
+
+    /// Returns the time of day.
+    fn system_time(&self) -> SystemTime;
+}
+
+/// Generates random identifiers.
+pub trait IdGenerator: Send + Sync + 'static {
+    /// Returns a random UUID (RFC 9562, version 4).
+    fn uuid(&self) -> Uuid;
+}
+
+/// What the code takes from the machine besides sockets and files.
+pub trait Environment: Clock + IdGenerator {}
+
+impl<T: Clock + IdGenerator> Environment for T {}
+
+/// The machine's own clock and randomness.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemEnvironment;
+
+impl Clock for SystemEnvironment {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn system_time(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}
+
+impl IdGenerator for SystemEnvironment {
+    fn uuid(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+}
