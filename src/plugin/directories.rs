@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2a::Card;
-use peer::{BoxFuture, Directory, Discovered, Opening, Peer, PeerError, Reach, Validator};
+use peer::{BoxFuture, CallOptions, Directory, Discovered, Peer, PeerConfig, PeerError, Validator};
 
 /// The agents behind the local gateway, and those elsewhere.
 pub(super) struct Directories {
@@ -14,7 +14,7 @@ pub(super) struct Directories {
 }
 
 impl Directories {
-    fn of(&self, reach: &Reach) -> &dyn Directory {
+    fn of(&self, reach: &PeerConfig) -> &dyn Directory {
         if reach.is_local() {
             &*self.local
         } else {
@@ -26,7 +26,7 @@ impl Directories {
 impl Directory for Directories {
     fn discover<'a>(
         &'a self,
-        reach: &'a Reach,
+        reach: &'a PeerConfig,
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         self.of(reach).discover(reach, known)
@@ -34,9 +34,9 @@ impl Directory for Directories {
 
     fn open(
         &self,
-        reach: &Reach,
+        reach: &PeerConfig,
         card: &Card,
-        opening: &Opening<'_>,
+        opening: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
         self.of(reach).open(reach, card, opening)
     }

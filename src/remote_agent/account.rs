@@ -10,7 +10,7 @@ use crate::audit::Record;
 use crate::targets::Target;
 use crate::trace::Trace;
 use a2a::{TaskState, Transport};
-use peer::Reach;
+use peer::PeerConfig;
 
 use super::RemoteAgent;
 use super::caller::Caller;
@@ -143,7 +143,7 @@ impl<'a> Account<'a> {
 }
 
 /// Where the target is, by what its connection begins with.
-fn origin(reach: &Reach) -> String {
+fn origin(reach: &PeerConfig) -> String {
     let connected = reach.endpoint.as_ref().filter(|_| reach.is_local());
     let url = connected.unwrap_or(&reach.base_url);
     url.origin().ascii_serialization()

@@ -89,8 +89,10 @@ impl Collected {
     }
 
     /// Nothing more is to be expected: the task is finished, or waits for its caller.
-    pub(super) fn is_settled(&self) -> bool {
-        self.state.as_ref().is_some_and(TaskState::is_settled)
+    pub(super) fn is_terminal_or_interrupted(&self) -> bool {
+        self.state
+            .as_ref()
+            .is_some_and(TaskState::is_terminal_or_interrupted)
     }
 
     /// Takes in one event that came in `bytes` bytes of JSON.
@@ -165,7 +167,7 @@ impl Collected {
         let state = task.state();
         let behind = source == Source::Asked
             && self.state.as_ref().is_some_and(|known| {
-                (known.is_settled() && !state.is_settled())
+                (known.is_terminal_or_interrupted() && !state.is_terminal_or_interrupted())
                     || (known.is_terminal() && !state.is_terminal())
             });
         let mut news = false;

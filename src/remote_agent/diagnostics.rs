@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 use url::Url;
 
-use a2a::{CardView, Outgoing, Part};
+use a2a::{CardView, Part, SendRequest};
 
 /// `error.details.capability_diagnostics` of a failed send.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -31,7 +31,7 @@ const UNKNOWN: &str = "unknown";
 
 impl Wanted {
     /// What a message sends, and the media types that its sender accepts.
-    pub(super) fn of(outgoing: &Outgoing) -> Self {
+    pub(super) fn of(outgoing: &SendRequest) -> Self {
         let mut wanted = Self {
             output: tidy(outgoing.accepted_output_modes.iter()),
             ..Self::default()

@@ -3,7 +3,7 @@
 mod told;
 
 use collective::ErrorCode;
-use peer::Fault;
+use peer::PeerErrorKind;
 
 pub use told::ToolError;
 
@@ -273,31 +273,31 @@ impl Reason {
     }
 }
 
-impl From<Fault> for Reason {
-    fn from(fault: Fault) -> Self {
+impl From<PeerErrorKind> for Reason {
+    fn from(fault: PeerErrorKind) -> Self {
         match fault {
-            Fault::Dns => Self::Dns,
-            Fault::Unreachable => Self::Unreachable,
-            Fault::Tls => Self::Tls,
-            Fault::AddressRefused => Self::AddressRefused,
-            Fault::RedirectRefused => Self::RedirectRefused,
-            Fault::HttpStatus => Self::HttpStatus,
-            Fault::AuthRequired => Self::AuthRequired,
-            Fault::TokenUnavailable => Self::TokenUnavailable,
-            Fault::Rpc => Self::RpcError,
-            Fault::InvalidResponse => Self::InvalidResponse,
-            Fault::TooLarge => Self::TooLarge,
-            Fault::EventTooLarge => Self::EventTooLarge,
-            Fault::Cut => Self::ConnectionCut,
-            Fault::UnsupportedTransport => Self::UnsupportedTransport,
-            Fault::UnsupportedVersion => Self::UnsupportedVersion,
-            Fault::ExtensionRequired => Self::ExtensionRequired,
-            Fault::Unaddressable => Self::Unaddressable,
-            Fault::CardUnavailable => Self::CardUnavailable,
-            Fault::CardSignature => Self::CardSignature,
-            Fault::Gateway(code) => gateway(code),
-            Fault::TaskForgotten => Self::TaskForgotten,
-            Fault::OwnSession => Self::OwnSession,
+            PeerErrorKind::Dns => Self::Dns,
+            PeerErrorKind::Unreachable => Self::Unreachable,
+            PeerErrorKind::Tls => Self::Tls,
+            PeerErrorKind::AddressRefused => Self::AddressRefused,
+            PeerErrorKind::RedirectRefused => Self::RedirectRefused,
+            PeerErrorKind::HttpStatus => Self::HttpStatus,
+            PeerErrorKind::AuthRequired => Self::AuthRequired,
+            PeerErrorKind::TokenUnavailable => Self::TokenUnavailable,
+            PeerErrorKind::Rpc => Self::RpcError,
+            PeerErrorKind::InvalidResponse => Self::InvalidResponse,
+            PeerErrorKind::TooLarge => Self::TooLarge,
+            PeerErrorKind::EventTooLarge => Self::EventTooLarge,
+            PeerErrorKind::Cut => Self::ConnectionCut,
+            PeerErrorKind::UnsupportedTransport => Self::UnsupportedTransport,
+            PeerErrorKind::UnsupportedVersion => Self::UnsupportedVersion,
+            PeerErrorKind::ExtensionRequired => Self::ExtensionRequired,
+            PeerErrorKind::Unaddressable => Self::Unaddressable,
+            PeerErrorKind::CardUnavailable => Self::CardUnavailable,
+            PeerErrorKind::CardSignature => Self::CardSignature,
+            PeerErrorKind::Gateway(code) => gateway(code),
+            PeerErrorKind::TaskForgotten => Self::TaskForgotten,
+            PeerErrorKind::OwnSession => Self::OwnSession,
         }
     }
 }

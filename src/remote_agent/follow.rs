@@ -4,7 +4,7 @@ use tokio::select;
 use tokio::time::timeout;
 
 use a2a::{Event, Task};
-use peer::{End, EventStream, Fault, Peer, PeerError, Step};
+use peer::{End, EventStream, Peer, PeerError, PeerErrorKind, Step};
 
 use super::artifacts::Gap;
 use super::collect::Kind;
@@ -115,7 +115,7 @@ enum Next {
 async fn next(session: &Session<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Next {
     let pace = session.pace();
     let mut step = stream.next();
-    if session.said.is_settled() {
+    if session.said.is_terminal_or_interrupted() {
         let step = timeout(pace.settle, step).await;
         return step.map_or(Next::Settled(None), Next::Step);
     }
@@ -143,13 +143,13 @@ async fn settled(session: &Session<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = session.followed_task()?;
     let answer = timeout(session.pace().idle, peer.get_task(task_id, None)).await;
     let task = answer.ok()?.ok()?;
-    task.state().is_settled().then_some(task)
+    task.state().is_terminal_or_interrupted().then_some(task)
 }
 
 /// The peer marks the event as its last, and the state bears it out.
 fn is_last(event: &Event) -> bool {
     match event {
-        Event::Status(update) => update.is_final() && update.state().is_settled(),
+        Event::Status(update) => update.is_final() && update.state().is_terminal_or_interrupted(),
         _ => false,
     }
 }
@@ -159,7 +159,7 @@ fn over(session: &Session<'_>, end: End, news: bool, at_once: bool) -> Result<En
     let lost = |cut: Option<ToolError>, refused: bool| Ok(Ended::Lost(Lost { cut, news, refused }));
     let messages_only = session.said.kind == Some(Kind::Message);
     match end {
-        _ if session.said.is_settled() => Ok(Ended::Settled),
+        _ if session.said.is_terminal_or_interrupted() => Ok(Ended::Settled),
         End::Answer | End::Clean if messages_only => Ok(Ended::Settled),
         End::Answer => lost(None, true),
         End::Clean if session.said.count() == 0 => {
@@ -167,7 +167,7 @@ fn over(session: &Session<'_>, end: End, news: bool, at_once: bool) -> Result<En
             lost(Some(ToolError::new(Reason::ConnectionCut, message)), false)
         }
         End::Clean => lost(None, false),
-        End::Broken(error) if error.fault.is_cut() => lost(Some(cut(session, &error)), false),
+        End::Broken(error) if error.kind.is_cut() => lost(Some(cut(session, &error)), false),
         End::Broken(error) if at_once => lost(Some(error.into()), true),
         End::Broken(error) => Err(error.into()),
     }
@@ -175,7 +175,7 @@ fn over(session: &Session<'_>, end: End, news: bool, at_once: bool) -> Result<En
 
 fn cut(session: &Session<'_>, error: &PeerError) -> ToolError {
     // A gateway's own word for it is kept.
-    if session.said.count() == 0 || error.fault != Fault::Cut {
+    if session.said.count() == 0 || error.kind != PeerErrorKind::Cut {
         return error.clone().into();
     }
     ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use peer::{Fault, Peer, PeerError};
+use peer::{Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Gap;
 use super::error::ToolError;
@@ -45,7 +45,7 @@ pub(super) async fn poll(
                 // Whatever is held may be out of date.
                 session.said.open_gap(Gap::Open);
                 session.hear_asked(task)?;
-                if session.said.is_settled() {
+                if session.said.is_terminal_or_interrupted() {
                     return Ok(Polled::Settled);
                 }
             }
@@ -66,10 +66,12 @@ fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
 
 /// The peer did not refuse: it was not there, or had no time.
 fn may_pass(error: &PeerError) -> bool {
-    match error.fault {
+    match error.kind {
         fault if fault.is_away() => true,
         // What stands in front of a peer may say so in JSON that reads like the peer's.
-        Fault::HttpStatus | Fault::Rpc => matches!(error.http_status, Some(429 | 502..=504)),
+        PeerErrorKind::HttpStatus | PeerErrorKind::Rpc => {
+            matches!(error.http_status, Some(429 | 502..=504))
+        }
         _ => false,
     }
 }
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_status_that_passes_counts_whatever_is_said_with_it() {
-        for fault in [Fault::HttpStatus, Fault::Rpc] {
+        for fault in [PeerErrorKind::HttpStatus, PeerErrorKind::Rpc] {
             for (status, passes) in [(503, true), (429, true), (500, false), (404, false)] {
                 let mut error = PeerError::new(fault, "busy");
                 error.http_status = Some(status);

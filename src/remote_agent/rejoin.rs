@@ -6,7 +6,7 @@
 use tokio::time::{Instant, sleep_until, timeout};
 
 use a2a::Task;
-use peer::{EventStream, Fault, Peer, PeerError};
+use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Gap;
 use super::error::{Reason, ToolError};
@@ -133,13 +133,13 @@ async fn subscribed(
             return Err(refusal.into());
         }
         Ok(Err(refusal)) => {
-            let away = refusal.fault.is_away();
+            let away = refusal.kind.is_away();
             (refusal, !away)
         }
         Err(_) => {
             let message = "the peer does not answer who wants to listen to the task";
             // Waiting as long once more would use up the time in which a poll may tell how the task stands.
-            (PeerError::new(Fault::Cut, message), true)
+            (PeerError::new(PeerErrorKind::Cut, message), true)
         }
     };
     session.said.open_gap(Gap::Open);
@@ -188,10 +188,10 @@ fn refused_all(
 /// Asking for the task would fail as subscribing did.
 fn is_hopeless(refusal: &PeerError) -> bool {
     let may_be_better = matches!(
-        refusal.fault,
-        Fault::Rpc | Fault::HttpStatus | Fault::InvalidResponse
+        refusal.kind,
+        PeerErrorKind::Rpc | PeerErrorKind::HttpStatus | PeerErrorKind::InvalidResponse
     );
-    !may_be_better && !refusal.fault.is_cut()
+    !may_be_better && !refusal.kind.is_cut()
 }
 
 fn nothing_to_resume() -> ToolError {

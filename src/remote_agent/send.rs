@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::config::Policy;
-use a2a::{Message, Outgoing, Reply, Task};
+use a2a::{Message, Reply, SendRequest, Task};
 use peer::{Delivered, Peer};
 
 use super::diagnostics::Wanted;
@@ -34,7 +34,7 @@ pub(super) async fn send(
         .open(&parameters)
         .await
         .map_err(|error| error.delivered(Delivered::No).of_send())?;
-    let outgoing = Outgoing {
+    let outgoing = SendRequest {
         message_id: request.message_id.unwrap_or(fresh_id),
         parts: request
             .parts
@@ -75,7 +75,7 @@ pub(super) async fn send(
 async fn answered(
     session: &mut Session<'_>,
     peer: &dyn Peer,
-    outgoing: &Outgoing,
+    outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
     let reply = session.bounds.run(peer.send(outgoing)).await??;
     if let Reply::Task(task) = &reply {
@@ -88,7 +88,7 @@ async fn answered(
 async fn streamed(
     session: &mut Session<'_>,
     peer: &dyn Peer,
-    outgoing: &Outgoing,
+    outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
     if session.streaming() == Some(true) {
         let stream = session.bounds.run(peer.stream(outgoing)).await??;
@@ -104,7 +104,7 @@ async fn streamed(
 async fn task(
     session: &mut Session<'_>,
     peer: &dyn Peer,
-    outgoing: &Outgoing,
+    outgoing: &SendRequest,
     listen: bool,
 ) -> Result<(), ToolError> {
     let task = match session.bounds.run(peer.send(outgoing)).await?? {
@@ -122,7 +122,7 @@ async fn task(
 async fn taken_up(session: &mut Session<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
     finished_or_named(session, &task)?;
     session.hear_whole(Reply::Task(task.clone()).into(), true)?;
-    if task.state().is_settled() {
+    if task.state().is_terminal_or_interrupted() {
         return Ok(());
     }
     follow(session, peer, Start::Answer(task)).await

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::handles::{Handle, Named};
 use crate::targets::{KnownCard, Target};
-use a2a::{Artifact, Event, Misshape, Task, TaskState, text_at};
+use a2a::{Artifact, Event, ShapeError, Task, TaskState, text_at};
 use common::panics;
 use common::redact::Secrets;
-use peer::{Delivered, Fault, HostSession, Opening, Peer, PeerError};
+use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Source;
 use super::bounds::Bounds;
@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
         spoken(&self.target)?;
         let card = self.tool.cards.get(&self.target, self.bounds.left());
         let known = self.bounds.run(card).await??;
-        let opening = Opening {
+        let opening = CallOptions {
             parameters,
             context_id: self.context_id.as_deref(),
             session: None,
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
 
     /// The caller's time is up.
     pub(super) fn expired(&mut self) {
-        if self.said.is_settled() {
+        if self.said.is_terminal_or_interrupted() {
             self.incomplete = true;
         } else {
             self.wait_expired = true;
@@ -219,14 +219,14 @@ impl<'a> Session<'a> {
         if task.id().or(self.task_id.as_deref()).is_some() {
             return Ok(());
         }
-        let missing = Misshape::here("a string that is not empty", None).under("id");
-        Err(PeerError::new(Fault::InvalidResponse, missing.to_string()).into())
+        let missing = ShapeError::here("a string that is not empty", None).under("id");
+        Err(PeerError::new(PeerErrorKind::InvalidResponse, missing.to_string()).into())
     }
 
     /// Updates are best effort: a caller that fails to take one misses it.
     fn tell(&mut self) {
         self.remember();
-        let is_last = self.said.is_settled();
+        let is_last = self.said.is_terminal_or_interrupted();
         let secrets = self.secrets();
         let Some(event) = self.said.newest() else {
             return;
@@ -313,7 +313,7 @@ impl<'a> Session<'a> {
             (true, _) => Some(
                 "The agent was not done and named no task to come back to. Send with a larger timeout_ms to hear more.",
             ),
-            (_, true) if self.said.is_settled() => Some(
+            (_, true) if self.said.is_terminal_or_interrupted() => Some(
                 "Part of what the task produced may be missing. Call status with this task_handle or continuation to fetch it whole.",
             ),
             (_, true) => Some(

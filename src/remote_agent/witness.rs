@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tracing::{Instrument as _, debug_span};
 
-use a2a::{Card, Event, Outgoing, Reply, Task, TaskState, Transport};
+use a2a::{Card, Event, Reply, SendRequest, Task, TaskState, Transport};
 use common::redact::Secrets;
-use peer::{BoxFuture, EventStream, Peer, PeerError, Spoken, Step};
+use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerError, Step};
 
 use super::artifacts::weight;
 use super::collect::take_id;
@@ -54,7 +54,7 @@ impl Witness {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hands_over(&self, outgoing: &Outgoing) {
+    fn hands_over(&self, outgoing: &SendRequest) {
         if self.counts {
             let bytes: u64 = outgoing.parts.iter().map(|part| length(part.json())).sum();
             self.seen().sent += bytes;
@@ -150,7 +150,7 @@ macro_rules! exchange {
 }
 
 impl Peer for Watched {
-    fn spoken(&self) -> Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
         self.peer.spoken()
     }
 
@@ -162,7 +162,7 @@ impl Peer for Watched {
         Box::pin(exchange!(self, "peer.card", self.peer.card()))
     }
 
-    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
             self.witness.hands_over(outgoing);
             let reply = exchange!(self, "peer.send", self.peer.send(outgoing)).await?;
@@ -173,7 +173,7 @@ impl Peer for Watched {
 
     fn stream<'a>(
         &'a self,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             self.witness.hands_over(outgoing);

@@ -8,7 +8,7 @@ use lru::LruCache;
 
 use a2a::Card;
 use common::environment::Environment;
-use peer::{Directory, Discovered, Fault, Opening, PeerError, Validator};
+use peer::{CallOptions, Directory, Discovered, PeerError, PeerErrorKind, Validator};
 
 use super::Target;
 
@@ -136,7 +136,9 @@ impl CardCache {
                 None => {
                     let message =
                         "the peer answered 304 Not Modified though no card of it is known";
-                    return Err(PeerError::new(Fault::CardUnavailable, message).undelivered());
+                    return Err(
+                        PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
+                    );
                 }
             },
             Err(error) => {
@@ -183,7 +185,7 @@ impl CardCache {
         }
         let Ok(peer) = self
             .directory
-            .open(&target.reach, &card, &Opening::default())
+            .open(&target.reach, &card, &CallOptions::default())
         else {
             return card;
         };
@@ -210,7 +212,7 @@ impl CardCache {
 
 fn late() -> PeerError {
     let message = "the agent card did not come in time";
-    PeerError::new(Fault::CardUnavailable, message).undelivered()
+    PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

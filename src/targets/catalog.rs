@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::config::{Config, ConfigError, Defaults, card_url, normal_url};
 use a2a::Transport;
-use peer::{CardLocation, Reach};
+use peer::{CardLocation, PeerConfig};
 
 use super::configured::{configured, key, millis, transports};
 use super::credentials::Files;
@@ -26,7 +26,7 @@ pub struct Target {
     /// Where its card is, as results show it.
     pub card_path: String,
     /// How to reach it.
-    pub reach: Reach,
+    pub reach: PeerConfig,
     /// What the operator says it is for.
     pub description: Option<String>,
     /// Key words.
@@ -49,7 +49,12 @@ pub struct Target {
 
 impl Target {
     /// A target that nobody configured by a name: there is nothing to it but how to reach it.
-    pub(super) fn unnamed(url: String, card_path: String, reach: Reach, timeout: Duration) -> Self {
+    pub(super) fn unnamed(
+        url: String,
+        card_path: String,
+        reach: PeerConfig,
+        timeout: Duration,
+    ) -> Self {
         Self {
             alias: None,
             url,
@@ -268,10 +273,10 @@ impl Catalog {
             return Err(Refused::NotConfigured);
         }
         let card_path = card_path.unwrap_or(&self.ad_hoc.card_path).to_owned();
-        let reach = Reach {
+        let reach = PeerConfig {
             preferred: preferred.unwrap_or(&self.ad_hoc.preferred).to_vec(),
             allow_private: self.ad_hoc.allow_private,
-            ..Reach::new(parsed, CardLocation::Path(card_path.clone()))
+            ..PeerConfig::new(parsed, CardLocation::Path(card_path.clone()))
         };
         let url = if self.normalize {
             reach.base_url.to_string()

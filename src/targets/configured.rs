@@ -11,7 +11,7 @@ use crate::config::{
     Config, LONGEST_CALL, ProtocolVersion, SecretMap, TargetConfig, card_url, normal_url,
 };
 use a2a::{Transport, Version};
-use peer::{CardKeys, CardLocation, Reach};
+use peer::{CardKeys, CardLocation, PeerConfig};
 
 use super::Target;
 use super::credentials::{self, Lacking, Trusts};
@@ -48,7 +48,7 @@ pub(super) fn configured(
     let mut headers = headers(&config.defaults.service_parameters)?;
     headers.retain(|(name, _)| own.iter().all(|(closer, _)| closer != name));
     headers.extend(own);
-    let reach = Reach {
+    let reach = PeerConfig {
         configured: true,
         endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,
         preferred: transports(
@@ -69,7 +69,7 @@ pub(super) fn configured(
         tenant: target.tenant.clone(),
         card_keys,
         allow_private: target.allow_private_network,
-        ..Reach::new(base_url, card)
+        ..PeerConfig::new(base_url, card)
     };
     Ok(Target {
         alias: Some(target.alias.clone()),
@@ -116,7 +116,7 @@ pub(super) fn millis(ms: u64) -> Duration {
 }
 
 /// The identity of a target. Credentials go in by a hash; the key is never shown.
-pub(super) fn key(reach: &Reach) -> Arc<str> {
+pub(super) fn key(reach: &PeerConfig) -> Arc<str> {
     let mut credentials = DefaultHasher::new();
     reach.credential.hash(&mut credentials);
     reach.trust.hash(&mut credentials);

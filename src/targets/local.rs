@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::config::{Config, Gateway, Secret, gateway_url};
 use a2a::Transport;
-use peer::{CardLocation, Reach};
+use peer::{CardLocation, PeerConfig};
 
 use super::Target;
 use super::catalog::same_place;
@@ -51,13 +51,13 @@ impl Local {
         }
         let address = gateway_url(&gateway.url)?;
         let base_url = web_form(&address).ok_or("has no form that results could show")?;
-        let reach = Reach {
+        let reach = PeerConfig {
             configured: true,
             // The card path stands in for the name, and the address is that of the one connection.
             endpoint: Some(address),
             preferred: vec![Transport::Gateway],
             allow_private: true,
-            ..Reach::new(base_url, CardLocation::Path(CARD.to_owned()))
+            ..PeerConfig::new(base_url, CardLocation::Path(CARD.to_owned()))
         };
         Ok(Some(Self {
             of_all: Target {

@@ -3,7 +3,7 @@
 use a2a_server::{
     a2a::TaskState,
     metrics::{Metrics, Pushed},
-    refusal::Reason,
+    refusal::ErrorReason,
 };
 use gateway_bridge::session_key;
 
@@ -45,68 +45,74 @@ const FLAGS: &[(&str, &[&str])] = &[
 ];
 
 /// When a request is refused so.
-const REASONS: [(Reason, &str); 19] = [
-    (Reason::ParseError, "the body is no JSON"),
-    (Reason::InvalidRequest, "the body is JSON and no request"),
+const REASONS: [(ErrorReason, &str); 19] = [
+    (ErrorReason::ParseError, "the body is no JSON"),
     (
-        Reason::PayloadTooLarge,
+        ErrorReason::InvalidRequest,
+        "the body is JSON and no request",
+    ),
+    (
+        ErrorReason::PayloadTooLarge,
         "the body is larger than `limits.bodyBytes`",
     ),
     (
-        Reason::MethodNotFound,
+        ErrorReason::MethodNotFound,
         "there is no such method, path or agent",
     ),
     (
-        Reason::InvalidParams,
+        ErrorReason::InvalidParams,
         "something is missing or wrong; the field is named",
     ),
-    (Reason::InternalError, "something here failed"),
+    (ErrorReason::InternalError, "something here failed"),
     (
-        Reason::Unauthenticated,
+        ErrorReason::Unauthenticated,
         "a token is needed, or this one is not valid or not valid any more",
     ),
     (
-        Reason::PermissionDenied,
+        ErrorReason::PermissionDenied,
         "the token does not reach so far, or `Host` or `Origin` is not the server's",
     ),
     (
-        Reason::ResourceExhausted,
+        ErrorReason::ResourceExhausted,
         "too many requests, bodies, open tasks or webhooks",
     ),
     (
-        Reason::Unavailable,
+        ErrorReason::Unavailable,
         "the server is being stopped, or its store or its agents do not answer",
     ),
     (
-        Reason::TaskNotFound,
+        ErrorReason::TaskNotFound,
         "there is no such task or context of this peer",
     ),
-    (Reason::TaskNotCancelable, "the task is settled"),
+    (ErrorReason::TaskNotCancelable, "the task is settled"),
     (
-        Reason::PushNotificationNotSupported,
+        ErrorReason::PushNotificationNotSupported,
         "there are no push notifications",
     ),
     (
-        Reason::UnsupportedOperation,
+        ErrorReason::UnsupportedOperation,
         "not for this task as it stands, or not here",
     ),
     (
-        Reason::ContentTypeNotSupported,
+        ErrorReason::ContentTypeNotSupported,
         "a part of a kind, or a body of a type, that is not taken",
     ),
     (
-        Reason::InvalidAgentResponse,
+        ErrorReason::InvalidAgentResponse,
         "the agent answered what cannot be understood",
     ),
     (
-        Reason::ExtendedAgentCardNotConfigured,
+        ErrorReason::ExtendedAgentCardNotConfigured,
         "there is no extended card",
     ),
     (
-        Reason::ExtensionSupportRequired,
+        ErrorReason::ExtensionSupportRequired,
         "an extension has to be supported",
     ),
-    (Reason::VersionNotSupported, "not in this version of A2A"),
+    (
+        ErrorReason::VersionNotSupported,
+        "not in this version of A2A",
+    ),
 ];
 
 fn flags(path: &str) -> Vec<String> {

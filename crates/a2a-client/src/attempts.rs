@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use a2a::{Card, Outgoing, Reply, Task, Transport, Version};
+use a2a::{Card, Reply, SendRequest, Task, Transport, Version};
 use common::redact::Secrets;
-use peer::{BoxFuture, Delivered, EventStream, Fault, Peer, PeerError, Spoken};
+use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
 use super::error_body::{METHOD_NOT_FOUND, VERSION_NOT_SUPPORTED, bears_out};
 use super::http_json::nobody_there;
@@ -166,7 +166,8 @@ impl Attempts {
 
 /// No connection was made, so that no byte of the request can have left.
 fn is_out_of_reach(error: &PeerError) -> bool {
-    matches!(error.fault, Fault::Dns | Fault::Unreachable) && error.delivered == Delivered::No
+    matches!(error.kind, PeerErrorKind::Dns | PeerErrorKind::Unreachable)
+        && error.delivered == Delivered::No
 }
 
 /// One operation, which can be asked of one peer after another.
@@ -184,7 +185,7 @@ where
 }
 
 impl Peer for Attempts {
-    fn spoken(&self) -> Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
         self.current().current().spoken()
     }
 
@@ -196,13 +197,13 @@ impl Peer for Attempts {
         Box::pin(self.ask(|peer: &'a dyn Peer| peer.card()))
     }
 
-    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(self.ask(move |peer: &'a dyn Peer| peer.send(outgoing)))
     }
 
     fn stream<'a>(
         &'a self,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(self.ask(move |peer: &'a dyn Peer| peer.stream(outgoing)))
     }

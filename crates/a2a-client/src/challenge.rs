@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
 use a2a::{Scheme, Security};
-use peer::{Fault, PeerError, quoted};
+use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::secrets::Secrets;
 
@@ -29,16 +29,16 @@ pub(super) fn note(
     if !matches!(error.http_status, Some(401 | 403)) {
         return;
     }
-    error.fault = Fault::AuthRequired;
+    error.kind = PeerErrorKind::AuthRequired;
     let mut told = Vec::new();
     for value in headers.get_all(WWW_AUTHENTICATE) {
         for challenge in challenges(&String::from_utf8_lossy(value.as_bytes())) {
-            let scheme = quoted(&secrets.scrub(challenge.scheme));
+            let scheme = excerpt(&secrets.scrub(challenge.scheme));
             if told.len() == TOLD || scheme.is_empty() {
                 break;
             }
             told.push(match challenge.realm {
-                Some(realm) => format!("{scheme} (realm `{}`)", quoted(&secrets.scrub(realm))),
+                Some(realm) => format!("{scheme} (realm `{}`)", excerpt(&secrets.scrub(realm))),
                 None => scheme.clone(),
             });
             if !error.auth_schemes.contains(&scheme) {
@@ -53,7 +53,7 @@ pub(super) fn note(
                 error.auth_schemes.push(name);
             }
         }
-        told.extend(declared.asks_for().map(|ways| quoted(&ways)));
+        told.extend(declared.asks_for().map(|ways| excerpt(&ways)));
     }
     if !told.is_empty() {
         error.message = format!("{}; it asks for {}", error.message, told.join(" or "));
@@ -63,7 +63,7 @@ pub(super) fn note(
 /// What a card calls a scheme: the scheme of HTTP where it is one, else the kind.
 fn name(scheme: &Scheme) -> Option<String> {
     Some(match scheme {
-        Scheme::Http(name) => quoted(name),
+        Scheme::Http(name) => excerpt(name),
         Scheme::ApiKey { .. } => "apiKey".to_owned(),
         Scheme::OAuth2 { .. } => "oauth2".to_owned(),
         Scheme::OpenIdConnect => "openIdConnect".to_owned(),
@@ -136,7 +136,7 @@ fn unquoted(value: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use peer::{CardLocation, Reach};
+    use peer::{CardLocation, PeerConfig};
 
     fn read(header: &str) -> Vec<(String, Option<String>)> {
         let found = challenges(header).into_iter();
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn a_card_that_asks_at_length_is_told_in_short() {
         let url = url::Url::parse("https://a.example/").unwrap();
-        let secrets = Secrets::of(&Reach::new(url, CardLocation::Path("/card".into())));
+        let secrets = Secrets::of(&PeerConfig::new(url, CardLocation::Path("/card".into())));
         let declared = Security {
             schemes: Vec::new(),
             requirements: vec![vec!["key ".repeat(100_000)]],
         };
-        let mut error = PeerError::new(Fault::HttpStatus, "the peer answered 401");
+        let mut error = PeerError::new(PeerErrorKind::HttpStatus, "the peer answered 401");
         error.http_status = Some(401);
         note(&mut error, &HeaderMap::new(), &declared, &secrets);
         assert!(error.message.contains("it asks for `key key"), "{error}");

@@ -10,7 +10,7 @@ use url::Url;
 use a2a::Security;
 use egress::redirect::get_following;
 use egress::{Net, Request, body};
-use peer::{CardLocation, Discovered, Fault, PeerError, Reach, Validator};
+use peer::{CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind, Validator};
 
 use super::{card, challenge, line, secrets::Secrets, signature, weight};
 
@@ -28,7 +28,7 @@ const HOPS: usize = 5;
 /// Looks for the card wherever it may be, in order. The error names each try.
 pub(super) async fn discover(
     net: &Arc<dyn Net>,
-    reach: &Reach,
+    reach: &PeerConfig,
     known: Option<&Validator>,
     max_bytes: usize,
 ) -> Result<Discovered, PeerError> {
@@ -46,11 +46,13 @@ pub(super) async fn discover(
             Ok(found) => return Ok(found),
             Err(Miss::Elsewhere(error)) => {
                 tries.push(format!("`{}`: {}", shown(&place), error.message));
-                if error.fault == Fault::AuthRequired {
+                if error.kind == PeerErrorKind::AuthRequired {
                     asked_for.get_or_insert(error);
                 }
             }
-            Err(Miss::Final(error)) if tries.is_empty() || error.fault == Fault::CardSignature => {
+            Err(Miss::Final(error))
+                if tries.is_empty() || error.kind == PeerErrorKind::CardSignature =>
+            {
                 return Err(error.during(format_args!("the agent card at `{}`", shown(&place))));
             }
             Err(Miss::Final(error)) => {
@@ -62,7 +64,7 @@ pub(super) async fn discover(
     let message = format!("no agent card was found; tried {}", tries.join("; "));
     Err(match asked_for {
         Some(error) => PeerError { message, ..error },
-        None => PeerError::new(Fault::CardUnavailable, message).undelivered(),
+        None => PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered(),
     })
 }
 
@@ -81,7 +83,7 @@ enum Miss {
 
 async fn fetch(
     net: &Arc<dyn Net>,
-    reach: &Reach,
+    reach: &PeerConfig,
     place: &Url,
     known: Option<&Validator>,
     max_bytes: usize,
@@ -134,8 +136,9 @@ async fn fetch(
     let body = body::read_response(&mut response, max_bytes).await;
     let body = body.map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
     weight::check(&body, max_bytes).map_err(|e| Miss::Final(e.undelivered()))?;
-    let unreadable =
-        |why: String| Miss::Elsewhere(PeerError::new(Fault::CardUnavailable, why).undelivered());
+    let unreadable = |why: String| {
+        Miss::Elsewhere(PeerError::new(PeerErrorKind::CardUnavailable, why).undelivered())
+    };
     let secrets = Secrets::of(reach);
     let mut json = serde_json::from_slice(&body).map_err(|e| {
         let kind = line::content_type(&response.headers, &secrets);
@@ -158,7 +161,7 @@ async fn fetch(
 }
 
 /// Where the card may be: below the base URL, then at its origin, last at the place it had before 0.3.
-fn places(reach: &Reach) -> Result<Vec<Url>, PeerError> {
+fn places(reach: &PeerConfig) -> Result<Vec<Url>, PeerError> {
     let path = match &reach.card {
         CardLocation::Url(url) => return Ok(vec![url.clone()]),
         CardLocation::Path(path) => path,
@@ -194,7 +197,7 @@ fn places(reach: &Reach) -> Result<Vec<Url>, PeerError> {
             path.split('?').next().unwrap_or_default().escape_debug(),
             shown(base)
         );
-        return Err(PeerError::new(Fault::CardUnavailable, message).undelivered());
+        return Err(PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered());
     }
     Ok(places)
 }
@@ -229,9 +232,9 @@ mod tests {
     use super::*;
 
     fn paths(base: &str, card: &str) -> Vec<String> {
-        let reach = Reach {
+        let reach = PeerConfig {
             configured: true,
-            ..Reach::new(Url::parse(base).unwrap(), CardLocation::Path(card.into()))
+            ..PeerConfig::new(Url::parse(base).unwrap(), CardLocation::Path(card.into()))
         };
         places(&reach).map_or_else(
             |_| Vec::new(),

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use peer::{Fault, PeerError, quoted};
+use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::secrets::Secrets;
 
@@ -75,9 +75,9 @@ pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
         .or(code)
         .map(|code| format!(" {code}"))
         .unwrap_or_default();
-    let said = said.map_or_else(String::new, |said| quoted(&secrets.scrub(said)));
+    let said = said.map_or_else(String::new, |said| excerpt(&secrets.scrub(said)));
     let mut error = PeerError::new(
-        Fault::Rpc,
+        PeerErrorKind::Rpc,
         format!("the peer answered with error{number}: {said}"),
     );
     error.rpc_code = rpc_code;
@@ -125,12 +125,12 @@ fn rpc_code(reason: &str) -> Option<i64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use peer::{CardLocation, Reach};
+    use peer::{CardLocation, PeerConfig};
     use serde_json::json;
 
     fn told(body: Value) -> Option<(Option<i64>, String)> {
         let url = url::Url::parse("http://a.example/").unwrap();
-        let secrets = Secrets::of(&Reach::new(url, CardLocation::Path("/card".into())));
+        let secrets = Secrets::of(&PeerConfig::new(url, CardLocation::Path("/card".into())));
         explained(&body, &secrets).map(|error| (error.rpc_code, error.message))
     }
 

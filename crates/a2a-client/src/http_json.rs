@@ -8,14 +8,14 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use url::Url;
 
-use a2a::{Card, Event, Misshape, Outgoing, Reply, Task, Transport, Version};
+use a2a::{Card, Event, Reply, SendRequest, ShapeError, Task, Transport, Version};
 use common::redact;
-use peer::{BoxFuture, EventStream, Fault, Peer, PeerError, Spoken};
+use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
 use super::error_body::{bears_out, explained};
 use super::events::{Answered, Decode};
 use super::jsonrpc::{misshapen, unwritable};
-use super::line::{Heard, Line, Often};
+use super::line::{Heard, HttpBinding, Idempotency};
 use super::memory::Learned;
 use super::proto_json::Reader;
 use super::secrets::Secrets;
@@ -35,7 +35,7 @@ struct Dialect {
     prefix: &'static str,
     /// Where it shows the extended card.
     card: &'static str,
-    body: fn(&Outgoing, Option<&str>) -> serde_json::Result<Vec<u8>>,
+    body: fn(&SendRequest, Option<&str>) -> serde_json::Result<Vec<u8>>,
     reader: &'static Reader,
     event: Decode,
 }
@@ -62,7 +62,7 @@ static V1_0: Dialect = Dialect {
 
 /// A peer's HTTP+JSON interface.
 pub(super) struct HttpJson {
-    line: Line,
+    line: HttpBinding,
     base: Url,
     tenant: Option<String>,
     dialect: &'static Dialect,
@@ -72,7 +72,7 @@ pub(super) struct HttpJson {
 impl HttpJson {
     /// The interface at `base` in `version`. Only 1.0 knows tenants.
     pub(super) fn new(
-        line: Line,
+        line: HttpBinding,
         base: Url,
         version: Version,
         tenant: Option<String>,
@@ -112,7 +112,7 @@ impl HttpJson {
             let message = format!(
                 "the task id `{task_id}` cannot be part of a path, so HTTP+JSON cannot ask for it"
             );
-            return Err(PeerError::new(Fault::Unaddressable, message).undelivered());
+            return Err(PeerError::new(PeerErrorKind::Unaddressable, message).undelivered());
         }
         let id = utf8_percent_encode(task_id, SEGMENT);
         Ok(format!("{}/tasks/{id}{verb}", self.dialect.prefix))
@@ -164,7 +164,7 @@ impl HttpJson {
 
     async fn ask(
         &self,
-        often: Often,
+        often: Idempotency,
         method: Method,
         path: &str,
         query: &[(&str, String)],
@@ -187,7 +187,7 @@ impl HttpJson {
         }
         match self.dialect.reader.reply(answer) {
             Ok(inner) => Reply::read(inner).map_err(misshapen),
-            Err(_) => Err(misshapen(Misshape {
+            Err(_) => Err(misshapen(ShapeError {
                 pointer: String::new(),
                 expected: "an object with `task` or `message`",
                 found: "something else",
@@ -197,7 +197,7 @@ impl HttpJson {
 
     async fn listen(
         &self,
-        often: Often,
+        often: Idempotency,
         method: Method,
         path: &str,
         body: Option<Bytes>,
@@ -219,10 +219,10 @@ impl HttpJson {
         })
     }
 
-    fn message(&self, outgoing: &Outgoing) -> Result<Bytes, PeerError> {
+    fn message(&self, outgoing: &SendRequest) -> Result<Bytes, PeerError> {
         if self.dialect.version == Version::V0_3 && !outgoing.reference_task_ids.is_empty() {
             let message = "HTTP+JSON of A2A 0.3 cannot carry reference_task_ids";
-            return Err(PeerError::new(Fault::Unaddressable, message).undelivered());
+            return Err(PeerError::new(PeerErrorKind::Unaddressable, message).undelivered());
         }
         let body = (self.dialect.body)(outgoing, self.tenant.as_deref());
         body.map(Bytes::from).map_err(unwritable)
@@ -240,12 +240,12 @@ impl HttpJson {
 
 /// Nothing answers at the address, by the word of the web server rather than of an agent: nothing has been done.
 pub(super) fn nobody_there(error: &PeerError) -> bool {
-    error.fault == Fault::HttpStatus && matches!(error.http_status, Some(404 | 405))
+    error.kind == PeerErrorKind::HttpStatus && matches!(error.http_status, Some(404 | 405))
 }
 
 impl Peer for HttpJson {
-    fn spoken(&self) -> Spoken {
-        Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
+        NegotiatedProtocol {
             version: self.dialect.version.as_str(),
             transport: Transport::HttpJson,
         }
@@ -258,19 +258,25 @@ impl Peer for HttpJson {
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
         Box::pin(async {
             let json = self
-                .ask(Often::Repeatable, Method::GET, self.dialect.card, &[], None)
+                .ask(
+                    Idempotency::Repeatable,
+                    Method::GET,
+                    self.dialect.card,
+                    &[],
+                    None,
+                )
                 .await?;
             let json = self.line.verified(json).await?;
-            card::read(&json).map_err(|why| PeerError::new(Fault::CardUnavailable, why))
+            card::read(&json).map_err(|why| PeerError::new(PeerErrorKind::CardUnavailable, why))
         })
     }
 
-    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
             let body = self.message(outgoing)?;
             let path = format!("{}/message:send", self.dialect.prefix);
             self.reply(
-                self.ask(Often::Once, Method::POST, &path, &[], Some(body))
+                self.ask(Idempotency::Once, Method::POST, &path, &[], Some(body))
                     .await?,
             )
         })
@@ -278,12 +284,12 @@ impl Peer for HttpJson {
 
     fn stream<'a>(
         &'a self,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             let body = self.message(outgoing)?;
             let path = format!("{}/message:stream", self.dialect.prefix);
-            self.listen(Often::Once, Method::POST, &path, Some(body))
+            self.listen(Idempotency::Once, Method::POST, &path, Some(body))
                 .await
         })
     }
@@ -298,7 +304,7 @@ impl Peer for HttpJson {
             let length = history_length.map(|length| ("historyLength", length.to_string()));
             let answer = self
                 .ask(
-                    Often::Repeatable,
+                    Idempotency::Repeatable,
                     Method::GET,
                     &path,
                     length.as_slice(),
@@ -314,7 +320,13 @@ impl Peer for HttpJson {
             let path = self.task_path(task_id, ":cancel")?;
             let body = self.nothing();
             let answer = self
-                .ask(Often::Repeatable, Method::POST, &path, &[], Some(body))
+                .ask(
+                    Idempotency::Repeatable,
+                    Method::POST,
+                    &path,
+                    &[],
+                    Some(body),
+                )
                 .await?;
             Task::read(self.dialect.reader.task(answer)).map_err(misshapen)
         })
@@ -332,7 +344,8 @@ impl Peer for HttpJson {
                     true => (Method::GET, None),
                     false => (Method::POST, Some(self.nothing())),
                 };
-                self.listen(Often::Repeatable, method, &path, body).await
+                self.listen(Idempotency::Repeatable, method, &path, body)
+                    .await
             };
             let by_get = self.learned.subscribes_by_get.is_set();
             let first = match subscribe(by_get).await {
@@ -341,7 +354,7 @@ impl Peer for HttpJson {
             };
             match subscribe(!by_get).await {
                 // The first refusal tells more than the second, where both refuse.
-                Err(second) if second.fault == Fault::HttpStatus => Err(first),
+                Err(second) if second.kind == PeerErrorKind::HttpStatus => Err(first),
                 done => {
                     if done.is_ok() {
                         self.learned.subscribes_by_get.set(!by_get);
@@ -356,7 +369,7 @@ impl Peer for HttpJson {
 fn event(data: &str, secrets: &Secrets, reader: &Reader) -> Result<Event, PeerError> {
     let mut json: Value = serde_json::from_str(data).map_err(|e| {
         PeerError::new(
-            Fault::InvalidResponse,
+            PeerErrorKind::InvalidResponse,
             format!("an event of the stream is not JSON: {e}"),
         )
     })?;

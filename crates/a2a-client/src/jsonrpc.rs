@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
-use a2a::{Card, Event, Misshape, Outgoing, Reply, Task, Transport, Version};
+use a2a::{Card, Event, Reply, SendRequest, ShapeError, Task, Transport, Version};
 use common::redact;
-use peer::{BoxFuture, EventStream, Fault, Peer, PeerError, Spoken, quoted};
+use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind, excerpt};
 
 use super::error_body::KEPT_DATA;
 use super::events::{Answered, Decode};
-use super::line::{Heard, Line, Often};
+use super::line::{Heard, HttpBinding, Idempotency};
 use super::secrets::Secrets;
 use super::{card, v0_3, v1};
 
@@ -76,7 +76,7 @@ fn v1_reply(result: Value) -> Value {
 
 /// A peer's JSON-RPC interface.
 pub(super) struct JsonRpc {
-    line: Line,
+    line: HttpBinding,
     url: Url,
     tenant: Option<String>,
     dialect: &'static Dialect,
@@ -84,7 +84,12 @@ pub(super) struct JsonRpc {
 
 impl JsonRpc {
     /// The interface at `url` in `version`. Only 1.0 knows tenants.
-    pub(super) fn new(line: Line, url: Url, version: Version, tenant: Option<String>) -> Self {
+    pub(super) fn new(
+        line: HttpBinding,
+        url: Url,
+        version: Version,
+        tenant: Option<String>,
+    ) -> Self {
         let (dialect, tenant) = match version {
             Version::V0_3 => (&V0_3, None),
             Version::V1_0 => (&V1_0, tenant),
@@ -99,7 +104,7 @@ impl JsonRpc {
 
     async fn call(
         &self,
-        often: Often,
+        often: Idempotency,
         method: &str,
         params: &impl Serialize,
     ) -> Result<Value, PeerError> {
@@ -116,7 +121,7 @@ impl JsonRpc {
     }
 
     async fn task(&self, method: &str, params: &TaskParams<'_>) -> Result<Task, PeerError> {
-        let result = self.call(Often::Repeatable, method, params).await?;
+        let result = self.call(Idempotency::Repeatable, method, params).await?;
         Task::read((self.dialect.task)(result)).map_err(misshapen)
     }
 
@@ -126,7 +131,7 @@ impl JsonRpc {
 
     async fn listen(
         &self,
-        often: Often,
+        often: Idempotency,
         method: &str,
         params: &impl Serialize,
     ) -> Result<Box<dyn EventStream>, PeerError> {
@@ -144,7 +149,7 @@ impl JsonRpc {
         })
     }
 
-    fn message<'a>(&'a self, outgoing: &'a Outgoing) -> SendParams<'a> {
+    fn message<'a>(&'a self, outgoing: &'a SendRequest) -> SendParams<'a> {
         match self.dialect.version {
             Version::V0_3 => SendParams::V0_3(v0_3::json::SendParams::of(outgoing)),
             Version::V1_0 => {
@@ -171,8 +176,8 @@ enum SendParams<'a> {
 }
 
 impl Peer for JsonRpc {
-    fn spoken(&self) -> Spoken {
-        Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
+        NegotiatedProtocol {
             version: self.dialect.version.as_str(),
             transport: Transport::JsonRpc,
         }
@@ -190,27 +195,31 @@ impl Peer for JsonRpc {
                 history_length: None,
             };
             let json = self
-                .call(Often::Repeatable, self.dialect.card, &params)
+                .call(Idempotency::Repeatable, self.dialect.card, &params)
                 .await?;
             let json = self.line.verified(json).await?;
-            card::read(&json).map_err(|why| PeerError::new(Fault::CardUnavailable, why))
+            card::read(&json).map_err(|why| PeerError::new(PeerErrorKind::CardUnavailable, why))
         })
     }
 
-    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
             let params = self.message(outgoing);
-            self.reply(self.call(Often::Once, self.dialect.send, &params).await?)
+            self.reply(
+                self.call(Idempotency::Once, self.dialect.send, &params)
+                    .await?,
+            )
         })
     }
 
     fn stream<'a>(
         &'a self,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             let params = self.message(outgoing);
-            self.listen(Often::Once, self.dialect.stream, &params).await
+            self.listen(Idempotency::Once, self.dialect.stream, &params)
+                .await
         })
     }
 
@@ -238,7 +247,7 @@ impl Peer for JsonRpc {
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             let params = self.about(task_id);
-            self.listen(Often::Repeatable, self.dialect.subscribe, &params)
+            self.listen(Idempotency::Repeatable, self.dialect.subscribe, &params)
                 .await
         })
     }
@@ -277,14 +286,14 @@ fn body(method: &str, params: &impl Serialize) -> Result<Bytes, PeerError> {
 
 pub(super) fn unwritable(error: serde_json::Error) -> PeerError {
     let message = format!("the request cannot be written as JSON: {error}");
-    PeerError::new(Fault::Unaddressable, message).undelivered()
+    PeerError::new(PeerErrorKind::Unaddressable, message).undelivered()
 }
 
 /// What is inside a JSON-RPC answer (JSON-RPC 2.0 §5). In a stream the id is not held against an event: its connection
 /// tells what it belongs to.
 fn unwrapped(answer: Value, check_id: bool, secrets: &Secrets) -> Result<Value, PeerError> {
     let Value::Object(mut answer) = answer else {
-        return Err(misshapen(Misshape::here(
+        return Err(misshapen(ShapeError::here(
             "a JSON-RPC answer",
             Some(&answer),
         )));
@@ -294,7 +303,7 @@ fn unwrapped(answer: Value, check_id: bool, secrets: &Secrets) -> Result<Value, 
     }
     if check_id && is_another(answer.get("id")) {
         let message = "the answer's JSON-RPC id is not the request's, so it answers something else";
-        return Err(PeerError::new(Fault::InvalidResponse, message));
+        return Err(PeerError::new(PeerErrorKind::InvalidResponse, message));
     }
     Ok(answer.remove("result").unwrap_or_default())
 }
@@ -321,14 +330,14 @@ fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
         .get("message")
         .or(Some(&error))
         .and_then(Value::as_str)
-        .map(quoted)
+        .map(excerpt)
         .unwrap_or_default();
     let code_text = code.map_or_else(
         || "an error".into(),
         |code| format!("JSON-RPC error {code}"),
     );
     let mut told = PeerError::new(
-        Fault::Rpc,
+        PeerErrorKind::Rpc,
         format!("the peer answered with {code_text}: {said}"),
     );
     told.rpc_code = code;
@@ -343,7 +352,7 @@ fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
 fn event(data: &str, secrets: &Secrets) -> Result<Value, PeerError> {
     let mut answer: Value = serde_json::from_str(data).map_err(|e| {
         PeerError::new(
-            Fault::InvalidResponse,
+            PeerErrorKind::InvalidResponse,
             format!("an event of the stream is not JSON: {e}"),
         )
     })?;
@@ -351,6 +360,6 @@ fn event(data: &str, secrets: &Secrets) -> Result<Value, PeerError> {
     unwrapped(answer, false, secrets)
 }
 
-pub(super) fn misshapen(wrong: Misshape) -> PeerError {
-    PeerError::new(Fault::InvalidResponse, wrong.to_string())
+pub(super) fn misshapen(wrong: ShapeError) -> PeerError {
+    PeerError::new(PeerErrorKind::InvalidResponse, wrong.to_string())
 }

@@ -33,10 +33,10 @@ use std::sync::Arc;
 
 use a2a::{Card, Transport, Version};
 use egress::{Net, sse::SseLimits};
-use peer::{BoxFuture, Directory, Discovered, Opening, Peer, PeerError, Reach, Validator};
+use peer::{BoxFuture, CallOptions, Directory, Discovered, Peer, PeerConfig, PeerError, Validator};
 
 use attempts::{Attempts, Interface, Other};
-use line::Line;
+use line::HttpBinding;
 use memory::{Key, Learned, Memory};
 use negotiate::Route;
 
@@ -60,12 +60,12 @@ impl A2a {
     /// One interface, in the version that its card names and it has not refused so far.
     fn interface(
         &self,
-        reach: &Reach,
+        reach: &PeerConfig,
         card: &Card,
         route: Route,
         parameters: &[(String, String)],
     ) -> Result<Interface, PeerError> {
-        let line = Line::new(
+        let line = HttpBinding::new(
             Arc::clone(&self.net),
             reach,
             &route.url,
@@ -95,7 +95,12 @@ impl A2a {
 }
 
 /// An interface in one version.
-fn bound(line: Line, route: &Route, version: Version, learned: &Arc<Learned>) -> Box<dyn Peer> {
+fn bound(
+    line: HttpBinding,
+    route: &Route,
+    version: Version,
+    learned: &Arc<Learned>,
+) -> Box<dyn Peer> {
     let line = line.speaking(version);
     let (url, tenant) = (route.url.clone(), route.tenant.clone());
     match route.transport {
@@ -115,7 +120,7 @@ fn bound(line: Line, route: &Route, version: Version, learned: &Arc<Learned>) ->
 impl Directory for A2a {
     fn discover<'a>(
         &'a self,
-        reach: &'a Reach,
+        reach: &'a PeerConfig,
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(discover::discover(
@@ -128,9 +133,9 @@ impl Directory for A2a {
 
     fn open(
         &self,
-        reach: &Reach,
+        reach: &PeerConfig,
         card: &Card,
-        opening: &Opening<'_>,
+        opening: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
         let parameters = opening.parameters;
         let (first, other) = negotiate::choose(reach, card)?;

@@ -13,7 +13,7 @@ use egress::auth::{Authorized, Endpoint};
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};
 use egress::{Access, Net, NetError, NetFault, Request, Sent, access, body};
-use peer::{Fault, PeerError, Reach, quoted};
+use peer::{PeerConfig, PeerError, PeerErrorKind, excerpt};
 
 use super::challenge;
 use super::events::{Decode, Events};
@@ -25,7 +25,7 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, applica
 
 /// A line to one interface for one call.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct HttpBinding {
     net: Arc<dyn Net>,
     /// The same without the credential.
     bare: Arc<dyn Net>,
@@ -37,12 +37,12 @@ pub(super) struct Line {
     /// What the peer's card asks of callers.
     declared: Arc<Security>,
     /// What a card is checked against, where it must be signed.
-    signed_by: Option<Arc<Reach>>,
+    signed_by: Option<Arc<PeerConfig>>,
 }
 
 /// Whether a request may be sent again by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Often {
+pub(super) enum Idempotency {
     /// It may not: it has an effect each time.
     Once,
     /// Asking twice does no more than asking once.
@@ -55,11 +55,11 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
 }
 
-impl Line {
+impl HttpBinding {
     /// A line to `url`. Credentials go along only if it is on an origin they were configured for.
     pub(super) fn new(
         net: Arc<dyn Net>,
-        reach: &Reach,
+        reach: &PeerConfig,
         url: &Url,
         parameters: &[(String, String)],
         limits: SseLimits,
@@ -77,7 +77,7 @@ impl Line {
                     "the service parameter `{}` cannot be an HTTP header",
                     name.escape_debug()
                 );
-                return Err(PeerError::new(Fault::Unaddressable, message).undelivered());
+                return Err(PeerError::new(PeerErrorKind::Unaddressable, message).undelivered());
             };
             headers.insert(name, value);
         }
@@ -123,7 +123,7 @@ impl Line {
         url: Url,
         body: Option<Bytes>,
         accept: HeaderValue,
-        often: Often,
+        often: Idempotency,
     ) -> Request {
         let mut headers = self.headers.clone();
         headers.insert(ACCEPT, accept);
@@ -131,7 +131,7 @@ impl Line {
             headers.insert(CONTENT_TYPE, JSON);
         }
         Request {
-            repeatable: often == Often::Repeatable,
+            repeatable: often == Idempotency::Repeatable,
             method,
             url,
             headers,
@@ -146,7 +146,7 @@ impl Line {
     /// `explain` may read an error out of a body that came with another status.
     pub(super) async fn ask(
         &self,
-        often: Often,
+        often: Idempotency,
         method: Method,
         url: Url,
         body: Option<Bytes>,
@@ -171,7 +171,7 @@ impl Line {
     /// stream must have a status of 2xx.
     pub(super) async fn listen(
         &self,
-        often: Often,
+        often: Idempotency,
         method: Method,
         url: Url,
         body: Option<Bytes>,
@@ -196,7 +196,7 @@ impl Line {
                     "the answer is larger than {} bytes",
                     self.limits.answer_bytes
                 );
-                Err(PeerError::new(Fault::TooLarge, message))
+                Err(PeerError::new(PeerErrorKind::TooLarge, message))
             }
             Opened::Answer { headers, body, .. } => Ok(Heard::Answer(Answer { headers, body })),
         }
@@ -211,7 +211,7 @@ impl Line {
                 "the answer is not JSON ({kind}, {} bytes): {e}",
                 answer.body.len()
             );
-            PeerError::new(Fault::InvalidResponse, message)
+            PeerError::new(PeerErrorKind::InvalidResponse, message)
         })?;
         self.secrets.scrub_answer(&mut json);
         Ok(json)
@@ -270,13 +270,13 @@ pub(super) fn name_version(headers: &mut HeaderMap, pinned: Option<Version>) {
 }
 
 /// What may be connected for `url`.
-pub(super) fn access_to(reach: &Reach, url: &Url) -> Result<Access, PeerError> {
+pub(super) fn access_to(reach: &PeerConfig, url: &Url) -> Result<Access, PeerError> {
     access::allowed(url, reach.allow_private, reach.is_written_host(url)).map_err(from_net)
 }
 
 /// `net`, carrying the peer's credential where `url` is on an origin it was configured for. Redirects that leave that
 /// origin are followed by nobody.
-pub(super) fn authorized(net: &Arc<dyn Net>, reach: &Reach, url: &Url) -> Arc<dyn Net> {
+pub(super) fn authorized(net: &Arc<dyn Net>, reach: &PeerConfig, url: &Url) -> Arc<dyn Net> {
     match &reach.credential {
         Some(credential) if reach.is_own_origin(url) => {
             let endpoint = Endpoint {
@@ -291,7 +291,7 @@ pub(super) fn authorized(net: &Arc<dyn Net>, reach: &Reach, url: &Url) -> Arc<dy
 }
 
 /// The operator's headers, where `url` is on an origin they were configured for.
-pub(super) fn own_headers(reach: &Reach, url: &Url) -> HeaderMap {
+pub(super) fn own_headers(reach: &PeerConfig, url: &Url) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if !reach.is_own_origin(url) {
         return headers;
@@ -319,17 +319,17 @@ pub(super) fn by_status(
         let to = secrets.scrub(to);
         let message = format!(
             "the peer answered {status} and points to `{}`; that is not followed",
-            quoted(&to)
+            excerpt(&to)
         );
-        return PeerError::new(Fault::RedirectRefused, message);
+        return PeerError::new(PeerErrorKind::RedirectRefused, message);
     }
-    let said = quoted(&secrets.scrub(String::from_utf8_lossy(body)));
+    let said = excerpt(&secrets.scrub(String::from_utf8_lossy(body)));
     let message = if said.is_empty() {
         format!("the peer answered {status}")
     } else {
         format!("the peer answered {status}: {said}")
     };
-    PeerError::new(Fault::HttpStatus, message)
+    PeerError::new(PeerErrorKind::HttpStatus, message)
 }
 
 /// What kind of answer it is by its own word, for a message.
@@ -337,21 +337,21 @@ pub(super) fn content_type(headers: &HeaderMap, secrets: &Secrets) -> String {
     let kind = headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
-    quoted(&kind.map_or("no content type".into(), |kind| secrets.scrub(kind)))
+    excerpt(&kind.map_or("no content type".into(), |kind| secrets.scrub(kind)))
 }
 
 /// A failure of the network as a failure of the peer.
 pub(super) fn from_net(error: NetError) -> PeerError {
     let fault = match error.fault() {
-        NetFault::Dns => Fault::Dns,
-        NetFault::Unreachable => Fault::Unreachable,
-        NetFault::Tls => Fault::Tls,
-        NetFault::AddressRefused => Fault::AddressRefused,
-        NetFault::TokenUnavailable => Fault::TokenUnavailable,
-        NetFault::Cut => Fault::Cut,
-        NetFault::TooLarge => Fault::TooLarge,
-        NetFault::EventTooLarge => Fault::EventTooLarge,
-        NetFault::Protocol => Fault::InvalidResponse,
+        NetFault::Dns => PeerErrorKind::Dns,
+        NetFault::Unreachable => PeerErrorKind::Unreachable,
+        NetFault::Tls => PeerErrorKind::Tls,
+        NetFault::AddressRefused => PeerErrorKind::AddressRefused,
+        NetFault::TokenUnavailable => PeerErrorKind::TokenUnavailable,
+        NetFault::Cut => PeerErrorKind::Cut,
+        NetFault::TooLarge => PeerErrorKind::TooLarge,
+        NetFault::EventTooLarge => PeerErrorKind::EventTooLarge,
+        NetFault::Protocol => PeerErrorKind::InvalidResponse,
     };
     let told = PeerError::new(fault, error.to_string());
     if error.sent() == Sent::No {

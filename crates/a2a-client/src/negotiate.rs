@@ -6,7 +6,7 @@ use std::fmt;
 use url::Url;
 
 use a2a::{Card, Interface, Transport, Version};
-use peer::{Fault, PeerError, Reach, Transports, quoted};
+use peer::{PeerConfig, PeerError, PeerErrorKind, Transports, excerpt};
 
 /// So many of the transports or versions that a peer offers are named when none can be spoken.
 const NAMED: usize = 10;
@@ -47,7 +47,7 @@ struct Offer<'a> {
 
 impl Offer<'_> {
     /// It is said to be in another version than the pinned one, or in one that cannot name the operator's tenant.
-    fn contradicts(&self, reach: &Reach) -> bool {
+    fn contradicts(&self, reach: &PeerConfig) -> bool {
         self.declared.is_some_and(|declared| {
             reach.version.is_some_and(|pinned| declared != pinned) || leaves_out(reach, declared)
         })
@@ -55,7 +55,7 @@ impl Offer<'_> {
 
     /// How much its version is liked: one that is said to be the pinned one or, where none is, 1.0; then what is not said;
     /// then 0.3.
-    fn rank(&self, reach: &Reach) -> u8 {
+    fn rank(&self, reach: &PeerConfig) -> u8 {
         let wanted = reach.version.unwrap_or(Version::V1_0);
         match self.declared {
             Some(declared) if declared == wanted => 2,
@@ -70,7 +70,7 @@ impl Offer<'_> {
 /// A pinned version decides, then the target's order of transports, then the version: 1.0 before 0.3. Where the target has no say, what is 1.0
 /// comes first, in the card's order; 0.3 and interfaces of a tenant are better called over JSON-RPC, since servers differ
 /// in how they read the paths and bodies of HTTP+JSON there. `Transport::Grpc` is never chosen.
-pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Route, Option<Route>), PeerError> {
+pub(super) fn choose(reach: &PeerConfig, card: &Card) -> Result<(Route, Option<Route>), PeerError> {
     if !card.required_extensions.is_empty() {
         return Err(extension_required(card));
     }
@@ -92,7 +92,7 @@ pub(super) fn choose(reach: &Reach, card: &Card) -> Result<(Route, Option<Route>
     let first = route(reach, first)?;
     if leaves_out(reach, first.version) {
         let message = "the peer speaks A2A 0.3, which cannot name the tenant that is configured for the target";
-        return Err(PeerError::new(Fault::UnsupportedVersion, message));
+        return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message));
     }
     // An operator's endpoint replaces every address, so there is no other one.
     let other = others
@@ -123,7 +123,7 @@ fn offers(card: &Card) -> Result<Vec<Offer<'_>>, PeerError> {
             None => None,
             Some(Some(version)) => Some(version),
             Some(None) => {
-                unknown_versions.extend(said.map(quoted));
+                unknown_versions.extend(said.map(excerpt));
                 continue;
             }
         };
@@ -139,12 +139,12 @@ fn offers(card: &Card) -> Result<Vec<Offer<'_>>, PeerError> {
             "the peer speaks A2A {}, and only 1.0 and 0.3 are spoken",
             unknown_versions.join(", ")
         );
-        return Err(PeerError::new(Fault::UnsupportedVersion, message));
+        return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message));
     }
     Ok(offers)
 }
 
-fn route(reach: &Reach, offer: &Offer<'_>) -> Result<Route, PeerError> {
+fn route(reach: &PeerConfig, offer: &Offer<'_>) -> Result<Route, PeerError> {
     let transport = offer.transport;
     let url = match &reach.endpoint {
         Some(endpoint) => endpoint.clone(),
@@ -160,16 +160,20 @@ fn route(reach: &Reach, offer: &Offer<'_>) -> Result<Route, PeerError> {
 }
 
 /// What the operator means for one tenant must not reach another: 0.3 knows none.
-fn leaves_out(reach: &Reach, version: Version) -> bool {
+fn leaves_out(reach: &PeerConfig, version: Version) -> bool {
     reach.tenant.is_some() && version == Version::V0_3
 }
 
-fn tenant<'a>(reach: &'a Reach, interface: &'a Interface) -> Option<&'a str> {
+fn tenant<'a>(reach: &'a PeerConfig, interface: &'a Interface) -> Option<&'a str> {
     reach.tenant.as_deref().or(interface.tenant.as_deref())
 }
 
 /// An interface's address, which is used as the card gives it: a slash more or less is another place to some servers.
-fn address(reach: &Reach, transport: Transport, interface: &Interface) -> Result<Url, PeerError> {
+fn address(
+    reach: &PeerConfig,
+    transport: Transport,
+    interface: &Interface,
+) -> Result<Url, PeerError> {
     let read = match &interface.address {
         Some(url) => Ok(url.clone()),
         None => reach.base_url.join(&interface.url),
@@ -177,18 +181,18 @@ fn address(reach: &Reach, transport: Transport, interface: &Interface) -> Result
     let url = read.map_err(|e| {
         let message = format!(
             "the agent card's address for {transport} is not a URL: `{}`: {e}",
-            quoted(interface.url.split(['?', '#']).next().unwrap_or_default())
+            excerpt(interface.url.split(['?', '#']).next().unwrap_or_default())
         );
-        PeerError::new(Fault::CardUnavailable, message).undelivered()
+        PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
     })?;
     if matches!(url.scheme(), "http" | "https") {
         return Ok(url);
     }
     let message = format!(
         "the agent card's address for {transport} begins with `{}:`; only http and https can be called",
-        quoted(url.scheme())
+        excerpt(url.scheme())
     );
-    Err(PeerError::new(Fault::CardUnavailable, message).undelivered())
+    Err(PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered())
 }
 
 fn extension_required(card: &Card) -> PeerError {
@@ -196,13 +200,13 @@ fn extension_required(card: &Card) -> PeerError {
         .required_extensions
         .iter()
         .take(NAMED)
-        .map(|uri| format!("`{}`", quoted(uri)))
+        .map(|uri| format!("`{}`", excerpt(uri)))
         .collect();
     let message = format!(
         "the peer takes only requests that use the extension {}, which is not known here",
         named.join(" and ")
     );
-    PeerError::new(Fault::ExtensionRequired, message)
+    PeerError::new(PeerErrorKind::ExtensionRequired, message)
 }
 
 fn unsupported_transport(card: &Card) -> PeerError {
@@ -210,7 +214,7 @@ fn unsupported_transport(card: &Card) -> PeerError {
         .interfaces
         .iter()
         .take(NAMED)
-        .map(|i| quoted(&i.transport))
+        .map(|i| excerpt(&i.transport))
         .collect();
     let spoken: Vec<String> = Transport::SPOKEN.iter().map(ToString::to_string).collect();
     let message = format!(
@@ -218,7 +222,7 @@ fn unsupported_transport(card: &Card) -> PeerError {
         offered.join(", "),
         spoken.join(" and ")
     );
-    let mut error = PeerError::new(Fault::UnsupportedTransport, message).undelivered();
+    let mut error = PeerError::new(PeerErrorKind::UnsupportedTransport, message).undelivered();
     error.transports = Some(Box::new(Transports {
         unsupported: offered,
         supported: spoken,

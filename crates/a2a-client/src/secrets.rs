@@ -10,7 +10,7 @@ use serde_json::Value;
 use a2a::texts_mut;
 use common::redact;
 use egress::credential::Credential;
-use peer::Reach;
+use peer::PeerConfig;
 
 /// Shorter values ("1", "en") are no secrets, and would tear holes into every text.
 const SHORTEST: usize = 6;
@@ -37,7 +37,7 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    pub(super) fn of(reach: &Reach) -> Self {
+    pub(super) fn of(reach: &PeerConfig) -> Self {
         let (mut sure, mut maybe, mut issuing) = (Vec::new(), Vec::new(), None);
         if let Some(credential) = &reach.credential {
             sure.extend(credential.secrets());
@@ -166,7 +166,7 @@ mod tests {
                 HeaderValue::from_static(value),
             )
         };
-        let reach = Reach {
+        let reach = PeerConfig {
             configured: true,
             headers: vec![
                 header("authorization", "Basic c2VzYW1l"),
@@ -174,7 +174,7 @@ mod tests {
                 header("x-tenant", "acme-corp"),
                 header("cookie", "a=cookie-one; b=cookie-two"),
             ],
-            ..Reach::new(
+            ..PeerConfig::new(
                 url::Url::parse("https://a.example/").unwrap(),
                 CardLocation::Path("/card".into()),
             )
@@ -199,11 +199,11 @@ mod tests {
 
     #[test]
     fn a_slash_that_json_escapes_hides_no_credential() {
-        let reach = Reach {
+        let reach = PeerConfig {
             credential: Some(Arc::new(Credential::Bearer(
                 "open/sesame/7f3a".to_owned().into(),
             ))),
-            ..Reach::new(
+            ..PeerConfig::new(
                 url::Url::parse("https://a.example/").unwrap(),
                 CardLocation::Path("/card".into()),
             )

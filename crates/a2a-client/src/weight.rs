@@ -3,7 +3,7 @@
 
 use memchr::memchr2;
 
-use peer::{Fault, PeerError};
+use peer::{PeerError, PeerErrorKind};
 
 /// An answer may take this many times the largest answer's bytes.
 const TIMES: usize = 8;
@@ -24,7 +24,7 @@ pub(super) fn check(json: &[u8], answer_bytes: usize) -> Result<(), PeerError> {
         return Ok(());
     }
     let message = format!("the answer holds more values than fit into {most} bytes of memory");
-    Err(PeerError::new(Fault::TooLarge, message))
+    Err(PeerError::new(PeerErrorKind::TooLarge, message))
 }
 
 /// What JSON counts against a limit in bytes of text: its length, unless it is made of little but structure.

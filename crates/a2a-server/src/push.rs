@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::metrics::{Metrics, Pushed};
 use crate::record::{Change, Record};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::settings::Limits;
 use crate::store::Store;
 use common::environment::Environment;
@@ -132,12 +132,12 @@ impl Notifier {
     /// Whether notifications can be sent to this configuration, as far as that can be said now.
     ///
     /// # Errors
-    /// [`Reason::InvalidParams`] at the field that is wrong.
-    pub fn accepts(&self, config: &TaskPushNotificationConfig) -> Result<(), Refusal> {
+    /// [`ErrorReason::InvalidParams`] at the field that is wrong.
+    pub fn accepts(&self, config: &TaskPushNotificationConfig) -> Result<(), A2aError> {
         let (url, _) = letter::read(config)?;
         self.office.courier.accepts(&url).map_err(|why| {
             let text = format!("notifications may not be sent to `url`: it {why}");
-            Refusal::new(Reason::InvalidParams, text).at("url")
+            A2aError::new(ErrorReason::InvalidParams, text).at("url")
         })
     }
 

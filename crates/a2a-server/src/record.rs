@@ -119,7 +119,7 @@ impl Record {
     }
 
     /// Whether nothing more will come of it.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_terminal(&self) -> bool {
         self.task.status.state.is_terminal()
     }
 

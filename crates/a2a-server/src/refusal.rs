@@ -7,9 +7,9 @@ use http::StatusCode;
 /// Why a request is refused. How it is written is up to the version and the binding.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{text}")]
-pub struct Refusal {
+pub struct A2aError {
     /// What kind of refusal.
-    pub reason: Reason,
+    pub reason: ErrorReason,
     /// What failed, why, and what to do next. Holds no secret.
     pub text: Cow<'static, str>,
     /// The place in the request it is about, as a path of camelCase names, where it is about one.
@@ -20,7 +20,7 @@ pub struct Refusal {
 
 /// The kinds of refusals (A2A 1.0 §5.4, §9.5; 0.3 §8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum ErrorReason {
     /// The body is no JSON.
     ParseError,
     /// The body is JSON and no request.
@@ -61,7 +61,7 @@ pub enum Reason {
     Unavailable,
 }
 
-impl Reason {
+impl ErrorReason {
     /// The code in JSON-RPC.
     pub fn code(self) -> i32 {
         match self {
@@ -137,9 +137,9 @@ impl Reason {
     }
 }
 
-impl Refusal {
+impl A2aError {
     /// A refusal that says `text`.
-    pub fn new(reason: Reason, text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(reason: ErrorReason, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             reason,
             text: text.into(),
@@ -160,7 +160,7 @@ impl Refusal {
         // Whoever asks may have written anything there.
         let id: String = id.chars().take(64).collect();
         Self::new(
-            Reason::TaskNotFound,
+            ErrorReason::TaskNotFound,
             format!(
                 "there is no task `{id}` of yours; it may have been deleted, or kept too long ago"
             ),

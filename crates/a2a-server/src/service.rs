@@ -15,7 +15,7 @@ use crate::caller::{Caller, Version};
 use crate::executor::{Agent, Executor};
 use crate::metrics::Metrics;
 use crate::push::Courier;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::store::{Cursor, Filter, Store};
 use common::environment::Environment;
 
@@ -72,7 +72,7 @@ pub struct Send {
 }
 
 /// The events of a stream, the first of them the task as it stands.
-pub type Updates = BoxStream<'static, Result<StreamResponse, Refusal>>;
+pub type Updates = BoxStream<'static, Result<StreamResponse, A2aError>>;
 
 /// The server behind the wire. Cheap to clone.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ impl Service {
     ///
     /// # Errors
     /// The store does not answer.
-    pub async fn start(parts: Parts) -> Result<Self, Refusal> {
+    pub async fn start(parts: Parts) -> Result<Self, A2aError> {
         let core = Arc::new(Core::new(parts));
         core.recover().await?;
         core.go_on();
@@ -126,7 +126,7 @@ impl Service {
     ///
     /// # Errors
     /// The message is refused; no task was made of it.
-    pub async fn send(&self, caller: &Caller, send: Send) -> Result<SendMessageResponse, Refusal> {
+    pub async fn send(&self, caller: &Caller, send: Send) -> Result<SendMessageResponse, A2aError> {
         self.core.send(caller, send).await
     }
 
@@ -134,7 +134,7 @@ impl Service {
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub async fn stream(&self, caller: &Caller, send: Send) -> Result<Updates, Refusal> {
+    pub async fn stream(&self, caller: &Caller, send: Send) -> Result<Updates, A2aError> {
         self.core.stream(caller, send).await
     }
 
@@ -147,7 +147,7 @@ impl Service {
         caller: &Caller,
         task_id: &str,
         history_length: Option<i32>,
-    ) -> Result<Task, Refusal> {
+    ) -> Result<Task, A2aError> {
         let view = self.view(history_length)?;
         self.show(task_id)?;
         let record = self.core.owned(caller, task_id).await?;
@@ -162,7 +162,7 @@ impl Service {
         &self,
         caller: &Caller,
         request: ListTasksRequest,
-    ) -> Result<TaskPage, Refusal> {
+    ) -> Result<TaskPage, A2aError> {
         let view = self
             .view(request.history_length)?
             .with_artifacts(request.include_artifacts == Some(true));
@@ -185,7 +185,7 @@ impl Service {
     ///
     /// # Errors
     /// There is no such task of this caller, or it is settled otherwise.
-    pub async fn cancel(&self, caller: &Caller, task_id: &str) -> Result<Task, Refusal> {
+    pub async fn cancel(&self, caller: &Caller, task_id: &str) -> Result<Task, A2aError> {
         self.show(task_id)?;
         let record = self.core.owned(caller, task_id).await?;
         let task = canceled(self.core.settle(record, CancelReason::Requested).await?)?;
@@ -196,14 +196,14 @@ impl Service {
     ///
     /// # Errors
     /// There is no such task of this caller, or, for a caller of 1.0, it is settled.
-    pub async fn subscribe(&self, caller: &Caller, task_id: &str) -> Result<Updates, Refusal> {
+    pub async fn subscribe(&self, caller: &Caller, task_id: &str) -> Result<Updates, A2aError> {
         let view = self.view(None)?;
         self.show(task_id)?;
         self.core.owned(caller, task_id).await?;
         let feed = self.core.feed(task_id).await?;
-        if feed.record.is_settled() && caller.version == Version::V1 {
-            return Err(Refusal::new(
-                Reason::UnsupportedOperation,
+        if feed.record.is_terminal() && caller.version == Version::V1 {
+            return Err(A2aError::new(
+                ErrorReason::UnsupportedOperation,
                 format!(
                     "the task `{task_id}` is settled, nothing more comes of it; get it instead"
                 ),
@@ -220,7 +220,7 @@ impl Service {
         &self,
         caller: &Caller,
         config: TaskPushNotificationConfig,
-    ) -> Result<TaskPushNotificationConfig, Refusal> {
+    ) -> Result<TaskPushNotificationConfig, A2aError> {
         self.core.owned(caller, &config.task_id).await?;
         let config = self.core.checked(config, "")?;
         self.core.keep_push(&config, caller.version).await?;
@@ -236,7 +236,7 @@ impl Service {
         caller: &Caller,
         task_id: &str,
         config_id: Option<&str>,
-    ) -> Result<TaskPushNotificationConfig, Refusal> {
+    ) -> Result<TaskPushNotificationConfig, A2aError> {
         self.core.owned(caller, task_id).await?;
         let known = self.core.pushes_of(task_id).await?;
         known
@@ -253,7 +253,7 @@ impl Service {
         &self,
         caller: &Caller,
         task_id: &str,
-    ) -> Result<ListTaskPushNotificationConfigsResponse, Refusal> {
+    ) -> Result<ListTaskPushNotificationConfigsResponse, A2aError> {
         self.core.owned(caller, task_id).await?;
         Ok(ListTaskPushNotificationConfigsResponse {
             configs: self.core.pushes_of(task_id).await?,
@@ -270,7 +270,7 @@ impl Service {
         caller: &Caller,
         task_id: &str,
         config_id: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), A2aError> {
         self.core.owned(caller, task_id).await?;
         self.core
             .store
@@ -284,7 +284,7 @@ impl Service {
     ///
     /// # Errors
     /// The executor cannot say.
-    pub async fn agents(&self) -> Result<Arc<[Agent]>, Refusal> {
+    pub async fn agents(&self) -> Result<Arc<[Agent]>, A2aError> {
         self.core.agents.get(&*self.core.executor).await
     }
 
@@ -338,37 +338,37 @@ impl Service {
         }
     }
 
-    fn view(&self, history_length: Option<i32>) -> Result<View, Refusal> {
+    fn view(&self, history_length: Option<i32>) -> Result<View, A2aError> {
         View::new(history_length, self.core.settings.limits.history)
     }
 
     /// A task is about to be shown, so that no message can stand in its place any more.
-    fn show(&self, task_id: &str) -> Result<(), Refusal> {
+    fn show(&self, task_id: &str) -> Result<(), A2aError> {
         match self.core.lives.get(task_id) {
-            Some(live) if !live.give() => Err(Refusal::task_not_found(task_id)),
+            Some(live) if !live.give() => Err(A2aError::task_not_found(task_id)),
             _ => Ok(()),
         }
     }
 }
 
-fn page(size: i32) -> Result<usize, Refusal> {
+fn page(size: i32) -> Result<usize, A2aError> {
     match usize::try_from(size) {
         Ok(found) if (1..=LARGEST_PAGE).contains(&size) => Ok(found),
-        _ => Err(Refusal::new(
-            Reason::InvalidParams,
+        _ => Err(A2aError::new(
+            ErrorReason::InvalidParams,
             format!("`pageSize` is {size}; it has to be 1 to {LARGEST_PAGE}"),
         )
         .at("pageSize")),
     }
 }
 
-fn cursor(token: Option<&str>) -> Result<Option<Cursor>, Refusal> {
+fn cursor(token: Option<&str>) -> Result<Option<Cursor>, A2aError> {
     let Some(token) = token.filter(|token| !token.is_empty()) else {
         return Ok(None);
     };
     token.parse().map(Some).map_err(|_| {
         let text = "`pageToken` is none that this server gave; leave it out for the first page";
-        Refusal::new(Reason::InvalidParams, text).at("pageToken")
+        A2aError::new(ErrorReason::InvalidParams, text).at("pageToken")
     })
 }
 

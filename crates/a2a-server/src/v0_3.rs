@@ -31,23 +31,23 @@ pub enum Dialect {
 
 /// Something of 1.0 that serializes as 0.3.
 #[derive(Debug, Clone, Copy)]
-pub struct As0_3<'a, T: ?Sized> {
+pub struct V03<'a, T: ?Sized> {
     value: &'a T,
     dialect: Dialect,
 }
 
 /// `value` as 0.3 writes it. A task, for one, has its `kind` over JSON-RPC, which is the body of a push notification too.
-pub fn written<T: ?Sized>(value: &T, dialect: Dialect) -> As0_3<'_, T>
+pub fn written<T: ?Sized>(value: &T, dialect: Dialect) -> V03<'_, T>
 where
-    for<'a> As0_3<'a, T>: Serialize,
+    for<'a> V03<'a, T>: Serialize,
 {
-    As0_3 { value, dialect }
+    V03 { value, dialect }
 }
 
 /// `value` as 0.3 writes it over JSON-RPC.
-pub fn rpc<T: ?Sized>(value: &T) -> As0_3<'_, T>
+pub fn rpc<T: ?Sized>(value: &T) -> V03<'_, T>
 where
-    for<'a> As0_3<'a, T>: Serialize,
+    for<'a> V03<'a, T>: Serialize,
 {
     written(value, Dialect::Rpc)
 }
@@ -57,9 +57,9 @@ pub fn is_final(state: &TaskState) -> bool {
     state.is_terminal() || matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }
 
-impl<'a, T: ?Sized> As0_3<'a, T> {
-    fn part<U: ?Sized>(&self, value: &'a U) -> As0_3<'a, U> {
-        As0_3 {
+impl<'a, T: ?Sized> V03<'a, T> {
+    fn part<U: ?Sized>(&self, value: &'a U) -> V03<'a, U> {
+        V03 {
             value,
             dialect: self.dialect,
         }
@@ -67,14 +67,14 @@ impl<'a, T: ?Sized> As0_3<'a, T> {
 }
 
 /// Every one of a list.
-struct Each<'a, T>(&'a [T], Dialect);
+struct V03Seq<'a, T>(&'a [T], Dialect);
 
-impl<'a, T> Serialize for Each<'a, T>
+impl<'a, T> Serialize for V03Seq<'a, T>
 where
-    As0_3<'a, T>: Serialize,
+    V03<'a, T>: Serialize,
 {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|value| As0_3 {
+        serializer.collect_seq(self.0.iter().map(|value| V03 {
             value,
             dialect: self.1,
         }))

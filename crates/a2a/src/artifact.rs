@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::json::{self, Misshape};
+use super::json::{self, ShapeError};
 use super::text::{joined, texts};
 
 /// An artifact (A2A 0.3 §6.7).
@@ -179,7 +179,7 @@ fn times_each(parts: &[Value], end: &[Value]) -> usize {
     }
 }
 
-pub(super) fn check(value: &Value) -> Result<(), Misshape> {
+pub(super) fn check(value: &Value) -> Result<(), ShapeError> {
     let map = json::object(value)?;
     json::optional_id(map, "artifactId")?;
     json::parts(map)

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::artifact::{self, Artifact};
-use super::json::{self, Misshape};
+use super::json::{self, ShapeError};
 use super::task::{self, Message, Task, TaskState};
 
 /// The answer to a message: another message, or a task (A2A 0.3 §7.1).
@@ -20,11 +20,11 @@ impl Reply {
     ///
     /// # Errors
     /// The first place that is not as it should be.
-    pub fn read(value: Value) -> Result<Self, Misshape> {
+    pub fn read(value: Value) -> Result<Self, ShapeError> {
         match kind_of(&value) {
             Kind::Task => Task::read(value).map(Self::Task),
             Kind::Message => Message::read(value).map(Self::Message),
-            _ => Err(Misshape::here("a task or a message", Some(&value))),
+            _ => Err(ShapeError::here("a task or a message", Some(&value))),
         }
     }
 }
@@ -49,7 +49,7 @@ impl Event {
     ///
     /// # Errors
     /// The first place that is not as it should be.
-    pub fn read(value: Value) -> Result<Self, Misshape> {
+    pub fn read(value: Value) -> Result<Self, ShapeError> {
         Ok(match kind_of(&value) {
             Kind::Message => Self::Message(Message::read(value)?),
             Kind::Task => Self::Task(Task::read(value)?),
@@ -99,7 +99,7 @@ impl From<Reply> for Event {
 pub struct StatusUpdate(Value);
 
 impl StatusUpdate {
-    fn read(value: Value) -> Result<Self, Misshape> {
+    fn read(value: Value) -> Result<Self, ShapeError> {
         let map = json::object(&value)?;
         for key in ["taskId", "contextId"] {
             json::optional_id(map, key)?;
@@ -142,7 +142,7 @@ impl StatusUpdate {
 pub struct ArtifactUpdate(Value);
 
 impl ArtifactUpdate {
-    fn read(value: Value) -> Result<Self, Misshape> {
+    fn read(value: Value) -> Result<Self, ShapeError> {
         let map = json::object(&value)?;
         for key in ["taskId", "contextId"] {
             json::optional_id(map, key)?;

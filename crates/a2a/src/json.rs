@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// JSON of the wrong shape, by its place. Never holds the value itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misshape {
+pub struct ShapeError {
     /// JSON Pointer (RFC 6901) to the place; empty for the whole.
     pub pointer: String,
     /// What should be there.
@@ -15,7 +15,7 @@ pub struct Misshape {
     pub found: &'static str,
 }
 
-impl Misshape {
+impl ShapeError {
     /// The whole value is not what it should be.
     pub fn here(expected: &'static str, found: Option<&Value>) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Misshape {
     }
 }
 
-impl fmt::Display for Misshape {
+impl fmt::Display for ShapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.pointer.is_empty() {
             "the answer"
@@ -61,26 +61,26 @@ fn kind_of(value: Option<&Value>) -> &'static str {
     }
 }
 
-pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, Misshape> {
+pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, ShapeError> {
     value
         .as_object()
-        .ok_or_else(|| Misshape::here("an object", Some(value)))
+        .ok_or_else(|| ShapeError::here("an object", Some(value)))
 }
 
 /// Ids longer than this are refused, in bytes: they are remembered, and a peer may choose them.
 const LONGEST_ID: usize = 1024;
 
 /// A string that must be there and say something.
-pub(super) fn name<'a>(map: &'a Map<String, Value>, key: &str) -> Result<&'a str, Misshape> {
+pub(super) fn name<'a>(map: &'a Map<String, Value>, key: &str) -> Result<&'a str, ShapeError> {
     match map.get(key) {
         Some(Value::String(text)) if text.len() > LONGEST_ID => Err(too_long(key)),
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
-        other => Err(Misshape::here("a string that is not empty", other).under(key)),
+        other => Err(ShapeError::here("a string that is not empty", other).under(key)),
     }
 }
 
-fn too_long(key: &str) -> Misshape {
-    Misshape {
+fn too_long(key: &str) -> ShapeError {
+    ShapeError {
         pointer: format!("/{key}"),
         expected: "an id of at most 1024 bytes",
         found: "a longer string",
@@ -91,7 +91,7 @@ fn too_long(key: &str) -> Misshape {
 pub(super) fn optional_id<'a>(
     map: &'a Map<String, Value>,
     key: &str,
-) -> Result<Option<&'a str>, Misshape> {
+) -> Result<Option<&'a str>, ShapeError> {
     match optional_string(map, key)? {
         Some(id) if id.len() > LONGEST_ID => Err(too_long(key)),
         id => Ok(id),
@@ -102,16 +102,16 @@ pub(super) fn optional_id<'a>(
 pub(super) fn optional_string<'a>(
     map: &'a Map<String, Value>,
     key: &str,
-) -> Result<Option<&'a str>, Misshape> {
+) -> Result<Option<&'a str>, ShapeError> {
     match map.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        other => Err(Misshape::here("a string", other).under(key)),
+        other => Err(ShapeError::here("a string", other).under(key)),
     }
 }
 
 /// An array of objects; missing and null count as empty.
-pub(super) fn objects(map: &Map<String, Value>, key: &str) -> Result<(), Misshape> {
+pub(super) fn objects(map: &Map<String, Value>, key: &str) -> Result<(), ShapeError> {
     match map.get(key) {
         None | Some(Value::Null) => Ok(()),
         Some(Value::Array(items)) => {
@@ -120,16 +120,16 @@ pub(super) fn objects(map: &Map<String, Value>, key: &str) -> Result<(), Misshap
             }
             Ok(())
         }
-        other => Err(Misshape::here("an array", other).under(key)),
+        other => Err(ShapeError::here("an array", other).under(key)),
     }
 }
 
 /// An array of message or artifact parts; missing and null count as empty. The text of one, where it has any, is text.
-pub(super) fn parts(map: &Map<String, Value>) -> Result<(), Misshape> {
+pub(super) fn parts(map: &Map<String, Value>) -> Result<(), ShapeError> {
     let parts = match map.get("parts") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Array(parts)) => parts,
-        other => return Err(Misshape::here("an array", other).under("parts")),
+        other => return Err(ShapeError::here("an array", other).under("parts")),
     };
     for (i, part) in parts.iter().enumerate() {
         let check = || {

@@ -6,7 +6,7 @@ use super::task::Part;
 
 /// One message to a peer, with how its answer is wanted (A2A 0.3 §7.1).
 #[derive(Debug, Clone, Default)]
-pub struct Outgoing {
+pub struct SendRequest {
     /// The message's id; the same for every attempt to deliver it.
     pub message_id: String,
     /// What it says.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::artifact::{self, Artifact};
-use super::json::{self, Misshape};
+use super::json::{self, ShapeError};
 use super::text::{joined, texts};
 
 /// Where a task stands (A2A 0.3 §6.3).
@@ -74,7 +74,7 @@ impl TaskState {
     }
 
     /// Nothing more is to be expected for now: the task is finished, or waits for its caller.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_terminal_or_interrupted(&self) -> bool {
         self.is_terminal() || self.is_interrupted()
     }
 
@@ -155,7 +155,7 @@ impl Message {
     ///
     /// # Errors
     /// The first place that is not as it should be.
-    pub fn read(value: Value) -> Result<Self, Misshape> {
+    pub fn read(value: Value) -> Result<Self, ShapeError> {
         check_message(&value)?;
         Ok(Self(value))
     }
@@ -200,7 +200,7 @@ impl Task {
     ///
     /// # Errors
     /// The first place that is not as it should be.
-    pub fn read(value: Value) -> Result<Self, Misshape> {
+    pub fn read(value: Value) -> Result<Self, ShapeError> {
         let map = json::object(&value)?;
         if let Some(kind) = json::optional_string(map, "kind")?.filter(|kind| *kind != "task") {
             let found = if kind == "message" {
@@ -208,7 +208,7 @@ impl Task {
             } else {
                 "something else"
             };
-            return Err(Misshape {
+            return Err(ShapeError {
                 pointer: "/kind".into(),
                 expected: "a task",
                 found,
@@ -288,7 +288,7 @@ pub(super) fn status_text_of(value: &Value) -> Option<String> {
     joined(texts(json::items_at(message, "parts")), "\n\n").map(Cow::into_owned)
 }
 
-pub(super) fn check_message(value: &Value) -> Result<(), Misshape> {
+pub(super) fn check_message(value: &Value) -> Result<(), ShapeError> {
     let map = json::object(value)?;
     for key in ["messageId", "taskId", "contextId", "role"] {
         json::optional_id(map, key)?;
@@ -296,10 +296,10 @@ pub(super) fn check_message(value: &Value) -> Result<(), Misshape> {
     json::parts(map)
 }
 
-pub(super) fn check_status(map: &Map<String, Value>) -> Result<(), Misshape> {
+pub(super) fn check_status(map: &Map<String, Value>) -> Result<(), ShapeError> {
     let status = map
         .get("status")
-        .ok_or_else(|| Misshape::here("an object", None).under("status"))?;
+        .ok_or_else(|| ShapeError::here("an object", None).under("status"))?;
     let check = || {
         let status = json::object(status)?;
         json::name(status, "state")?;
@@ -308,5 +308,5 @@ pub(super) fn check_status(map: &Map<String, Value>) -> Result<(), Misshape> {
             Some(message) => check_message(message).map_err(|e| e.under("message")),
         }
     };
-    check().map_err(|e: Misshape| e.under("status"))
+    check().map_err(|e: ShapeError| e.under("status"))
 }

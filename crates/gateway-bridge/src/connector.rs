@@ -10,7 +10,7 @@ use collective::ErrorCode;
 use common::environment::Environment;
 use common::log::{Level, Log};
 use egress::Net;
-use peer::{BoxFuture, Connection, ConnectionState, Fault, PeerError};
+use peer::{BoxFuture, Connection, ConnectionState, PeerError, PeerErrorKind};
 
 use super::backoff::Tries;
 use super::dial::{self, Greeting, dial, failed};
@@ -288,8 +288,8 @@ impl State {
 /// The gateway may be there again in a moment.
 fn may_pass(error: &PeerError) -> bool {
     matches!(
-        error.fault,
-        Fault::Gateway(
+        error.kind,
+        PeerErrorKind::Gateway(
             ErrorCode::ConnectionRefused
                 | ErrorCode::ConnectionTimeout
                 | ErrorCode::ConnectionReset

@@ -14,7 +14,7 @@ use url::Url;
 use collective::{Envelope, ErrorCode};
 use egress::websocket::{self, Dial, Frame, Opened, WsError};
 use egress::{Access, Net, NetError, NetFault, Sent};
-use peer::{Fault, PeerError};
+use peer::{PeerError, PeerErrorKind};
 
 use super::settings::{DialectChoice, Settings};
 
@@ -254,36 +254,36 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
     let number = status.as_u16();
     let (fault, message) = match number {
         200..=299 if content_type == Some("text/html") => (
-            Fault::Gateway(ErrorCode::ProtocolError),
+            PeerErrorKind::Gateway(ErrorCode::ProtocolError),
             format!(
                 "`{shown}` answers with a web page, as OpenClaw's Control UI does, and not with a WebSocket: wrong path or port in `gateway.url`"
             ),
         ),
         400 | 404 | 405 | 426 => (
-            Fault::Gateway(ErrorCode::ProtocolError),
+            PeerErrorKind::Gateway(ErrorCode::ProtocolError),
             format!(
                 "there is no WebSocket gateway at this path: `{shown}` answers HTTP {number}; see `gateway.url`"
             ),
         ),
         401 | 403 => (
-            Fault::Gateway(ErrorCode::AuthRequired),
+            PeerErrorKind::Gateway(ErrorCode::AuthRequired),
             format!(
                 "`{shown}` lets nobody connect without a credential (HTTP {number}): {}",
                 wanted(settings)
             ),
         ),
         429 | 502..=504 => (
-            Fault::Gateway(ErrorCode::ConnectionRefused),
+            PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
             format!("`{shown}` takes no connection just now (HTTP {number})"),
         ),
         300..=399 => (
-            Fault::RedirectRefused,
+            PeerErrorKind::RedirectRefused,
             format!(
                 "`{shown}` points elsewhere (HTTP {number}), and that is not followed; write the gateway's own address in `gateway.url`"
             ),
         ),
         _ => (
-            Fault::Gateway(ErrorCode::ProtocolError),
+            PeerErrorKind::Gateway(ErrorCode::ProtocolError),
             format!("`{shown}` answers HTTP {number} and no WebSocket; see `gateway.url`"),
         ),
     };
@@ -306,12 +306,12 @@ fn wanted(settings: &Settings) -> &'static str {
 /// A failure of the network on the way to a greeting.
 pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
     let fault = match error.fault() {
-        NetFault::Dns => Fault::Dns,
-        NetFault::Tls => Fault::Tls,
-        NetFault::AddressRefused => Fault::AddressRefused,
-        NetFault::Unreachable => Fault::Gateway(ErrorCode::ConnectionRefused),
-        NetFault::Cut => Fault::Gateway(ErrorCode::ConnectionReset),
-        _ => Fault::Gateway(ErrorCode::ProtocolError),
+        NetFault::Dns => PeerErrorKind::Dns,
+        NetFault::Tls => PeerErrorKind::Tls,
+        NetFault::AddressRefused => PeerErrorKind::AddressRefused,
+        NetFault::Unreachable => PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
+        NetFault::Cut => PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
+        _ => PeerErrorKind::Gateway(ErrorCode::ProtocolError),
     };
     let next = match error.fault() {
         NetFault::AddressRefused if !settings.allow_remote => {
@@ -328,7 +328,7 @@ pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
 
 /// An error before anything was said.
 pub(crate) fn failed(code: ErrorCode, message: impl Into<String>) -> PeerError {
-    PeerError::new(Fault::Gateway(code), message).undelivered()
+    PeerError::new(PeerErrorKind::Gateway(code), message).undelivered()
 }
 
 #[cfg(test)]

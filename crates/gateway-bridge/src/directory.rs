@@ -12,8 +12,8 @@ use common::environment::Environment;
 use common::log::Log;
 use egress::Net;
 use peer::{
-    BoxFuture, CardLocation, Connection, Directory, Discovered, Fault, LocalGateway, Member,
-    Opening, Peer, PeerError, Reach, Validator,
+    BoxFuture, CallOptions, CardLocation, Connection, Directory, Discovered, LocalGateway, Member,
+    Peer, PeerConfig, PeerError, PeerErrorKind, Validator,
 };
 
 use super::connector::Connector;
@@ -75,7 +75,7 @@ impl Gateway {
     }
 
     /// An agent for one call, by its name. Whether there is one of that name is found out by the call.
-    pub fn agent(&self, name: String, opening: &Opening<'_>) -> Box<dyn Peer> {
+    pub fn agent(&self, name: String, opening: &CallOptions<'_>) -> Box<dyn Peer> {
         let about = About {
             agent: name,
             context_id: opening.context_id.map(str::to_owned),
@@ -132,8 +132,8 @@ impl Gateway {
 /// The gateway does not say who is there: it is silent, has no such question, or does not let us ask it.
 fn tells_nobody(error: &PeerError) -> bool {
     matches!(
-        error.fault,
-        Fault::Gateway(
+        error.kind,
+        PeerErrorKind::Gateway(
             ErrorCode::ConnectionTimeout | ErrorCode::UnknownType | ErrorCode::PermissionDenied
         )
     )
@@ -154,7 +154,7 @@ fn counting(connector: &Arc<Connector>) -> Triad {
 }
 
 /// The agent that a target names: the last segment of its card's path.
-fn agent(reach: &Reach) -> Result<String, PeerError> {
+fn agent(reach: &PeerConfig) -> Result<String, PeerError> {
     let path = match &reach.card {
         CardLocation::Path(path) => path.as_str(),
         CardLocation::Url(url) => url.path(),
@@ -171,7 +171,7 @@ fn agent(reach: &Reach) -> Result<String, PeerError> {
 impl Directory for Gateway {
     fn discover<'a>(
         &'a self,
-        reach: &'a Reach,
+        reach: &'a PeerConfig,
         _known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async move {
@@ -186,9 +186,9 @@ impl Directory for Gateway {
 
     fn open(
         &self,
-        reach: &Reach,
+        reach: &PeerConfig,
         _card: &Card,
-        opening: &Opening<'_>,
+        opening: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
         Ok(self.agent(agent(reach)?, opening))
     }

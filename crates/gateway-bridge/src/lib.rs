@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ::peer::{BoxFuture, EventStream, Member, PeerError};
-use a2a::{Outgoing, Reply, Task};
+use a2a::{Reply, SendRequest, Task};
 
 pub use directory::Gateway;
 pub use settings::{DialectChoice, Settings, TriadSettings};
@@ -89,14 +89,14 @@ pub(crate) trait Link: Send + Sync {
     fn send<'a>(
         &'a self,
         about: &'a About,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>>;
 
     /// Hands over one message and listens to what follows.
     fn stream<'a>(
         &'a self,
         about: &'a About,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 
     /// The task as it stands.

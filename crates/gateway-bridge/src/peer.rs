@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use a2a::{Card, Outgoing, Reply, Task, Transport};
+use a2a::{Card, Reply, SendRequest, Task, Transport};
 use collective::ErrorCode;
 use common::redact::Secrets;
-use peer::{BoxFuture, Delivered, EventStream, Fault, Peer, PeerError, Spoken};
+use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
 use super::connector::{Claim, Connector};
 use super::settings::DialectChoice;
@@ -48,7 +48,7 @@ impl Call {
             return Ok(Some(link));
         }
         match self.connector.ledger.find(&self.about.agent, task_id) {
-            Some(known) if known.is_settled() && !known.awaits_decision() => Ok(None),
+            Some(known) if known.is_terminal() && !known.awaits_decision() => Ok(None),
             Some(_) => Ok(self.link().await.ok()),
             None => self.link().await.map(Some),
         }
@@ -69,13 +69,14 @@ enum Answering {
 
 /// The connection was lost before anything of the message left: another one may carry it.
 fn never_left(error: &PeerError) -> bool {
-    error.delivered == Delivered::No && error.fault == Fault::Gateway(ErrorCode::ConnectionReset)
+    error.delivered == Delivered::No
+        && error.kind == PeerErrorKind::Gateway(ErrorCode::ConnectionReset)
 }
 
 impl Peer for Call {
-    fn spoken(&self) -> Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
         let known = self.connector.connection().dialect;
-        Spoken {
+        NegotiatedProtocol {
             version: known.unwrap_or(match self.connector.settings.dialect {
                 DialectChoice::Auto => "unknown",
                 DialectChoice::OpenClaw => "openclaw/4",
@@ -95,7 +96,7 @@ impl Peer for Call {
         Box::pin(std::future::ready(Ok(card)))
     }
 
-    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
             loop {
                 let link = match self.answering().await? {
@@ -112,7 +113,7 @@ impl Peer for Call {
 
     fn stream<'a>(
         &'a self,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             loop {
@@ -167,7 +168,7 @@ impl Peer for Call {
                 return self.triad.resubscribe(task_id);
             }
             let known = self.connector.ledger.find(&self.about.agent, task_id);
-            let settled = known.filter(|entry| entry.is_settled() && !entry.awaits_decision());
+            let settled = known.filter(|entry| entry.is_terminal() && !entry.awaits_decision());
             if let Some(entry) = settled {
                 return Ok(entry.listen());
             }

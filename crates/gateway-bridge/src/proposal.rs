@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use a2a::Part;
 use collective::ErrorCode;
-use peer::{Fault, PeerError};
+use peer::{PeerError, PeerErrorKind};
 
 /// A proposal waits no longer than this, whatever deadline it names.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -108,7 +108,7 @@ fn left(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
 
 /// A proposal that cannot be put to the vote.
 pub(crate) fn unusable(message: String) -> PeerError {
-    PeerError::new(Fault::Gateway(ErrorCode::InvalidContent), message).undelivered()
+    PeerError::new(PeerErrorKind::Gateway(ErrorCode::InvalidContent), message).undelivered()
 }
 
 #[cfg(test)]
@@ -176,8 +176,8 @@ mod tests {
             let error =
                 read(&[data(json!({"proposal": "Move.", "deadline": deadline}))]).unwrap_err();
             assert_eq!(
-                error.fault,
-                Fault::Gateway(ErrorCode::InvalidContent),
+                error.kind,
+                PeerErrorKind::Gateway(ErrorCode::InvalidContent),
                 "{deadline}"
             );
             assert_eq!(error.delivered, peer::Delivered::No);
@@ -197,8 +197,8 @@ mod tests {
         ] {
             let error = read(&parts).unwrap_err();
             assert_eq!(
-                error.fault,
-                Fault::Gateway(ErrorCode::InvalidContent),
+                error.kind,
+                PeerErrorKind::Gateway(ErrorCode::InvalidContent),
                 "{parts:?}"
             );
         }

@@ -14,7 +14,7 @@ use egress::credential::{Credential, Trust};
 
 /// How a peer was spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Spoken {
+pub struct NegotiatedProtocol {
     /// In which version or dialect (`summary.protocol_version`).
     #[serde(rename = "protocol_version")]
     pub version: &'static str,
@@ -50,7 +50,7 @@ pub enum CardKeys {
 
 /// What has to be known to reach a peer. `Debug` shows no credential.
 #[derive(Clone)]
-pub struct Reach {
+pub struct PeerConfig {
     /// The operator wrote these addresses. False where a request names the peer: then none of them has his word.
     pub configured: bool,
     /// The peer's base URL.
@@ -79,7 +79,7 @@ pub struct Reach {
     pub allow_private: bool,
 }
 
-impl Reach {
+impl PeerConfig {
     /// A peer at `base_url`, its card at `card`, with nothing more known of it and nobody's word for it.
     pub fn new(base_url: Url, card: CardLocation) -> Self {
         Self {
@@ -149,9 +149,9 @@ fn same_place(a: &Url, b: &Url) -> bool {
         && (a.host() == b.host() || (loopback(a) && loopback(b)))
 }
 
-impl fmt::Debug for Reach {
+impl fmt::Debug for PeerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reach")
+        f.debug_struct("PeerConfig")
             .field("configured", &self.configured)
             .field("base_url", &self.base_url.as_str())
             .field("card", &self.card)
@@ -180,10 +180,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn reach(base_url: &str) -> Reach {
-        Reach {
+    fn reach(base_url: &str) -> PeerConfig {
+        PeerConfig {
             configured: true,
-            ..Reach::new(
+            ..PeerConfig::new(
                 Url::parse(base_url).unwrap(),
                 CardLocation::Path("/card".into()),
             )

@@ -8,7 +8,7 @@ use collective::ErrorCode;
 
 /// What kind of thing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum PeerErrorKind {
     /// The host's name does not resolve.
     Dns,
     /// No connection could be made.
@@ -55,7 +55,7 @@ pub enum Fault {
     OwnSession,
 }
 
-impl Fault {
+impl PeerErrorKind {
     /// The peer was not there, or was lost. It refused nothing and may be back in a moment.
     pub fn is_away(self) -> bool {
         use ErrorCode as E;
@@ -96,18 +96,19 @@ impl Delivered {
     }
 
     /// What a fault says about it when nothing more is known. An HTTP status may come from something in between.
-    fn of(fault: Fault) -> Self {
-        match fault {
-            Fault::Unaddressable
-            | Fault::UnsupportedTransport
-            | Fault::UnsupportedVersion
-            | Fault::ExtensionRequired
-            | Fault::TokenUnavailable
-            | Fault::OwnSession => Self::No,
-            Fault::Rpc | Fault::InvalidResponse | Fault::TooLarge | Fault::EventTooLarge => {
-                Self::Yes
-            }
-            Fault::Gateway(code) => Self::of_gateway(code),
+    fn of(kind: PeerErrorKind) -> Self {
+        match kind {
+            PeerErrorKind::Unaddressable
+            | PeerErrorKind::UnsupportedTransport
+            | PeerErrorKind::UnsupportedVersion
+            | PeerErrorKind::ExtensionRequired
+            | PeerErrorKind::TokenUnavailable
+            | PeerErrorKind::OwnSession => Self::No,
+            PeerErrorKind::Rpc
+            | PeerErrorKind::InvalidResponse
+            | PeerErrorKind::TooLarge
+            | PeerErrorKind::EventTooLarge => Self::Yes,
+            PeerErrorKind::Gateway(code) => Self::of_gateway(code),
             _ => Self::Unknown,
         }
     }
@@ -144,7 +145,7 @@ impl Delivered {
 #[derive(Debug, Clone)]
 pub struct PeerError {
     /// What kind of thing went wrong.
-    pub fault: Fault,
+    pub kind: PeerErrorKind,
     /// What failed and why, as a sentence without a full stop.
     pub message: String,
     /// The peer's JSON-RPC error code, where it gave one.
@@ -153,12 +154,12 @@ pub struct PeerError {
     pub rpc_data: Option<Value>,
     /// The HTTP status, where that is the matter.
     pub http_status: Option<u16>,
-    /// The ways of proving who calls that the peer asks for, for [`Fault::AuthRequired`]: the schemes of HTTP
+    /// The ways of proving who calls that the peer asks for, for [`PeerErrorKind::AuthRequired`]: the schemes of HTTP
     /// (RFC 9110 §11), else what its card declares.
     pub auth_schemes: Vec<String>,
     /// Whether the peer has seen the request.
     pub delivered: Delivered,
-    /// What cannot be spoken and what can, for [`Fault::UnsupportedTransport`].
+    /// What cannot be spoken and what can, for [`PeerErrorKind::UnsupportedTransport`].
     pub transports: Option<Box<Transports>>,
 }
 
@@ -173,15 +174,15 @@ pub struct Transports {
 
 impl PeerError {
     /// An error of which no more is known.
-    pub fn new(fault: Fault, message: impl Into<String>) -> Self {
+    pub fn new(kind: PeerErrorKind, message: impl Into<String>) -> Self {
         Self {
-            fault,
+            kind,
             message: message.into(),
             rpc_code: None,
             rpc_data: None,
             http_status: None,
             auth_schemes: Vec::new(),
-            delivered: Delivered::of(fault),
+            delivered: Delivered::of(kind),
             transports: None,
         }
     }

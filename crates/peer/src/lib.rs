@@ -15,14 +15,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use a2a::{Card, Event, Outgoing, Reply, Task};
+use a2a::{Card, Event, Reply, SendRequest, Task};
 use common::redact::Secrets;
 
-pub use config::{CardKeys, CardLocation, Reach, Spoken};
-pub use error::{Delivered, Fault, PeerError, Transports};
-pub use excerpt::quoted;
+pub use config::{CardKeys, CardLocation, NegotiatedProtocol, PeerConfig};
+pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
+pub use excerpt::excerpt;
 pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};
-pub use options::{HostSession, Opening};
+pub use options::{CallOptions, HostSession};
 
 /// A boxed future, so that peers can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -30,7 +30,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A peer as one call sees it: the chosen interface, with this call's parameters.
 pub trait Peer: Send + Sync {
     /// How it is spoken to. Where the card leaves that open, a call may find out, so this is true after a call.
-    fn spoken(&self) -> Spoken;
+    fn spoken(&self) -> NegotiatedProtocol;
 
     /// What it was sent to prove who calls, by now. No answer holds it in one piece; several together may.
     fn secrets(&self) -> Arc<Secrets> {
@@ -41,12 +41,12 @@ pub trait Peer: Send + Sync {
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>>;
 
     /// Hands over one message and waits for the one answer.
-    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>>;
+    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>>;
 
     /// Hands over one message and listens to what follows.
     fn stream<'a>(
         &'a self,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 
     /// The task as it stands. `history_length` asks for at most so many of the newest messages.
@@ -97,21 +97,21 @@ pub trait Directory: Send + Sync {
     /// Reads the peer's card from where `reach` says. `known` lets the peer answer that the card has not changed.
     fn discover<'a>(
         &'a self,
-        reach: &'a Reach,
+        reach: &'a PeerConfig,
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>>;
 
     /// Opens a peer for one call, on the interface that `reach` and `card` agree on.
     ///
     /// # Errors
-    /// [`Fault::UnsupportedTransport`] or [`Fault::UnsupportedVersion`] when no interface can be spoken,
-    /// [`Fault::ExtensionRequired`] when the peer demands what we do not have, [`Fault::AddressRefused`] when it may not be
+    /// [`PeerErrorKind::UnsupportedTransport`] or [`PeerErrorKind::UnsupportedVersion`] when no interface can be spoken,
+    /// [`PeerErrorKind::ExtensionRequired`] when the peer demands what we do not have, [`PeerErrorKind::AddressRefused`] when it may not be
     /// called.
     fn open(
         &self,
-        reach: &Reach,
+        reach: &PeerConfig,
         card: &Card,
-        opening: &Opening<'_>,
+        opening: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError>;
 }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// What a call is about.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Opening<'a> {
+pub struct CallOptions<'a> {
     /// The request's service parameters, in order; they override the target's own.
     pub parameters: &'a [(String, String)],
     /// The conversation it belongs to, where the request or a handle names one.

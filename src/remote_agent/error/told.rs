@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use peer::{Delivered, Fault, PeerError};
+use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::Reason;
 
@@ -147,8 +147,8 @@ fn gateway_hint(reason: Reason) -> Option<&'static str> {
 
 impl From<PeerError> for ToolError {
     fn from(error: PeerError) -> Self {
-        let mut told = Self::new(error.fault.into(), error.message);
-        if let Fault::Gateway(code) = error.fault {
+        let mut told = Self::new(error.kind.into(), error.message);
+        if let PeerErrorKind::Gateway(code) = error.kind {
             told = told.with("gateway_code", code.number()).of_gateway();
         }
         if let Some(code) = error.rpc_code {

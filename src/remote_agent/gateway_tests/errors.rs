@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use collective::ErrorCode;
-use peer::{Delivered, Fault, MemberStatus, PeerError};
+use peer::{Delivered, MemberStatus, PeerError, PeerErrorKind};
 
 use super::fake::{Gate, Stage, member, refusal};
 
@@ -70,14 +70,26 @@ async fn a_refusal_has_not_reached_the_agent_and_a_cut_may_have() {
 #[tokio::test]
 async fn hints_name_the_gateways_settings_and_no_targets() {
     for (fault, setting) in [
-        (Fault::Gateway(ErrorCode::AuthRequired), "gateway.token"),
-        (Fault::Gateway(ErrorCode::AuthFailed), "gateway.token"),
-        (Fault::Gateway(ErrorCode::TokenExpired), "gateway.token"),
-        (Fault::Gateway(ErrorCode::ProtocolError), "gateway.dialect"),
-        (Fault::AuthRequired, "gateway.token"),
-        (Fault::AddressRefused, "gateway.allowRemote"),
-        (Fault::Dns, "gateway.url"),
-        (Fault::HttpStatus, "gateway.url"),
+        (
+            PeerErrorKind::Gateway(ErrorCode::AuthRequired),
+            "gateway.token",
+        ),
+        (
+            PeerErrorKind::Gateway(ErrorCode::AuthFailed),
+            "gateway.token",
+        ),
+        (
+            PeerErrorKind::Gateway(ErrorCode::TokenExpired),
+            "gateway.token",
+        ),
+        (
+            PeerErrorKind::Gateway(ErrorCode::ProtocolError),
+            "gateway.dialect",
+        ),
+        (PeerErrorKind::AuthRequired, "gateway.token"),
+        (PeerErrorKind::AddressRefused, "gateway.allowRemote"),
+        (PeerErrorKind::Dns, "gateway.url"),
+        (PeerErrorKind::HttpStatus, "gateway.url"),
     ] {
         let error = sent(PeerError::new(fault, "no").undelivered()).await;
         let hint = error["details"]["hint"].as_str().unwrap();
@@ -91,8 +103,8 @@ async fn hints_name_the_gateways_settings_and_no_targets() {
 #[tokio::test]
 async fn what_the_gateway_forgot_and_a_call_to_oneself_have_reasons_of_their_own() {
     for (fault, reason) in [
-        (Fault::TaskForgotten, "task_forgotten"),
-        (Fault::OwnSession, "own_session"),
+        (PeerErrorKind::TaskForgotten, "task_forgotten"),
+        (PeerErrorKind::OwnSession, "own_session"),
     ] {
         let error = sent(PeerError::new(fault, "no")).await;
         assert_eq!(error["reason"], reason);

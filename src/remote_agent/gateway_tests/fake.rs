@@ -10,15 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{Call, Pace, RemoteAgent};
-use a2a::{Card, CardView, Interface, Outgoing, Reply, Security, Task, Transport};
+use a2a::{Card, CardView, Interface, Reply, Security, SendRequest, Task, Transport};
 use collective::ErrorCode;
 use common::environment::SystemEnvironment;
 use common::log::Recorder;
 use common::validation;
 use peer::{
-    BoxFuture, CardLocation, Connection, ConnectionState, Directory, Discovered, EventStream,
-    Fault, HostSession, LocalGateway, Member, MemberStatus, Opening, Peer, PeerError, Reach,
-    Spoken, Validator,
+    BoxFuture, CallOptions, CardLocation, Connection, ConnectionState, Directory, Discovered,
+    EventStream, HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer,
+    PeerConfig, PeerError, PeerErrorKind, Validator,
 };
 
 /// What the gateway does, and what it was asked.
@@ -42,7 +42,7 @@ pub(super) struct Asked {
     pub cards: Vec<String>,
     pub opened: Vec<(String, Option<HostSession>)>,
     pub until: Vec<Duration>,
-    pub sent: Vec<Outgoing>,
+    pub sent: Vec<SendRequest>,
     pub left: usize,
 }
 
@@ -87,7 +87,7 @@ fn card(name: &str) -> Card {
 }
 
 pub(super) fn refusal(code: ErrorCode) -> PeerError {
-    PeerError::new(Fault::Gateway(code), "the gateway says no")
+    PeerError::new(PeerErrorKind::Gateway(code), "the gateway says no")
 }
 
 impl Gate {
@@ -191,7 +191,7 @@ struct Finds(Arc<Gate>);
 impl Directory for Finds {
     fn discover<'a>(
         &'a self,
-        reach: &'a Reach,
+        reach: &'a PeerConfig,
         _: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         let name = name(reach);
@@ -206,9 +206,9 @@ impl Directory for Finds {
 
     fn open(
         &self,
-        reach: &Reach,
+        reach: &PeerConfig,
         _: &Card,
-        opening: &Opening<'_>,
+        opening: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
         let opened = (name(reach), opening.host.cloned());
         let until = opening.until.unwrap() - Instant::now();
@@ -219,7 +219,7 @@ impl Directory for Finds {
     }
 }
 
-fn name(reach: &Reach) -> String {
+fn name(reach: &PeerConfig) -> String {
     match &reach.card {
         CardLocation::Path(path) => path.strip_prefix("/agents/").unwrap().to_owned(),
         CardLocation::Url(url) => panic!("{url}"),
@@ -273,8 +273,8 @@ impl Line {
 }
 
 impl Peer for Line {
-    fn spoken(&self) -> Spoken {
-        Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
+        NegotiatedProtocol {
             version: "a2a-v1",
             transport: Transport::Gateway,
         }
@@ -284,7 +284,7 @@ impl Peer for Line {
         unreachable!("no agent of a gateway has another card")
     }
 
-    fn send<'a>(&'a self, outgoing: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async {
             self.0.asked.lock().unwrap().sent.push(outgoing.clone());
             if let Some(holds) = &self.0.holds {
@@ -299,7 +299,7 @@ impl Peer for Line {
 
     fn stream<'a>(
         &'a self,
-        _: &'a Outgoing,
+        _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         unreachable!("nothing here listens")
     }

@@ -14,7 +14,7 @@ use crate::remote_agent::session;
 use crate::targets::{KnownCard, Local, Target};
 use collective::ErrorCode;
 use common::log::Level;
-use peer::{Connection, Fault, LocalGateway, Member, MemberStatus, PeerError};
+use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorKind};
 
 use super::card::object;
 
@@ -71,7 +71,11 @@ async fn members(
         Ok(members) => Ok(members.map_err(|error| ToolError::from(error).of_gateway())?),
         Err(error) if error.reason == Reason::Timeout => {
             let message = "the local gateway did not say in time which agents it has";
-            Err(PeerError::new(Fault::Gateway(ErrorCode::ConnectionTimeout), message).into())
+            Err(PeerError::new(
+                PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
+                message,
+            )
+            .into())
         }
         Err(error) => Err(error),
     }
@@ -108,7 +112,7 @@ fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent
     }
     for name in local.agents().filter(|name| !seen.contains(*name)) {
         let message = format!("the local gateway has no agent named `{name}`");
-        let error = PeerError::new(Fault::Gateway(ErrorCode::AgentNotFound), message);
+        let error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::AgentNotFound), message);
         agents.extend(absent(local, name, &error.into()));
     }
     agents

@@ -3,7 +3,7 @@
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::targets::Target;
 use a2a::Transport;
-use peer::{Fault, PeerError, Transports};
+use peer::{PeerError, PeerErrorKind, Transports};
 
 /// Refuses a target whose credential is not known, before anything is connected.
 pub(in crate::remote_agent) fn resolved(target: &Target) -> Result<(), ToolError> {
@@ -36,7 +36,7 @@ pub(super) fn spoken(target: &Target) -> Result<(), PeerError> {
         return Ok(());
     }
     let message = format!("{} is not spoken", names(&unsupported).join(", "));
-    let mut error = PeerError::new(Fault::UnsupportedTransport, message).undelivered();
+    let mut error = PeerError::new(PeerErrorKind::UnsupportedTransport, message).undelivered();
     error.transports = Some(Box::new(Transports {
         unsupported: names(&unsupported),
         supported: names(&Transport::SPOKEN),

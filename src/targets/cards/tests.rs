@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::targets::Catalog;
 use a2a::{CardView, Security};
 use common::environment::SystemEnvironment;
-use peer::{BoxFuture, Peer, Reach};
+use peer::{BoxFuture, Peer, PeerConfig};
 
 /// A peer that shows its card once, for no time at all, and is silent from then on.
 #[derive(Default)]
@@ -19,7 +19,7 @@ struct Once(AtomicUsize);
 impl Directory for Once {
     fn discover<'a>(
         &'a self,
-        _: &'a Reach,
+        _: &'a PeerConfig,
         _: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
@@ -40,7 +40,12 @@ impl Directory for Once {
         })))
     }
 
-    fn open(&self, _: &Reach, _: &Card, _: &Opening<'_>) -> Result<Box<dyn Peer>, PeerError> {
+    fn open(
+        &self,
+        _: &PeerConfig,
+        _: &Card,
+        _: &CallOptions<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
         unreachable!()
     }
 }

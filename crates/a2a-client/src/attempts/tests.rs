@@ -8,13 +8,13 @@ use super::*;
 
 /// A peer that answers each question about a task with the next of its answers, and then with the task.
 struct Scripted {
-    spoken: Spoken,
+    spoken: NegotiatedProtocol,
     answers: Mutex<Vec<PeerError>>,
     asked: Arc<AtomicUsize>,
 }
 
 impl Peer for Scripted {
-    fn spoken(&self) -> Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
         self.spoken
     }
 
@@ -22,13 +22,13 @@ impl Peer for Scripted {
         unreachable!()
     }
 
-    fn send<'a>(&'a self, _: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         unreachable!()
     }
 
     fn stream<'a>(
         &'a self,
-        _: &'a Outgoing,
+        _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         unreachable!()
     }
@@ -60,7 +60,7 @@ impl Peer for Scripted {
 fn peer(version: Version, answers: &[PeerError]) -> (Box<dyn Peer>, Arc<AtomicUsize>) {
     let asked = Arc::<AtomicUsize>::default();
     let peer = Scripted {
-        spoken: Spoken {
+        spoken: NegotiatedProtocol {
             version: version.as_str(),
             transport: Transport::JsonRpc,
         },
@@ -71,7 +71,7 @@ fn peer(version: Version, answers: &[PeerError]) -> (Box<dyn Peer>, Arc<AtomicUs
 }
 
 fn rpc(code: i64) -> PeerError {
-    let mut error = PeerError::new(Fault::Rpc, format!("error {code}"));
+    let mut error = PeerError::new(PeerErrorKind::Rpc, format!("error {code}"));
     error.rpc_code = Some(code);
     error
 }
@@ -86,7 +86,7 @@ fn alone(interface: Interface) -> Attempts {
 
 #[tokio::test]
 async fn the_interface_that_stood_in_is_asked_first_from_then_on() {
-    let away = PeerError::new(Fault::Unreachable, "refused").undelivered();
+    let away = PeerError::new(PeerErrorKind::Unreachable, "refused").undelivered();
     let (first, asked_first) = peer(Version::V1_0, &[away]);
     let (second, asked_second) = peer(Version::V0_3, &[]);
     let names = ["one".to_owned(), "two".to_owned()];
@@ -104,7 +104,7 @@ async fn the_interface_that_stood_in_is_asked_first_from_then_on() {
 
 #[tokio::test]
 async fn an_interface_that_may_have_been_asked_is_not_replaced() {
-    let cut = PeerError::new(Fault::Unreachable, "cut");
+    let cut = PeerError::new(PeerErrorKind::Unreachable, "cut");
     let (first, _) = peer(Version::V1_0, &[cut]);
     let (second, asked) = peer(Version::V1_0, &[]);
     let second = Interface::new(second, None, Arc::default());
@@ -116,15 +116,15 @@ async fn an_interface_that_may_have_been_asked_is_not_replaced() {
 
 #[tokio::test]
 async fn an_interface_that_may_not_be_called_is_named_with_the_one_out_of_reach() {
-    let away = PeerError::new(Fault::Dns, "no such name").undelivered();
+    let away = PeerError::new(PeerErrorKind::Dns, "no such name").undelivered();
     let (first, _) = peer(Version::V1_0, &[away]);
-    let refused = PeerError::new(Fault::AddressRefused, "not public").undelivered();
+    let refused = PeerError::new(PeerErrorKind::AddressRefused, "not public").undelivered();
     let names = ["one".to_owned(), "two".to_owned()];
     let other = Other::new(names, Err(refused));
     let peer = Attempts::new(Interface::new(first, None, Arc::default()), Some(other));
     let error = peer.get_task("t", None).await.unwrap_err();
     assert_eq!(error.message, "one: no such name; two: not public");
-    assert_eq!(error.fault, Fault::AddressRefused);
+    assert_eq!(error.kind, PeerErrorKind::AddressRefused);
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_version_that_an_answer_bears_out_is_remembered() {
         (vec![], Some(Version::V1_0)),
         (vec![rpc(-32001)], Some(Version::V1_0)),
         (vec![rpc(-32600)], None),
-        (vec![PeerError::new(Fault::Cut, "cut")], None),
+        (vec![PeerError::new(PeerErrorKind::Cut, "cut")], None),
     ] {
         let learned = Arc::<Learned>::default();
         let (newer, _) = peer(Version::V1_0, &answers);
@@ -172,7 +172,7 @@ async fn a_known_version_that_is_refused_later_is_open_again() {
 
 #[test]
 fn an_address_that_nobody_answers_at_refuses_the_version_over_http_json_alone() {
-    let mut missing = PeerError::new(Fault::HttpStatus, "404");
+    let mut missing = PeerError::new(PeerErrorKind::HttpStatus, "404");
     missing.http_status = Some(404);
     assert!(refuses_version(&missing, Transport::HttpJson));
     assert!(!refuses_version(&missing, Transport::JsonRpc));

@@ -3,11 +3,11 @@ use super::*;
 use a2a::{CardView, Security};
 use peer::CardLocation;
 
-fn reach(preferred: &[Transport]) -> Reach {
-    Reach {
+fn reach(preferred: &[Transport]) -> PeerConfig {
+    PeerConfig {
         configured: true,
         preferred: preferred.to_vec(),
-        ..Reach::new(
+        ..PeerConfig::new(
             Url::parse("http://a.example/").unwrap(),
             CardLocation::Path("/card".into()),
         )
@@ -35,7 +35,7 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
 }
 
 /// The path and the version that are taken.
-fn chosen(reach: &Reach, interfaces: &[(&str, &str, &str)]) -> (String, Version) {
+fn chosen(reach: &PeerConfig, interfaces: &[(&str, &str, &str)]) -> (String, Version) {
     let (route, _) = choose(reach, &card(interfaces)).unwrap();
     (route.url.path().to_owned(), route.version)
 }
@@ -108,7 +108,7 @@ fn a_version_that_is_not_known_is_passed_over() {
     ];
     assert_eq!(chosen(&reach(&BOTH), &interfaces).0, "/old");
     let error = choose(&reach(&BOTH), &card(&interfaces[..1])).unwrap_err();
-    assert_eq!(error.fault, Fault::UnsupportedVersion);
+    assert_eq!(error.kind, PeerErrorKind::UnsupportedVersion);
     assert!(error.message.contains("2.0"), "{error}");
 }
 
@@ -150,7 +150,7 @@ fn without_a_preference_a_tenant_is_named_over_json_rpc() {
 fn the_operators_tenant_wins_over_the_cards() {
     let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
     card.interfaces[0].tenant = Some("theirs".into());
-    let tenant = |reach: &Reach| choose(reach, &card).unwrap().0.tenant;
+    let tenant = |reach: &PeerConfig| choose(reach, &card).unwrap().0.tenant;
     let mut reach = reach(&BOTH);
     assert_eq!(tenant(&reach).as_deref(), Some("theirs"));
     reach.tenant = Some("ours".into());
@@ -166,14 +166,14 @@ fn the_operators_tenant_is_never_left_out_for_0_3() {
     let (first, other) = choose(&reach, &card(&[old, new])).unwrap();
     assert_eq!((first.url.path(), other), ("/new", None));
     let error = choose(&reach, &card(&[old])).unwrap_err();
-    assert_eq!(error.fault, Fault::UnsupportedVersion);
+    assert_eq!(error.kind, PeerErrorKind::UnsupportedVersion);
     assert!(error.message.contains("tenant"), "{error}");
 }
 
 #[test]
 fn a_peer_that_speaks_nothing_we_do_is_refused_with_what_there_is() {
     let error = choose(&reach(&[]), &card(&[("GRPC", "a.example:1", "1.0")])).unwrap_err();
-    assert_eq!(error.fault, Fault::UnsupportedTransport);
+    assert_eq!(error.kind, PeerErrorKind::UnsupportedTransport);
     assert_eq!(error.transports.unwrap().unsupported, ["GRPC"]);
 }
 
@@ -182,7 +182,7 @@ fn a_required_extension_is_named_and_nothing_is_chosen() {
     let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
     card.required_extensions = vec!["https://x/ext".into()];
     let error = choose(&reach(&[]), &card).unwrap_err();
-    assert_eq!(error.fault, Fault::ExtensionRequired);
+    assert_eq!(error.kind, PeerErrorKind::ExtensionRequired);
     assert!(error.message.contains("`https://x/ext`"), "{error}");
 }
 

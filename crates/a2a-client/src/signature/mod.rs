@@ -15,7 +15,7 @@ use url::Url;
 
 use common::jws::{KeySet, Signature};
 use egress::{Net, Request, body};
-use peer::{CardKeys, Fault, PeerError, Reach, quoted};
+use peer::{CardKeys, PeerConfig, PeerError, PeerErrorKind, excerpt};
 
 use super::line;
 use form::Form;
@@ -33,10 +33,10 @@ const LARGEST_KEY_SET: usize = 256 << 10;
 /// that holds covers.
 ///
 /// # Errors
-/// [`Fault::CardSignature`], with what is wrong with each signature.
+/// [`PeerErrorKind::CardSignature`], with what is wrong with each signature.
 pub(super) async fn verified(
     net: &dyn Net,
-    reach: &Reach,
+    reach: &PeerConfig,
     card: Value,
 ) -> Result<Value, PeerError> {
     let Some(trusted) = &reach.card_keys else {
@@ -73,7 +73,7 @@ pub(super) async fn verified(
 /// Which of the forms the signature is one of.
 async fn holds(signature: &Value, keys: &mut Keys<'_>, forms: &[Form]) -> Result<usize, String> {
     let signature = Signature::read(signature)?;
-    let id = quoted(signature.key_id());
+    let id = excerpt(signature.key_id());
     let of_key = |why| format!("key `{id}`: {why}");
     let keys = keys.of(&signature).await.map_err(of_key)?;
     let mut why = String::new();
@@ -89,7 +89,7 @@ async fn holds(signature: &Value, keys: &mut Keys<'_>, forms: &[Form]) -> Result
 /// The keys that signatures are checked with.
 struct Keys<'a> {
     net: &'a dyn Net,
-    reach: &'a Reach,
+    reach: &'a PeerConfig,
     trusted: &'a CardKeys,
     fetched: Vec<(Url, Result<KeySet, String>)>,
 }
@@ -107,7 +107,7 @@ impl Keys<'_> {
         if url.scheme() != "https" || !self.reach.is_own_origin(&url) {
             return Err(format!(
                 "its `jku` leads to `{}`, and keys are taken from the target's own origin over https only",
-                quoted(&url.origin().ascii_serialization())
+                excerpt(&url.origin().ascii_serialization())
             ));
         }
         let known = self.fetched.iter().position(|(known, _)| *known == url);
@@ -152,5 +152,5 @@ impl Keys<'_> {
 }
 
 fn refused(why: impl Into<String>) -> PeerError {
-    PeerError::new(Fault::CardSignature, why).undelivered()
+    PeerError::new(PeerErrorKind::CardSignature, why).undelivered()
 }

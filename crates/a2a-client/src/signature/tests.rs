@@ -57,18 +57,18 @@ impl Net for Answers {
     }
 }
 
-fn reach(card_keys: CardKeys) -> Reach {
-    Reach {
+fn reach(card_keys: CardKeys) -> PeerConfig {
+    PeerConfig {
         configured: true,
         card_keys: Some(card_keys),
-        ..Reach::new(
+        ..PeerConfig::new(
             Url::parse("https://agent.example/").unwrap(),
             CardLocation::Path("/card".into()),
         )
     }
 }
 
-fn given(jwks: &Value) -> Reach {
+fn given(jwks: &Value) -> PeerConfig {
     let keys = KeySet::parse(jwks.to_string().as_bytes()).unwrap();
     reach(CardKeys::Given(Arc::new(keys)))
 }
@@ -117,13 +117,13 @@ fn card() -> Value {
     })
 }
 
-async fn check(reach: &Reach, card: &Value) -> Result<Value, PeerError> {
+async fn check(reach: &PeerConfig, card: &Value) -> Result<Value, PeerError> {
     verified(&Answers::nothing(), reach, card.clone()).await
 }
 
-async fn refusal(reach: &Reach, card: &Value) -> String {
+async fn refusal(reach: &PeerConfig, card: &Value) -> String {
     let error = check(reach, card).await.unwrap_err();
-    assert_eq!(error.fault, Fault::CardSignature, "{error}");
+    assert_eq!(error.kind, PeerErrorKind::CardSignature, "{error}");
     error.message
 }
 
@@ -285,7 +285,11 @@ async fn a_key_elsewhere_is_neither_fetched_nor_trusted() {
         let signed = signer.signed(card(), &header, PAYLOAD);
         let net = Answers::new(StatusCode::OK, signer.jwks());
         let error = verified(&net, &reach(CardKeys::OfOwnOrigin), signed).await;
-        assert_eq!(error.unwrap_err().fault, Fault::CardSignature, "{url}");
+        assert_eq!(
+            error.unwrap_err().kind,
+            PeerErrorKind::CardSignature,
+            "{url}"
+        );
         assert!(net.asked().is_empty(), "{url}");
     }
 }
@@ -298,7 +302,7 @@ async fn keys_that_the_operator_gave_are_the_only_ones() {
     let signed = signer.signed(card(), &header, PAYLOAD);
     let net = Answers::new(StatusCode::OK, signer.jwks());
     let error = verified(&net, &given(&other.jwks()), signed).await;
-    assert_eq!(error.unwrap_err().fault, Fault::CardSignature);
+    assert_eq!(error.unwrap_err().kind, PeerErrorKind::CardSignature);
     assert!(net.asked().is_empty());
 }
 

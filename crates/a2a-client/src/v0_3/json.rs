@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use a2a::{Outgoing, Part};
+use a2a::{Part, SendRequest};
 
 /// `MessageSendParams` (§7.1.1).
 #[derive(Serialize)]
@@ -44,7 +44,7 @@ struct Configuration<'a> {
 
 impl<'a> SendParams<'a> {
     /// The parameters that say `outgoing`.
-    pub(crate) fn of(outgoing: &'a Outgoing) -> Self {
+    pub(crate) fn of(outgoing: &'a SendRequest) -> Self {
         Self {
             message: Message {
                 kind: "message",

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::proto_json::{Reader, kind, take};
-use a2a::Outgoing;
+use a2a::SendRequest;
 
 /// How this dialect is read.
 pub(crate) const READER: Reader = Reader {
@@ -15,7 +15,7 @@ pub(crate) const READER: Reader = Reader {
 };
 
 /// The body of `message:send` and `message:stream`. Nothing is written that the definition does not know: servers refuse it.
-pub(crate) fn send_body(outgoing: &Outgoing) -> Value {
+pub(crate) fn send_body(outgoing: &SendRequest) -> Value {
     let mut message = Map::new();
     message.insert("messageId".into(), json!(outgoing.message_id));
     message.insert("role".into(), json!("ROLE_USER"));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_message_goes_out_in_the_names_of_the_definition() {
-        let outgoing = Outgoing {
+        let outgoing = SendRequest {
             message_id: "m".into(),
             parts: vec![
                 Part::text("t".into()),
@@ -143,7 +143,7 @@ mod tests {
                 Part::data(Map::from_iter([("a".to_owned(), json!(1))])),
             ],
             reference_task_ids: vec!["other".into()],
-            ..Outgoing::default()
+            ..SendRequest::default()
         };
         assert_eq!(
             send_body(&outgoing),

@@ -10,7 +10,7 @@ use a2a::TaskState;
 /// How 1.0 is read. Its streams have no mark for the last event: they close at a state that is terminal or interrupted.
 pub(crate) const READER: Reader = Reader {
     part: part_in,
-    ends: TaskState::is_settled,
+    ends: TaskState::is_terminal_or_interrupted,
 };
 
 /// A part has its content in `text`, `raw`, `url` or `data`, and what is known about it beside that (§4.1.6).

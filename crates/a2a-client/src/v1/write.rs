@@ -4,7 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use a2a::{Outgoing, Part};
+use a2a::{Part, SendRequest};
 
 /// `SendMessageRequest` (§3.2.1).
 #[derive(Serialize)]
@@ -46,7 +46,7 @@ struct Configuration<'a> {
 
 impl<'a> SendParams<'a> {
     /// The parameters that say `outgoing`.
-    pub(crate) fn of(outgoing: &'a Outgoing, tenant: Option<&'a str>) -> Self {
+    pub(crate) fn of(outgoing: &'a SendRequest, tenant: Option<&'a str>) -> Self {
         Self {
             tenant,
             message: Message {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_message_goes_out_in_the_names_of_the_definition() {
-        let outgoing = Outgoing {
+        let outgoing = SendRequest {
             message_id: "m".into(),
             parts: vec![
                 Part::text("t".into())
@@ -210,9 +210,9 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_not_written() {
-        let outgoing = Outgoing {
+        let outgoing = SendRequest {
             message_id: "m".into(),
-            ..Outgoing::default()
+            ..SendRequest::default()
         };
         assert_eq!(
             json!(SendParams::of(&outgoing, None)),

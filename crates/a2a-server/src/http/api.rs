@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::door::Operator;
 use super::error::plain;
 use super::etag;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::store::{Cursor, Filter, Summary};
 use crate::v0_3::word;
 
@@ -39,7 +39,7 @@ pub(super) async fn tasks(
     let after = match asked.after.map(|after| after.parse::<Cursor>()).transpose() {
         Ok(after) => after,
         Err(why) => {
-            return plain(&Refusal::new(Reason::InvalidParams, why.to_string()).at("after"));
+            return plain(&A2aError::new(ErrorReason::InvalidParams, why.to_string()).at("after"));
         }
     };
     let filter = Filter {
@@ -106,20 +106,20 @@ pub(super) async fn delete(
     }
     match operator.service.delete(&id).await {
         Ok(true) => Json(json!({"deleted": true})).into_response(),
-        Ok(false) => plain(&Refusal::new(
-            Reason::TaskNotFound,
+        Ok(false) => plain(&A2aError::new(
+            ErrorReason::TaskNotFound,
             "there is no such task; it may be deleted already",
         )),
         Err(refusal) => plain(&refusal),
     }
 }
 
-fn own_page(headers: &HeaderMap) -> Result<(), Refusal> {
+fn own_page(headers: &HeaderMap) -> Result<(), A2aError> {
     let (name, value) = OWN;
     match headers.get(name) {
         Some(said) if said == value => Ok(()),
-        _ => Err(Refusal::new(
-            Reason::PermissionDenied,
+        _ => Err(A2aError::new(
+            ErrorReason::PermissionDenied,
             "this is for the server's own page; send `X-Requested-With: remote-agent`",
         )),
     }

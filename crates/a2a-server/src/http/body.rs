@@ -10,7 +10,7 @@ use http_body_util::LengthLimitError;
 
 use super::error::Failure;
 use super::{App, shape};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// What a body of this server's may be. A web page cannot send these to another origin without asking first.
 const TYPES: [&str; 2] = ["application/json", "application/a2a+json"];
@@ -58,8 +58,8 @@ fn is_json(parts: &Parts) -> bool {
 }
 
 fn no_json() -> Failure {
-    let refusal = Refusal::new(
-        Reason::ContentTypeNotSupported,
+    let refusal = A2aError::new(
+        ErrorReason::ContentTypeNotSupported,
         "the body's Content-Type is neither `application/json` nor `application/a2a+json`; send JSON and say so",
     );
     Failure::with(refusal, StatusCode::UNSUPPORTED_MEDIA_TYPE)
@@ -70,16 +70,16 @@ async fn whole(app: &App, body: Body) -> Result<Bytes, Failure> {
     read.map_err(|error| {
         let too_large = error.source().is_some_and(|source| source.is::<LengthLimitError>());
         let refusal = if too_large {
-            Refusal::new(
-                Reason::PayloadTooLarge,
+            A2aError::new(
+                ErrorReason::PayloadTooLarge,
                 format!(
                     "the body is larger than the {} bytes that are taken; send less, or the addresses of files",
                     app.body_limit
                 ),
             )
         } else {
-            Refusal::new(
-                Reason::InvalidRequest,
+            A2aError::new(
+                ErrorReason::InvalidRequest,
                 "the body did not arrive whole; send it again",
             )
         };

@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use http_body_util::BodyExt as _;
 
 use super::rate::Payer;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// The room that a body begins with, in bytes; it doubles from there.
 const FIRST_CAPACITY: usize = 8 << 10;
@@ -51,7 +51,7 @@ impl BodyBudget {
         client: Payer,
         mut body: Body,
         limit: usize,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Bytes, A2aError> {
         let mut read = BudgetedBytes {
             bytes: Vec::new(),
             reservation: Reservation {
@@ -63,7 +63,7 @@ impl BodyBudget {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|_| {
                 let text = "the body did not arrive whole; send it again";
-                Refusal::new(Reason::InvalidRequest, text)
+                A2aError::new(ErrorReason::InvalidRequest, text)
             })?;
             if let Some(data) = frame.data_ref() {
                 read.extend(data, limit)?;
@@ -84,7 +84,7 @@ struct BudgetedBytes {
 }
 
 impl BudgetedBytes {
-    fn extend(&mut self, data: &[u8], limit: usize) -> Result<(), Refusal> {
+    fn extend(&mut self, data: &[u8], limit: usize) -> Result<(), A2aError> {
         let length = self.bytes.len() + data.len();
         if length > limit {
             return Err(too_large(limit));
@@ -107,9 +107,9 @@ impl AsRef<[u8]> for BudgetedBytes {
 }
 
 /// A body is larger than it may be.
-pub(super) fn too_large(limit: usize) -> Refusal {
+pub(super) fn too_large(limit: usize) -> A2aError {
     let text = format!("the body is larger than {limit} bytes; send less");
-    Refusal::new(Reason::PayloadTooLarge, text)
+    A2aError::new(ErrorReason::PayloadTooLarge, text)
 }
 
 /// Room that a body has. Dropping it gives the room back.
@@ -120,13 +120,13 @@ struct Reservation {
 }
 
 impl Reservation {
-    fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
+    fn grow(&mut self, bytes: usize) -> Result<(), A2aError> {
         let budget = &self.budget;
         let more = bytes.saturating_sub(self.bytes);
         let mut taken = budget.locked();
         let of_client = taken.clients.get(&self.client).copied().unwrap_or(0);
         let refused = |reason, text| {
-            let mut refusal = Refusal::new(reason, text);
+            let mut refusal = A2aError::new(reason, text);
             refusal.retry_after_s = Some(RETRY_AFTER_S);
             Err(refusal)
         };
@@ -135,11 +135,11 @@ impl Reservation {
                 "the bodies of your requests have the {} bytes that one client may have at a time; send fewer at a time",
                 budget.per_client
             );
-            return refused(Reason::ResourceExhausted, text);
+            return refused(ErrorReason::ResourceExhausted, text);
         }
         if taken.all + more > budget.total {
             let text = "the server reads as many bodies as it has room for; ask again in a moment";
-            return refused(Reason::Unavailable, text.to_owned());
+            return refused(ErrorReason::Unavailable, text.to_owned());
         }
         taken.all += more;
         taken.clients.insert(self.client.clone(), of_client + more);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::read::Dialect;
 use super::{App, card};
 use crate::caller::Caller;
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::service::{Send, TaskPage, Updates};
 
 /// A request, of either version over either binding.
@@ -51,9 +51,9 @@ pub(crate) async fn answer(
     app: &App,
     caller: &Caller,
     dialect: Dialect,
-    base: Result<String, Refusal>,
+    base: Result<String, A2aError>,
     call: Call,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, A2aError> {
     let service = &app.service;
     Ok(match call {
         Call::Send(send) => Answer::Sent(service.send(caller, *send).await?),

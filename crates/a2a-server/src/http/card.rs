@@ -17,7 +17,7 @@ use super::read::Dialect;
 use super::{App, etag, handle};
 use crate::caller::{Caller, Version};
 use crate::executor::OUTPUT_MODES;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use content::{Content, Flavour};
 
 /// What the card says that the agents do not.
@@ -119,21 +119,21 @@ pub(crate) async fn extended(
     caller: &Caller,
     dialect: Dialect,
     base: &str,
-) -> Result<Value, Refusal> {
+) -> Result<Value, A2aError> {
     if !app.identify.schemes() {
         let reason = match dialect {
             // 1.0 tells a card that is not declared from one that is not there.
-            Dialect::V1 => Reason::UnsupportedOperation,
-            Dialect::V0_3(_) => Reason::ExtendedAgentCardNotConfigured,
+            Dialect::V1 => ErrorReason::UnsupportedOperation,
+            Dialect::V0_3(_) => ErrorReason::ExtendedAgentCardNotConfigured,
         };
-        return Err(Refusal::new(
+        return Err(A2aError::new(
             reason,
             "there is no extended card, because no credential is asked for here; the public card says everything",
         ));
     }
     if !caller.authenticated {
-        return Err(Refusal::new(
-            Reason::Unauthenticated,
+        return Err(A2aError::new(
+            ErrorReason::Unauthenticated,
             "the extended card is for clients that show a credential; send `Authorization: Bearer`",
         ));
     }

@@ -16,7 +16,7 @@ use super::identify::Identify;
 use super::page::Page;
 use super::peers::Peers;
 use super::{api, health};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::service::Service;
 
 /// What the operator sees.
@@ -53,8 +53,8 @@ pub fn router(wire: Router, operator: Operator, guarding: Arc<Guard>) -> Router 
 async fn near(request: Request, next: Next) -> Response {
     match seen(&request) {
         Ok(seen) if seen.direct => next.run(request).await,
-        Ok(_) => plain(&Refusal::new(
-            Reason::PermissionDenied,
+        Ok(_) => plain(&A2aError::new(
+            ErrorReason::PermissionDenied,
             "the operator's page is shown on the server's own machine alone; from elsewhere, forward the port (`ssh -L`)",
         )),
         Err(refusal) => plain(&refusal),
@@ -67,12 +67,12 @@ async fn operators(request: Request, next: Next) -> Response {
         let who = seen.who.clone()?;
         match (who.authenticated, who.operator, seen.direct) {
             (true, true, _) | (false, _, true) => Ok(()),
-            (true, false, _) => Err(Refusal::new(
-                Reason::PermissionDenied,
+            (true, false, _) => Err(A2aError::new(
+                ErrorReason::PermissionDenied,
                 "this is the operator's; make a token for him with `remote-agent serve peers add NAME --operator`",
             )),
-            (false, _, false) => Err(Refusal::new(
-                Reason::PermissionDenied,
+            (false, _, false) => Err(A2aError::new(
+                ErrorReason::PermissionDenied,
                 "this is the operator's, and he is at the server's own machine",
             )),
         }
@@ -88,8 +88,8 @@ async fn known(request: Request, next: Next) -> Response {
     let may = seen(&request).and_then(|seen| match (&seen.who, seen.direct) {
         (_, true) => Ok(()),
         (Ok(who), _) if who.authenticated => Ok(()),
-        (Ok(_), _) => Err(Refusal::new(
-            Reason::PermissionDenied,
+        (Ok(_), _) => Err(A2aError::new(
+            ErrorReason::PermissionDenied,
             "this is told on the server's own machine alone",
         )),
         (Err(refusal), _) => Err(refusal.clone()),
@@ -100,19 +100,22 @@ async fn known(request: Request, next: Next) -> Response {
     }
 }
 
-fn seen(request: &Request) -> Result<&Seen, Refusal> {
+fn seen(request: &Request) -> Result<&Seen, A2aError> {
     request.extensions().get::<Seen>().ok_or_else(unguarded)
 }
 
-fn unguarded() -> Refusal {
-    Refusal::new(Reason::InternalError, "the request did not pass the guard")
+fn unguarded() -> A2aError {
+    A2aError::new(
+        ErrorReason::InternalError,
+        "the request did not pass the guard",
+    )
 }
 
 /// Tells the wire whom the guard has seen.
 pub struct Guarded(pub Arc<Peers>);
 
 impl Identify for Guarded {
-    fn identify(&self, parts: &Parts, _remote: SocketAddr) -> Result<(String, bool), Refusal> {
+    fn identify(&self, parts: &Parts, _remote: SocketAddr) -> Result<(String, bool), A2aError> {
         let seen = parts.extensions.get::<Seen>().ok_or_else(unguarded)?;
         let who = seen.who.clone()?;
         Ok((who.name.to_string(), who.authenticated))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::paths::{Path, Place};
 use super::rpc::Id;
 use crate::caller::Version;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// Whom `ErrorInfo` says its reasons are defined by (1.0 §9.5).
 const DOMAIN: &str = "a2a-protocol.org";
@@ -18,12 +18,12 @@ const DOMAIN: &str = "a2a-protocol.org";
 /// A refusal, and the HTTP status where the refusal's own does not say it.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub(crate) refusal: Refusal,
+    pub(crate) refusal: A2aError,
     pub(crate) status: Option<StatusCode>,
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<A2aError> for Failure {
+    fn from(refusal: A2aError) -> Self {
         Self {
             refusal,
             status: None,
@@ -33,7 +33,7 @@ impl From<Refusal> for Failure {
 
 impl Failure {
     /// `refusal`, with another HTTP status over both bindings.
-    pub(crate) fn with(refusal: Refusal, status: StatusCode) -> Self {
+    pub(crate) fn with(refusal: A2aError, status: StatusCode) -> Self {
         Self {
             refusal,
             status: Some(status),
@@ -42,12 +42,12 @@ impl Failure {
 }
 
 /// A refusal for whoever asked outside of both bindings: as HTTP+JSON of 1.0 writes it.
-pub fn plain(refusal: &Refusal) -> Response {
+pub fn plain(refusal: &A2aError) -> Response {
     rest(Version::V1, &Failure::from(refusal.clone()))
 }
 
 /// A refusal of a request that has not been read: as the binding at its path writes it, with the HTTP status that says it.
-pub fn at(method: &Method, path: &str, refusal: &Refusal) -> Response {
+pub fn at(method: &Method, path: &str, refusal: &A2aError) -> Response {
     let failure = Failure::with(refusal.clone(), refusal.reason.status().0);
     match Path::read(path).place {
         Place::Rpc if *method == Method::POST => rpc(&Id::none(), &failure),
@@ -67,11 +67,11 @@ pub(crate) fn rest(version: Version, failure: &Failure) -> Response {
 }
 
 /// What stands in the `data` of a stream's last event where something failed on the way.
-pub(crate) fn rest_event(version: Version, refusal: &Refusal) -> Value {
+pub(crate) fn rest_event(version: Version, refusal: &A2aError) -> Value {
     rest_body(version, refusal, refusal.reason.status().0)
 }
 
-fn rest_body(version: Version, refusal: &Refusal, status: StatusCode) -> Value {
+fn rest_body(version: Version, refusal: &A2aError, status: StatusCode) -> Value {
     match version {
         Version::V1 => {
             let name = match status {
@@ -98,18 +98,18 @@ fn rest_body(version: Version, refusal: &Refusal, status: StatusCode) -> Value {
 pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
     let reason = failure.refusal.reason;
     let status = failure.status.unwrap_or(match reason {
-        Reason::Unauthenticated
-        | Reason::PermissionDenied
-        | Reason::ResourceExhausted
-        | Reason::PayloadTooLarge
-        | Reason::Unavailable => reason.status().0,
+        ErrorReason::Unauthenticated
+        | ErrorReason::PermissionDenied
+        | ErrorReason::ResourceExhausted
+        | ErrorReason::PayloadTooLarge
+        | ErrorReason::Unavailable => reason.status().0,
         _ => StatusCode::OK,
     });
     answer(status, &failure.refusal, rpc_body(id, &failure.refusal))
 }
 
 /// The whole body over JSON-RPC. 0.3 lets `data` be anything, so both versions say the same.
-pub(crate) fn rpc_body<'a>(id: &'a Id, refusal: &Refusal) -> impl Serialize + use<'a> {
+pub(crate) fn rpc_body<'a>(id: &'a Id, refusal: &A2aError) -> impl Serialize + use<'a> {
     #[derive(Serialize)]
     struct Body<'a> {
         jsonrpc: &'static str,
@@ -123,7 +123,7 @@ pub(crate) fn rpc_body<'a>(id: &'a Id, refusal: &Refusal) -> impl Serialize + us
     }
 }
 
-fn rpc_error(refusal: &Refusal) -> Value {
+fn rpc_error(refusal: &A2aError) -> Value {
     json!({
         "code": refusal.reason.code(),
         "message": refusal.text,
@@ -131,7 +131,7 @@ fn rpc_error(refusal: &Refusal) -> Value {
     })
 }
 
-fn details(refusal: &Refusal) -> Vec<Value> {
+fn details(refusal: &A2aError) -> Vec<Value> {
     let mut details = vec![json!({
         "@type": a2a::errordetails::ERROR_INFO_TYPE,
         "reason": refusal.reason.word(),
@@ -154,51 +154,51 @@ fn details(refusal: &Refusal) -> Vec<Value> {
 }
 
 /// The HTTP statuses that 0.3's reference server has over HTTP+JSON; the specification is silent.
-fn status_0_3(reason: Reason) -> StatusCode {
+fn status_0_3(reason: ErrorReason) -> StatusCode {
     match reason {
-        Reason::TaskNotCancelable => StatusCode::CONFLICT,
-        Reason::InvalidParams => StatusCode::UNPROCESSABLE_ENTITY,
-        Reason::PushNotificationNotSupported | Reason::UnsupportedOperation => {
+        ErrorReason::TaskNotCancelable => StatusCode::CONFLICT,
+        ErrorReason::InvalidParams => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorReason::PushNotificationNotSupported | ErrorReason::UnsupportedOperation => {
             StatusCode::NOT_IMPLEMENTED
         }
-        Reason::ContentTypeNotSupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Reason::InvalidAgentResponse => StatusCode::BAD_GATEWAY,
-        Reason::ExtendedAgentCardNotConfigured => StatusCode::NOT_FOUND,
+        ErrorReason::ContentTypeNotSupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ErrorReason::InvalidAgentResponse => StatusCode::BAD_GATEWAY,
+        ErrorReason::ExtendedAgentCardNotConfigured => StatusCode::NOT_FOUND,
         reason => reason.status().0,
     }
 }
 
 /// What the official Python client calls them.
-fn type_0_3(reason: Reason) -> &'static str {
+fn type_0_3(reason: ErrorReason) -> &'static str {
     match reason {
-        Reason::ParseError => "JSONParseError",
-        Reason::InvalidRequest | Reason::PayloadTooLarge => "InvalidRequestError",
-        Reason::MethodNotFound => "MethodNotFoundError",
-        Reason::InvalidParams => "InvalidParamsError",
-        Reason::TaskNotFound => "TaskNotFoundError",
-        Reason::TaskNotCancelable => "TaskNotCancelableError",
-        Reason::PushNotificationNotSupported => "PushNotificationNotSupportedError",
-        Reason::UnsupportedOperation => "UnsupportedOperationError",
-        Reason::ContentTypeNotSupported => "ContentTypeNotSupportedError",
-        Reason::InvalidAgentResponse => "InvalidAgentResponseError",
-        Reason::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
-        Reason::ExtensionSupportRequired => "ExtensionSupportRequiredError",
-        Reason::VersionNotSupported => "VersionNotSupportedError",
-        Reason::InternalError
-        | Reason::Unauthenticated
-        | Reason::PermissionDenied
-        | Reason::ResourceExhausted
-        | Reason::Unavailable => "InternalError",
+        ErrorReason::ParseError => "JSONParseError",
+        ErrorReason::InvalidRequest | ErrorReason::PayloadTooLarge => "InvalidRequestError",
+        ErrorReason::MethodNotFound => "MethodNotFoundError",
+        ErrorReason::InvalidParams => "InvalidParamsError",
+        ErrorReason::TaskNotFound => "TaskNotFoundError",
+        ErrorReason::TaskNotCancelable => "TaskNotCancelableError",
+        ErrorReason::PushNotificationNotSupported => "PushNotificationNotSupportedError",
+        ErrorReason::UnsupportedOperation => "UnsupportedOperationError",
+        ErrorReason::ContentTypeNotSupported => "ContentTypeNotSupportedError",
+        ErrorReason::InvalidAgentResponse => "InvalidAgentResponseError",
+        ErrorReason::ExtendedAgentCardNotConfigured => "ExtendedAgentCardNotConfiguredError",
+        ErrorReason::ExtensionSupportRequired => "ExtensionSupportRequiredError",
+        ErrorReason::VersionNotSupported => "VersionNotSupportedError",
+        ErrorReason::InternalError
+        | ErrorReason::Unauthenticated
+        | ErrorReason::PermissionDenied
+        | ErrorReason::ResourceExhausted
+        | ErrorReason::Unavailable => "InternalError",
     }
 }
 
-fn answer(status: StatusCode, refusal: &Refusal, body: impl Serialize) -> Response {
+fn answer(status: StatusCode, refusal: &A2aError, body: impl Serialize) -> Response {
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if refusal.reason == Reason::Unauthenticated {
+    if refusal.reason == ErrorReason::Unauthenticated {
         headers.insert(
             WWW_AUTHENTICATE,
             HeaderValue::from_static("Bearer realm=\"a2a\""),

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// An object, and where it stands in the request.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// The object at `path`.
-    pub(crate) fn new(value: Value, path: impl Into<String>) -> Result<Self, Refusal> {
+    pub(crate) fn new(value: Value, path: impl Into<String>) -> Result<Self, A2aError> {
         let path = path.into();
         match value {
             Value::Object(fields) => Ok(Self { fields, path }),
@@ -89,7 +89,7 @@ impl Fields {
     }
 
     /// A text, which may be empty.
-    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, A2aError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -98,17 +98,17 @@ impl Fields {
     }
 
     /// A text that means nothing if it is empty.
-    pub(crate) fn name(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+    pub(crate) fn name(&mut self, name: &str) -> Result<Option<String>, A2aError> {
         Ok(self.text(name)?.filter(|text| !text.is_empty()))
     }
 
     /// A text that has to be there.
-    pub(crate) fn required(&mut self, name: &str) -> Result<String, Refusal> {
+    pub(crate) fn required(&mut self, name: &str) -> Result<String, A2aError> {
         self.name(name)?.ok_or_else(|| self.missing(name))
     }
 
     /// Yes or no. A query says it in a text.
-    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, A2aError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
@@ -119,7 +119,7 @@ impl Fields {
     }
 
     /// A number that is whole and not negative. ProtoJSON and queries may say it in a text.
-    pub(crate) fn count(&mut self, name: &str) -> Result<Option<i32>, Refusal> {
+    pub(crate) fn count(&mut self, name: &str) -> Result<Option<i32>, A2aError> {
         let Some(value) = self.take(name) else {
             return Ok(None);
         };
@@ -141,7 +141,7 @@ impl Fields {
     }
 
     /// A time of day (RFC 3339).
-    pub(crate) fn time(&mut self, name: &str) -> Result<Option<DateTime<Utc>>, Refusal> {
+    pub(crate) fn time(&mut self, name: &str) -> Result<Option<DateTime<Utc>>, A2aError> {
         let Some(text) = self.name(name)? else {
             return Ok(None);
         };
@@ -156,7 +156,7 @@ impl Fields {
     }
 
     /// An object.
-    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, Refusal> {
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, A2aError> {
         let path = self.at(name);
         self.take(name)
             .map(|value| Self::new(value, path))
@@ -164,7 +164,7 @@ impl Fields {
     }
 
     /// An object whose names are the peer's own.
-    pub(crate) fn map(&mut self, name: &str) -> Result<Option<HashMap<String, Value>>, Refusal> {
+    pub(crate) fn map(&mut self, name: &str) -> Result<Option<HashMap<String, Value>>, A2aError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Object(map)) if map.is_empty() => Ok(None),
@@ -174,7 +174,7 @@ impl Fields {
     }
 
     /// A list; one that is missing is empty.
-    pub(crate) fn list(&mut self, name: &str) -> Result<Vec<Value>, Refusal> {
+    pub(crate) fn list(&mut self, name: &str) -> Result<Vec<Value>, A2aError> {
         match self.take(name) {
             None => Ok(Vec::new()),
             Some(Value::Array(list)) => Ok(list),
@@ -183,7 +183,7 @@ impl Fields {
     }
 
     /// A list of texts; `None` where it is empty or missing.
-    pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, Refusal> {
+    pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, A2aError> {
         let path = self.at(name);
         let texts: Vec<String> = self
             .list(name)?
@@ -198,10 +198,10 @@ impl Fields {
     }
 
     /// The field has to be there.
-    pub(crate) fn missing(&self, name: &str) -> Refusal {
+    pub(crate) fn missing(&self, name: &str) -> A2aError {
         let path = self.at(name);
-        Refusal::new(
-            Reason::InvalidParams,
+        A2aError::new(
+            ErrorReason::InvalidParams,
             format!("`{path}` is required, and missing or empty"),
         )
         .at(path)
@@ -209,7 +209,7 @@ impl Fields {
 }
 
 /// What stands at `path` is of another type.
-pub(crate) fn wrong(path: &str, expected: &str, found: &Value) -> Refusal {
+pub(crate) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
     let found = match found {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -222,9 +222,9 @@ pub(crate) fn wrong(path: &str, expected: &str, found: &Value) -> Refusal {
 }
 
 /// What stands at `path` is not as it should be.
-pub(crate) fn refused(path: &str, why: impl std::fmt::Display) -> Refusal {
+pub(crate) fn refused(path: &str, why: impl std::fmt::Display) -> A2aError {
     let name = if path.is_empty() { "params" } else { path };
-    let refusal = Refusal::new(Reason::InvalidParams, format!("`{name}` {why}"));
+    let refusal = A2aError::new(ErrorReason::InvalidParams, format!("`{name}` {why}"));
     refusal.at(name)
 }
 

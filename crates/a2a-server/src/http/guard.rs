@@ -24,7 +24,7 @@ use super::error;
 use super::held::hold;
 use super::peers::{self, Peers, Who};
 use super::rate::{Open, Payer, Rate};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use common::connection_limit::ConnectionHandle;
 
 pub use common::host_names::{HostNames, is_loopback};
@@ -88,7 +88,7 @@ pub struct Seen {
     /// It comes from this machine, to a name of this machine, and no proxy has passed it on.
     pub direct: bool,
     /// Who it is.
-    pub who: Result<Who, Refusal>,
+    pub who: Result<Who, A2aError>,
 }
 
 /// Stands before everything.
@@ -113,7 +113,7 @@ impl Guard {
         })
     }
 
-    fn see(&self, remote: SocketAddr, request: &Request) -> Result<Seen, Refusal> {
+    fn see(&self, remote: SocketAddr, request: &Request) -> Result<Seen, A2aError> {
         let headers = request.headers();
         let passed_on = forwarded::is_passed_on(headers);
         let mut client = remote.ip().to_canonical();
@@ -122,8 +122,8 @@ impl Guard {
         let mut host = own_name(request)?;
         match &self.rules.proxies {
             Some(proxies) if !proxies.trust(client) => {
-                return Err(Refusal::new(
-                    Reason::PermissionDenied,
+                return Err(A2aError::new(
+                    ErrorReason::PermissionDenied,
                     "this server takes requests from its proxy alone; ask through it, or name the proxy's address in `trustedProxies`",
                 ));
             }
@@ -137,16 +137,16 @@ impl Guard {
             }
             // Whoever asks is not the one who connects, and nothing here would tell them apart.
             None if passed_on && !self.peers.asks() => {
-                return Err(Refusal::new(
-                    Reason::PermissionDenied,
+                return Err(A2aError::new(
+                    ErrorReason::PermissionDenied,
                     "a proxy has passed this on, and this server was told of none; start it with `--behind-proxy` and peers, or ask it directly",
                 ));
             }
             _ => {}
         }
         if !self.rules.names.has(host.host()) {
-            return Err(Refusal::new(
-                Reason::PermissionDenied,
+            return Err(A2aError::new(
+                ErrorReason::PermissionDenied,
                 "this server does not answer to the name in `Host`; ask for a name it has, or give it this one with `--host NAME`",
             ));
         }
@@ -162,11 +162,11 @@ impl Guard {
     }
 
     /// Refuses what a page of somebody else has a browser ask.
-    fn own_page(&self, seen: &Seen, request: &Request) -> Result<(), Refusal> {
+    fn own_page(&self, seen: &Seen, request: &Request) -> Result<(), A2aError> {
         let headers = request.headers();
         let refused = || {
-            Refusal::new(
-                Reason::PermissionDenied,
+            A2aError::new(
+                ErrorReason::PermissionDenied,
                 "this server takes nothing from pages of other origins; ask from a program, or from its own page",
             )
         };
@@ -202,7 +202,7 @@ impl Guard {
     }
 
     /// Reads the body of a request, whole.
-    async fn receive(&self, request: Request, payer: Payer) -> Result<Request, Refusal> {
+    async fn receive(&self, request: Request, payer: Payer) -> Result<Request, A2aError> {
         let bounds = &self.rules.bounds;
         let (parts, body) = request.into_parts();
         let announced = announced(&parts.headers);
@@ -216,7 +216,7 @@ impl Guard {
         let reading = self.bodies.read(payer, body, limit);
         let Ok(bytes) = tokio::time::timeout(bounds.body_time, reading).await else {
             let text = "the body did not arrive in time; send it again";
-            return Err(Refusal::new(Reason::Unavailable, text));
+            return Err(A2aError::new(ErrorReason::Unavailable, text));
         };
         Ok(Request::from_parts(parts, Body::from(bytes?)))
     }
@@ -225,11 +225,11 @@ impl Guard {
 /// The middleware.
 pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let refused = |refusal: &Refusal| error::at(&method, uri.path(), refusal);
+    let refused = |refusal: &A2aError| error::at(&method, uri.path(), refusal);
     let remote = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let Some(remote) = remote.map(|info| info.0) else {
-        return refused(&Refusal::new(
-            Reason::InternalError,
+        return refused(&A2aError::new(
+            ErrorReason::InternalError,
             "the connection has no address",
         ));
     };
@@ -250,7 +250,7 @@ pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: 
     }
     let Some(opened) = guard.open.enter(payer.clone()) else {
         let text = "too many requests of yours are open; end some, or wait until they end";
-        let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
+        let mut refusal = A2aError::new(ErrorReason::ResourceExhausted, text);
         refusal.retry_after_s = Some(1);
         return refused(&refusal);
     };
@@ -296,10 +296,10 @@ fn tell(request: &mut Request, seen: Seen) {
     request.extensions_mut().insert(seen);
 }
 
-fn slower(wait: Duration) -> Refusal {
+fn slower(wait: Duration) -> A2aError {
     let seconds = wait.as_secs() + 1;
     let text = format!("too many requests; ask again in {seconds} s");
-    let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
+    let mut refusal = A2aError::new(ErrorReason::ResourceExhausted, text);
     refusal.retry_after_s = Some(seconds);
     refusal
 }
@@ -314,26 +314,26 @@ fn announced(headers: &HeaderMap) -> Option<usize> {
 }
 
 /// What the client calls the server. There is exactly one name (RFC 9112 §3.2).
-fn own_name(request: &Request) -> Result<Authority, Refusal> {
+fn own_name(request: &Request) -> Result<Authority, A2aError> {
     let mut all = request.headers().get_all(header::HOST).iter();
     let (Some(host), None) = (all.next(), all.next()) else {
-        return Err(Refusal::new(
-            Reason::InvalidRequest,
+        return Err(A2aError::new(
+            ErrorReason::InvalidRequest,
             "a request names its server once, in `Host`",
         ));
     };
     let named = authority(host.to_str().unwrap_or_default())?;
     match request.uri().authority() {
-        Some(other) if *other != named => Err(Refusal::new(
-            Reason::InvalidRequest,
+        Some(other) if *other != named => Err(A2aError::new(
+            ErrorReason::InvalidRequest,
             "the request's target and its `Host` are two servers; send one",
         )),
         _ => Ok(named),
     }
 }
 
-fn authority(host: &str) -> Result<Authority, Refusal> {
-    let wrong = || Refusal::new(Reason::InvalidRequest, "`Host` is no name of a server");
+fn authority(host: &str) -> Result<Authority, A2aError> {
+    let wrong = || A2aError::new(ErrorReason::InvalidRequest, "`Host` is no name of a server");
     let authority: Authority = host.parse().map_err(|_| wrong())?;
     // What follows a bracket or a colon may be anything to the parser, and would be part of the addresses on cards.
     let rest = authority.as_str().strip_prefix(authority.host());

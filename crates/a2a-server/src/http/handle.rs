@@ -16,7 +16,7 @@ use super::paths::{Path, Place};
 use super::rpc::Id;
 use super::{App, Scheme, card, rest, rpc};
 use crate::caller::Version;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// Answers everything that comes.
 pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -47,8 +47,8 @@ async fn dispatch(app: &App, parts: Parts, body: Body) -> Response {
             Err(failure) => error::rest(version, &failure),
         },
         Place::Nothing(version) => {
-            let refusal = Refusal::new(
-                Reason::MethodNotFound,
+            let refusal = A2aError::new(
+                ErrorReason::MethodNotFound,
                 "there is nothing at this path; `/.well-known/agent-card.json` says where things are",
             );
             error::rest(version, &refusal.into())
@@ -57,8 +57,8 @@ async fn dispatch(app: &App, parts: Parts, body: Body) -> Response {
 }
 
 fn not_allowed(place: &Place) -> Response {
-    let refusal = Refusal::new(
-        Reason::InvalidRequest,
+    let refusal = A2aError::new(
+        ErrorReason::InvalidRequest,
         format!("this path takes {} alone", place.methods()),
     );
     let failure = Failure::with(refusal, StatusCode::METHOD_NOT_ALLOWED);
@@ -97,7 +97,7 @@ pub(crate) fn remote(parts: &Parts) -> SocketAddr {
 ///
 /// # Errors
 /// None was set, and the request does not name a host.
-pub(crate) fn base(app: &App, parts: &Parts) -> Result<String, Refusal> {
+pub(crate) fn base(app: &App, parts: &Parts) -> Result<String, A2aError> {
     if let Some(url) = &app.card.public_url {
         return Ok(url.as_str().trim_end_matches('/').to_owned());
     }
@@ -115,8 +115,8 @@ pub(crate) fn base(app: &App, parts: &Parts) -> Result<String, Refusal> {
             authority.is_ok_and(|authority| !authority.as_str().contains('@'))
         })
         .ok_or_else(|| {
-            Refusal::new(
-                Reason::InvalidRequest,
+            A2aError::new(
+                ErrorReason::InvalidRequest,
                 "the request has no `Host`, so the server cannot say what its address is; send it",
             )
         })?;
@@ -139,8 +139,8 @@ pub(crate) async fn agent(
     let agents = app.service.agents().await?;
     let known = |name: &str| agents.iter().any(|agent| agent.name == name);
     if let Some(name) = path.as_deref().filter(|name| !known(name)) {
-        let refusal = Refusal::new(
-            Reason::MethodNotFound,
+        let refusal = A2aError::new(
+            ErrorReason::MethodNotFound,
             format!("there is no agent `{}` here", short(name)),
         );
         return Err(Failure::with(refusal, StatusCode::NOT_FOUND));
@@ -156,7 +156,7 @@ pub(crate) async fn agent(
     }
 }
 
-fn bad_tenant(why: &str) -> Refusal {
+fn bad_tenant(why: &str) -> A2aError {
     super::fields::refused("tenant", why)
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use http::request::Parts;
 
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 
 /// Says whose a request is, before its body is read.
 pub trait Identify: Send + Sync + 'static {
@@ -12,7 +12,7 @@ pub trait Identify: Send + Sync + 'static {
     ///
     /// # Errors
     /// It has to show one, has shown one that is not known, or has asked too often.
-    fn identify(&self, parts: &Parts, remote: SocketAddr) -> Result<(String, bool), Refusal>;
+    fn identify(&self, parts: &Parts, remote: SocketAddr) -> Result<(String, bool), A2aError>;
 
     /// Whether a bearer token is asked for. The card says so.
     fn schemes(&self) -> bool;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::read::Dialect;
 use super::sse::Binding;
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::service::TaskPage;
 use crate::v0_3::written;
 
@@ -45,7 +45,7 @@ pub(crate) fn response(
             },
             Next::End => return None,
         };
-        Some((Ok::<_, Refusal>(Bytes::from(text)), (page, binding, next)))
+        Some((Ok::<_, A2aError>(Bytes::from(text)), (page, binding, next)))
     });
     let mut response = Response::new(Body::from_stream(body));
     let media_type = HeaderValue::from_static(media_type);

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::ANYBODY;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// The SHA-256 of a token. A token has 128 random bits or more, so a fast hash is as good as a slow one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Peers {
     ///
     /// # Errors
     /// No token is shown, or one that is nobody's. Does not repeat it.
-    pub fn identify(&self, headers: &HeaderMap) -> Result<Who, Refusal> {
+    pub fn identify(&self, headers: &HeaderMap) -> Result<Who, A2aError> {
         if !self.asks {
             return Ok(Who {
                 name: ANYBODY.into(),
@@ -185,7 +185,7 @@ impl Peers {
 }
 
 /// The bearer token (RFC 6750 §2.1) of a request.
-fn token(headers: &HeaderMap) -> Result<&str, Refusal> {
+fn token(headers: &HeaderMap) -> Result<&str, A2aError> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (all.next(), all.next()) else {
         return Err(refused(
@@ -206,14 +206,14 @@ fn token(headers: &HeaderMap) -> Result<&str, Refusal> {
 }
 
 /// The token that a request was begun with is not valid any more.
-pub(super) fn revoked() -> Refusal {
+pub(super) fn revoked() -> A2aError {
     refused(
         "the token of this request is not valid any more; ask the server's operator for a new one",
     )
 }
 
-fn refused(text: &'static str) -> Refusal {
-    Refusal::new(Reason::Unauthenticated, text)
+fn refused(text: &'static str) -> A2aError {
+    A2aError::new(ErrorReason::Unauthenticated, text)
 }
 
 #[cfg(test)]

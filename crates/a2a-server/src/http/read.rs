@@ -9,7 +9,7 @@ use a2a::{
 use serde_json::Value;
 
 use super::fields::{Fields, refused};
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::service::Send;
 use crate::v0_3::Dialect as V0_3;
 
@@ -23,7 +23,7 @@ pub(crate) enum Dialect {
 }
 
 /// The parameters of a message that is sent (1.0 §3.1.1, 0.3 §7.1).
-pub(crate) fn send(dialect: Dialect, params: &mut Fields) -> Result<Send, Refusal> {
+pub(crate) fn send(dialect: Dialect, params: &mut Fields) -> Result<Send, A2aError> {
     let message = match params.object("message")? {
         Some(message) => message,
         // What 0.3's proto calls it, beside its JSON name.
@@ -48,7 +48,7 @@ pub(crate) fn send(dialect: Dialect, params: &mut Fields) -> Result<Send, Refusa
 }
 
 /// A message.
-fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, Refusal> {
+fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
     let message_id = fields.required("messageId")?;
     let role = role(&mut fields)?;
     // 0.3's proto calls them content; both are read, lest parts be lost because of a name.
@@ -91,7 +91,7 @@ fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, Refusal> {
     })
 }
 
-fn role(fields: &mut Fields) -> Result<Role, Refusal> {
+fn role(fields: &mut Fields) -> Result<Role, A2aError> {
     let path = fields.at("role");
     match fields.take("role") {
         None => Err(fields.missing("role")),
@@ -118,7 +118,7 @@ fn role(fields: &mut Fields) -> Result<Role, Refusal> {
 fn configuration(
     dialect: Dialect,
     mut fields: Fields,
-) -> Result<(Option<SendMessageConfiguration>, Option<bool>), Refusal> {
+) -> Result<(Option<SendMessageConfiguration>, Option<bool>), A2aError> {
     let return_immediately = match dialect {
         Dialect::V1 => fields.flag("returnImmediately")?,
         Dialect::V0_3(_) => fields.flag("blocking")?.map(|blocking| !blocking),
@@ -147,7 +147,7 @@ fn configuration(
 pub(crate) fn history_length(
     dialect: Dialect,
     fields: &mut Fields,
-) -> Result<Option<i32>, Refusal> {
+) -> Result<Option<i32>, A2aError> {
     let length = fields.count("historyLength")?;
     Ok(match dialect {
         Dialect::V0_3(V0_3::Rest) => length.filter(|length| *length > 0),
@@ -156,7 +156,7 @@ pub(crate) fn history_length(
 }
 
 /// A webhook: 1.0's own object, or the inner one of 0.3.
-fn push_config(mut fields: Fields) -> Result<TaskPushNotificationConfig, Refusal> {
+fn push_config(mut fields: Fields) -> Result<TaskPushNotificationConfig, A2aError> {
     let url = fields.required("url")?;
     let authentication = match fields.object("authentication")? {
         Some(mut authentication) => {
@@ -194,7 +194,7 @@ fn push_config(mut fields: Fields) -> Result<TaskPushNotificationConfig, Refusal
 pub(crate) fn create_push(
     params: &mut Fields,
     task_id: Option<&str>,
-) -> Result<TaskPushNotificationConfig, Refusal> {
+) -> Result<TaskPushNotificationConfig, A2aError> {
     let mut said = params.name("taskId")?;
     // 0.3's proto names the task and the configuration as resources.
     if let Some(parent) = params.name("parent")? {
@@ -232,7 +232,7 @@ pub(crate) fn create_push(
 }
 
 /// What tasks are listed (1.0 §3.1.4).
-pub(crate) fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, Refusal> {
+pub(crate) fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A2aError> {
     let status = match params.name("status")? {
         None => None,
         Some(name) => match state(&name) {

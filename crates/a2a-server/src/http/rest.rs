@@ -17,7 +17,7 @@ use super::sse::{self, Binding};
 use super::write::Written;
 use super::{App, body, handle, list, version};
 use crate::caller::{Caller, Version};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// Answers a request.
 pub(crate) async fn serve(
@@ -76,7 +76,7 @@ pub(crate) async fn serve(
 }
 
 /// The header and the path have to mean the same version. A path of 0.3 needs no header.
-fn agrees(parts: &Parts, needed: Version) -> Result<(), Refusal> {
+fn agrees(parts: &Parts, needed: Version) -> Result<(), A2aError> {
     if version::asked(parts)? == needed {
         return Ok(());
     }
@@ -91,7 +91,7 @@ fn call(
     resource: Resource,
     method: &Method,
     mut params: Fields,
-) -> Result<Call, Refusal> {
+) -> Result<Call, A2aError> {
     let params = &mut params;
     Ok(match resource {
         Resource::Send => Call::Send(Box::new(read::send(dialect, params)?)),
@@ -119,22 +119,22 @@ fn call(
 }
 
 /// A body; none is an empty object.
-fn object(bytes: &[u8]) -> Result<Fields, Refusal> {
+fn object(bytes: &[u8]) -> Result<Fields, A2aError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Fields::new(Value::Object(Map::new()), "");
     }
     match serde_json::from_slice(bytes) {
         Ok(Value::Null) => Fields::new(Value::Object(Map::new()), ""),
         Ok(value) => Fields::new(value, ""),
-        Err(error) => Err(Refusal::new(
-            Reason::ParseError,
+        Err(error) => Err(A2aError::new(
+            ErrorReason::ParseError,
             format!("the body is no JSON: {error}"),
         )),
     }
 }
 
 /// The tenant of the path and that of the body, which have to be the same where both are there.
-fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, Refusal> {
+fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2aError> {
     match (path, body) {
         (Some(path), Some(body)) if path != body => Err(super::fields::refused(
             "tenant",

@@ -18,7 +18,7 @@ use super::sse::{self, Binding};
 use super::write::Written;
 use super::{App, body, handle, list, rest, version};
 use crate::caller::{Caller, Version};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use envelope::Request;
 use method::Method;
 
@@ -100,6 +100,6 @@ async fn answer(
 }
 
 /// A request that is none.
-fn invalid(text: &'static str) -> Refusal {
-    Refusal::new(Reason::InvalidRequest, text)
+fn invalid(text: &'static str) -> A2aError {
+    A2aError::new(ErrorReason::InvalidRequest, text)
 }

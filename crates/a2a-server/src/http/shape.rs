@@ -2,7 +2,7 @@
 
 use std::slice::Iter;
 
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// So deep may lists and objects stand in each other. A message is kept and told deeper inside than it came, and whoever
 /// reads it there gives up at some depth: ProtoJSON commonly at 100, other readers at 128.
@@ -15,7 +15,7 @@ pub(crate) const VALUES: usize = 200_000;
 ///
 /// # Errors
 /// It is too deep, or there is too much in it.
-pub(crate) fn check(json: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn check(json: &[u8]) -> Result<(), A2aError> {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
@@ -30,16 +30,16 @@ pub(crate) fn check(json: &[u8]) -> Result<(), Refusal> {
             _ => {}
         }
         if depth > DEPTH {
-            return Err(Refusal::new(
-                Reason::InvalidRequest,
+            return Err(A2aError::new(
+                ErrorReason::InvalidRequest,
                 format!(
                     "lists and objects stand more than {DEPTH} deep in each other; send what is that deep as a file"
                 ),
             ));
         }
         if values > VALUES {
-            return Err(Refusal::new(
-                Reason::PayloadTooLarge,
+            return Err(A2aError::new(
+                ErrorReason::PayloadTooLarge,
                 format!("there are more than {VALUES} values in the body; send them as a file"),
             ));
         }
@@ -67,7 +67,7 @@ mod tests {
     fn what_is_as_deep_as_may_be_is_taken_and_nothing_deeper() {
         check(nested(DEPTH).as_bytes()).unwrap();
         let refusal = check(nested(DEPTH + 1).as_bytes()).unwrap_err();
-        assert_eq!(refusal.reason, Reason::InvalidRequest);
+        assert_eq!(refusal.reason, ErrorReason::InvalidRequest);
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn too_many_values_are_refused_however_small_they_are() {
         let refusal = check("{},".repeat(VALUES).as_bytes()).unwrap_err();
-        assert_eq!(refusal.reason, Reason::PayloadTooLarge);
+        assert_eq!(refusal.reason, ErrorReason::PayloadTooLarge);
     }
 
     #[test]

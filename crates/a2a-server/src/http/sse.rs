@@ -17,7 +17,7 @@ use super::read::Dialect;
 use super::rpc::Id;
 use super::{error, peers};
 use crate::caller::Version;
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::service::Updates;
 use crate::v0_3::{self, is_final};
 
@@ -152,7 +152,7 @@ fn wrapped<T: Serialize>(result: &T, binding: &Binding) -> Event {
     }
 }
 
-fn failed(refusal: &Refusal, dialect: Dialect, binding: &Binding) -> Event {
+fn failed(refusal: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
     match (binding, dialect) {
         (Binding::Rpc(id), _) => data(Event::default(), &error::rpc_body(id, refusal)),
         // What the official clients know an error in a stream without envelopes by.

@@ -3,14 +3,14 @@
 use http::request::Parts;
 
 use crate::caller::Version;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// What a request says of its version: the header `A2A-Version`, else the query parameter of that name; nothing means 0.3.
 /// Only the first two numbers count.
 ///
 /// # Errors
 /// It says a version that is not spoken here.
-pub(crate) fn asked(parts: &Parts) -> Result<Version, Refusal> {
+pub(crate) fn asked(parts: &Parts) -> Result<Version, A2aError> {
     let header = match parts.headers.get("a2a-version") {
         Some(value) => Some(value.to_str().map_err(|_| unknown("that is no text"))?),
         None => None,
@@ -37,15 +37,15 @@ pub(crate) fn asked(parts: &Parts) -> Result<Version, Refusal> {
     }
 }
 
-fn unknown(said: &str) -> Refusal {
-    Refusal::new(
-        Reason::VersionNotSupported,
+fn unknown(said: &str) -> A2aError {
+    A2aError::new(
+        ErrorReason::VersionNotSupported,
         format!("A2A-Version says {said}; this server speaks `1.0` and `0.3`"),
     )
 }
 
 /// What is asked for belongs to `needed`, and the request says, or by its silence means, the other version.
-pub(crate) fn mismatch(what: &str, needed: Version) -> Refusal {
+pub(crate) fn mismatch(what: &str, needed: Version) -> A2aError {
     let text = match needed {
         Version::V1 => format!(
             "{what} belongs to A2A 1.0, and a request without the header `A2A-Version: 1.0` is one of 0.3; send the header"
@@ -54,5 +54,5 @@ pub(crate) fn mismatch(what: &str, needed: Version) -> Refusal {
             "{what} belongs to A2A 0.3, and the header A2A-Version says 1.0; ask as 1.0 does, or leave the header out"
         ),
     };
-    Refusal::new(Reason::VersionNotSupported, text)
+    A2aError::new(ErrorReason::VersionNotSupported, text)
 }

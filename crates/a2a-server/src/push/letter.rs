@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::caller::Version;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// The header of a webhook's own token, as the official servers write it.
 const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
@@ -48,7 +48,7 @@ impl Letter {
         version: Version,
         body: Bytes,
         removed: CancellationToken,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, A2aError> {
         let (url, mut headers) = read(config)?;
         let media_type = match version {
             Version::V0_3 => "application/json",
@@ -72,8 +72,8 @@ impl Letter {
 /// Where a configuration leads, and the headers that show the webhook who calls.
 ///
 /// # Errors
-/// [`Reason::InvalidParams`] at the field that is wrong.
-pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMap), Refusal> {
+/// [`ErrorReason::InvalidParams`] at the field that is wrong.
+pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMap), A2aError> {
     let url = url(&config.url)?;
     // Whatever is registered is kept, whether or not a header is made of it.
     if let Some(info) = &config.authentication {
@@ -81,7 +81,7 @@ pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMa
     }
     if config.id.as_ref().is_some_and(|id| id.len() > LONGEST) {
         let text = format!("`id` is longer than {LONGEST} bytes");
-        return Err(Refusal::new(Reason::InvalidParams, text).at("id"));
+        return Err(A2aError::new(ErrorReason::InvalidParams, text).at("id"));
     }
     let mut headers = HeaderMap::new();
     let token = config.token.as_deref().filter(|token| !token.is_empty());
@@ -98,7 +98,7 @@ pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMa
 fn authorization(
     registered: Option<&AuthenticationInfo>,
     token: Option<&str>,
-) -> Result<Option<HeaderValue>, Refusal> {
+) -> Result<Option<HeaderValue>, A2aError> {
     let credentials = registered.and_then(|info| {
         let credentials = info
             .credentials
@@ -116,7 +116,7 @@ fn authorization(
 }
 
 /// Checks the name of an authentication scheme: a token (RFC 9110 §11.1), or nothing.
-fn scheme(name: &str) -> Result<(), Refusal> {
+fn scheme(name: &str) -> Result<(), A2aError> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.len() <= MAX_SCHEME_BYTES && name.chars().all(is_token) {
         return Ok(());
@@ -124,11 +124,11 @@ fn scheme(name: &str) -> Result<(), Refusal> {
     let text = format!(
         "`scheme` is no name of an authentication scheme: one word such as `Bearer`, of at most {MAX_SCHEME_BYTES} bytes"
     );
-    Err(Refusal::new(Reason::InvalidParams, text).at("authentication"))
+    Err(A2aError::new(ErrorReason::InvalidParams, text).at("authentication"))
 }
 
 /// A header's value that is printed nowhere.
-fn value(text: &str, field: &'static str) -> Result<HeaderValue, Refusal> {
+fn value(text: &str, field: &'static str) -> Result<HeaderValue, A2aError> {
     let mut value = (text.len() <= LONGEST)
         .then(|| HeaderValue::from_str(text).ok())
         .flatten()
@@ -136,16 +136,16 @@ fn value(text: &str, field: &'static str) -> Result<HeaderValue, Refusal> {
             let text = format!(
                 "`{field}` cannot stand in an HTTP header: it must be printable and at most {LONGEST} bytes"
             );
-            Refusal::new(Reason::InvalidParams, text).at(field)
+            A2aError::new(ErrorReason::InvalidParams, text).at(field)
         })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn url(text: &str) -> Result<Url, Refusal> {
+fn url(text: &str) -> Result<Url, A2aError> {
     let refuse = |why: String| {
         let text = format!("`url` {why}; it must be the http(s) address of a webhook");
-        Err(Refusal::new(Reason::InvalidParams, text).at("url"))
+        Err(A2aError::new(ErrorReason::InvalidParams, text).at("url"))
     };
     if text.len() > LONGEST {
         return refuse(format!("is longer than {LONGEST} bytes"));

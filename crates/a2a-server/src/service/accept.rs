@@ -7,14 +7,14 @@ use super::agents;
 use super::core::{Core, refused};
 use crate::caller::Caller;
 use crate::record::Record;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// How long an id that a client makes up may be, in bytes.
 const ID: usize = 512;
 
 impl Core {
     /// Whether a message can be taken at all.
-    pub(super) fn check(&self, message: &Message) -> Result<(), Refusal> {
+    pub(super) fn check(&self, message: &Message) -> Result<(), A2aError> {
         let limit = self.settings.limits.parts;
         let ids = [
             ("message.messageId", Some(&message.message_id)),
@@ -61,7 +61,7 @@ impl Core {
         &self,
         caller: &Caller,
         send: &Send,
-    ) -> Result<Option<String>, Refusal> {
+    ) -> Result<Option<String>, A2aError> {
         let Some(name) = agents::named(caller, send)? else {
             return Ok(None);
         };
@@ -78,7 +78,7 @@ impl Core {
         &self,
         caller: &Caller,
         context: Option<&str>,
-    ) -> Result<(String, String), Refusal> {
+    ) -> Result<(String, String), A2aError> {
         let several = self.settings.several_peers;
         let peer = several.then_some(caller.peer.as_str());
         let usual = self.usual_context();
@@ -132,7 +132,7 @@ pub(super) fn answers(
     record: &Record,
     context: Option<&str>,
     agent: Option<&str>,
-) -> Result<(), Refusal> {
+) -> Result<(), A2aError> {
     let id = &record.task.id;
     if context.is_some_and(|context| context != record.task.context_id) {
         return Err(invalid(
@@ -154,27 +154,27 @@ pub(super) fn answers(
 }
 
 /// Whether a message can be added to the task now.
-pub(super) fn waits(record: &Record, most: usize) -> Result<(), Refusal> {
+pub(super) fn waits(record: &Record, most: usize) -> Result<(), A2aError> {
     let id = &record.task.id;
-    if record.is_settled() {
-        return Err(Refusal::new(
-            Reason::UnsupportedOperation,
+    if record.is_terminal() {
+        return Err(A2aError::new(
+            ErrorReason::UnsupportedOperation,
             format!(
                 "the task `{id}` is settled, nothing can be added to it; send the message without `taskId`, in the same context"
             ),
         ));
     }
     if !record.is_interrupted() {
-        return Err(Refusal::new(
-            Reason::UnsupportedOperation,
+        return Err(A2aError::new(
+            ErrorReason::UnsupportedOperation,
             format!(
                 "the task `{id}` is being worked on and asks for nothing; wait until it is done or asks, cancel it, or send the message without `taskId`, which queues it in the same context"
             ),
         ));
     }
     if record.task.history.as_ref().map_or(0, Vec::len) >= most {
-        return Err(Refusal::new(
-            Reason::ResourceExhausted,
+        return Err(A2aError::new(
+            ErrorReason::ResourceExhausted,
             format!(
                 "the task `{id}` has {most} messages, as many as one may have; cancel it and begin another"
             ),
@@ -183,14 +183,14 @@ pub(super) fn waits(record: &Record, most: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn invalid(text: String, field: &str) -> Refusal {
-    Refusal::new(Reason::InvalidParams, text).at(field)
+fn invalid(text: String, field: &str) -> A2aError {
+    A2aError::new(ErrorReason::InvalidParams, text).at(field)
 }
 
 /// Says the same of another peer's context and of one that is reserved for him.
-fn not_yours(context_id: &str) -> Refusal {
-    Refusal::new(
-        Reason::TaskNotFound,
+fn not_yours(context_id: &str) -> A2aError {
+    A2aError::new(
+        ErrorReason::TaskNotFound,
         format!("there is no context `{context_id}` of yours; leave `contextId` out and a new one is begun"),
     )
     .at("message.contextId")

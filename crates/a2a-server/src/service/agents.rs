@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Send;
 use crate::caller::Caller;
 use crate::executor::{Agent, Executor};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// Where a message or a request names the agent it is for.
 pub const AGENT: &str = "openclaw-remote-agent/agent";
@@ -25,7 +25,7 @@ pub(super) struct Agents(Mutex<Option<(Instant, Arc<[Agent]>)>>);
 
 impl Agents {
     /// The agents. Where the executor cannot say any more, what it said before holds.
-    pub(super) async fn get(&self, executor: &dyn Executor) -> Result<Arc<[Agent]>, Refusal> {
+    pub(super) async fn get(&self, executor: &dyn Executor) -> Result<Arc<[Agent]>, A2aError> {
         // Held while the executor is asked, so that it is asked once.
         let mut known = self.0.lock().await;
         if let Some((at, agents)) = &*known
@@ -43,8 +43,8 @@ impl Agents {
                 tracing::warn!(%error, "the agents cannot be listed");
                 match &*known {
                     Some((_, agents)) => Ok(agents.clone()),
-                    None => Err(Refusal::new(
-                        Reason::Unavailable,
+                    None => Err(A2aError::new(
+                        ErrorReason::Unavailable,
                         "which agents there are cannot be said now; try again in a moment",
                     )),
                 }
@@ -54,7 +54,7 @@ impl Agents {
 }
 
 /// The agent that a request names, in its path, its metadata or as its tenant.
-pub(super) fn named(caller: &Caller, send: &Send) -> Result<Option<String>, Refusal> {
+pub(super) fn named(caller: &Caller, send: &Send) -> Result<Option<String>, A2aError> {
     let request = &send.request;
     let ways = [
         (caller.agent.as_deref(), "the path"),
@@ -72,8 +72,8 @@ pub(super) fn named(caller: &Caller, send: &Send) -> Result<Option<String>, Refu
     for (name, place) in ways {
         match (said, name) {
             (Some((before, elsewhere)), Some(name)) if before != name => {
-                return Err(Refusal::new(
-                    Reason::InvalidParams,
+                return Err(A2aError::new(
+                    ErrorReason::InvalidParams,
                     format!("{elsewhere} and {place} name different agents; name one"),
                 )
                 .at(place));
@@ -85,12 +85,12 @@ pub(super) fn named(caller: &Caller, send: &Send) -> Result<Option<String>, Refu
     Ok(said.map(|(name, _)| name.to_owned()))
 }
 
-fn in_metadata(metadata: Option<&HashMap<String, Value>>) -> Result<Option<&str>, Refusal> {
+fn in_metadata(metadata: Option<&HashMap<String, Value>>) -> Result<Option<&str>, A2aError> {
     match metadata.and_then(|metadata| metadata.get(AGENT)) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(name)) => Ok(Some(name)),
-        Some(_) => Err(Refusal::new(
-            Reason::InvalidParams,
+        Some(_) => Err(A2aError::new(
+            ErrorReason::InvalidParams,
             format!("`{AGENT}` has to be a string: the name of an agent"),
         )
         .at("metadata")),
@@ -98,10 +98,10 @@ fn in_metadata(metadata: Option<&HashMap<String, Value>>) -> Result<Option<&str>
 }
 
 /// Nobody here has that name.
-pub(super) fn unknown(name: &str, agents: &[Agent]) -> Refusal {
+pub(super) fn unknown(name: &str, agents: &[Agent]) -> A2aError {
     let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
-    Refusal::new(
-        Reason::InvalidParams,
+    A2aError::new(
+        ErrorReason::InvalidParams,
         format!(
             "there is no agent `{}` here; there is {}",
             name.chars().take(64).collect::<String>(),

@@ -10,7 +10,7 @@ use super::life::{Life, Lost, RunRequest};
 use super::live::{CancelReason, Live};
 use super::words;
 use crate::record::{Change, Record, is_interrupted};
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::store::{StoreError, before_ms};
 
 /// How often what retention does not keep is forgotten, at least.
@@ -21,7 +21,7 @@ const AT_ONCE: usize = 100;
 
 impl Core {
     /// Takes up or marks the tasks that no server owns any more.
-    pub(super) async fn recover(self: &Arc<Self>) -> Result<(), Refusal> {
+    pub(super) async fn recover(self: &Arc<Self>) -> Result<(), A2aError> {
         let mut left = self
             .store
             .recover()
@@ -38,7 +38,7 @@ impl Core {
             if !is_interrupted(&task.state) {
                 let loaded = self.store.load(&task.id).await;
                 match loaded.map_err(|error| refused(error, &task.id)) {
-                    Ok(Some(record)) if !record.is_settled() => self.take_up(record).await,
+                    Ok(Some(record)) if !record.is_terminal() => self.take_up(record).await,
                     Ok(_) => {
                         self.settled(&task.owner, &task.id);
                     }
@@ -118,7 +118,7 @@ impl Core {
     }
 
     /// Ends tasks whose client was asked something and did not answer.
-    async fn end_unanswered(&self) -> Result<(), Refusal> {
+    async fn end_unanswered(&self) -> Result<(), A2aError> {
         let before_ms = before_ms(self.env.system_time().into(), self.settings.unanswered);
         // What cannot be ended waits for the next time, and keeps no other from its end.
         let mut left = 0;

@@ -10,7 +10,7 @@ use super::core::{Core, refused};
 use super::live::{CancelReason, End};
 use super::words;
 use crate::record::{Change, Record};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::store::StoreError;
 
 /// At most so long for something that another server does.
@@ -25,20 +25,20 @@ impl Core {
         &self,
         mut record: Record,
         reason: CancelReason,
-    ) -> Result<Record, Refusal> {
+    ) -> Result<Record, A2aError> {
         let id = record.task.id.clone();
         for _ in 0..TRIES {
-            if record.is_settled() {
+            if record.is_terminal() {
                 return Ok(record);
             }
             if let Some(live) = self.lives.get(&id) {
                 live.cancel(reason);
                 match live.ended().await {
-                    End::Stands(ended) if ended.is_settled() => {
+                    End::Stands(ended) if ended.is_terminal() => {
                         return Ok(Arc::unwrap_or_clone(ended));
                     }
                     End::Stands(_) => {}
-                    End::Answer(_) => return Err(Refusal::task_not_found(&id)),
+                    End::Answer(_) => return Err(A2aError::task_not_found(&id)),
                     End::Lost(refusal) => return Err(refusal),
                 }
             } else {
@@ -56,7 +56,7 @@ impl Core {
     }
 
     /// Asks the server that runs the task to cancel it, and waits a while for that.
-    async fn ask(&self, task_id: &str) -> Result<(), Refusal> {
+    async fn ask(&self, task_id: &str) -> Result<(), A2aError> {
         let feed = self.feed(task_id).await?;
         self.store
             .ask_to_cancel(task_id)
@@ -73,9 +73,9 @@ impl Core {
         &self,
         task_id: &str,
         reason: CancelReason,
-    ) -> Result<Option<Record>, Refusal> {
+    ) -> Result<Option<Record>, A2aError> {
         let mut record = self.again(task_id).await?;
-        if record.is_settled() {
+        if record.is_terminal() {
             return Ok(Some(record));
         }
         let change = Change::Status(words::canceled(&*self.env, &record, reason));
@@ -92,22 +92,22 @@ impl Core {
         }
     }
 
-    async fn again(&self, task_id: &str) -> Result<Record, Refusal> {
+    async fn again(&self, task_id: &str) -> Result<Record, A2aError> {
         self.store
             .load(task_id)
             .await
             .map_err(|error| refused(error, task_id))?
-            .ok_or_else(|| Refusal::task_not_found(task_id))
+            .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 }
 
 /// The answer to a cancel: the task, if it is canceled; being so already is no error.
-pub(super) fn canceled(record: Record) -> Result<Task, Refusal> {
+pub(super) fn canceled(record: Record) -> Result<Task, A2aError> {
     if record.task.status.state == a2a::TaskState::Canceled {
         return Ok(record.task);
     }
-    Err(Refusal::new(
-        Reason::TaskNotCancelable,
+    Err(A2aError::new(
+        ErrorReason::TaskNotCancelable,
         format!(
             "the task `{}` is settled already, there is nothing to cancel; get it to see how it ended",
             record.task.id

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Service;
 use super::core::{Core, refused};
 use super::live::CancelReason;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 impl Service {
     /// Names all clients there are from now on. Unfinished tasks of others are canceled, whether they run or wait, their
@@ -40,7 +40,7 @@ impl Core {
         }
     }
 
-    async fn end_one(&self, task_id: &str) -> Result<(), Refusal> {
+    async fn end_one(&self, task_id: &str) -> Result<(), A2aError> {
         let failed = |error| refused(error, task_id);
         // Webhooks first: they are not notified of the end either. The task ends even where they stay.
         let webhooks = self.delete_webhooks(task_id).await;
@@ -49,12 +49,12 @@ impl Core {
         };
         match self.settle(record, CancelReason::ClientRemoved).await {
             // It was deleted, or answered by a message, in the meantime.
-            Err(refusal) if refusal.reason == Reason::TaskNotFound => Ok(()),
+            Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(()),
             settled => settled.and(webhooks),
         }
     }
 
-    async fn delete_webhooks(&self, task_id: &str) -> Result<(), Refusal> {
+    async fn delete_webhooks(&self, task_id: &str) -> Result<(), A2aError> {
         for config in self.pushes_of(task_id).await? {
             let id = config.id.unwrap_or_default();
             let deleted = self.store.delete_push(task_id, &id).await;

@@ -18,7 +18,7 @@ use crate::executor::Executor;
 use crate::metrics::Metrics;
 use crate::push::Notifier;
 use crate::record::{Change, Record};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::settings::Settings;
 use crate::store::{Store, StoreError};
 use common::environment::Environment;
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// A task of this caller.
-    pub(super) async fn owned(&self, caller: &Caller, task_id: &str) -> Result<Record, Refusal> {
+    pub(super) async fn owned(&self, caller: &Caller, task_id: &str) -> Result<Record, A2aError> {
         let record = self
             .store
             .load(task_id)
@@ -104,14 +104,14 @@ impl Core {
             .map_err(|error| refused(error, task_id))?;
         record
             .filter(|record| record.owner == caller.peer)
-            .ok_or_else(|| Refusal::task_not_found(task_id))
+            .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
     /// What follows a change that has been kept and applied.
     pub(super) fn changed(&self, record: &Record, change: &Change) {
         if let Change::Status(status) = change {
             self.metrics.entered(&status.state);
-            if record.is_settled() {
+            if record.is_terminal() {
                 self.settled(&record.owner, &record.task.id);
             }
         }
@@ -119,7 +119,7 @@ impl Core {
     }
 
     /// Counts one more task of a peer that is not settled, if he may have one more.
-    pub(super) async fn opened(&self, peer: &str, task_id: &str) -> Result<(), Refusal> {
+    pub(super) async fn opened(&self, peer: &str, task_id: &str) -> Result<(), A2aError> {
         let limit = self.settings.limits.tasks_per_peer;
         let Err(refusal) = self.open.add(peer, task_id, limit) else {
             return Ok(());
@@ -128,7 +128,7 @@ impl Core {
         for known in self.open.some(peer, task_id, LOOKED_AT) {
             if self.lives.get(&known).is_none()
                 && let Ok(found) = self.store.load(&known).await
-                && found.is_none_or(|record| record.is_settled())
+                && found.is_none_or(|record| record.is_terminal())
             {
                 self.settled(peer, &known);
             }
@@ -141,7 +141,12 @@ impl Core {
     ///
     /// # Errors
     /// They may not, or the store failed.
-    pub(super) async fn room(&self, peer: &str, bytes: usize, forget: bool) -> Result<(), Refusal> {
+    pub(super) async fn room(
+        &self,
+        peer: &str,
+        bytes: usize,
+        forget: bool,
+    ) -> Result<(), A2aError> {
         let budget = &self.settings.limits.kept;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let room = self.store.make_room(peer, bytes, budget, forget).await;
@@ -149,7 +154,7 @@ impl Core {
             true => Ok(()),
             false => {
                 let text = "the server keeps as many bytes of your tasks, or of all clients' tasks, as it may; finish or cancel tasks that are open, send less, or ask again when old tasks are gone";
-                let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
+                let mut refusal = A2aError::new(ErrorReason::ResourceExhausted, text);
                 refusal.retry_after_s = Some(60);
                 Err(refusal)
             }
@@ -165,23 +170,23 @@ impl Core {
 }
 
 /// What a client is told when the store does not do it. Why is for the log alone.
-pub(super) fn refused(error: StoreError, task_id: &str) -> Refusal {
+pub(super) fn refused(error: StoreError, task_id: &str) -> A2aError {
     match error {
-        StoreError::Gone => Refusal::task_not_found(task_id),
-        StoreError::Settled => Refusal::new(
-            Reason::UnsupportedOperation,
+        StoreError::Gone => A2aError::task_not_found(task_id),
+        StoreError::Settled => A2aError::new(
+            ErrorReason::UnsupportedOperation,
             format!(
                 "the task `{task_id}` is settled, nothing can be added to it; send a message without `taskId`"
             ),
         ),
-        StoreError::Conflict => Refusal::new(
-            Reason::UnsupportedOperation,
+        StoreError::Conflict => A2aError::new(
+            ErrorReason::UnsupportedOperation,
             format!("the task `{task_id}` changed in the meantime; get it and ask again"),
         ),
         StoreError::Failed(why) | StoreError::Damaged(why) => {
             tracing::warn!(task_id, why, "the task store failed");
-            let mut refusal = Refusal::new(
-                Reason::Unavailable,
+            let mut refusal = A2aError::new(
+                ErrorReason::Unavailable,
                 "the task store does not answer; ask again in a moment",
             );
             refusal.retry_after_s = Some(1);

@@ -22,7 +22,7 @@ use super::weight::WeightPermit;
 use super::words;
 use crate::executor::{Job, Outcome, Report, Reports};
 use crate::record::{Change, Record};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::store::{StoreError, Turn, Waiting};
 
 mod bound;
@@ -179,7 +179,7 @@ impl Life {
                         Ending::Lost(Lost::Store(refused(error, &self.record.task.id)))
                     })?;
                     return match self.core.room(&self.record.owner, 0, true).await {
-                        Err(refusal) if refusal.reason == Reason::ResourceExhausted => {
+                        Err(refusal) if refusal.reason == ErrorReason::ResourceExhausted => {
                             Err(Ending::NoRoom)
                         }
                         // A store that does not answer now may when there is something to keep.
@@ -400,7 +400,7 @@ impl Life {
             let id = &self.record.task.id;
             return match self.core.store.load(id).await {
                 Ok(Some(record)) => End::Stands(Arc::new(record)),
-                Ok(None) => End::Lost(Refusal::task_not_found(id)),
+                Ok(None) => End::Lost(A2aError::task_not_found(id)),
                 Err(error) => End::Lost(refused(error, id)),
             };
         }

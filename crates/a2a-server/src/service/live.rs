@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::record::Record;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// A task that is being worked on, as others see it.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) enum End {
     /// It was answered by a message, and there is no task.
     Answer(Box<Message>),
     /// The task is not known any more, or the store does not say.
-    Lost(Refusal),
+    Lost(A2aError),
 }
 
 impl Live {
@@ -166,9 +166,9 @@ impl Live {
     }
 }
 
-fn lost() -> Refusal {
-    Refusal::new(
-        Reason::InternalError,
+fn lost() -> A2aError {
+    A2aError::new(
+        ErrorReason::InternalError,
         "the task was lost sight of; ask for it by its id",
     )
 }

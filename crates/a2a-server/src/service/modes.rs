@@ -3,12 +3,12 @@
 use super::Send;
 use super::core::Core;
 use crate::executor::{Agent, OUTPUT_MODES};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 impl Core {
     /// Whether the agent that is asked can answer in anything that the client takes. What it says beside is sent all the
     /// same: a client that takes one of its types is better served with the whole than with nothing.
-    pub(super) async fn fits(&self, send: &Send, agent: Option<&str>) -> Result<(), Refusal> {
+    pub(super) async fn fits(&self, send: &Send, agent: Option<&str>) -> Result<(), A2aError> {
         let asked = send.request.configuration.as_ref();
         let wanted = asked.and_then(|asked| asked.accepted_output_modes.as_deref());
         let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
@@ -28,8 +28,8 @@ impl Core {
             return Ok(());
         }
         let given: Vec<&str> = OUTPUT_MODES.into_iter().chain(own).collect();
-        Err(Refusal::new(
-            Reason::ContentTypeNotSupported,
+        Err(A2aError::new(
+            ErrorReason::ContentTypeNotSupported,
             format!(
                 "the agent answers in none of the types in `acceptedOutputModes`; it gives {}",
                 given.join(", ")

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// After so many settled tasks the store is asked to forget what retention does not keep, if that does not come sooner.
 const RETIRE_AFTER: usize = 256;
@@ -53,11 +53,11 @@ impl Open {
     }
 
     /// Counts one more task of a peer, within `limit`.
-    pub(super) fn add(&self, peer: &str, task_id: &str, limit: usize) -> Result<(), Refusal> {
+    pub(super) fn add(&self, peer: &str, task_id: &str, limit: usize) -> Result<(), A2aError> {
         let mut state = self.locked();
         if !state.is_client(peer) {
             let text = "the operator removed this client; ask for a new token";
-            return Err(Refusal::new(Reason::Unauthenticated, text));
+            return Err(A2aError::new(ErrorReason::Unauthenticated, text));
         }
         let tasks = state.by_peer.entry(peer.to_owned()).or_default();
         let count = tasks.len();
@@ -65,8 +65,8 @@ impl Open {
             if count == 0 {
                 state.by_peer.remove(peer);
             }
-            let mut refusal = Refusal::new(
-                Reason::ResourceExhausted,
+            let mut refusal = A2aError::new(
+                ErrorReason::ResourceExhausted,
                 format!(
                     "you have {count} tasks that are not settled, as many as you may have; wait for one, or cancel one"
                 ),

@@ -7,7 +7,7 @@ use super::cancel::canceled;
 use super::core::refused;
 use super::live::CancelReason;
 use crate::record::Record;
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::store::{Filter, Listed};
 
 impl Service {
@@ -15,7 +15,7 @@ impl Service {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn tasks(&self, filter: &Filter) -> Result<Listed, Refusal> {
+    pub async fn tasks(&self, filter: &Filter) -> Result<Listed, A2aError> {
         let listed = self.core.store.list(filter).await;
         listed.map_err(|error| refused(error, ""))
     }
@@ -24,9 +24,9 @@ impl Service {
     ///
     /// # Errors
     /// There is no such task, or it is settled otherwise.
-    pub async fn stop(&self, task_id: &str) -> Result<Task, Refusal> {
+    pub async fn stop(&self, task_id: &str) -> Result<Task, A2aError> {
         let record = self.any(task_id).await?;
-        let record = record.ok_or_else(|| Refusal::task_not_found(task_id))?;
+        let record = record.ok_or_else(|| A2aError::task_not_found(task_id))?;
         canceled(self.core.settle(record, CancelReason::Requested).await?)
     }
 
@@ -34,7 +34,7 @@ impl Service {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn delete(&self, task_id: &str) -> Result<bool, Refusal> {
+    pub async fn delete(&self, task_id: &str) -> Result<bool, A2aError> {
         match self.any(task_id).await? {
             Some(record) => self.core.settle(record, CancelReason::Requested).await?,
             None => return Ok(false),
@@ -45,7 +45,7 @@ impl Service {
         deleted.map_err(|error| refused(error, task_id))
     }
 
-    async fn any(&self, task_id: &str) -> Result<Option<Record>, Refusal> {
+    async fn any(&self, task_id: &str) -> Result<Option<Record>, A2aError> {
         let loaded = self.core.store.load(task_id).await;
         loaded.map_err(|error| refused(error, task_id))
     }

@@ -8,7 +8,7 @@ use super::Service;
 use super::core::refused;
 use super::view::View;
 use crate::record::Record;
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::store::{Cursor, Listed, StoreError, Summary};
 
 /// A page of tasks (1.0 §3.1.4). It is bounded in number by the request, and in bytes by
@@ -38,7 +38,7 @@ impl TaskPage {
         view: View,
         listed: Listed,
         page_size: i32,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, A2aError> {
         let mut page = Self {
             service,
             view,
@@ -62,7 +62,7 @@ impl TaskPage {
     pub async fn next(
         &mut self,
         write: impl Fn(&Task) -> Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, Refusal> {
+    ) -> Result<Option<Vec<u8>>, A2aError> {
         let loaded = match self.first.take() {
             Some(first) => Some(first),
             None => self.load().await?,
@@ -84,7 +84,7 @@ impl TaskPage {
         Ok(Some(written))
     }
 
-    async fn load(&mut self) -> Result<Option<(Cursor, Record)>, Refusal> {
+    async fn load(&mut self) -> Result<Option<(Cursor, Record)>, A2aError> {
         for listed in self.tasks.by_ref() {
             if self.service.show(&listed.id).is_err() {
                 continue;

@@ -5,7 +5,7 @@ use a2a::TaskPushNotificationConfig;
 use super::Send;
 use super::core::{Core, refused};
 use crate::caller::{Caller, Version};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// How long the id of a webhook may be, in bytes.
 const LONGEST: usize = 4096;
@@ -16,7 +16,7 @@ impl Core {
         &self,
         _caller: &Caller,
         send: &Send,
-    ) -> Result<Option<TaskPushNotificationConfig>, Refusal> {
+    ) -> Result<Option<TaskPushNotificationConfig>, A2aError> {
         let wanted = send
             .request
             .configuration
@@ -36,7 +36,7 @@ impl Core {
         &self,
         mut config: TaskPushNotificationConfig,
         place: &str,
-    ) -> Result<TaskPushNotificationConfig, Refusal> {
+    ) -> Result<TaskPushNotificationConfig, A2aError> {
         let field = |name: &str| match place {
             "" => name.to_owned(),
             place => format!("{place}.{name}"),
@@ -47,7 +47,7 @@ impl Core {
         })?;
         if config.id.as_ref().is_some_and(|id| id.len() > LONGEST) {
             let text = format!("`id` is longer than {LONGEST} bytes");
-            return Err(Refusal::new(Reason::InvalidParams, text).at(field("id")));
+            return Err(A2aError::new(ErrorReason::InvalidParams, text).at(field("id")));
         }
         if config.id.as_ref().is_none_or(String::is_empty) {
             config.id = Some(self.env.uuid().to_string());
@@ -60,13 +60,13 @@ impl Core {
         &self,
         config: &TaskPushNotificationConfig,
         version: Version,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), A2aError> {
         let id = &config.task_id;
         let most = self.settings.limits.pushes_per_task;
         let known = self.pushes_of(id).await?;
         if known.len() >= most && known.iter().all(|had| had.id != config.id) {
-            return Err(Refusal::new(
-                Reason::ResourceExhausted,
+            return Err(A2aError::new(
+                ErrorReason::ResourceExhausted,
                 format!("the task `{id}` has {most} webhooks, as many as one may have; delete one"),
             ));
         }
@@ -79,7 +79,7 @@ impl Core {
     pub(super) async fn pushes_of(
         &self,
         task_id: &str,
-    ) -> Result<Vec<TaskPushNotificationConfig>, Refusal> {
+    ) -> Result<Vec<TaskPushNotificationConfig>, A2aError> {
         let known = self
             .store
             .pushes(task_id)
@@ -90,9 +90,9 @@ impl Core {
 }
 
 /// There is no such webhook.
-pub(super) fn unknown(task_id: &str) -> Refusal {
-    Refusal::new(
-        Reason::TaskNotFound,
+pub(super) fn unknown(task_id: &str) -> A2aError {
+    A2aError::new(
+        ErrorReason::TaskNotFound,
         format!("the task `{task_id}` has no such push notification configuration; list them"),
     )
 }

@@ -13,7 +13,7 @@ use super::view::View;
 use super::{Send, Updates};
 use crate::caller::{Caller, Version};
 use crate::record::Record;
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::store::{Feed, News};
 
 impl Core {
@@ -21,7 +21,7 @@ impl Core {
         self: &Arc<Self>,
         caller: &Caller,
         send: Send,
-    ) -> Result<SendMessageResponse, Refusal> {
+    ) -> Result<SendMessageResponse, A2aError> {
         let said = immediately(&send);
         let view = self.view(&send)?;
         let message_id = send.request.message.message_id.clone();
@@ -76,7 +76,7 @@ impl Core {
         self: &Arc<Self>,
         caller: &Caller,
         send: Send,
-    ) -> Result<Updates, Refusal> {
+    ) -> Result<Updates, A2aError> {
         let view = self.view(&send)?;
         let message_id = send.request.message.message_id.clone();
         let (live, task_id, feed) = match self.take(caller, send, true).await? {
@@ -113,15 +113,15 @@ impl Core {
         Ok(updates.chain(heard).boxed())
     }
 
-    pub(super) async fn feed(&self, task_id: &str) -> Result<Feed, Refusal> {
+    pub(super) async fn feed(&self, task_id: &str) -> Result<Feed, A2aError> {
         self.store
             .follow(task_id)
             .await
             .map_err(|error| refused(error, task_id))?
-            .ok_or_else(|| Refusal::task_not_found(task_id))
+            .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
-    fn view(&self, send: &Send) -> Result<View, Refusal> {
+    fn view(&self, send: &Send) -> Result<View, A2aError> {
         let asked = send.request.configuration.as_ref();
         let length = asked.and_then(|asked| asked.history_length);
         View::new(length, self.settings.limits.history)
@@ -134,19 +134,19 @@ impl Core {
         }
         match self.store.load(task_id).await {
             Ok(Some(record)) => End::Stands(Arc::new(record)),
-            Ok(None) => End::Lost(Refusal::task_not_found(task_id)),
+            Ok(None) => End::Lost(A2aError::task_not_found(task_id)),
             Err(error) => End::Lost(refused(error, task_id)),
         }
     }
 
     /// Waits for the end of a task that is not worked on here.
-    async fn awaited(&self, record: Box<Record>) -> Result<End, Refusal> {
+    async fn awaited(&self, record: Box<Record>) -> Result<End, A2aError> {
         let Feed {
             mut record,
             mut news,
         } = self.feed(&record.task.id).await?;
         let follow = async {
-            while !record.is_settled() && !record.is_interrupted() {
+            while !record.is_terminal() && !record.is_interrupted() {
                 match news.next().await {
                     Some(News::Anew(anew)) => record = *anew,
                     Some(News::Change(_, change)) => {

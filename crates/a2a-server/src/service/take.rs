@@ -16,7 +16,7 @@ use super::weight::WeightPermit;
 use super::{Send, words};
 use crate::caller::{Caller, Version};
 use crate::record::{Change, Record};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::store::{Feed, Waiting};
 
 /// Where a message says where it stands in a row of delegations.
@@ -69,7 +69,7 @@ impl Core {
         caller: &Caller,
         send: Send,
         follow: bool,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<Taken, A2aError> {
         if self.closing.is_cancelled() {
             return Err(stopping());
         }
@@ -123,7 +123,7 @@ impl Core {
         caller: &Caller,
         before: Before,
         follow: bool,
-    ) -> Result<Option<Taken>, Refusal> {
+    ) -> Result<Option<Taken>, A2aError> {
         let task_id = before.task_id;
         if let Some(live) = before.live {
             // It may be on its way into the store only now, and be refused there.
@@ -142,13 +142,13 @@ impl Core {
         }
         match self.owned(caller, &task_id).await {
             Ok(record) => Ok(Some(Taken::Known(Box::new(record)))),
-            Err(refusal) if refusal.reason == Reason::TaskNotFound => Ok(None),
+            Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(None),
             Err(refusal) => Err(refusal),
         }
     }
 
     /// Keeps a message, tells its sender that it is kept, and works on it.
-    async fn whole(self: Arc<Self>, new: New, begun: oneshot::Sender<Result<Taken, Refusal>>) {
+    async fn whole(self: Arc<Self>, new: New, begun: oneshot::Sender<Result<Taken, A2aError>>) {
         let peer = new.caller.peer.clone();
         let message_id = new.send.request.message.message_id.clone();
         let task_id = new.task_id().to_owned();
@@ -173,7 +173,7 @@ impl Core {
         }
     }
 
-    async fn enter(self: &Arc<Self>, new: New) -> Result<Entered, Refusal> {
+    async fn enter(self: &Arc<Self>, new: New) -> Result<Entered, A2aError> {
         // Asked again, where the end waits for this one: what begins later would be kept by a store that is closed.
         if self.closing.is_cancelled() {
             return Err(stopping());
@@ -202,7 +202,7 @@ impl Core {
         entered
     }
 
-    async fn begin(self: &Arc<Self>, new: New) -> Result<Entered, Refusal> {
+    async fn begin(self: &Arc<Self>, new: New) -> Result<Entered, A2aError> {
         let context = given(new.send.request.message.context_id.as_ref());
         let (context_id, session) = self.conversation(&new.caller, context).await?;
         let size = bytes(&new.send.request.message);
@@ -220,7 +220,7 @@ impl Core {
         new: New,
         record: Record,
         answers: bool,
-    ) -> Result<Entered, Refusal> {
+    ) -> Result<Entered, A2aError> {
         let delegation = delegation(&new.send);
         let mut message = new.send.request.message;
         message.task_id = Some(record.task.id.clone());
@@ -293,7 +293,7 @@ type Push = Option<(TaskPushNotificationConfig, Version)>;
 
 impl Life {
     /// Keeps a new task with its first message.
-    async fn begin_with(&mut self, message: Message, push: Push) -> Result<(), Refusal> {
+    async fn begin_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
         let id = &self.record.task.id;
         self.core.lives.put(id, self.live.clone());
         self.record.task.history = Some(vec![message]);
@@ -307,7 +307,7 @@ impl Life {
     }
 
     /// Keeps the answer to a task's question.
-    async fn answer_with(&mut self, message: Message, push: Push) -> Result<(), Refusal> {
+    async fn answer_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
         if let Some((push, version)) = push {
             self.core.keep_push(&push, version).await?;
         }
@@ -321,7 +321,7 @@ impl Life {
     }
 
     /// Takes a place in the queue of the session, and begins to follow the task for whoever wants that.
-    async fn place(&self, follow: bool) -> Result<(Waiting, Option<Feed>), Refusal> {
+    async fn place(&self, follow: bool) -> Result<(Waiting, Option<Feed>), A2aError> {
         let id = &self.record.task.id;
         let feed = match follow {
             true => Some(self.core.feed(id).await?),
@@ -351,11 +351,11 @@ impl Life {
         self.core.lives.remove(&id, &self.live);
     }
 
-    async fn add(&mut self, change: Change) -> Result<(), Refusal> {
+    async fn add(&mut self, change: Change) -> Result<(), A2aError> {
         self.write(change).await.map_err(|lost| match lost {
             Lost::Store(refusal) => refusal,
-            Lost::Elsewhere => Refusal::new(
-                Reason::UnsupportedOperation,
+            Lost::Elsewhere => A2aError::new(
+                ErrorReason::UnsupportedOperation,
                 format!(
                     "the task `{}` changed in the meantime; get it and ask again",
                     self.record.task.id
@@ -377,9 +377,9 @@ fn delegation(send: &Send) -> Option<serde_json::Value> {
         .find_map(|metadata| metadata.get(DELEGATION).cloned())
 }
 
-fn stopping() -> Refusal {
-    let mut refusal = Refusal::new(
-        Reason::Unavailable,
+fn stopping() -> A2aError {
+    let mut refusal = A2aError::new(
+        ErrorReason::Unavailable,
         "the server is being stopped and takes no more messages; ask again in a moment",
     );
     refusal.retry_after_s = Some(5);

@@ -140,7 +140,7 @@ impl Theatre {
         &self,
         caller: Caller,
         send: Send,
-    ) -> tokio::task::JoinHandle<Result<SendMessageResponse, Refusal>> {
+    ) -> tokio::task::JoinHandle<Result<SendMessageResponse, A2aError>> {
         let service = self.service.clone();
         tokio::spawn(async move { service.send(&caller, send).await })
     }
@@ -243,7 +243,7 @@ fn message(response: SendMessageResponse) -> Message {
 }
 
 /// Loads a whole page.
-async fn whole(mut page: TaskPage) -> Result<ListTasksResponse, Refusal> {
+async fn whole(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
     let mut tasks = Vec::new();
     while let Some(json) = page.next(|task| serde_json::to_vec(task).unwrap()).await? {
         tasks.push(serde_json::from_slice(&json).unwrap());

@@ -50,7 +50,7 @@ impl Telling {
         while !self.over {
             let update = match self.news.next().await? {
                 News::Anew(record) => {
-                    self.over = record.is_settled() || record.is_interrupted();
+                    self.over = record.is_terminal() || record.is_interrupted();
                     self.metadata = record.task.metadata.clone().unwrap_or_default();
                     Some(StreamResponse::Task(self.view.of(record.task)))
                 }

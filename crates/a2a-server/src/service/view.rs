@@ -2,7 +2,7 @@
 
 use a2a::Task;
 
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// How much of a task is shown.
 #[derive(Debug, Clone, Copy)]
@@ -14,12 +14,12 @@ pub(super) struct View {
 
 impl View {
     /// What `historyLength` asks for (1.0 §3.2.4): nothing said is all, 0 is none; never more than `limit`.
-    pub(super) fn new(history_length: Option<i32>, limit: usize) -> Result<Self, Refusal> {
+    pub(super) fn new(history_length: Option<i32>, limit: usize) -> Result<Self, A2aError> {
         let messages = match history_length {
             None => limit,
             Some(length) => usize::try_from(length).map_err(|_| {
-                Refusal::new(
-                    Reason::InvalidParams,
+                A2aError::new(
+                    ErrorReason::InvalidParams,
                     format!("`historyLength` is {length}; it has to be 0 or more"),
                 )
                 .at("historyLength")

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use a2a::{Message, PartContent};
 use serde_json::Value;
 
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// Messages with so few values are not counted.
 const LIGHT: usize = 1_000;
@@ -39,7 +39,7 @@ impl Weights {
         &self,
         peer: &str,
         message: &Message,
-    ) -> Result<Option<WeightPermit>, Refusal> {
+    ) -> Result<Option<WeightPermit>, A2aError> {
         let values = values(message);
         if values <= LIGHT {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Weights {
             let text = format!(
                 "the message has {values} JSON values, more than the server can work on beside those it has; send it again in a moment, or send them as a file"
             );
-            let mut refusal = Refusal::new(Reason::ResourceExhausted, text);
+            let mut refusal = A2aError::new(ErrorReason::ResourceExhausted, text);
             refusal.retry_after_s = Some(5);
             return Err(refusal);
         }
@@ -123,7 +123,7 @@ mod tests {
         let weights = Weights::default();
         let held = weights.try_acquire("ann", &heavy(600_000)).unwrap();
         let refused = weights.try_acquire("ann", &heavy(600_000)).unwrap_err();
-        assert_eq!(refused.reason, Reason::ResourceExhausted);
+        assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
         assert!(
             weights
                 .try_acquire("bob", &heavy(600_000))

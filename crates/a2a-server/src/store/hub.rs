@@ -113,7 +113,7 @@ impl Listener {
     where
         R: Fn(String) -> BoxFuture<'static, Option<Record>> + Send + 'static,
     {
-        if record.is_settled() {
+        if record.is_terminal() {
             return Feed {
                 record,
                 news: stream::empty().boxed(),
@@ -199,7 +199,7 @@ where
         self.listener.skip();
         let record = (self.reload)(self.listener.task_id.clone()).await?;
         self.seen = record.revision;
-        self.over = record.is_settled();
+        self.over = record.is_terminal();
         Some(News::Anew(Box::new(record)))
     }
 }

@@ -3,9 +3,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::task::{entry, filled};
-use super::{As0_3, Dialect, is_final};
+use super::{Dialect, V03, is_final};
 
-impl Serialize for As0_3<'_, TaskStatusUpdateEvent> {
+impl Serialize for V03<'_, TaskStatusUpdateEvent> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = self.value;
         let mut map = serializer.serialize_map(None)?;
@@ -25,7 +25,7 @@ impl Serialize for As0_3<'_, TaskStatusUpdateEvent> {
     }
 }
 
-impl Serialize for As0_3<'_, TaskArtifactUpdateEvent> {
+impl Serialize for V03<'_, TaskArtifactUpdateEvent> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = self.value;
         let mut map = serializer.serialize_map(None)?;
@@ -63,7 +63,7 @@ fn named<S: Serializer, T: Serialize>(
     }
 }
 
-impl Serialize for As0_3<'_, StreamResponse> {
+impl Serialize for V03<'_, StreamResponse> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let dialect = self.dialect;
         match self.value {
@@ -81,7 +81,7 @@ impl Serialize for As0_3<'_, StreamResponse> {
     }
 }
 
-impl Serialize for As0_3<'_, SendMessageResponse> {
+impl Serialize for V03<'_, SendMessageResponse> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.value {
             SendMessageResponse::Task(task) => {

@@ -6,9 +6,9 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::HashMap;
 
-use super::{As0_3, Dialect, WRAPPED};
+use super::{Dialect, V03, WRAPPED};
 
-impl Serialize for As0_3<'_, Part> {
+impl Serialize for V03<'_, Part> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let part = self.value;
         let mut map = serializer.serialize_map(None)?;

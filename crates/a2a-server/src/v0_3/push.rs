@@ -3,9 +3,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::task::entry;
-use super::{As0_3, Dialect, Each};
+use super::{Dialect, V03, V03Seq};
 
-impl Serialize for As0_3<'_, TaskPushNotificationConfig> {
+impl Serialize for V03<'_, TaskPushNotificationConfig> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let config = self.value;
         let mut map = serializer.serialize_map(Some(2))?;
@@ -23,9 +23,9 @@ impl Serialize for As0_3<'_, TaskPushNotificationConfig> {
 }
 
 /// The configurations of a task: a bare list over JSON-RPC.
-impl Serialize for As0_3<'_, [TaskPushNotificationConfig]> {
+impl Serialize for V03<'_, [TaskPushNotificationConfig]> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let each = Each(self.value, self.dialect);
+        let each = V03Seq(self.value, self.dialect);
         match self.dialect {
             Dialect::Rpc => each.serialize(serializer),
             Dialect::Rest => {

@@ -2,9 +2,9 @@ use a2a::{Artifact, Message, Role, Task, TaskState, TaskStatus};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{As0_3, Dialect, Each};
+use super::{Dialect, V03, V03Seq};
 
-impl Serialize for As0_3<'_, Message> {
+impl Serialize for V03<'_, Message> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let message = self.value;
         let mut map = serializer.serialize_map(None)?;
@@ -25,7 +25,7 @@ impl Serialize for As0_3<'_, Message> {
         };
         map.serialize_entry("role", role)?;
         let parts = if rpc { "parts" } else { "content" };
-        map.serialize_entry(parts, &Each(&message.parts, self.dialect))?;
+        map.serialize_entry(parts, &V03Seq(&message.parts, self.dialect))?;
         entry(
             &mut map,
             "metadata",
@@ -44,14 +44,14 @@ impl Serialize for As0_3<'_, Message> {
     }
 }
 
-impl Serialize for As0_3<'_, Artifact> {
+impl Serialize for V03<'_, Artifact> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let artifact = self.value;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("artifactId", &artifact.artifact_id)?;
         entry(&mut map, "name", artifact.name.as_ref())?;
         entry(&mut map, "description", artifact.description.as_ref())?;
-        map.serialize_entry("parts", &Each(&artifact.parts, self.dialect))?;
+        map.serialize_entry("parts", &V03Seq(&artifact.parts, self.dialect))?;
         entry(
             &mut map,
             "metadata",
@@ -81,7 +81,7 @@ pub fn word(state: &TaskState) -> &'static str {
     }
 }
 
-impl Serialize for As0_3<'_, TaskState> {
+impl Serialize for V03<'_, TaskState> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = match (self.value, self.dialect) {
             (state, Dialect::Rpc) => word(state),
@@ -93,7 +93,7 @@ impl Serialize for As0_3<'_, TaskState> {
     }
 }
 
-impl Serialize for As0_3<'_, TaskStatus> {
+impl Serialize for V03<'_, TaskStatus> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let status = self.value;
         let mut map = serializer.serialize_map(None)?;
@@ -105,7 +105,7 @@ impl Serialize for As0_3<'_, TaskStatus> {
     }
 }
 
-impl Serialize for As0_3<'_, Task> {
+impl Serialize for V03<'_, Task> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let task = self.value;
         let mut map = serializer.serialize_map(None)?;
@@ -116,10 +116,10 @@ impl Serialize for As0_3<'_, Task> {
         map.serialize_entry("contextId", &task.context_id)?;
         map.serialize_entry("status", &self.part(&task.status))?;
         if let Some(artifacts) = filled(task.artifacts.as_ref(), Vec::is_empty) {
-            map.serialize_entry("artifacts", &Each(artifacts, self.dialect))?;
+            map.serialize_entry("artifacts", &V03Seq(artifacts, self.dialect))?;
         }
         if let Some(history) = filled(task.history.as_ref(), Vec::is_empty) {
-            map.serialize_entry("history", &Each(history, self.dialect))?;
+            map.serialize_entry("history", &V03Seq(history, self.dialect))?;
         }
         entry(
             &mut map,

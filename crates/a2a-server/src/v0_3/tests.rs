@@ -10,18 +10,18 @@ use a2a::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{As0_3, Dialect, rpc, written};
+use super::{Dialect, V03, rpc, written};
 
 fn as_rpc<T: ?Sized>(value: &T) -> Value
 where
-    for<'a> As0_3<'a, T>: Serialize,
+    for<'a> V03<'a, T>: Serialize,
 {
     serde_json::to_value(rpc(value)).unwrap()
 }
 
 fn as_rest<T: ?Sized>(value: &T) -> Value
 where
-    for<'a> As0_3<'a, T>: Serialize,
+    for<'a> V03<'a, T>: Serialize,
 {
     serde_json::to_value(written(value, Dialect::Rest)).unwrap()
 }

@@ -83,7 +83,7 @@ impl Acknowledged {
                 known.revision = found.revision;
                 assert_eq!(found, script::after(id, found.revision));
                 there += 1;
-                unsettled += usize::from(!found.is_settled());
+                unsettled += usize::from(!found.is_terminal());
                 if known.configured {
                     let pushes = store.pushes(id).await.unwrap();
                     let pushes: Vec<_> = pushes.into_iter().map(|(push, _)| push).collect();

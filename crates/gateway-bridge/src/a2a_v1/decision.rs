@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ledger::{Entry, Outcome};
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
-use peer::{Fault, PeerError, quoted};
+use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::line::Line;
 
@@ -42,7 +42,7 @@ fn decided(envelope: &Envelope) -> Option<&Value> {
 /// Takes in a decision. Only the gateway decides.
 pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
     if envelope.field("from").is_some_and(|from| from != GATEWAY) {
-        let from = quoted(envelope.from().unwrap_or_default());
+        let from = excerpt(envelope.from().unwrap_or_default());
         return line.warn(&format!(
             "ignored a decision from `{from}`, who is not the gateway"
         ));
@@ -120,7 +120,7 @@ fn malformed(line: &Line, entry: &Entry, wrong: &str) {
     let message = format!(
         "the gateway told a decision that cannot be read: {wrong}; the proposal may be decided, ask the gateway's operator"
     );
-    let error = PeerError::new(Fault::Gateway(ErrorCode::ProtocolError), message);
+    let error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::ProtocolError), message);
     entry.settle(Outcome::Failed(error));
 }
 
@@ -149,7 +149,7 @@ fn votes(said: &Value) -> Map<String, Value> {
         .flatten();
     let known = listed.filter_map(|(name, vote)| {
         let word = vote.as_str().or_else(|| vote.get("vote")?.as_str())?;
-        Some((quoted(name), Vote::from_word(word)?.as_str().into()))
+        Some((excerpt(name), Vote::from_word(word)?.as_str().into()))
     });
     known.collect()
 }

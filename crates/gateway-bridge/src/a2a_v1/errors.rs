@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::settings::Settings;
 use collective::{Envelope, ErrorCode};
-use peer::{Delivered, Fault, PeerError, quoted};
+use peer::{Delivered, PeerError, PeerErrorKind, excerpt};
 
 /// An error that a gateway told.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(crate) fn read(envelope: &Envelope) -> Told {
         .or(details)
         .or(beside)
         .or(envelope.said("error"));
-    let text = text.map(quoted).unwrap_or_default();
+    let text = text.map(excerpt).unwrap_or_default();
     let queued = [envelope.field("queued"), envelope.content().get("queued")];
     if queued.contains(&Some(&Value::Bool(true))) {
         return Told {
@@ -74,7 +74,7 @@ impl Told {
             &self.message
         };
         let message = format!("the gateway answers {}: {said}", self.code);
-        let mut error = PeerError::new(Fault::Gateway(self.code), message);
+        let mut error = PeerError::new(PeerErrorKind::Gateway(self.code), message);
         error.delivered = self.delivered;
         error
     }

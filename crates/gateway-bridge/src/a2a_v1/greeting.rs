@@ -14,7 +14,7 @@ use collective::{CloseCode, Envelope, ErrorCode, Kind, PROTOCOL_VERSION, is_comp
 use common::environment::Environment;
 use common::log::Log;
 use egress::websocket::{Frame, Receiver};
-use peer::quoted;
+use peer::excerpt;
 
 use super::Ungreeted;
 use super::errors;
@@ -189,7 +189,7 @@ fn version(acknowledged: &Envelope, settings: &Settings) -> Result<(), Ungreeted
     if is_compatible(said) {
         return Ok(());
     }
-    let said = quoted(if said.is_empty() { "no version" } else { said });
+    let said = excerpt(if said.is_empty() { "no version" } else { said });
     let message = format!(
         "the gateway at `{}` speaks {said} of a2a-v1, and only versions 1.x are spoken here",
         settings.shown()

@@ -15,7 +15,7 @@ use common::environment::Environment;
 use common::log::{Level, Log};
 use egress::websocket::Sender;
 use egress::{NetError, Sent};
-use peer::{Delivered, Fault, PeerError};
+use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::roll::Roll;
 
@@ -244,7 +244,7 @@ impl Line {
 
 fn lost(why: &str, sent: Sent) -> PeerError {
     let message = format!("the connection to the gateway was lost: {why}");
-    let mut error = PeerError::new(Fault::Gateway(ErrorCode::ConnectionReset), message);
+    let mut error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::ConnectionReset), message);
     if sent == Sent::No {
         error.delivered = Delivered::No;
     }

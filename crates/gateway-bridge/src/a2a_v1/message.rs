@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::About;
 use crate::dial::failed;
 use crate::ledger::{Awaited, Entry, Outcome, Sending, What};
-use a2a::{Outgoing, Part};
+use a2a::{Part, SendRequest};
 use collective::{Envelope, ErrorCode, Kind, LARGEST_FRAME, validate};
 use peer::{Delivered, PeerError};
 
@@ -29,7 +29,7 @@ const OURS: [&str; 2] = ["correlationId", "requiresResponse"];
 pub(super) async fn send(
     line: &Line,
     about: &About,
-    outgoing: &Outgoing,
+    outgoing: &SendRequest,
 ) -> Result<Awaited, PeerError> {
     let id = format!("corr-{}", line.env.uuid());
     let context_id = context(line, about, outgoing)?;
@@ -74,11 +74,11 @@ pub(super) async fn hand_over(
 /// The session that a message belongs to: the caller's, that of the task it continues, or a new one.
 ///
 /// # Errors
-/// [`Fault::TaskForgotten`](peer::Fault::TaskForgotten)
+/// [`PeerErrorKind::TaskForgotten`](peer::PeerErrorKind::TaskForgotten)
 pub(super) fn context(
     line: &Line,
     about: &About,
-    outgoing: &Outgoing,
+    outgoing: &SendRequest,
 ) -> Result<String, PeerError> {
     let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
     match (named, &outgoing.task_id) {
@@ -110,7 +110,7 @@ fn message_id(given: &str, line: &Line) -> String {
 pub(super) fn described(
     line: &Line,
     about: &About,
-    outgoing: &Outgoing,
+    outgoing: &SendRequest,
     envelope: Envelope,
 ) -> Envelope {
     let age = about
@@ -187,7 +187,7 @@ pub(super) fn framed(line: &Line, envelope: Envelope) -> Result<String, PeerErro
 /// Sends a message again to an agent that was busy: the same message, with the same id.
 pub(super) async fn again(line: Arc<Line>, entry: Arc<Entry>, pause: Duration, told: Told) {
     tokio::time::sleep(pause).await;
-    if entry.is_settled() {
+    if entry.is_terminal() {
         return;
     }
     let too_old = entry.sending.expires.is_some_and(|at| at <= Instant::now());

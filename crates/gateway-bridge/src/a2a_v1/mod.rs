@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use a2a::{Outgoing, Reply, Task};
+use a2a::{Reply, SendRequest, Task};
 use collective::{ErrorCode, Kind};
 use common::environment::Environment;
 use common::log::Log;
 use egress::websocket::Receiver;
-use peer::{BoxFuture, Delivered, EventStream, Fault, Member, PeerError};
+use peer::{BoxFuture, Delivered, EventStream, Member, PeerError, PeerErrorKind};
 
 use super::dial::Dialled;
 use super::ledger::{Awaited, Entry, Ledger, Outcome, What};
@@ -98,7 +98,7 @@ pub(super) fn carry(line: Line, receiver: Receiver) -> Arc<A2aV1> {
 pub(super) struct A2aV1(Arc<Line>);
 
 impl A2aV1 {
-    async fn begin(&self, about: &About, outgoing: &Outgoing) -> Result<Awaited, PeerError> {
+    async fn begin(&self, about: &About, outgoing: &SendRequest) -> Result<Awaited, PeerError> {
         if about.agent == TRIAD {
             proposal::propose(&self.0, about, outgoing).await
         } else {
@@ -110,7 +110,7 @@ impl A2aV1 {
         self.0.ledger.known(&about.agent, task_id)
     }
 
-    async fn sent(&self, about: &About, outgoing: &Outgoing) -> Result<Reply, PeerError> {
+    async fn sent(&self, about: &About, outgoing: &SendRequest) -> Result<Reply, PeerError> {
         let entry = self.begin(about, outgoing).await?;
         let patience = if outgoing.blocking {
             about.patience(&self.0.settings)
@@ -122,7 +122,7 @@ impl A2aV1 {
             Some(Outcome::Failed(error))
                 if entry.what == What::Message
                     || error.delivered == Delivered::No
-                    || error.fault == Fault::Gateway(ErrorCode::ProtocolError) =>
+                    || error.kind == PeerErrorKind::Gateway(ErrorCode::ProtocolError) =>
             {
                 Err(error)
             }
@@ -140,7 +140,7 @@ impl A2aV1 {
     async fn listened(
         &self,
         about: &About,
-        outgoing: &Outgoing,
+        outgoing: &SendRequest,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         let entry = self.begin(about, outgoing).await?;
         // Listening begins before the wait, so that no vote and no cut in the meantime is missed.
@@ -180,7 +180,7 @@ impl Link for A2aV1 {
     fn send<'a>(
         &'a self,
         about: &'a About,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(self.sent(about, outgoing))
     }
@@ -188,7 +188,7 @@ impl Link for A2aV1 {
     fn stream<'a>(
         &'a self,
         about: &'a About,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(self.listened(about, outgoing))
     }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::About;
 use crate::ledger::{Awaited, Entry, Sending, What};
 use crate::proposal::Proposal;
-use a2a::Outgoing;
+use a2a::SendRequest;
 use collective::{Envelope, Kind};
 use peer::PeerError;
 
@@ -17,7 +17,7 @@ use super::message::{context, described, expires, framed, hand_over};
 pub(super) async fn propose(
     line: &Line,
     about: &About,
-    outgoing: &Outgoing,
+    outgoing: &SendRequest,
 ) -> Result<Awaited, PeerError> {
     let usual = line.settings.triad.deadline;
     let proposal = Proposal::read(&outgoing.parts, line.env.system_time(), usual)?;

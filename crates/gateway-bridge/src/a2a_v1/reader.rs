@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::settings::without_token;
 use collective::{CloseCode, Envelope, ErrorCode, Kind, LARGEST_FRAME};
 use egress::websocket::{Frame, Receiver};
-use peer::quoted;
+use peer::excerpt;
 
 use super::line::Line;
 use super::{replies, roll};
@@ -140,7 +140,7 @@ impl Hearing<'_> {
 
     /// The gateway takes leave (000 §5.5). Only `manual` means that nobody is to come back by himself.
     fn dismissed(&self, envelope: &Envelope) {
-        let reason = quoted(envelope.said("reason").unwrap_or("no reason"));
+        let reason = excerpt(envelope.said("reason").unwrap_or("no reason"));
         let why = format!("the gateway took leave ({reason})");
         self.line.end(&why, reason == "manual");
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::ledger::{Entry, Outcome, What};
 use a2a::Message;
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, Vote};
-use peer::{Fault, PeerError, quoted};
+use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::line::Line;
 use super::{decision, errors, message, roll};
@@ -83,7 +83,7 @@ fn is_from(envelope: &Envelope, allowed: &[&str]) -> bool {
 }
 
 fn smuggled(line: &Line, entry: &Entry, envelope: &Envelope) {
-    let from = quoted(envelope.from().unwrap_or_default());
+    let from = excerpt(envelope.from().unwrap_or_default());
     line.warn(&format!(
         "ignored a `{}` from `{from}` that claims to answer a message to `{}`",
         envelope.kind(),
@@ -99,7 +99,7 @@ fn reply(line: &Line, entry: &Arc<Entry>, envelope: &Envelope) {
     if !is_from(envelope, allowed) {
         return smuggled(line, entry, envelope);
     }
-    let late = entry.is_settled();
+    let late = entry.is_terminal();
     let outcome = match read(entry, envelope) {
         Ok(message) => Outcome::Answered(message),
         Err(error) => Outcome::Failed(error),
@@ -135,7 +135,7 @@ fn read(entry: &Entry, envelope: &Envelope) -> Result<Message, PeerError> {
     });
     Message::read(message).map_err(|e| {
         let message = format!("the agent's answer cannot be read: {e}");
-        PeerError::new(Fault::InvalidResponse, message)
+        PeerError::new(PeerErrorKind::InvalidResponse, message)
     })
 }
 
@@ -146,7 +146,7 @@ fn failed(line: &Arc<Line>, entry: &Arc<Entry>, envelope: &Envelope) {
     let told = errors::read(envelope);
     if told.code == ErrorCode::AgentBusy
         && entry.what == What::Message
-        && !entry.is_settled()
+        && !entry.is_terminal()
         && let Some(again) = entry.again().filter(|again| *again <= AGAIN)
     {
         let pause = Duration::from_secs(1 << (again - 1));
@@ -182,7 +182,7 @@ fn vote(line: &Line, entry: &Entry, envelope: &Envelope) {
     let (Some(member), Some(vote)) = (member, vote) else {
         line.warn(&format!(
             "ignored a vote of `{}`, who is no member of the triad or says no such word",
-            quoted(from)
+            excerpt(from)
         ));
         return;
     };

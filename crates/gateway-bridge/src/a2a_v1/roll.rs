@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::dial::failed;
 use crate::{TRIAD, Wait, members};
 use collective::{Envelope, ErrorCode, GATEWAY, Kind};
-use peer::{Member, MemberStatus, PeerError, quoted};
+use peer::{Member, MemberStatus, PeerError, excerpt};
 
 use super::errors;
 use super::line::Line;
@@ -228,7 +228,10 @@ pub(super) fn status(line: &Line, envelope: &Envelope) {
         return line.debug(|| "ignored a `status` that names no agent".to_owned());
     };
     if own.is_some_and(|own| own != agent) {
-        return line.warn(&format!("ignored what another says of `{}`", quoted(agent)));
+        return line.warn(&format!(
+            "ignored what another says of `{}`",
+            excerpt(agent)
+        ));
     }
     let status = MemberStatus::from_word(envelope.said("status").unwrap_or_default());
     let before = {

@@ -21,12 +21,12 @@ use url::Url;
 
 use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
 use crate::{DialectChoice, Gateway, Settings};
-use a2a::{Event, Outgoing, Part, Reply, Task, TaskState};
+use a2a::{Event, Part, Reply, SendRequest, Task, TaskState};
 use collective::ErrorCode;
 use common::log::Recorder;
 use peer::{
-    CardLocation, Delivered, Directory as _, EventStream, Fault, LocalGateway as _, Opening, Peer,
-    PeerError, Reach, Step,
+    CallOptions, CardLocation, Delivered, Directory as _, EventStream, LocalGateway as _, Peer,
+    PeerConfig, PeerError, PeerErrorKind, Step,
 };
 
 /// The bridge, and the place where its connections arrive.
@@ -64,16 +64,16 @@ fn rig(settings: Settings) -> Rig {
 impl Rig {
     fn peer(&self, agent: &str) -> Arc<dyn Peer> {
         let base = Url::parse("http://127.0.0.1:18789").unwrap();
-        let reach = Reach::new(base, CardLocation::Path(format!("/agents/{agent}")));
+        let reach = PeerConfig::new(base, CardLocation::Path(format!("/agents/{agent}")));
         let card = crate::members::card(agent, None, &settings());
         self.gateway
-            .open(&reach, &card, &Opening::default())
+            .open(&reach, &card, &CallOptions::default())
             .unwrap()
             .into()
     }
 
     /// Begins to send `outgoing` to `agent`.
-    fn send(&self, agent: &str, outgoing: Outgoing) -> JoinHandle<Result<Reply, PeerError>> {
+    fn send(&self, agent: &str, outgoing: SendRequest) -> JoinHandle<Result<Reply, PeerError>> {
         let peer = self.peer(agent);
         tokio::spawn(async move { peer.send(&outgoing).await })
     }
@@ -137,28 +137,28 @@ fn list(asked: &Value, agents: Value) -> Value {
     json!({"type": "discovery", "content": {"agents": agents}})
 }
 
-fn text(text: &str) -> Outgoing {
-    Outgoing {
+fn text(text: &str) -> SendRequest {
+    SendRequest {
         message_id: "m-1".into(),
         parts: vec![Part::text(text.into())],
         blocking: true,
-        ..Outgoing::default()
+        ..SendRequest::default()
     }
 }
 
 /// The same message, where a task is wanted.
-fn task_of(outgoing: Outgoing) -> Outgoing {
-    Outgoing {
+fn task_of(outgoing: SendRequest) -> SendRequest {
+    SendRequest {
         blocking: false,
         ..outgoing
     }
 }
 
-fn with_metadata(outgoing: Outgoing, metadata: Value) -> Outgoing {
+fn with_metadata(outgoing: SendRequest, metadata: Value) -> SendRequest {
     let Value::Object(metadata) = metadata else {
         panic!("an object")
     };
-    Outgoing {
+    SendRequest {
         metadata: Some(metadata),
         ..outgoing
     }

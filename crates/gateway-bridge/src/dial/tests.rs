@@ -27,14 +27,14 @@ async fn met(word: Value, dialect: DialectChoice) -> Result<Dialled, PeerError> 
     dialled
 }
 
-async fn fails(net: &ScriptedNet, settings: &Settings) -> (Fault, String) {
+async fn fails(net: &ScriptedNet, settings: &Settings) -> (PeerErrorKind, String) {
     let error = dial(net, settings).await.expect_err("no gateway");
     assert_eq!(error.delivered, Delivered::No, "{error}");
     assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
-    (error.fault, error.message)
+    (error.kind, error.message)
 }
 
-async fn refused(refusal: Refusal) -> (Fault, String) {
+async fn refused(refusal: Refusal) -> (PeerErrorKind, String) {
     let (net, _arrivals) = network();
     net.refuse([refusal]);
     fails(&net, &settings(DialectChoice::Auto)).await
@@ -49,7 +49,7 @@ fn welcome() -> Value {
         "gateway": {"version": "1.0.0", "port": 18890}})
 }
 
-const PROTOCOL_ERROR: Fault = Fault::Gateway(ErrorCode::ProtocolError);
+const PROTOCOL_ERROR: PeerErrorKind = PeerErrorKind::Gateway(ErrorCode::ProtocolError);
 
 #[tokio::test(start_paused = true)]
 async fn a_challenge_is_the_openclaw_gateway() {
@@ -87,7 +87,7 @@ async fn a_named_gateway_that_stays_silent_is_told_as_a_timeout() {
     for dialect in [DialectChoice::OpenClaw, DialectChoice::HeretekJs] {
         let (net, _arrivals) = network();
         let (fault, message) = fails(&net, &settings(dialect)).await;
-        assert_eq!(fault, Fault::Gateway(ErrorCode::ConnectionTimeout));
+        assert_eq!(fault, PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout));
         assert!(message.contains("ws://127.0.0.1:18789"), "{message}");
     }
 }
@@ -115,7 +115,7 @@ async fn what_is_met_and_not_configured_is_named() {
         ),
     ] {
         let error = met(word, dialect).await.expect_err(named);
-        assert_eq!(error.fault, PROTOCOL_ERROR, "{error}");
+        assert_eq!(error.kind, PROTOCOL_ERROR, "{error}");
         assert!(
             error.message.contains(named) && error.message.contains("gateway.dialect"),
             "{error}"
@@ -150,7 +150,7 @@ async fn somebody_elses_websocket_is_no_gateway() {
         let error = met(word, DialectChoice::Auto)
             .await
             .expect_err("a stranger");
-        assert_eq!(error.fault, PROTOCOL_ERROR, "{error}");
+        assert_eq!(error.kind, PROTOCOL_ERROR, "{error}");
     }
 }
 
@@ -236,14 +236,14 @@ async fn h_03_only_this_machine_is_connected_unless_a_remote_is_allowed_with_wss
 #[tokio::test(start_paused = true)]
 async fn h_03_a_refused_address_names_the_setting() {
     let (fault, message) = refused(Refusal::Fails(NetFault::AddressRefused)).await;
-    assert_eq!(fault, Fault::AddressRefused);
+    assert_eq!(fault, PeerErrorKind::AddressRefused);
     assert!(message.contains("gateway.allowRemote"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_03_a_redirect_is_refused() {
     let (fault, _) = refused(Refusal::Status(302, None)).await;
-    assert_eq!(fault, Fault::RedirectRefused);
+    assert_eq!(fault, PeerErrorKind::RedirectRefused);
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +265,7 @@ async fn other_refusals_are_told_by_what_they_are() {
         (Refusal::Fails(NetFault::Cut), ErrorCode::ConnectionReset),
         (Refusal::Silence, ErrorCode::ConnectionTimeout),
     ] {
-        assert_eq!(refused(refusal).await.0, Fault::Gateway(code));
+        assert_eq!(refused(refusal).await.0, PeerErrorKind::Gateway(code));
     }
 }
 
@@ -281,9 +281,9 @@ async fn an_upgrade_that_wants_a_credential_names_the_setting_whether_there_is_o
             };
             let error = dial(&net, &settings).await.unwrap_err();
             assert_eq!(
-                (error.fault, error.delivered, error.http_status),
+                (error.kind, error.delivered, error.http_status),
                 (
-                    Fault::Gateway(ErrorCode::AuthRequired),
+                    PeerErrorKind::Gateway(ErrorCode::AuthRequired),
                     Delivered::No,
                     Some(status)
                 )
@@ -310,7 +310,7 @@ async fn a_close_before_a_word_is_a_refusal_and_4001_a_wrong_token() {
         let settings = settings(DialectChoice::Auto);
         let (dialled, _connection) =
             tokio::join!(dial(&net, &settings), closed_with(&mut arrivals, code));
-        assert_eq!(dialled.unwrap_err().fault, Fault::Gateway(wanted));
+        assert_eq!(dialled.unwrap_err().kind, PeerErrorKind::Gateway(wanted));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The archived JavaScript gateway of the collective, which came before `a2a-v1` and has words of its own for the same things.
 //!
-//! Spoken only where `gateway.dialect` says so. One registers as an agent, and is answered by messages to that name. Who sent
+//! NegotiatedProtocol only where `gateway.dialect` says so. One registers as an agent, and is answered by messages to that name. Who sent
 //! a message is what its sender's URL says, so nobody is proved to be anybody. Everything behind the words is `a2a_v1/`.
 
 mod frames;
@@ -14,7 +14,7 @@ use collective::ErrorCode;
 use common::environment::Environment;
 use common::log::Log;
 use egress::websocket::{Frame, Opened};
-use peer::{PeerError, quoted};
+use peer::{PeerError, excerpt};
 
 use super::Link;
 use super::a2a_v1::{self, Line, Speech};
@@ -93,7 +93,7 @@ async fn register(
                     .get("error")
                     .and_then(Value::as_str)
                     .unwrap_or("an error");
-                return Err(refused(&quoted(why), settings));
+                return Err(refused(&excerpt(why), settings));
             }
             _ => {}
         }

@@ -8,12 +8,12 @@ use url::Url;
 
 use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
 use crate::{DialectChoice, Gateway, Settings};
-use a2a::{Outgoing, Part, Reply, TaskState};
+use a2a::{Part, Reply, SendRequest, TaskState};
 use collective::ErrorCode;
 use common::log::Silent;
 use peer::{
-    CardLocation, Delivered, Directory as _, Fault, LocalGateway as _, MemberStatus, Opening, Peer,
-    PeerError, Reach,
+    CallOptions, CardLocation, Delivered, Directory as _, LocalGateway as _, MemberStatus, Peer,
+    PeerConfig, PeerError, PeerErrorKind,
 };
 
 fn settings(query: &str) -> Settings {
@@ -48,10 +48,10 @@ fn rig(query: &str) -> Rig {
 impl Rig {
     fn peer(&self, agent: &str) -> Arc<dyn Peer> {
         let base = Url::parse("http://127.0.0.1:18890").unwrap();
-        let reach = Reach::new(base, CardLocation::Path(format!("/agents/{agent}")));
+        let reach = PeerConfig::new(base, CardLocation::Path(format!("/agents/{agent}")));
         let card = crate::members::card(agent, None, &settings(""));
         self.gateway
-            .open(&reach, &card, &Opening::default())
+            .open(&reach, &card, &CallOptions::default())
             .unwrap()
             .into()
     }
@@ -62,11 +62,11 @@ impl Rig {
         answer: impl Fn(&Value, &str) -> Value,
     ) -> (Result<Reply, PeerError>, Value) {
         let peer = self.peer("alpha");
-        let outgoing = Outgoing {
+        let outgoing = SendRequest {
             message_id: "m-1".into(),
             parts: vec![Part::text("status?".into())],
             blocking: true,
-            ..Outgoing::default()
+            ..SendRequest::default()
         };
         let server = async {
             let (mut connection, name) = registered(&mut self.arrivals).await;
@@ -146,8 +146,11 @@ async fn an_agent_that_is_not_connected_is_offline_and_queued_is_no_delivery() {
         .await;
     let error = reply.unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::AgentOffline), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::AgentOffline),
+            Delivered::No
+        )
     );
     assert!(error.message.contains("no delivery"), "{error}");
 }
@@ -163,7 +166,7 @@ async fn errors_in_sentences_have_their_place_in_the_registry() {
             .answered(|_, _| json!({"type": "error", "error": said}))
             .await;
         let error = reply.unwrap_err();
-        assert_eq!(error.fault, Fault::Gateway(code), "{said}");
+        assert_eq!(error.kind, PeerErrorKind::Gateway(code), "{said}");
         assert!(error.message.contains(said), "{error}");
     }
 }
@@ -212,8 +215,11 @@ async fn a_registration_that_is_refused_is_told() {
     let (members, _connection) = tokio::join!(rig.gateway.members(), server);
     let error = members.unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::ConnectionRefused), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
+            Delivered::No
+        )
     );
     assert!(error.message.contains("Agent ID required"), "{error}");
 }
@@ -251,11 +257,11 @@ async fn the_path_is_the_urls_own() {
 async fn a_triad_that_the_gateway_does_not_know_votes_by_messages_and_is_counted_here() {
     let mut rig = rig("");
     let peer = rig.peer("triad");
-    let outgoing = Outgoing {
+    let outgoing = SendRequest {
         message_id: "m-1".into(),
         parts: vec![Part::text("Move the backups.".into())],
         blocking: true,
-        ..Outgoing::default()
+        ..SendRequest::default()
     };
     let server = async {
         let (mut connection, name) = registered(&mut rig.arrivals).await;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use a2a::{Message, Task};
 use collective::ErrorCode;
-use peer::{Delivered, EventStream, Fault, PeerError};
+use peer::{Delivered, EventStream, PeerError, PeerErrorKind};
 
 use super::listener::Listener;
 use super::{HELD, reset, weight, wording};
@@ -111,7 +111,7 @@ impl Life {
         match &self.outcome {
             None => true,
             Some(Outcome::Failed(error)) => {
-                error.fault == Fault::Gateway(ErrorCode::ConnectionReset)
+                error.kind == PeerErrorKind::Gateway(ErrorCode::ConnectionReset)
             }
             Some(_) => false,
         }
@@ -161,7 +161,7 @@ impl Entry {
     }
 
     /// Nothing more will come of it.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.look_at_the_clock();
         self.life.borrow().outcome.is_some()
     }
@@ -355,11 +355,14 @@ impl Drop for Awaited {
 }
 
 fn read(task: Value) -> Result<Task, PeerError> {
-    Task::read(task).map_err(|e| PeerError::new(Fault::InvalidResponse, e.to_string()))
+    Task::read(task).map_err(|e| PeerError::new(PeerErrorKind::InvalidResponse, e.to_string()))
 }
 
 fn undecided() -> PeerError {
     let message =
         "unknown - decision may have been made: the deadline has passed and no decision has come";
-    PeerError::new(Fault::Gateway(ErrorCode::ConnectionTimeout), message)
+    PeerError::new(
+        PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
+        message,
+    )
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use a2a::Event;
-use peer::{BoxFuture, End, EventStream, Fault, PeerError, Step};
+use peer::{BoxFuture, End, EventStream, PeerError, PeerErrorKind, Step};
 
 use super::entry::{Entry, Life};
 use super::{reset, wording};
@@ -93,7 +93,7 @@ fn event(value: Value) -> Step {
     match Event::read(value) {
         Ok(event) => Step::Event(event, bytes),
         Err(e) => Step::End(End::Broken(PeerError::new(
-            Fault::InvalidResponse,
+            PeerErrorKind::InvalidResponse,
             e.to_string(),
         ))),
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use a2a::Task;
 use collective::{ErrorCode, LARGEST_FRAME};
-use peer::{Delivered, Fault, PeerError};
+use peer::{Delivered, PeerError, PeerErrorKind};
 
 pub(super) use entry::{Awaited, Entry, Outcome, Sending, What};
 
@@ -117,7 +117,7 @@ impl Ledger {
         let book = self.book();
         let entries = book.entries.iter().map(|(_, entry)| entry);
         entries
-            .filter(|entry| !entry.is_settled())
+            .filter(|entry| !entry.is_terminal())
             .cloned()
             .collect()
     }
@@ -130,11 +130,11 @@ impl Ledger {
     /// As [`find`](Self::find).
     ///
     /// # Errors
-    /// [`Fault::TaskForgotten`].
+    /// [`PeerErrorKind::TaskForgotten`].
     pub(super) fn known(&self, agent: &str, id: &str) -> Result<Arc<Entry>, PeerError> {
         self.find(agent, id).ok_or_else(|| {
             let message = "the gateway keeps no tasks, and what was sent to it is remembered here only for a day and as long as this process runs; the agent may still be at work, and its answer can no longer be fetched";
-            let mut error = PeerError::new(Fault::TaskForgotten, message);
+            let mut error = PeerError::new(PeerErrorKind::TaskForgotten, message);
             error.delivered = Delivered::Unknown;
             error
         })
@@ -143,7 +143,7 @@ impl Ledger {
     /// The task as it stands.
     ///
     /// # Errors
-    /// [`Fault::TaskForgotten`].
+    /// [`PeerErrorKind::TaskForgotten`].
     pub(super) fn task(&self, agent: &str, id: &str) -> Result<Task, PeerError> {
         self.known(agent, id)?.task()
     }
@@ -151,7 +151,7 @@ impl Ledger {
     /// Waits no longer for the answer. The protocols of these gateways cannot take a message back.
     ///
     /// # Errors
-    /// [`Fault::TaskForgotten`].
+    /// [`PeerErrorKind::TaskForgotten`].
     pub(super) fn cancel(&self, agent: &str, id: &str) -> Result<Task, PeerError> {
         let entry = self.known(agent, id)?;
         entry.settle(Outcome::Canceled);
@@ -210,7 +210,7 @@ fn weight(value: &Value) -> usize {
 /// The error of a connection that was lost after a message had left on it.
 pub(super) fn reset(why: &str) -> PeerError {
     let message = format!("the connection to the gateway was lost: {why}");
-    PeerError::new(Fault::Gateway(ErrorCode::ConnectionReset), message)
+    PeerError::new(PeerErrorKind::Gateway(ErrorCode::ConnectionReset), message)
 }
 
 #[cfg(test)]

@@ -111,8 +111,8 @@ fn ended(entry: &Entry, number: usize, outcome: &Outcome) -> (Value, Option<Valu
 }
 
 fn failure(error: &PeerError) -> String {
-    match error.fault {
-        peer::Fault::Gateway(code) => format!("{code}: {error}"),
+    match error.kind {
+        peer::PeerErrorKind::Gateway(code) => format!("{code}: {error}"),
         _ => error.to_string(),
     }
 }

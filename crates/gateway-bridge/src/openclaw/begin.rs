@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::About;
 use crate::delegation::{self, Delegation, Delegations};
-use a2a::Outgoing;
+use a2a::SendRequest;
 use collective::ErrorCode;
 use common::log::Log;
-use peer::{Fault, PeerError};
+use peer::{PeerError, PeerErrorKind};
 
 use super::listening::Listening;
 use super::{OpenClaw, ledger, message};
@@ -31,11 +31,11 @@ impl OpenClaw {
     /// Hands a message over as the beginning of a run.
     ///
     /// # Errors
-    /// [`Fault::OwnSession`] for the session that calls; otherwise why it was not handed over, or may not have been.
+    /// [`PeerErrorKind::OwnSession`] for the session that calls; otherwise why it was not handed over, or may not have been.
     pub(super) async fn begin(
         &self,
         about: &About,
-        outgoing: &Outgoing,
+        outgoing: &SendRequest,
     ) -> Result<Begun, PeerError> {
         let context = self.context(about, outgoing).await?;
         let key = ledger::session_in(about, &context);
@@ -48,7 +48,7 @@ impl OpenClaw {
                 "the context_id `{context}` of the agent `{}` is the session that calls; a session cannot wait for itself. Answer here, or use another context_id",
                 about.agent
             );
-            return Err(PeerError::new(Fault::OwnSession, message));
+            return Err(PeerError::new(PeerErrorKind::OwnSession, message));
         }
         record(about, outgoing, &key, &self.log).await?;
         let run = outgoing.message_id.clone();
@@ -68,7 +68,7 @@ impl OpenClaw {
     }
 
     /// The conversation that a message belongs to: the one it names, the one of the task it continues, or a fresh one.
-    async fn context(&self, about: &About, outgoing: &Outgoing) -> Result<String, PeerError> {
+    async fn context(&self, about: &About, outgoing: &SendRequest) -> Result<String, PeerError> {
         let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
         match (named, &outgoing.task_id) {
             (Some(context), _) => Ok(context.clone()),
@@ -78,7 +78,7 @@ impl OpenClaw {
     }
 }
 
-fn params(about: &About, outgoing: &Outgoing, key: &str, image_bytes: usize) -> Value {
+fn params(about: &About, outgoing: &SendRequest, key: &str, image_bytes: usize) -> Value {
     let message = message::carried(&outgoing.parts, image_bytes);
     // `inputProvenance` would mark who speaks, but the gateway keeps no ledger of runs that have it, and so could tell
     // nothing of them after a restart.
@@ -106,12 +106,12 @@ pub const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
 /// Where a message's metadata says how hard its run may think, in OpenClaw's word for it.
 pub const THINKING: &str = "openclaw-remote-agent/thinking";
 
-fn said<'a>(outgoing: &'a Outgoing, key: &str) -> Option<&'a Value> {
+fn said<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> {
     outgoing.metadata.as_ref()?.get(key)
 }
 
 /// How long the run may take. The gateway counts in seconds; without a limit it keeps to its own configuration.
-fn seconds(outgoing: &Outgoing) -> Option<u64> {
+fn seconds(outgoing: &SendRequest) -> Option<u64> {
     let millis = said(outgoing, TIME_LIMIT)?.as_u64()?;
     Some(millis.div_ceil(1000).max(1))
 }
@@ -119,7 +119,7 @@ fn seconds(outgoing: &Outgoing) -> Option<u64> {
 /// Tells the callee's own tool where its session stands in the row of delegations, before it can begin to work.
 async fn record(
     about: &About,
-    outgoing: &Outgoing,
+    outgoing: &SendRequest,
     key: &str,
     log: &Arc<dyn Log>,
 ) -> Result<(), PeerError> {
@@ -138,7 +138,7 @@ async fn record(
     };
     // An agent that does not know how deep it is could go on for ever.
     Err(PeerError::new(
-        Fault::Gateway(ErrorCode::PermissionDenied),
+        PeerErrorKind::Gateway(ErrorCode::PermissionDenied),
         format!("how deep this delegation is could not be recorded for the agent `{}`, so nothing was sent: {why}", about.agent),
     )
     .undelivered())

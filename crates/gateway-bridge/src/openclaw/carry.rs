@@ -10,7 +10,7 @@ use crate::settings::{Settings, without_token};
 use collective::ErrorCode;
 use common::log::{Level, Log};
 use egress::websocket::{Frame, Receiver};
-use peer::{Fault, PeerError};
+use peer::{PeerError, PeerErrorKind};
 
 use super::line::Line;
 use super::refusal;
@@ -46,7 +46,7 @@ pub(super) async fn carry(
                         if nonsense >= NONSENSE {
                             let _ = timeout(LEAVE, line.close()).await;
                             break PeerError::new(
-                                Fault::Gateway(ErrorCode::ProtocolError),
+                                PeerErrorKind::Gateway(ErrorCode::ProtocolError),
                                 format!("the gateway sent {NONSENSE} messages that are no frames of its protocol"),
                             );
                         }

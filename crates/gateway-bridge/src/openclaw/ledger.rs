@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::About;
 use crate::session_key;
 use collective::ErrorCode;
-use peer::{Fault, PeerError};
+use peer::{PeerError, PeerErrorKind};
 
 use super::line::Line;
 use super::outcome::{self, Outcome};
@@ -58,7 +58,7 @@ impl Entry {
 /// the gateway, and, for the words of an answer, by the history of its session.
 ///
 /// # Errors
-/// [`Fault::TaskForgotten`] where the gateway knows nothing of it; otherwise why it cannot be asked.
+/// [`PeerErrorKind::TaskForgotten`] where the gateway knows nothing of it; otherwise why it cannot be asked.
 pub(super) async fn stands(line: &Line, about: &About, run: &str) -> Result<Known, PeerError> {
     let remembered = line.with_runs(|runs| runs.get(run).cloned());
     let context = about
@@ -176,7 +176,7 @@ pub(super) fn session_in(about: &About, context: &str) -> String {
 /// The gateway knows nothing of `run`.
 pub(super) fn forgotten(run: &str) -> PeerError {
     PeerError::new(
-        Fault::TaskForgotten,
+        PeerErrorKind::TaskForgotten,
         format!("the gateway knows nothing of the run `{run}` any more"),
     )
 }
@@ -206,10 +206,10 @@ async fn history(
 
 /// Whether an error says that the gateway has forgotten the run.
 pub(super) fn is_forgotten(error: &PeerError) -> bool {
-    error.fault == Fault::TaskForgotten
+    error.kind == PeerErrorKind::TaskForgotten
 }
 
 /// Whether an error says that we may not do that.
 pub(super) fn is_denied(error: &PeerError) -> bool {
-    error.fault == Fault::Gateway(ErrorCode::PermissionDenied)
+    error.kind == PeerErrorKind::Gateway(ErrorCode::PermissionDenied)
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use collective::{CloseCode, ErrorCode};
 use egress::websocket::Sender;
-use peer::{Fault, PeerError, quoted};
+use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::frames::{self, Incoming, Refusal};
 use super::listening::{Listener, Listening};
@@ -188,7 +188,7 @@ impl Line {
         waited.unwrap_or_else(|_| {
             self.state().pending.remove(&id);
             Err(Failure::Down(PeerError::new(
-                Fault::Gateway(ErrorCode::ConnectionTimeout),
+                PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
                 format!(
                     "the gateway has not answered `{method}` within {} ms; whether it did it is unknown",
                     (self.timeout + longer).as_millis()
@@ -203,8 +203,9 @@ impl Line {
         params: &Value,
         pending: Pending,
     ) -> Result<(u64, String, Sender), PeerError> {
-        let refused =
-            |code, message: String| PeerError::new(Fault::Gateway(code), message).undelivered();
+        let refused = |code, message: String| {
+            PeerError::new(PeerErrorKind::Gateway(code), message).undelivered()
+        };
         let mut state = self.state();
         let Some(sender) = state.sender.clone() else {
             return Err(state.why_over().undelivered());
@@ -283,7 +284,7 @@ impl Line {
                     Ok(response) => Said::Over(response),
                     Err(refusal) => Said::GivenUp(format!(
                         "the gateway gave the run up: {}",
-                        quoted(&refusal.message)
+                        excerpt(&refusal.message)
                     )),
                 };
                 state.tell(&run, size, |_| Some(said.clone()));

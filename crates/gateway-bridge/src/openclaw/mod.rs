@@ -33,7 +33,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use a2a::Part;
-use a2a::{Outgoing, Reply, Task};
+use a2a::{Reply, SendRequest, Task};
 use common::environment::Environment;
 use common::log::Log;
 use peer::{BoxFuture, EventStream, Member, PeerError};
@@ -163,7 +163,7 @@ impl Link for OpenClaw {
     fn send<'a>(
         &'a self,
         about: &'a About,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async {
             let begun = self.begin(about, outgoing).await?;
@@ -175,7 +175,7 @@ impl Link for OpenClaw {
     fn stream<'a>(
         &'a self,
         about: &'a About,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async {
             let begun = self.begin(about, outgoing).await?;

@@ -1,9 +1,9 @@
 //! What the gateway refuses, in the errors of the registry.
 
-use a2a::Misshape;
+use a2a::ShapeError;
 use collective::ErrorCode;
 use egress::{NetError, Sent};
-use peer::{Delivered, Fault, PeerError, quoted};
+use peer::{Delivered, PeerError, PeerErrorKind, excerpt};
 
 use super::frames::Refusal;
 
@@ -56,8 +56,8 @@ pub(super) fn of_connect(refusal: &Refusal) -> PeerError {
         ),
     };
     PeerError::new(
-        Fault::Gateway(code),
-        format!("{what} (the gateway says: {})", quoted(message)),
+        PeerErrorKind::Gateway(code),
+        format!("{what} (the gateway says: {})", excerpt(message)),
     )
     .undelivered()
 }
@@ -78,10 +78,10 @@ pub(super) fn of_request(refusal: &Refusal, method: &str, agent: &str) -> PeerEr
         ErrorCode::AgentNotFound => format!("the gateway has no agent `{agent}`"),
         _ => format!(
             "the gateway refused `{method}` for the agent `{agent}`: {}",
-            quoted(message)
+            excerpt(message)
         ),
     };
-    let mut error = PeerError::new(Fault::Gateway(kind), message);
+    let mut error = PeerError::new(PeerErrorKind::Gateway(kind), message);
     error.delivered = Delivered::Yes;
     error
 }
@@ -89,7 +89,7 @@ pub(super) fn of_request(refusal: &Refusal, method: &str, agent: &str) -> PeerEr
 /// The connection ended while something was under way.
 pub(super) fn cut(why: &str) -> PeerError {
     PeerError::new(
-        Fault::Gateway(ErrorCode::ConnectionReset),
+        PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
         format!("the connection to the gateway broke: {why}"),
     )
 }
@@ -104,9 +104,9 @@ pub(super) fn unsent(error: &NetError) -> PeerError {
 }
 
 /// What the gateway said has not the shape it should have.
-pub(super) fn misshapen(what: Misshape) -> PeerError {
+pub(super) fn misshapen(what: ShapeError) -> PeerError {
     PeerError::new(
-        Fault::Gateway(ErrorCode::ProtocolError),
+        PeerErrorKind::Gateway(ErrorCode::ProtocolError),
         format!("the gateway's answer cannot be used: {what}"),
     )
 }
@@ -116,7 +116,7 @@ pub(super) fn closed(code: Option<u16>, reason: &str) -> String {
     let said = if reason.is_empty() {
         String::new()
     } else {
-        format!(" (`{}`)", quoted(reason))
+        format!(" (`{}`)", excerpt(reason))
     };
     match code {
         Some(1000) => format!("the gateway closed the connection{said}"),
@@ -151,15 +151,15 @@ mod tests {
             "unauthorized",
             "AUTH_TOKEN_MISMATCH",
         ));
-        assert_eq!(error.fault, Fault::Gateway(ErrorCode::AuthFailed));
+        assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthFailed));
         assert!(error.message.contains("gateway.token"), "{error}");
         assert_eq!(error.delivered, Delivered::No);
     }
 
     #[test]
     fn every_refusal_of_a_connection_has_its_error() {
-        let code = |code, message, detail| match of_connect(&refusal(code, message, detail)).fault {
-            Fault::Gateway(code) => code.number(),
+        let code = |code, message, detail| match of_connect(&refusal(code, message, detail)).kind {
+            PeerErrorKind::Gateway(code) => code.number(),
             _ => 0,
         };
         assert_eq!(
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn every_refusal_of_a_request_has_its_error() {
         let number =
-            |code, message| match of_request(&refusal(code, message, ""), "agent", "ghost").fault {
-                Fault::Gateway(code) => code.number(),
+            |code, message| match of_request(&refusal(code, message, ""), "agent", "ghost").kind {
+                PeerErrorKind::Gateway(code) => code.number(),
                 _ => 0,
             };
         assert_eq!(

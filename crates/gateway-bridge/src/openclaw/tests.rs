@@ -18,7 +18,7 @@ use a2a::{Part, TaskState};
 use collective::ErrorCode;
 use common::environment::SystemEnvironment;
 use common::log::Silent;
-use peer::{Delivered, End, Fault, Step};
+use peer::{Delivered, End, PeerErrorKind, Step};
 
 use super::*;
 
@@ -116,18 +116,18 @@ fn about() -> About {
     }
 }
 
-fn saying(text: &str) -> Outgoing {
-    Outgoing {
+fn saying(text: &str) -> SendRequest {
+    SendRequest {
         message_id: "run-1".into(),
         parts: vec![Part::text(text.into())],
         blocking: true,
-        ..Outgoing::default()
+        ..SendRequest::default()
     }
 }
 
 fn number(error: &PeerError) -> u16 {
-    match error.fault {
-        Fault::Gateway(code) => code.number(),
+    match error.kind {
+        PeerErrorKind::Gateway(code) => code.number(),
         other => panic!("{other:?}: {error}"),
     }
 }

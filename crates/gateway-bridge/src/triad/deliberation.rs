@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::TRIAD;
-use a2a::{Event, Misshape, Task};
+use a2a::{Event, ShapeError, Task};
 use collective::Decision;
 use peer::{BoxFuture, End, EventStream, Step};
 
@@ -57,7 +57,7 @@ impl Deliberation {
     ///
     /// # Errors
     /// An id that is no id.
-    pub(super) fn task(&self) -> Result<Task, Misshape> {
+    pub(super) fn task(&self) -> Result<Task, ShapeError> {
         Task::read(self.snapshot(&self.told()))
     }
 

@@ -18,11 +18,11 @@ use serde_json::Map;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::delegation;
-use a2a::{Outgoing, Reply, Task};
+use a2a::{Reply, SendRequest, Task};
 use collective::{ErrorCode, Tally};
 use common::environment::Environment;
 use common::log::{Level, Log};
-use peer::{BoxFuture, EventStream, Fault, PeerError};
+use peer::{BoxFuture, EventStream, PeerError, PeerErrorKind};
 
 use super::proposal::{self, Proposal};
 use super::{About, Link, Settings};
@@ -76,7 +76,7 @@ impl Triad {
     pub(crate) async fn send(
         &self,
         about: &About,
-        outgoing: &Outgoing,
+        outgoing: &SendRequest,
     ) -> Result<Reply, PeerError> {
         let vote = self.propose(about, outgoing).await?;
         if outgoing.blocking {
@@ -93,7 +93,7 @@ impl Triad {
     pub(crate) async fn stream(
         &self,
         about: &About,
-        outgoing: &Outgoing,
+        outgoing: &SendRequest,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         let vote = self.propose(about, outgoing).await?;
         Ok(Box::new(vote.listen()))
@@ -107,7 +107,7 @@ impl Triad {
     /// How a vote stands.
     ///
     /// # Errors
-    /// [`Fault::TaskForgotten`]
+    /// [`PeerErrorKind::TaskForgotten`]
     pub(crate) fn get_task(&self, task_id: &str) -> Result<Task, PeerError> {
         task(&*self.known(task_id)?)
     }
@@ -115,7 +115,7 @@ impl Triad {
     /// Listens to a vote that is under way.
     ///
     /// # Errors
-    /// [`Fault::TaskForgotten`]
+    /// [`PeerErrorKind::TaskForgotten`]
     pub(crate) fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError> {
         Ok(Box::new(self.known(task_id)?.listen()))
     }
@@ -123,7 +123,7 @@ impl Triad {
     /// Stops a vote. Who is still being asked is told to stop.
     ///
     /// # Errors
-    /// [`Fault::TaskForgotten`]
+    /// [`PeerErrorKind::TaskForgotten`]
     pub(crate) async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
         let vote = self.known(task_id)?;
         vote.stop.cancel();
@@ -134,7 +134,7 @@ impl Triad {
     async fn propose(
         &self,
         about: &About,
-        outgoing: &Outgoing,
+        outgoing: &SendRequest,
     ) -> Result<Arc<Deliberation>, PeerError> {
         let members = self.members()?;
         let usual = self.settings.triad.deadline;
@@ -215,7 +215,7 @@ impl Triad {
             let message =
                 format!("{open} proposals are voted on already; try again when one is decided");
             return Err(
-                PeerError::new(Fault::Gateway(ErrorCode::AgentBusy), message).undelivered(),
+                PeerError::new(PeerErrorKind::Gateway(ErrorCode::AgentBusy), message).undelivered(),
             );
         }
         votes.push(id.to_owned(), Arc::clone(vote));
@@ -233,14 +233,14 @@ impl Triad {
         }
         let message =
             "a triad has three members; name three different agents in `gateway.triad.members`";
-        Err(PeerError::new(Fault::Gateway(ErrorCode::AgentNotFound), message).undelivered())
+        Err(PeerError::new(PeerErrorKind::Gateway(ErrorCode::AgentNotFound), message).undelivered())
     }
 
     fn known(&self, id: &str) -> Result<Arc<Deliberation>, PeerError> {
         let known = self.votes().get(id).cloned();
         known.ok_or_else(|| {
             let message = format!("nothing is known of the proposal `{id}` here: votes that are counted here do not outlive the process, and the oldest are forgotten");
-            PeerError::new(Fault::TaskForgotten, message)
+            PeerError::new(PeerErrorKind::TaskForgotten, message)
         })
     }
 

@@ -31,7 +31,7 @@ enum Does {
 /// A gateway whose agents do what they are told to.
 struct Agents {
     script: Mutex<HashMap<String, Vec<Does>>>,
-    asked: Mutex<Vec<(About, Outgoing)>>,
+    asked: Mutex<Vec<(About, SendRequest)>>,
     canceled: Mutex<Vec<String>>,
     stopped: tokio::sync::Notify,
     /// Nobody answers before this many permits are there.
@@ -68,14 +68,14 @@ impl Link for Agents {
     fn send<'a>(
         &'a self,
         _: &'a About,
-        _: &'a Outgoing,
+        _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async { panic!("a triad listens to its members") })
     }
     fn stream<'a>(
         &'a self,
         about: &'a About,
-        outgoing: &'a Outgoing,
+        outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         self.asked
             .lock()
@@ -105,7 +105,7 @@ impl Link for Agents {
                 Does::Fails => (vec![status("failed")], false),
                 Does::IsNotThere => {
                     return Err(PeerError::new(
-                        Fault::Gateway(ErrorCode::AgentNotFound),
+                        PeerErrorKind::Gateway(ErrorCode::AgentNotFound),
                         "no such agent",
                     ));
                 }
@@ -127,7 +127,7 @@ impl Link for Agents {
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         self.canceled.lock().unwrap().push(about.agent.clone());
         self.stopped.notify_one();
-        Box::pin(async { Err(PeerError::new(Fault::TaskForgotten, "gone")) })
+        Box::pin(async { Err(PeerError::new(PeerErrorKind::TaskForgotten, "gone")) })
     }
     fn resubscribe<'a>(
         &'a self,
@@ -173,12 +173,12 @@ fn triad(quorum: Quorum, script: [Vec<Does>; 3]) -> (Triad, Arc<Agents>) {
     (triad, agents)
 }
 
-fn proposing(text: &str) -> Outgoing {
-    Outgoing {
+fn proposing(text: &str) -> SendRequest {
+    SendRequest {
         message_id: "proposal-1".into(),
         parts: vec![Part::text(text.into())],
         blocking: true,
-        ..Outgoing::default()
+        ..SendRequest::default()
     }
 }
 

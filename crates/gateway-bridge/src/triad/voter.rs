@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::openclaw::TIME_LIMIT;
 use crate::{About, Link};
-use a2a::{Event, Outgoing, Part, TaskState};
+use a2a::{Event, Part, SendRequest, TaskState};
 use peer::{End, EventStream, PeerError, Step};
 
 use super::ballot::Ballot;
@@ -66,12 +66,12 @@ impl Voter {
     }
 
     async fn answer(&self, links: &Links, text: String, run: String) -> Result<String, String> {
-        let outgoing = Outgoing {
+        let outgoing = SendRequest {
             message_id: run.clone(),
             parts: vec![Part::text(text)],
             context_id: self.about.context_id.clone(),
             metadata: Some(self.metadata()),
-            ..Outgoing::default()
+            ..SendRequest::default()
         };
         let link = links().await.map_err(told)?;
         self.running(|running| *running = Some(run.clone()));
@@ -88,7 +88,7 @@ impl Voter {
                     if answer
                         .state
                         .as_ref()
-                        .is_none_or(|state| !state.is_settled()) =>
+                        .is_none_or(|state| !state.is_terminal_or_interrupted()) =>
                 {
                     stream = self.again(links, &run, end).await?;
                 }
@@ -131,7 +131,7 @@ impl Voter {
             };
             match stream {
                 Ok(stream) => return Ok(stream),
-                Err(error) if error.fault == peer::Fault::TaskForgotten => {
+                Err(error) if error.kind == peer::PeerErrorKind::TaskForgotten => {
                     return Err(told(error));
                 }
                 Err(error) => why = error,

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use a2a::Outgoing;
+use a2a::SendRequest;
 use common::environment::Environment;
 use common::log::Log;
 use egress::Http;
@@ -27,8 +27,8 @@ use gateway_bridge::delegation;
 use gateway_bridge::session_key;
 use gateway_bridge::{self, Gateway, TRIAD, openclaw};
 use peer::{
-    ConnectionState, End, EventStream, Fault, LocalGateway as _, MemberStatus, Opening, Peer,
-    PeerError, Step,
+    CallOptions, ConnectionState, End, EventStream, LocalGateway as _, MemberStatus, Peer,
+    PeerError, PeerErrorKind, Step,
 };
 
 use super::delegated::Delegated;
@@ -258,7 +258,7 @@ impl Runs {
             match place.peer().stream(&outgoing).await {
                 Ok(stream) => place.follow(stream, reports).await,
                 // It may have been heard.
-                Err(error) if error.fault.is_cut() => match place.again(Some(error)).await {
+                Err(error) if error.kind.is_cut() => match place.again(Some(error)).await {
                     Ok(stream) => place.follow(stream, reports).await,
                     Err(outcome) => outcome,
                 },
@@ -273,7 +273,7 @@ impl Runs {
         run: &str,
         said: Vec<a2a_server::a2a::Part>,
         delegation: Option<Value>,
-    ) -> Outgoing {
+    ) -> SendRequest {
         let mut parts = parts::to_agent(said);
         if let Some(line) = harmless::line_before(&openclaw::text(&parts)) {
             parts.insert(0, parts::note(line));
@@ -287,12 +287,12 @@ impl Runs {
         if let Some(delegation) = delegation {
             metadata.insert(delegation::KEY.to_owned(), delegation);
         }
-        Outgoing {
+        SendRequest {
             message_id: run.to_owned(),
             parts,
             followed: true,
             metadata: Some(metadata),
-            ..Outgoing::default()
+            ..SendRequest::default()
         }
     }
 }
@@ -317,10 +317,10 @@ struct Place {
 
 impl Place {
     fn peer(&self) -> Box<dyn Peer> {
-        let opening = Opening {
+        let opening = CallOptions {
             context_id: Some(&self.context),
             session: Some(&self.session),
-            ..Opening::default()
+            ..CallOptions::default()
         };
         self.runs.gateway.agent(self.agent.clone(), &opening)
     }
@@ -351,8 +351,8 @@ impl Place {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             match self.peer().resubscribe(&self.run).await {
                 Ok(stream) => return Ok(stream),
-                Err(error) if error.fault.is_away() => last = Some(error),
-                Err(error) if error.fault == Fault::TaskForgotten => {
+                Err(error) if error.kind.is_away() => last = Some(error),
+                Err(error) if error.kind == PeerErrorKind::TaskForgotten => {
                     return Err(faults::interrupted());
                 }
                 Err(error) => return Err(faults::outcome(&error)),

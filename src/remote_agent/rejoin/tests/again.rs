@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use peer::Fault;
+use peer::PeerErrorKind;
 
 use super::fake::{Asked, Listened, Script, Stage, Then, artifact, piece, status, task};
 use super::{begun, required, send, state, streams, text};
@@ -268,7 +268,7 @@ async fn what_came_while_listening_failed_is_asked_for() {
     let whole = task("completed", json!([artifact("a", &["one "])]));
     let stage = quick_agent(
         vec![
-            Listened::Refused(Fault::Cut),
+            Listened::Refused(PeerErrorKind::Cut),
             Listened::To(rest, Then::Hang),
         ],
         Asked::Task(whole),
@@ -285,7 +285,7 @@ async fn a_required_task_that_was_listened_to_at_once_is_whole_where_it_cannot_b
     let rest = vec![piece("a", "one ", false), status("completed")];
     let stage = quick_agent(
         vec![Listened::To(rest, Then::Hang)],
-        Asked::Refused(Fault::Rpc),
+        Asked::Refused(PeerErrorKind::Rpc),
     );
 
     let result = stage.call(required()).await;

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use a2a::{Card, Event, Outgoing, Reply, Task};
+use a2a::{Card, Event, Reply, SendRequest, Task};
 use peer::{
-    BoxFuture, Directory, Discovered, End, EventStream, Fault, Opening, Peer, PeerError, Reach,
-    Spoken, Step, Validator,
+    BoxFuture, CallOptions, Directory, Discovered, End, EventStream, NegotiatedProtocol, Peer,
+    PeerConfig, PeerError, PeerErrorKind, Step, Validator,
 };
 
 use super::fake::{SPOKEN, artifact, call, card, piece, quick, refusal, status, task, tool};
@@ -83,13 +83,18 @@ struct Agent(Arc<Mutex<Truth>>);
 impl Directory for Agent {
     fn discover<'a>(
         &'a self,
-        _: &'a Reach,
+        _: &'a PeerConfig,
         _: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async { Ok(card(Some(true))) })
     }
 
-    fn open(&self, _: &Reach, _: &Card, _: &Opening<'_>) -> Result<Box<dyn Peer>, PeerError> {
+    fn open(
+        &self,
+        _: &PeerConfig,
+        _: &Card,
+        _: &CallOptions<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
         Ok(Box::new(Self(Arc::clone(&self.0))))
     }
 }
@@ -109,7 +114,7 @@ impl Agent {
         let first = match next.takes {
             Takes::WithSnapshot => Some(truth.snapshot()),
             Takes::Live if !over => None,
-            Takes::Live | Takes::Refuses => return Err(refusal(Fault::Rpc)),
+            Takes::Live | Takes::Refuses => return Err(refusal(PeerErrorKind::Rpc)),
         };
         Ok(Box::new(Says {
             truth: Arc::clone(&self.0),
@@ -121,7 +126,7 @@ impl Agent {
 }
 
 impl Peer for Agent {
-    fn spoken(&self) -> Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
         SPOKEN
     }
 
@@ -129,13 +134,13 @@ impl Peer for Agent {
         unreachable!("nothing here asks for another card")
     }
 
-    fn send<'a>(&'a self, _: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         unreachable!("the message goes by stream")
     }
 
     fn stream<'a>(
         &'a self,
-        _: &'a Outgoing,
+        _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(std::future::ready(self.listen()))
     }
@@ -182,7 +187,7 @@ impl Says {
         });
         match event {
             Some(event) => Step::Event(Event::read(event).unwrap(), 1),
-            None if self.cut => Step::End(End::Broken(refusal(Fault::Cut))),
+            None if self.cut => Step::End(End::Broken(refusal(PeerErrorKind::Cut))),
             None => Step::End(End::Clean),
         }
     }

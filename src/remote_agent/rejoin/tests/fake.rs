@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{Call, Pace, RemoteAgent};
-use a2a::{Card, CardView, Event, Interface, Outgoing, Reply, Security, Task, Transport};
+use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, Transport};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use peer::{
-    BoxFuture, Directory, Discovered, End, EventStream, Fault, Opening, Peer, PeerError, Reach,
-    Spoken, Step, Validator,
+    BoxFuture, CallOptions, Directory, Discovered, End, EventStream, NegotiatedProtocol, Peer,
+    PeerConfig, PeerError, PeerErrorKind, Step, Validator,
 };
 
 /// What becomes of a connection when its events are said.
@@ -35,7 +35,7 @@ pub(super) enum Then {
 #[derive(Debug, Clone)]
 pub(super) enum Listened {
     To(Vec<Value>, Then),
-    Refused(Fault),
+    Refused(PeerErrorKind),
     /// No answer for ever.
     Nothing,
 }
@@ -44,7 +44,7 @@ pub(super) enum Listened {
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
     Task(Value),
-    Refused(Fault),
+    Refused(PeerErrorKind),
 }
 
 /// What the peer does, call by call. The last answer to a question is given again and again.
@@ -172,7 +172,7 @@ pub(super) fn card(streaming: Option<bool>) -> Discovered {
     }
 }
 
-pub(super) const SPOKEN: Spoken = Spoken {
+pub(super) const SPOKEN: NegotiatedProtocol = NegotiatedProtocol {
     version: "1.0",
     transport: Transport::HttpJson,
 };
@@ -182,13 +182,18 @@ struct Opens(Arc<Scripted>, Option<bool>);
 impl Directory for Opens {
     fn discover<'a>(
         &'a self,
-        _: &'a Reach,
+        _: &'a PeerConfig,
         _: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async { Ok(card(self.1)) })
     }
 
-    fn open(&self, _: &Reach, _: &Card, _: &Opening<'_>) -> Result<Box<dyn Peer>, PeerError> {
+    fn open(
+        &self,
+        _: &PeerConfig,
+        _: &Card,
+        _: &CallOptions<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
         Ok(Box::new(Line(Arc::clone(&self.0))))
     }
 }
@@ -209,17 +214,17 @@ impl Line {
             }
             Some(Listened::Refused(fault)) => Err(refusal(fault)),
             Some(Listened::Nothing) => std::future::pending().await,
-            None => Err(refusal(Fault::Rpc)),
+            None => Err(refusal(PeerErrorKind::Rpc)),
         }
     }
 }
 
-pub(super) fn refusal(fault: Fault) -> PeerError {
+pub(super) fn refusal(fault: PeerErrorKind) -> PeerError {
     PeerError::new(fault, "no")
 }
 
 impl Peer for Line {
-    fn spoken(&self) -> Spoken {
+    fn spoken(&self) -> NegotiatedProtocol {
         SPOKEN
     }
 
@@ -227,7 +232,7 @@ impl Peer for Line {
         unreachable!("nothing here asks for another card")
     }
 
-    fn send<'a>(&'a self, _: &'a Outgoing) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         self.note("send");
         Box::pin(async {
             match &self.0.answer {
@@ -239,7 +244,7 @@ impl Peer for Line {
 
     fn stream<'a>(
         &'a self,
-        _: &'a Outgoing,
+        _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         self.note("stream");
         Box::pin(self.listen())
@@ -261,7 +266,7 @@ impl Peer for Line {
         Box::pin(std::future::ready(match next {
             Some(Asked::Task(task)) => Ok(Task::read(task).unwrap()),
             Some(Asked::Refused(fault)) => Err(refusal(fault)),
-            None => Err(refusal(Fault::Rpc)),
+            None => Err(refusal(PeerErrorKind::Rpc)),
         }))
     }
 
@@ -296,7 +301,7 @@ impl EventStream for Says {
                 }
                 (None, Then::Close) => Step::End(End::Clean),
                 (None, Then::Answer) => Step::End(End::Answer),
-                (None, Then::Cut) => Step::End(End::Broken(refusal(Fault::Cut))),
+                (None, Then::Cut) => Step::End(End::Broken(refusal(PeerErrorKind::Cut))),
                 (None, Then::Flood) => Step::Event(Event::read(status("working")).unwrap(), 100),
                 (None, Then::Hang | Then::Later(_)) => std::future::pending().await,
             }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use peer::Fault;
+use peer::PeerErrorKind;
 
 use super::fake::{Asked, Listened, Script, Stage, Then, artifact, task};
 use super::{begun, required, send, state, streams, text, watch};
@@ -11,7 +11,7 @@ use super::{begun, required, send, state, streams, text, watch};
 #[tokio::test]
 async fn a_peer_that_refuses_to_be_listened_to_is_polled() {
     let stage = streams(
-        vec![begun(Then::Cut), Listened::Refused(Fault::Rpc)],
+        vec![begun(Then::Cut), Listened::Refused(PeerErrorKind::Rpc)],
         vec![
             Asked::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
             Asked::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
@@ -81,7 +81,7 @@ async fn a_peer_that_does_not_stream_is_polled_by_a_watch() {
 #[tokio::test]
 async fn a_peer_whose_card_promises_more_than_it_keeps_is_polled_by_a_watch() {
     let stage = streams(
-        vec![Listened::Refused(Fault::Rpc)],
+        vec![Listened::Refused(PeerErrorKind::Rpc)],
         vec![Asked::Task(task(
             "completed",
             json!([artifact("a", &["done"])]),
@@ -96,7 +96,7 @@ async fn a_peer_whose_card_promises_more_than_it_keeps_is_polled_by_a_watch() {
 
 #[tokio::test]
 async fn a_watch_that_is_refused_both_ways_is_an_error() {
-    let stage = streams(vec![Listened::Refused(Fault::Rpc)], vec![]);
+    let stage = streams(vec![Listened::Refused(PeerErrorKind::Rpc)], vec![]);
 
     let result = stage.call(watch()).await;
 
@@ -105,7 +105,7 @@ async fn a_watch_that_is_refused_both_ways_is_an_error() {
 
 #[tokio::test]
 async fn a_watch_of_a_peer_that_is_not_there_fails_at_once() {
-    let stage = streams(vec![Listened::Refused(Fault::Unreachable)], vec![]);
+    let stage = streams(vec![Listened::Refused(PeerErrorKind::Unreachable)], vec![]);
 
     let result = stage.call(watch()).await;
 
@@ -150,12 +150,12 @@ async fn a_peer_that_is_away_for_a_while_is_asked_again() {
     let stage = streams(
         vec![
             begun(Then::Cut),
-            Listened::Refused(Fault::Unreachable),
-            Listened::Refused(Fault::Unreachable),
+            Listened::Refused(PeerErrorKind::Unreachable),
+            Listened::Refused(PeerErrorKind::Unreachable),
         ],
         vec![
-            Asked::Refused(Fault::Unreachable),
-            Asked::Refused(Fault::Cut),
+            Asked::Refused(PeerErrorKind::Unreachable),
+            Asked::Refused(PeerErrorKind::Cut),
             Asked::Task(task("completed", json!([artifact("a", &["one two"])]))),
         ],
     );

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::remote_agent::Pace;
-use peer::Fault;
+use peer::PeerErrorKind;
 
 use super::fake::{Asked, Listened, Script, Stage, Then, artifact, quick, task};
 use super::{begun, send, state, text};
@@ -27,7 +27,7 @@ async fn a_silent_stream_of_a_settled_task_is_not_waited_for() {
             listened: vec![begun(Then::Hang)],
             asked: vec![
                 Asked::Task(task("working", json!([]))),
-                Asked::Refused(Fault::Unreachable),
+                Asked::Refused(PeerErrorKind::Unreachable),
                 Asked::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
             ],
             ..Script::default()

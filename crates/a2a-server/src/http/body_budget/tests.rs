@@ -43,7 +43,7 @@ async fn body_takes_no_more_room_than_it_may_have() {
     );
     drop(read);
     let refused = budget.read(client("ada"), pieces(&[5, 6]), 10).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::PayloadTooLarge);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::PayloadTooLarge);
     assert_eq!(budget.locked().all, 0);
 }
 
@@ -55,10 +55,10 @@ async fn share_and_total_are_refused_each_with_its_reason() {
         .read(ada.clone(), pieces(&[30 * KIB]), 30 * KIB)
         .await;
     let own = budget.read(ada, pieces(&[11 * KIB]), 20 * KIB).await;
-    assert_eq!(own.unwrap_err().reason, Reason::ResourceExhausted);
+    assert_eq!(own.unwrap_err().reason, ErrorReason::ResourceExhausted);
     let other = budget.read(client("bob"), pieces(&[21 * KIB]), 30 * KIB);
     let refusal = other.await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::Unavailable);
+    assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert_eq!(refusal.retry_after_s, Some(1));
     let fits = budget
         .read(client("bob"), pieces(&[20 * KIB]), 20 * KIB)
@@ -71,6 +71,6 @@ async fn body_that_breaks_off_is_told_apart_from_a_large_one() {
     let broken = stream::iter([Ok(vec![b'x']), Err(std::io::Error::other("cut"))]);
     let budget = BodyBudget::new(KIB, KIB);
     let read = budget.read(client("ada"), Body::from_stream(broken), KIB);
-    assert_eq!(read.await.unwrap_err().reason, Reason::InvalidRequest);
+    assert_eq!(read.await.unwrap_err().reason, ErrorReason::InvalidRequest);
     assert_eq!(budget.locked().all, 0);
 }

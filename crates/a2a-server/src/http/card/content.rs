@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::CardFacts;
 use crate::executor::Agent;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::service::AGENT;
 
 /// Marks the list of agents among a card's extensions.
@@ -46,7 +46,7 @@ impl Content<'_> {
     ///
     /// # Errors
     /// There is no such agent any more.
-    pub(super) fn write(&self, agent: Option<&str>, flavour: Flavour) -> Result<Value, Refusal> {
+    pub(super) fn write(&self, agent: Option<&str>, flavour: Flavour) -> Result<Value, A2aError> {
         let facts = self.facts;
         let mut card = Map::new();
         let (name, description, base, skills) = match agent {
@@ -59,7 +59,10 @@ impl Content<'_> {
             Some(name) => {
                 let agent = self.agents.iter().find(|agent| agent.name == name);
                 let agent = agent.ok_or_else(|| {
-                    Refusal::new(Reason::InvalidParams, "the agent is not there any more")
+                    A2aError::new(
+                        ErrorReason::InvalidParams,
+                        "the agent is not there any more",
+                    )
                 })?;
                 let base = self.agent_base(agent);
                 (title(agent), about(agent), base, self.skills(agent, ""))

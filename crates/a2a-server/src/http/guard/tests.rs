@@ -195,7 +195,7 @@ fn who_is_no_proxy_is_refused_behind_one() {
     assert!(from("127.0.0.1").is_ok());
     assert_eq!(
         from("192.0.2.9").unwrap_err().reason,
-        Reason::PermissionDenied
+        ErrorReason::PermissionDenied
     );
 }
 

@@ -41,7 +41,7 @@ fn a_token_that_is_nobodys_is_refused_and_not_repeated() {
         &[],
     ] {
         let refusal = peers.identify(&shows(values)).unwrap_err();
-        assert_eq!(refusal.reason, Reason::Unauthenticated, "{values:?}");
+        assert_eq!(refusal.reason, ErrorReason::Unauthenticated, "{values:?}");
         assert!(!format!("{refusal:?}").contains("secret-"));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Dialect, V0_3};
 use crate::http::fields::{Fields, refused, wrong};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::v0_3::WRAPPED;
 
 /// With padding or without it, whatever the last bits are.
@@ -20,7 +20,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// A part. One that holds nothing that is known here is refused, never left out.
-pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, Refusal> {
+pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aError> {
     // 0.3 says `kind`, what came before it `type`; 1.0 says neither.
     let kind = match fields.name("kind")? {
         Some(kind) => Some(kind),
@@ -82,7 +82,7 @@ pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, Refusal
 }
 
 /// A file of 0.3, of either dialect.
-fn file(file: &mut Fields) -> Result<PartContent, Refusal> {
+fn file(file: &mut Fields) -> Result<PartContent, A2aError> {
     let mut bytes = None;
     for name in ["bytes", "fileWithBytes"] {
         if let Some(text) = file.text(name)? {
@@ -101,7 +101,7 @@ fn file(file: &mut Fields) -> Result<PartContent, Refusal> {
     }
 }
 
-fn data(dialect: Dialect, data: Value, path: String) -> Result<Value, Refusal> {
+fn data(dialect: Dialect, data: Value, path: String) -> Result<Value, A2aError> {
     match dialect {
         Dialect::V1 => Ok(data),
         Dialect::V0_3(V0_3::Rpc) => match data {
@@ -145,7 +145,7 @@ fn unwrap(data: Value, metadata: &mut Option<std::collections::HashMap<String, V
 }
 
 /// Base64 of either alphabet, with or without padding.
-fn decode(text: &str, path: &str) -> Result<Vec<u8>, Refusal> {
+fn decode(text: &str, path: &str) -> Result<Vec<u8>, A2aError> {
     let decoded = if text.contains(['-', '_']) {
         BASE64.decode(text.replace('-', "+").replace('_', "/"))
     } else {
@@ -154,9 +154,9 @@ fn decode(text: &str, path: &str) -> Result<Vec<u8>, Refusal> {
     decoded.map_err(|error| refused(path, format!("is no base64: {error}")))
 }
 
-fn unknown(fields: &Fields, what: &str) -> Refusal {
-    Refusal::new(
-        Reason::ContentTypeNotSupported,
+fn unknown(fields: &Fields, what: &str) -> A2aError {
+    A2aError::new(
+        ErrorReason::ContentTypeNotSupported,
         format!(
             "`{}` {what}; parts of text, data, and files with bytes or an address are taken",
             fields.path()

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::invalid;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// The longest id, in bytes as it is written. It is kept for as long as a stream lasts, and stands in each of its events.
 const ID: usize = 1024;
@@ -69,7 +69,7 @@ impl Request {
     ///
     /// # Errors
     /// It is no JSON, or no request; with the id where there is one.
-    pub(crate) fn read(body: &[u8]) -> Result<Self, (Id, Refusal)> {
+    pub(crate) fn read(body: &[u8]) -> Result<Self, (Id, A2aError)> {
         let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
         if first != Some(&b'{') {
             return Err((Id::none(), no_object(body, first)));
@@ -108,7 +108,7 @@ impl Request {
     }
 }
 
-fn no_object(body: &[u8], first: Option<&u8>) -> Refusal {
+fn no_object(body: &[u8], first: Option<&u8>) -> A2aError {
     match serde_json::from_slice::<IgnoredAny>(body) {
         Err(error) => no_json(&error),
         Ok(_) if first == Some(&b'[') => {
@@ -118,7 +118,7 @@ fn no_object(body: &[u8], first: Option<&u8>) -> Refusal {
     }
 }
 
-fn no_json(error: &serde_json::Error) -> Refusal {
+fn no_json(error: &serde_json::Error) -> A2aError {
     let text = format!("the body is no JSON: {error}");
-    Refusal::new(Reason::ParseError, text)
+    A2aError::new(ErrorReason::ParseError, text)
 }

@@ -4,7 +4,7 @@ use crate::caller::Version;
 use crate::http::call::Call;
 use crate::http::fields::Fields;
 use crate::http::read::{self, Dialect};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 
 /// A method, of either version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Method {
     }
 
     /// Reads what it is asked for with.
-    pub(crate) fn call(self, dialect: Dialect, mut params: Fields) -> Result<Call, Refusal> {
+    pub(crate) fn call(self, dialect: Dialect, mut params: Fields) -> Result<Call, A2aError> {
         let params = &mut params;
         let v1 = dialect == Dialect::V1;
         // How 0.3 names the task, and the configuration, of a configuration.
@@ -126,10 +126,10 @@ impl Method {
 }
 
 /// There is no method of that name.
-pub(crate) fn unknown(name: &str) -> Refusal {
+pub(crate) fn unknown(name: &str) -> A2aError {
     let name: String = name.chars().take(64).collect();
-    Refusal::new(
-        Reason::MethodNotFound,
+    A2aError::new(
+        ErrorReason::MethodNotFound,
         format!("there is no method `{name}` in A2A 1.0 or 0.3"),
     )
 }

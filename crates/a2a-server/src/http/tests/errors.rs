@@ -10,7 +10,7 @@ use super::harness::{Nobody, Options, Server, V1, message};
 use crate::http::read::Dialect;
 use crate::http::rpc::Id;
 use crate::http::sse::{self, Binding};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::v0_3;
 
 const RPC: &str = "/a2a";
@@ -268,8 +268,8 @@ async fn a_body_that_is_too_large_is_refused() {
     );
 }
 
-async fn refusing(reason: Reason, retry_after_s: Option<u64>) -> Server {
-    let mut refusal = Refusal::new(reason, "not you");
+async fn refusing(reason: ErrorReason, retry_after_s: Option<u64>) -> Server {
+    let mut refusal = A2aError::new(reason, "not you");
     refusal.retry_after_s = retry_after_s;
     Server::with(Options {
         identify: Arc::new(Nobody(refusal)),
@@ -281,10 +281,13 @@ async fn refusing(reason: Reason, retry_after_s: Option<u64>) -> Server {
 #[tokio::test]
 async fn who_is_not_let_in_is_told_by_http_over_both_bindings() {
     for (reason, status) in [
-        (Reason::Unauthenticated, StatusCode::UNAUTHORIZED),
-        (Reason::PermissionDenied, StatusCode::FORBIDDEN),
-        (Reason::ResourceExhausted, StatusCode::TOO_MANY_REQUESTS),
-        (Reason::Unavailable, StatusCode::SERVICE_UNAVAILABLE),
+        (ErrorReason::Unauthenticated, StatusCode::UNAUTHORIZED),
+        (ErrorReason::PermissionDenied, StatusCode::FORBIDDEN),
+        (
+            ErrorReason::ResourceExhausted,
+            StatusCode::TOO_MANY_REQUESTS,
+        ),
+        (ErrorReason::Unavailable, StatusCode::SERVICE_UNAVAILABLE),
     ] {
         let server = refusing(reason, None).await;
         let rpc = server.rpc("ListTasks", json!({})).await;
@@ -300,14 +303,14 @@ async fn who_is_not_let_in_is_told_by_http_over_both_bindings() {
 
 #[tokio::test]
 async fn a_missing_credential_is_asked_for_by_its_scheme() {
-    let server = refusing(Reason::Unauthenticated, None).await;
+    let server = refusing(ErrorReason::Unauthenticated, None).await;
     let reply = server.rpc("ListTasks", json!({})).await;
     assert!(reply.header("www-authenticate").starts_with("Bearer"));
 }
 
 #[tokio::test]
 async fn too_many_requests_are_told_when_to_come_again() {
-    let server = refusing(Reason::ResourceExhausted, Some(7)).await;
+    let server = refusing(ErrorReason::ResourceExhausted, Some(7)).await;
     let reply = server.get("/rest/tasks", &[V1]).await;
     assert_eq!(reply.header("retry-after"), "7");
     let details = reply.json()["error"]["details"].clone();
@@ -319,7 +322,7 @@ async fn too_many_requests_are_told_when_to_come_again() {
 
 #[tokio::test]
 async fn who_is_not_let_in_is_refused_before_anything_is_read() {
-    let server = refusing(Reason::Unauthenticated, None).await;
+    let server = refusing(ErrorReason::Unauthenticated, None).await;
     let headers = [("content-type", "text/plain")];
     let reply = server
         .ask(Method::POST, RPC, &headers, Some("{".to_owned()))
@@ -329,14 +332,17 @@ async fn who_is_not_let_in_is_refused_before_anything_is_read() {
 
 #[tokio::test]
 async fn the_card_is_for_everybody() {
-    let server = refusing(Reason::Unauthenticated, None).await;
+    let server = refusing(ErrorReason::Unauthenticated, None).await;
     let reply = server.get("/.well-known/agent-card.json", &[]).await;
     assert_eq!(reply.status, StatusCode::OK);
 }
 
 /// What a stream that fails writes as its last event.
 async fn failing(dialect: Dialect, binding: Binding) -> String {
-    let failed = Err(Refusal::new(Reason::InternalError, "the store failed"));
+    let failed = Err(A2aError::new(
+        ErrorReason::InternalError,
+        "the store failed",
+    ));
     let updates = stream::iter([failed]).boxed();
     let response = sse::response(updates, dialect, binding, crate::http::KEEP_ALIVE);
     let bytes = axum::body::to_bytes(response.into_body(), 10_000)
@@ -375,7 +381,7 @@ async fn a_stream_of_http_json_that_fails_ends_with_an_event_named_error() {
 
 #[tokio::test]
 async fn a_refusal_at_the_door_is_written_as_its_binding_does() {
-    let refusal = Refusal::new(Reason::ResourceExhausted, "slower");
+    let refusal = A2aError::new(ErrorReason::ResourceExhausted, "slower");
     for (method, path, code) in [
         (Method::POST, "/", "-32603"),
         (Method::POST, "/agents/a/a2a/", "-32603"),

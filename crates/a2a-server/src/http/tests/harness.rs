@@ -17,7 +17,7 @@ use url::Url;
 use crate::executor::scripted::Scripted;
 use crate::http::{App, BODY_LIMIT, CardFacts, Identify, KEEP_ALIVE, Scheme, router};
 use crate::push::{Courier, Undelivered};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{A2aError, ErrorReason};
 use crate::service::{self, Service, Sessions, Settings};
 use crate::store::Store;
 use crate::store::memory::Memory;
@@ -303,7 +303,7 @@ pub(super) fn proto_0_3(text: &str) -> Value {
 struct Everybody;
 
 impl Identify for Everybody {
-    fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), Refusal> {
+    fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), A2aError> {
         Ok((crate::caller::ANYBODY.to_owned(), false))
     }
 
@@ -316,10 +316,13 @@ impl Identify for Everybody {
 struct Bearer;
 
 impl Identify for Bearer {
-    fn identify(&self, parts: &Parts, _: SocketAddr) -> Result<(String, bool), Refusal> {
+    fn identify(&self, parts: &Parts, _: SocketAddr) -> Result<(String, bool), A2aError> {
         match parts.headers.get("authorization") {
             Some(token) if token == TOKEN => Ok(("peer".to_owned(), true)),
-            _ => Err(Refusal::new(Reason::Unauthenticated, "send a bearer token")),
+            _ => Err(A2aError::new(
+                ErrorReason::Unauthenticated,
+                "send a bearer token",
+            )),
         }
     }
 
@@ -329,10 +332,10 @@ impl Identify for Bearer {
 }
 
 /// Refuses everybody, for one reason.
-pub(super) struct Nobody(pub(super) Refusal);
+pub(super) struct Nobody(pub(super) A2aError);
 
 impl Identify for Nobody {
-    fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), Refusal> {
+    fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), A2aError> {
         Err(self.0.clone())
     }
 

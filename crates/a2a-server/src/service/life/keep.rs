@@ -10,7 +10,7 @@ use super::super::live::End;
 use super::super::words;
 use super::Life;
 use crate::record::{Change, Record, is_interrupted};
-use crate::refusal::Refusal;
+use crate::refusal::A2aError;
 use crate::store::StoreError;
 
 /// How often a store that fails is asked, and how long it is left alone after the first time; each time twice as long.
@@ -26,7 +26,7 @@ pub(in crate::service) enum Lost {
     /// Somebody else settled or deleted it.
     Elsewhere,
     /// The store failed again and again.
-    Store(Refusal),
+    Store(A2aError),
 }
 
 impl Life {
@@ -86,7 +86,7 @@ impl Life {
                 self.core.settled(&self.record.owner, id);
                 match self.core.store.load(id).await {
                     Ok(Some(record)) => End::Stands(Arc::new(record)),
-                    Ok(None) => End::Lost(Refusal::task_not_found(id)),
+                    Ok(None) => End::Lost(A2aError::task_not_found(id)),
                     Err(error) => End::Lost(refused(error, id)),
                 }
             }
@@ -123,6 +123,6 @@ fn is_kept(kept: &Record, revision: u64, change: &Change) -> bool {
     kept.revision == revision + 1
         && match change {
             Change::Status(status) => kept.task.status == *status,
-            _ => !kept.is_settled(),
+            _ => !kept.is_terminal(),
         }
 }

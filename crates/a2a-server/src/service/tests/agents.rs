@@ -60,7 +60,7 @@ async fn an_agent_that_is_not_there_is_refused() {
     let theatre = theatre().await;
     let refused = theatre.service.send(&alice(), to("nobody")).await;
     let refusal = refused.unwrap_err();
-    assert_eq!(refusal.reason, Reason::InvalidParams);
+    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert!(refusal.text.contains("main, other"), "{refusal}");
 }
 
@@ -68,7 +68,7 @@ async fn an_agent_that_is_not_there_is_refused() {
 async fn two_names_that_differ_are_refused() {
     let theatre = theatre().await;
     let refused = theatre.service.send(&of("main"), to("other")).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::InvalidParams);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn a_task_stays_with_its_agent() {
         .service
         .send(&alice(), to("main").answering(&id))
         .await;
-    assert_eq!(refused.unwrap_err().reason, Reason::InvalidParams);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
     theatre.begin(says("this one").answering(&id)).await;
     assert_eq!(theatre.run().await.job.agent.as_deref(), Some("other"));
 }
@@ -103,5 +103,5 @@ async fn an_executor_that_never_said_is_not_made_up_for() {
     let gone = ExecutorError("the gateway is gone".to_owned());
     *theatre.stage.agents.lock().unwrap() = Err(gone);
     let refusal = theatre.service.agents().await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::Unavailable);
+    assert_eq!(refusal.reason, ErrorReason::Unavailable);
 }

@@ -230,7 +230,7 @@ async fn a_message_without_an_id_or_parts_or_of_an_agent_is_refused() {
         (agent, "message.role"),
     ] {
         let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
-        assert_eq!(refusal.reason, Reason::InvalidParams);
+        assert_eq!(refusal.reason, ErrorReason::InvalidParams);
         assert_eq!(refusal.field.as_deref(), Some(field));
     }
 }
@@ -241,7 +241,7 @@ async fn a_message_with_too_many_parts_is_refused() {
     let mut send = says("hello");
     send.request.message.parts = vec![Part::text("x"); Limits::default().parts + 1];
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::InvalidParams);
+    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert!(refusal.text.contains("101 parts, and 100"), "{refusal}");
 }
 
@@ -250,7 +250,7 @@ async fn a_history_of_less_than_nothing_is_refused() {
     let theatre = theatre().await;
     let send = says("hello").configured(history(-1));
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::InvalidParams);
+    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert_eq!(theatre.service.under_way(), 0);
 }
 
@@ -266,7 +266,7 @@ async fn a_peer_has_so_many_unsettled_tasks_and_no_more() {
         .send(&alice(), says("three"))
         .await
         .unwrap_err();
-    assert_eq!(refusal.reason, Reason::ResourceExhausted);
+    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
     // Another peer's are counted apart, and one that is settled counts no more.
     theatre.begin_as(&bob(), says("of bob")).await;
     let run = theatre.run().await;
@@ -285,7 +285,7 @@ async fn a_message_that_was_refused_counts_for_nothing() {
     for _ in 0..3 {
         let send = says("hers").in_context("c");
         let refused = theatre.service.send(&alice(), send).await;
-        assert_eq!(refused.unwrap_err().reason, Reason::TaskNotFound);
+        assert_eq!(refused.unwrap_err().reason, ErrorReason::TaskNotFound);
     }
     theatre.begin(says("hers")).await;
 }

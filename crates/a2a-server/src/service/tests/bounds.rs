@@ -90,7 +90,7 @@ async fn a_client_without_room_is_refused_and_others_are_not() {
     theatre.begin(says(&"x".repeat(2_500))).await;
     let more = || says(&"x".repeat(2_500));
     let refusal = theatre.service.send(&alice(), more()).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::ResourceExhausted);
+    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
     assert!(refusal.retry_after_s.is_some());
     theatre.begin_as(&bob(), more()).await;
     let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_clients_settled_tasks_make_room_for_its_next() {
     theatre.ended(&first).await;
     let second = theatre.begin(says(&"x".repeat(2_500))).await.id;
     let gone = theatre.service.get(&alice(), &first, None).await;
-    assert_eq!(gone.unwrap_err().reason, Reason::TaskNotFound);
+    assert_eq!(gone.unwrap_err().reason, ErrorReason::TaskNotFound);
     theatre.get(&second).await;
 }
 
@@ -122,9 +122,12 @@ async fn a_message_that_is_refused_costs_no_settled_task() {
     theatre.ended(&settled).await;
     let large = || says(&"x".repeat(2_500));
     for (send, reason) in [
-        (large().answering("none"), Reason::TaskNotFound),
-        (large().answering(&settled), Reason::UnsupportedOperation),
-        (large().in_context("c"), Reason::TaskNotFound),
+        (large().answering("none"), ErrorReason::TaskNotFound),
+        (
+            large().answering(&settled),
+            ErrorReason::UnsupportedOperation,
+        ),
+        (large().in_context("c"), ErrorReason::TaskNotFound),
     ] {
         let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
         assert_eq!(refusal.reason, reason);
@@ -132,7 +135,7 @@ async fn a_message_that_is_refused_costs_no_settled_task() {
     }
     theatre.begin(says("small")).await;
     let refusal = theatre.service.send(&alice(), large()).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::ResourceExhausted);
+    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
     theatre.get(&settled).await;
 }
 

@@ -44,7 +44,7 @@ async fn a_settled_task_cannot_be_canceled() {
     theatre.run().await.done();
     theatre.ended(&id).await;
     let refusal = theatre.service.cancel(&alice(), &id).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::TaskNotCancelable);
+    assert_eq!(refusal.reason, ErrorReason::TaskNotCancelable);
     assert_eq!(theatre.state(&id).await, TaskState::Completed);
 }
 
@@ -59,7 +59,7 @@ async fn a_task_that_took_too_long_cannot_be_canceled() {
     let _run = theatre.run().await;
     theatre.ended(&id).await;
     let refusal = theatre.service.cancel(&alice(), &id).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::TaskNotCancelable);
+    assert_eq!(refusal.reason, ErrorReason::TaskNotCancelable);
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn of_a_cancel_and_an_end_that_race_one_wins_and_both_are_told_which() {
                 assert_eq!(kept, TaskState::Canceled);
             }
             Err(refusal) => {
-                assert_eq!(refusal.reason, Reason::TaskNotCancelable);
+                assert_eq!(refusal.reason, ErrorReason::TaskNotCancelable);
                 assert_eq!(kept, TaskState::Completed);
             }
         }
@@ -153,7 +153,7 @@ async fn the_operator_cancels_and_deletes_whoevers_task() {
     assert!(theatre.service.delete(&id).await.unwrap());
     assert!(!theatre.service.delete(&id).await.unwrap());
     let refusal = theatre.service.get(&alice(), &id, None).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]

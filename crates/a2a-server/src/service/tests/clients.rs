@@ -118,7 +118,7 @@ async fn removed_client_begins_nothing_and_others_go_on() {
     let run = theatre.run().await;
     theatre.service.retain_clients(bob_alone());
     let refused = theatre.service.send(&alice(), says("hello")).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::Unauthenticated);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::Unauthenticated);
     run.done();
     let task = theatre.ended(&of_bob).await;
     assert_eq!(task.status.state, TaskState::Completed);

@@ -27,7 +27,7 @@ async fn what_waits_for_its_turn_is_marked_and_never_run() {
     theatre.run().await.done();
     theatre.service.close(SECOND).await;
     let state = theatre.store.load(&second.id).await.unwrap().unwrap();
-    assert!(state.is_settled());
+    assert!(state.is_terminal());
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn no_more_messages_are_taken() {
     theatre.service.close(SECOND).await;
     let refused = theatre.service.send(&alice(), says("hello")).await;
     let refusal = refused.unwrap_err();
-    assert_eq!(refusal.reason, Reason::Unavailable);
+    assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert!(refusal.retry_after_s.is_some());
     assert!(theatre.service.ready().await.is_err());
 }

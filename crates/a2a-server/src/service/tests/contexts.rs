@@ -70,7 +70,7 @@ async fn the_usual_conversation_of_a_peer_cannot_be_taken_before_he_opens_it() {
     let theatre = Theatre::with(settings(Some("mine"), true)).await;
     let send = says("one").in_context("mine:bob");
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
     assert_eq!(
         theatre.begin_as(&bob(), says("two")).await.context_id,
         "mine:bob"
@@ -90,7 +90,7 @@ async fn another_peers_context_is_not_found() {
     theatre.begin(says("one").in_context("c")).await;
     let send = says("two").in_context("c");
     let refusal = theatre.service.send(&bob(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
     assert_eq!(text(&theatre.run().await.job.message), "one");
     assert!(theatre.runs.try_recv().is_err());
 }
@@ -100,6 +100,6 @@ async fn an_id_that_is_too_long_is_refused() {
     let theatre = theatre().await;
     let send = says("one").in_context(&"c".repeat(513));
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::InvalidParams);
+    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
 }

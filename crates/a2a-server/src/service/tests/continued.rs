@@ -64,7 +64,7 @@ async fn the_same_answer_twice_in_a_row_is_two_answers() {
     assert_eq!(yes.count(), 2);
 }
 
-async fn refusal(theatre: &Theatre, send: Send) -> Refusal {
+async fn refusal(theatre: &Theatre, send: Send) -> A2aError {
     theatre.service.send(&alice(), send).await.unwrap_err()
 }
 
@@ -75,7 +75,7 @@ async fn a_message_to_a_settled_task_is_refused() {
     theatre.run().await.done();
     theatre.ended(&id).await;
     let refusal = refusal(&theatre, says("more").answering(&id)).await;
-    assert_eq!(refusal.reason, Reason::UnsupportedOperation);
+    assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
     assert!(refusal.text.contains("is settled"), "{refusal}");
 }
 
@@ -84,7 +84,7 @@ async fn a_message_to_a_task_under_way_is_refused() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let refusal = refusal(&theatre, says("more").answering(&id)).await;
-    assert_eq!(refusal.reason, Reason::UnsupportedOperation);
+    assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
     assert!(refusal.text.contains("is being worked on"), "{refusal}");
     theatre.run().await.done();
     let history = theatre.ended(&id).await.history.unwrap();
@@ -95,7 +95,7 @@ async fn a_message_to_a_task_under_way_is_refused() {
 async fn a_message_to_no_task_is_refused() {
     let theatre = theatre().await;
     let refusal = refusal(&theatre, says("more").answering("none")).await;
-    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_context_that_is_not_the_tasks_is_refused() {
     let mut theatre = theatre().await;
     let id = asking(&mut theatre).await.id;
     let refusal = refusal(&theatre, says("more").answering(&id).in_context("d")).await;
-    assert_eq!(refusal.reason, Reason::InvalidParams);
+    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
 }
 

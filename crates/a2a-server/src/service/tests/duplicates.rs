@@ -87,7 +87,7 @@ async fn a_message_that_was_refused_may_be_sent_again() {
     let first = theatre.begin(says("one")).await;
     let send = says("two").named("m");
     let refused = theatre.service.send(&alice(), send.clone()).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::ResourceExhausted);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
     theatre.run().await.done();
     theatre.ended(&first.id).await;
     theatre.begin(send).await;

@@ -13,11 +13,11 @@ fn webhook(task_id: &str) -> TaskPushNotificationConfig {
     }
 }
 
-fn hidden<T>(answer: Result<T, Refusal>, of_nothing: Result<T, Refusal>, id: &str) {
+fn hidden<T>(answer: Result<T, A2aError>, of_nothing: Result<T, A2aError>, id: &str) {
     let (Err(refusal), Err(nothing)) = (answer, of_nothing) else {
         unreachable!("another peer's task was shown");
     };
-    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
     // Word for word what is said of a task that never was.
     assert_eq!(refusal.text.replace(id, "none"), nothing.text);
 }

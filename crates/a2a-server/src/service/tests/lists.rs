@@ -87,7 +87,7 @@ async fn a_page_has_1_to_100_tasks_and_50_where_nothing_is_said() {
             ..all()
         };
         let refusal = theatre.service.list(&alice(), request).await.unwrap_err();
-        assert_eq!(refusal.reason, Reason::InvalidParams);
+        assert_eq!(refusal.reason, ErrorReason::InvalidParams);
         assert_eq!(refusal.field.as_deref(), Some("pageSize"));
     }
 }
@@ -101,7 +101,7 @@ async fn a_token_that_was_never_given_is_refused() {
             ..all()
         };
         let refusal = theatre.service.list(&alice(), request).await.unwrap_err();
-        assert_eq!(refusal.reason, Reason::InvalidParams);
+        assert_eq!(refusal.reason, ErrorReason::InvalidParams);
         assert_eq!(refusal.field.as_deref(), Some("pageToken"));
     }
 }
@@ -198,7 +198,7 @@ async fn a_task_is_shown_with_all_some_or_none_of_its_history() {
     assert_eq!(shown(Some(2)).await, Some(2));
     assert_eq!(shown(Some(1_000_000)).await, Some(3));
     let refusal = theatre.service.get(&alice(), &id, Some(-1)).await;
-    assert_eq!(refusal.unwrap_err().reason, Reason::InvalidParams);
+    assert_eq!(refusal.unwrap_err().reason, ErrorReason::InvalidParams);
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ async fn whoever_takes_no_text_is_refused_before_there_is_a_task() {
     let theatre = theatre().await;
     let send = wants(&["image/png", "application/json"]);
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::ContentTypeNotSupported);
+    assert_eq!(refusal.reason, ErrorReason::ContentTypeNotSupported);
     let field = "configuration.acceptedOutputModes";
     assert_eq!(refusal.field.as_deref(), Some(field));
     let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();

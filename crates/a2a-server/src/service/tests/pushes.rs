@@ -30,7 +30,7 @@ async fn a_webhook_is_registered_read_and_forgotten() {
         .get_push(&alice(), &id, Some("w"))
         .await
         .unwrap_err();
-    assert_eq!(refusal.reason, Reason::TaskNotFound);
+    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_webhook_that_may_not_be_reached_is_refused_and_so_is_its_message() {
         let mut config = webhook(&id, None);
         config.url = url.to_owned();
         let refused = theatre.service.create_push(&alice(), config.clone()).await;
-        assert_eq!(refused.unwrap_err().reason, Reason::InvalidParams);
+        assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
         let send = says("more").configured(SendMessageConfiguration {
             accepted_output_modes: None,
             task_push_notification_config: Some(config),
@@ -110,7 +110,7 @@ async fn a_webhook_that_may_not_be_reached_is_refused_and_so_is_its_message() {
             return_immediately: None,
         });
         let refused = theatre.service.send(&alice(), send).await;
-        assert_eq!(refused.unwrap_err().reason, Reason::InvalidParams);
+        assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
     }
     assert_eq!(theatre.service.under_way(), 1);
 }
@@ -125,7 +125,7 @@ async fn a_task_has_so_many_webhooks_and_no_more() {
     let first = webhook(&id, Some("a"));
     service.create_push(&alice(), first.clone()).await.unwrap();
     let refused = service.create_push(&alice(), webhook(&id, Some("b"))).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::ResourceExhausted);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
     // One that is there already can still be replaced.
     service.create_push(&alice(), first).await.unwrap();
 }

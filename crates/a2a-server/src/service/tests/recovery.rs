@@ -92,7 +92,7 @@ async fn a_peers_tasks_from_before_count() {
     settings.limits.tasks_per_peer = 1;
     let theatre = Theatre::over(settings, store, Vec::new()).await;
     let refused = theatre.service.send(&alice(), says("one")).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::ResourceExhausted);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn tasks_are_forgotten_when_they_are_old_enough() {
     theatre.clock.go_on(SECOND);
     tokio::time::sleep(120 * SECOND).await;
     let refused = theatre.service.get(&alice(), &id, None).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::TaskNotFound);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test(start_paused = true)]

@@ -222,7 +222,7 @@ async fn in_1_0_nobody_subscribes_to_a_settled_task() {
     let Err(refusal) = refused else {
         unreachable!("subscribed");
     };
-    assert_eq!(refusal.reason, Reason::UnsupportedOperation);
+    assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
 }
 
 #[tokio::test]

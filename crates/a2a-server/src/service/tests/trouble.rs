@@ -57,7 +57,7 @@ async fn a_store_that_goes_on_failing_stops_the_run_and_says_so_without_its_secr
     run.report(artifact("a", "one")).await;
     run.cancel.cancelled().await;
     let refusal = asked.await.unwrap().unwrap_err();
-    assert_eq!(refusal.reason, Reason::Unavailable);
+    assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert!(!refusal.text.contains("secret"), "{refusal}");
 }
 
@@ -87,11 +87,11 @@ async fn a_list_leaves_damaged_tasks_out_and_fails_with_its_store() {
     // One that comes later ends what has begun.
     fails("t0", StoreError::Failed("secret place: away".to_owned()));
     let refusal = whole(list().await.unwrap()).await.unwrap_err();
-    assert_eq!(refusal.reason, Reason::Unavailable);
+    assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert!(!refusal.text.contains("secret"), "{refusal}");
     // The first is refused before anything has begun.
     fails("t1", StoreError::Failed("secret place: away".to_owned()));
-    assert_eq!(list().await.unwrap_err().reason, Reason::Unavailable);
+    assert_eq!(list().await.unwrap_err().reason, ErrorReason::Unavailable);
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn a_message_that_gets_no_place_is_refused_and_leaves_no_task() {
     };
     let theatre = store.open().await;
     let refused = theatre.service.send(&alice(), says("hello")).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::Unavailable);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::Unavailable);
     let listed = theatre.service.list(&alice(), lists::all()).await.unwrap();
     assert_eq!(listed.total_size(), 0);
     assert_eq!(theatre.service.under_way(), 0);
@@ -191,7 +191,7 @@ async fn an_answer_that_gets_no_place_leaves_no_task_that_nobody_works_on() {
     let theatre = store.open().await;
     let send = says("this one").answering("t");
     let refused = theatre.service.send(&alice(), send).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::Unavailable);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::Unavailable);
     assert_eq!(theatre.state("t").await, TaskState::Failed);
 }
 
@@ -205,7 +205,7 @@ async fn how_a_task_ended_is_kept_once_the_store_takes_it() {
     store.fail(20);
     run.done();
     let refusal = asked.await.unwrap().unwrap_err();
-    assert_eq!(refusal.reason, Reason::Unavailable);
+    assert_eq!(refusal.reason, ErrorReason::Unavailable);
     let mut updates = theatre.service.subscribe(&alice(), &id).await.unwrap();
     let mut last = next(&mut updates).await;
     while let Some(update) = updates.next().await {
@@ -262,5 +262,5 @@ async fn a_task_that_another_server_began_takes_no_place_from_the_ones_that_are_
     other.run().await;
     other.service.cancel(&alice(), &id).await.unwrap();
     let refused = other.service.send(&alice(), says("one more")).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::ResourceExhausted);
+    assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
 }

@@ -119,7 +119,7 @@ pub(crate) async fn nothing_is_missed_between_the_whole_and_the_news(store: Any)
     };
     while !writer.is_finished() {
         let feed = follow(&store, "t").await;
-        if feed.record.is_settled() || feeds.len() > 500 {
+        if feed.record.is_terminal() || feeds.len() > 500 {
             break;
         }
         feeds.push(tokio::spawn(read(feed)));

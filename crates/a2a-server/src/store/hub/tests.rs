@@ -126,7 +126,7 @@ async fn a_listener_that_fell_behind_a_settled_task_is_given_its_end() {
     let mut news = task.follow();
     task.change(&working());
     task.change(&status(TaskState::Completed));
-    assert!(matches!(news.next().await, Some(News::Anew(record)) if record.is_settled()));
+    assert!(matches!(news.next().await, Some(News::Anew(record)) if record.is_terminal()));
     assert_eq!(news.next().await, None);
 }
 

@@ -106,7 +106,7 @@ impl Inner {
         for task_id in taken {
             if !locked(handed).untold.contains(&task_id) {
                 match self.load(&task_id).await {
-                    Ok(Some(record)) if !record.is_settled() => {
+                    Ok(Some(record)) if !record.is_terminal() => {
                         self.begun(&task_id);
                         tasks.push(Summary::of(&record));
                     }

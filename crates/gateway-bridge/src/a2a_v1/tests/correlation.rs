@@ -12,9 +12,9 @@ async fn answered(answer: impl Fn(&Value) -> Value) -> Result<Reply, PeerError> 
     sending.await.unwrap()
 }
 
-async fn refused(answer: impl Fn(&Value) -> Value) -> (Fault, Delivered) {
+async fn refused(answer: impl Fn(&Value) -> Value) -> (PeerErrorKind, Delivered) {
     let error = answered(answer).await.expect_err("an error");
-    (error.fault, error.delivered)
+    (error.kind, error.delivered)
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,7 +49,7 @@ async fn h_23_an_error_that_names_nothing_is_the_only_messages_own() {
     let bare =
         json!({"type": "error", "content": {"error": "AGENT_NOT_FOUND", "message": "nobody"}});
     let (fault, _) = refused(|_| bare.clone()).await;
-    assert_eq!(fault, Fault::Gateway(ErrorCode::AgentNotFound));
+    assert_eq!(fault, PeerErrorKind::Gateway(ErrorCode::AgentNotFound));
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +115,7 @@ async fn h_24_an_answer_from_somebody_else_is_ignored_and_warned_of() {
     forged["from"] = json!("mallory");
     connection.say(forged).await;
     let error = sending.await.unwrap().unwrap_err();
-    assert_eq!(error.fault, Fault::Gateway(ErrorCode::AgentError));
+    assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AgentError));
     assert!(
         rig.warnings()[0].contains("mallory"),
         "{:?}",
@@ -130,7 +130,7 @@ async fn h_25_every_error_of_the_registry_is_read_by_name_by_number_and_beside_t
         .copied()
         .filter(|code| *code != ErrorCode::AgentBusy)
     {
-        let wanted = Fault::Gateway(code);
+        let wanted = PeerErrorKind::Gateway(code);
         let content = |content: Value| {
             move |asked: &Value| {
                 json!({"type": "error", "from": "gateway", "content": content,
@@ -178,8 +178,11 @@ async fn h_26_queued_is_no_delivery() {
     });
     let error = error.await.unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::AgentOffline), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::AgentOffline),
+            Delivered::No
+        )
     );
     assert!(error.message.contains("the gateway says queued"), "{error}");
 }
@@ -194,8 +197,8 @@ async fn h_27_unknown_and_offline_are_not_tried_again() {
         connection.say(error(&asked, code, "no")).await;
         let error = sending.await.unwrap().unwrap_err();
         assert_eq!(
-            (error.fault, error.delivered),
-            (Fault::Gateway(code), Delivered::No)
+            (error.kind, error.delivered),
+            (PeerErrorKind::Gateway(code), Delivered::No)
         );
         let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
         assert!(more.is_err(), "{more:?}");
@@ -221,8 +224,8 @@ async fn h_27_a_busy_agent_is_tried_again_after_1_2_and_4_seconds_with_the_same_
         .await;
     let error = sending.await.unwrap().unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::AgentBusy), Delivered::No)
+        (error.kind, error.delivered),
+        (PeerErrorKind::Gateway(ErrorCode::AgentBusy), Delivered::No)
     );
 }
 
@@ -269,8 +272,8 @@ async fn h_27_a_busy_agent_is_not_tried_again_when_the_life_of_the_message_is_ov
         .say(error(&asked, ErrorCode::AgentBusy, "later"))
         .await;
     assert_eq!(
-        sending.await.unwrap().unwrap_err().fault,
-        Fault::Gateway(ErrorCode::AgentBusy)
+        sending.await.unwrap().unwrap_err().kind,
+        PeerErrorKind::Gateway(ErrorCode::AgentBusy)
     );
     let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
     assert!(more.is_err(), "{more:?}");

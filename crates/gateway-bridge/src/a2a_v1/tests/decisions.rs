@@ -40,8 +40,11 @@ async fn a_decision_that_cannot_be_read_is_an_error_at_once() {
             .await;
         let error = sending.await.unwrap().expect_err("no decision");
         assert_eq!(
-            (error.fault, error.delivered),
-            (Fault::Gateway(ErrorCode::ProtocolError), Delivered::Unknown),
+            (error.kind, error.delivered),
+            (
+                PeerErrorKind::Gateway(ErrorCode::ProtocolError),
+                Delivered::Unknown
+            ),
             "{wrong}"
         );
         assert_eq!(began.elapsed(), Duration::ZERO);

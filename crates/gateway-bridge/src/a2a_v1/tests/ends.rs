@@ -28,8 +28,11 @@ async fn a_failed_attempt_is_told_to_all_who_waited_and_made_once() {
     let (one, two) = tokio::join!(rig.gateway.members(), rig.gateway.members());
     for error in [one.unwrap_err(), two.unwrap_err()] {
         assert_eq!(
-            (error.fault, error.delivered),
-            (Fault::Gateway(ErrorCode::ConnectionRefused), Delivered::No)
+            (error.kind, error.delivered),
+            (
+                PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
+                Delivered::No
+            )
         );
     }
     assert_eq!(rig.net.asked().len(), 1);
@@ -119,8 +122,11 @@ async fn h_47_after_five_tries_a_call_gives_up() {
     ));
     let error = rig.send("alpha", text("hello")).await.unwrap().unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::ConnectionRefused), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
+            Delivered::No
+        )
     );
     assert_eq!(rig.net.asked().len(), 1 + 5);
 }
@@ -134,7 +140,10 @@ async fn h_47_a_gateway_that_was_never_there_is_tried_once() {
     ));
     let began = tokio::time::Instant::now();
     let error = rig.send("alpha", text("hello")).await.unwrap().unwrap_err();
-    assert_eq!(error.fault, Fault::Gateway(ErrorCode::ConnectionRefused));
+    assert_eq!(
+        error.kind,
+        PeerErrorKind::Gateway(ErrorCode::ConnectionRefused)
+    );
     assert_eq!(
         (rig.net.asked().len(), began.elapsed()),
         (1, Duration::ZERO)
@@ -152,8 +161,11 @@ async fn h_47_manual_is_respected_until_the_next_call() {
     settle().await;
     let error = running.send(&text("hello")).await.unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::ConnectionReset), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
+            Delivered::No
+        )
     );
     assert_eq!(rig.net.asked().len(), 1);
     let next = rig.send("alpha", text("hello"));
@@ -172,9 +184,9 @@ async fn h_48_a_message_under_way_at_a_cut_fails_and_is_never_sent_again() {
     drop(connection);
     let error = sending.await.unwrap().unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
+        (error.kind, error.delivered),
         (
-            Fault::Gateway(ErrorCode::ConnectionReset),
+            PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
             Delivered::Unknown
         )
     );

@@ -4,7 +4,7 @@ use super::*;
 use crate::scripted::BEGAN;
 
 /// What a message to alpha looks like on the wire.
-async fn sent(outgoing: Outgoing) -> Value {
+async fn sent(outgoing: SendRequest) -> Value {
     let mut rig = rig(settings());
     let sending = rig.send("alpha", outgoing);
     let asked = rig.greeted().await.hear().await;
@@ -29,7 +29,7 @@ async fn h_15_role_and_content_are_a_messages_own() {
 async fn h_16_several_parts_are_an_object_and_one_text_is_a_text() {
     let data = Map::from_iter([("a".to_owned(), json!(1))]);
     let parts = vec![Part::text("hello".into()), Part::data(data)];
-    let asked = sent(Outgoing { parts, ..text("") }).await;
+    let asked = sent(SendRequest { parts, ..text("") }).await;
     assert_eq!(
         asked["content"]["content"],
         json!({"parts": [{"kind": "text", "text": "hello"}, {"kind": "data", "data": {"a": 1}}]})
@@ -63,7 +63,7 @@ async fn h_16_an_object_is_received_as_parts_or_as_data() {
 #[tokio::test(start_paused = true)]
 async fn h_17_the_id_begins_with_msg_and_is_the_tools_own() {
     assert_eq!(sent(text("hello")).await["id"], "msg-m-1");
-    let long = Outgoing {
+    let long = SendRequest {
         message_id: "x".repeat(200),
         ..text("hello")
     };
@@ -93,7 +93,10 @@ async fn h_18_a_life_is_seconds_and_what_is_older_is_not_sent() {
         assert_eq!(connection.hear_text().await, None);
         error
     };
-    assert_eq!(error.fault, Fault::Gateway(ErrorCode::InvalidContent));
+    assert_eq!(
+        error.kind,
+        PeerErrorKind::Gateway(ErrorCode::InvalidContent)
+    );
     assert_eq!(error.delivered, Delivered::No);
 }
 
@@ -135,16 +138,20 @@ async fn metadata_that_the_protocol_would_not_take_is_not_sent() {
         let error = sending.await.unwrap().unwrap_err();
         assert_eq!(error.delivered, Delivered::No);
         assert!(
-            matches!(error.fault, Fault::Gateway(_)),
+            matches!(error.kind, PeerErrorKind::Gateway(_)),
             "{metadata}: {error}"
         );
-        assert_eq!(error.fault, Fault::Gateway(code), "{metadata}: {error}");
+        assert_eq!(
+            error.kind,
+            PeerErrorKind::Gateway(code),
+            "{metadata}: {error}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_22_the_session_is_the_conversation_and_a_new_one_gets_an_id() {
-    let named = Outgoing {
+    let named = SendRequest {
         context_id: Some("sess-7".into()),
         ..text("hello")
     };
@@ -156,7 +163,7 @@ async fn h_22_the_session_is_the_conversation_and_a_new_one_gets_an_id() {
 #[tokio::test(start_paused = true)]
 async fn h_22_a_task_alone_goes_on_in_its_session() {
     let mut rig = rig(settings());
-    let first = Outgoing {
+    let first = SendRequest {
         context_id: Some("sess-7".into()),
         ..task_of(text("hello"))
     };
@@ -166,7 +173,7 @@ async fn h_22_a_task_alone_goes_on_in_its_session() {
     let Reply::Task(task) = sending.await.unwrap().unwrap() else {
         panic!("no task")
     };
-    let again = |task_id: &str| Outgoing {
+    let again = |task_id: &str| SendRequest {
         message_id: "m-2".into(),
         task_id: Some(task_id.to_owned()),
         ..text("and?")
@@ -176,8 +183,8 @@ async fn h_22_a_task_alone_goes_on_in_its_session() {
     let error = rig.send("alpha", again("corr-0")).await.unwrap();
     let error = error.unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::TaskForgotten, Delivered::No)
+        (error.kind, error.delivered),
+        (PeerErrorKind::TaskForgotten, Delivered::No)
     );
 }
 
@@ -188,8 +195,11 @@ async fn h_04_a_message_above_a_mebibyte_is_not_sent() {
     let _connection = rig.greeted().await;
     let error = sending.await.unwrap().unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::InvalidContent), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::InvalidContent),
+            Delivered::No
+        )
     );
 }
 
@@ -225,9 +235,9 @@ async fn h_04_what_is_no_message_is_dropped_and_the_fifth_ends_the_connection() 
     assert_eq!(connection.hear_close().await, Some(1008));
     let error = sending.await.unwrap().unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
+        (error.kind, error.delivered),
         (
-            Fault::Gateway(ErrorCode::ConnectionReset),
+            PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
             Delivered::Unknown
         )
     );

@@ -71,7 +71,10 @@ async fn h_08_without_an_acknowledgement_the_connection_times_out() {
         connection
     });
     drop(connection);
-    assert_eq!(error.fault, Fault::Gateway(ErrorCode::ConnectionTimeout));
+    assert_eq!(
+        error.kind,
+        PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout)
+    );
     assert!(
         error.message.contains("acknowledged") && error.message.contains("30000"),
         "{error}"
@@ -91,8 +94,8 @@ async fn h_09_our_version_is_told_and_another_major_one_is_refused() {
         other["content"]["protocolVersion"] = version.clone();
         let error = greeting(settings(), vec![other]).await;
         assert_eq!(
-            error.fault,
-            Fault::Gateway(ErrorCode::ProtocolError),
+            error.kind,
+            PeerErrorKind::Gateway(ErrorCode::ProtocolError),
             "{version}"
         );
     }
@@ -167,8 +170,8 @@ async fn h_11_every_word_for_a_good_credential_is_understood() {
         let error = greeting(with_token(), vec![good, json!({"type": "ping"})]).await;
         // The greeting went on to the handshake, which was not acknowledged.
         assert_eq!(
-            error.fault,
-            Fault::Gateway(ErrorCode::ConnectionTimeout),
+            error.kind,
+            PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
             "{word}"
         );
     }
@@ -190,7 +193,7 @@ async fn h_11_a_credential_that_is_refused_is_told_by_its_error() {
     ] {
         let refused = json!({"type": "auth-response", "content": content});
         let error = greeting(with_token(), vec![refused]).await;
-        assert_eq!(error.fault, Fault::Gateway(code), "{error}");
+        assert_eq!(error.kind, PeerErrorKind::Gateway(code), "{error}");
         assert!(error.message.contains("gateway.token"), "{error}");
     }
 }
@@ -199,7 +202,7 @@ async fn h_11_a_credential_that_is_refused_is_told_by_its_error() {
 async fn h_10_a_gateway_that_wants_a_credential_is_told_as_such() {
     let wants = json!({"type": "error", "content": {"error": "AUTH_REQUIRED", "message": "say who you are", "code": 5001}});
     let error = greeting(settings(), vec![wants]).await;
-    assert_eq!(error.fault, Fault::Gateway(ErrorCode::AuthRequired));
+    assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
     assert!(error.message.contains("set `gateway.token`"), "{error}");
 }
 
@@ -240,7 +243,7 @@ async fn a_close_while_greeting_is_told_as_what_it_means() {
             connection.close(code, "").await;
             connection
         });
-        assert_eq!(error.fault, Fault::Gateway(wanted), "{error}");
+        assert_eq!(error.kind, PeerErrorKind::Gateway(wanted), "{error}");
     }
 }
 

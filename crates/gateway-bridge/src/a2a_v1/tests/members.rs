@@ -184,8 +184,11 @@ async fn an_agent_that_is_not_there_is_told_with_those_who_are() {
     let (found, ()) = tokio::join!(rig.gateway.discover(&reach, None), server);
     let error = found.unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::AgentNotFound), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::AgentNotFound),
+            Delivered::No
+        )
     );
     assert!(
         error.message.contains("alpha, beta, charlie, steward"),
@@ -193,9 +196,9 @@ async fn an_agent_that_is_not_there_is_told_with_those_who_are() {
     );
 }
 
-fn reach(agent: &str) -> Reach {
+fn reach(agent: &str) -> PeerConfig {
     let base = Url::parse("http://127.0.0.1:18789").unwrap();
-    Reach::new(base, CardLocation::Path(format!("/agents/{agent}")))
+    PeerConfig::new(base, CardLocation::Path(format!("/agents/{agent}")))
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,8 +222,8 @@ async fn a_message_waits_a_second_for_a_list_that_does_not_come_and_the_next_one
     rig.gateway.discover(&reach("beta"), None).await.unwrap();
     let unknown = rig.gateway.discover(&reach("nobody"), None).await;
     assert_eq!(
-        unknown.unwrap_err().fault,
-        Fault::Gateway(ErrorCode::AgentNotFound)
+        unknown.unwrap_err().kind,
+        PeerErrorKind::Gateway(ErrorCode::AgentNotFound)
     );
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
@@ -269,8 +272,8 @@ async fn an_error_that_names_nothing_is_not_that_of_a_list_nobody_waits_for_any_
         .say(json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "it fell over"}}))
         .await;
     assert_eq!(
-        sending.await.unwrap().unwrap_err().fault,
-        Fault::Gateway(ErrorCode::AgentError)
+        sending.await.unwrap().unwrap_err().kind,
+        PeerErrorKind::Gateway(ErrorCode::AgentError)
     );
 }
 

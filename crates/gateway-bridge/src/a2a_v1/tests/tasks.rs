@@ -57,7 +57,7 @@ async fn h_28_256_answers_are_kept_and_the_oldest_goes() {
     }
     let peer = rig.peer("alpha");
     let error = peer.get_task(&ids[0], None).await.unwrap_err();
-    assert_eq!(error.fault, Fault::TaskForgotten);
+    assert_eq!(error.kind, PeerErrorKind::TaskForgotten);
     for id in [&ids[1], &ids[256]] {
         assert_eq!(
             peer.get_task(id, None).await.unwrap().state(),
@@ -85,8 +85,8 @@ async fn h_28_an_answer_is_kept_for_a_day() {
         peer.get_task(done.id().unwrap(), None)
             .await
             .unwrap_err()
-            .fault,
-        Fault::TaskForgotten
+            .kind,
+        PeerErrorKind::TaskForgotten
     );
 }
 
@@ -99,7 +99,7 @@ async fn a_task_of_another_run_is_forgotten_and_said_so() {
         .get_task("corr-of-yesterday", None)
         .await
         .unwrap_err();
-    assert_eq!(error.fault, Fault::TaskForgotten);
+    assert_eq!(error.kind, PeerErrorKind::TaskForgotten);
     assert!(
         error.message.contains("as long as this process runs"),
         "{error}"
@@ -118,7 +118,7 @@ async fn a_task_is_its_agents_alone() {
         .get_task(working.id().unwrap(), None)
         .await
         .unwrap_err();
-    assert_eq!(error.fault, Fault::TaskForgotten);
+    assert_eq!(error.kind, PeerErrorKind::TaskForgotten);
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,8 +139,8 @@ async fn a_task_that_is_wanted_comes_at_once_unless_it_is_refused_at_once() {
         .say(error(&asked, ErrorCode::AgentOffline, "away"))
         .await;
     assert_eq!(
-        sending.await.unwrap().unwrap_err().fault,
-        Fault::Gateway(ErrorCode::AgentOffline)
+        sending.await.unwrap().unwrap_err().kind,
+        PeerErrorKind::Gateway(ErrorCode::AgentOffline)
     );
 }
 

@@ -4,11 +4,11 @@ use super::*;
 use crate::scripted::BEGAN;
 use peer::End;
 
-fn proposal(data: Value) -> Outgoing {
+fn proposal(data: Value) -> SendRequest {
     let Value::Object(data) = data else {
         panic!("an object")
     };
-    Outgoing {
+    SendRequest {
         parts: vec![Part::data(data)],
         ..text("")
     }
@@ -26,7 +26,7 @@ pub(super) fn decision(id: &Value, result: &str, consensus: bool, votes: Value) 
 }
 
 /// A proposal that was sent: the gateway's end, what it heard, and the task.
-pub(super) async fn proposed(rig: &mut Rig, outgoing: Outgoing) -> (Connection, Value, Task) {
+pub(super) async fn proposed(rig: &mut Rig, outgoing: SendRequest) -> (Connection, Value, Task) {
     let mut connection = rig.connected().await;
     let sending = rig.send("triad", task_of(outgoing));
     let asked = connection.hear().await;
@@ -34,7 +34,7 @@ pub(super) async fn proposed(rig: &mut Rig, outgoing: Outgoing) -> (Connection, 
     (connection, asked, working)
 }
 
-async fn refused(outgoing: Outgoing) -> PeerError {
+async fn refused(outgoing: SendRequest) -> PeerError {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let error = rig
@@ -95,8 +95,8 @@ async fn what_is_no_proposal_is_not_sent() {
     ] {
         let error = refused(proposal(data)).await;
         assert_eq!(
-            error.fault,
-            Fault::Gateway(ErrorCode::InvalidContent),
+            error.kind,
+            PeerErrorKind::Gateway(ErrorCode::InvalidContent),
             "{error}"
         );
     }
@@ -120,7 +120,10 @@ async fn h_41_a_deadline_that_has_passed_is_never_sent() {
         json!({"proposal": "X", "deadline": 1_711_843_200_000_u64}),
     ))
     .await;
-    assert_eq!(error.fault, Fault::Gateway(ErrorCode::InvalidContent));
+    assert_eq!(
+        error.kind,
+        PeerErrorKind::Gateway(ErrorCode::InvalidContent)
+    );
     assert!(error.message.contains("has passed"), "{error}");
 }
 
@@ -159,8 +162,11 @@ async fn h_38_a_triad_that_is_not_there_is_told_at_once() {
         .await;
     let error = sending.await.unwrap().unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::AgentOffline), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::AgentOffline),
+            Delivered::No
+        )
     );
 }
 
@@ -320,7 +326,10 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
     let Step::End(End::Broken(error)) = stream.next().await else {
         panic!("a cut")
     };
-    assert_eq!(error.fault, Fault::Gateway(ErrorCode::ConnectionReset));
+    assert_eq!(
+        error.kind,
+        PeerErrorKind::Gateway(ErrorCode::ConnectionReset)
+    );
     let id = working.id().unwrap().to_owned();
     let again = tokio::spawn(async move { peer.resubscribe(&id).await });
     let mut connection = rig.greeted().await;

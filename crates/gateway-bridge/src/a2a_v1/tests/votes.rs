@@ -62,7 +62,7 @@ async fn h_43_votes_that_are_cast_at_once_are_told_before_the_decision() {
 async fn h_43_votes_that_are_cast_before_a_task_is_followed_are_told_when_it_is() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let followed = Outgoing {
+    let followed = SendRequest {
         followed: true,
         ..task_of(text("X"))
     };

@@ -56,8 +56,8 @@ async fn the_calling_session_is_never_called() {
     about.session_key = Some("agent:alpha:a2a-ctx".into());
     let error = link.send(&about, &saying("hello")).await.unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::OwnSession, Delivered::No)
+        (error.kind, error.delivered),
+        (PeerErrorKind::OwnSession, Delivered::No)
     );
     link.close().await;
     assert_eq!(gateway.0.hear_text().await, None);

@@ -83,12 +83,12 @@ async fn a_run_that_the_gateway_does_not_know_is_forgotten() {
     let (link, mut gateway) = connected().await;
     let about = about();
     let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), knows_nothing(&mut gateway));
-    assert_eq!(task.unwrap_err().fault, Fault::TaskForgotten);
+    assert_eq!(task.unwrap_err().kind, PeerErrorKind::TaskForgotten);
     let (stream, ()) = tokio::join!(
         link.resubscribe(&about, "run-9"),
         knows_nothing(&mut gateway)
     );
-    assert!(stream.is_err_and(|error| error.fault == Fault::TaskForgotten));
+    assert!(stream.is_err_and(|error| error.kind == PeerErrorKind::TaskForgotten));
 }
 
 #[tokio::test]

@@ -60,15 +60,18 @@ async fn a_vote_that_is_canceled_stops_everybody_who_is_asked() {
 #[tokio::test(start_paused = true)]
 async fn what_nobody_knows_of_is_forgotten() {
     let (triad, _) = triad(Quorum::All, [vec![], vec![], vec![]]);
-    assert_eq!(triad.get_task("x").unwrap_err().fault, Fault::TaskForgotten);
     assert_eq!(
-        triad.cancel("x").await.unwrap_err().fault,
-        Fault::TaskForgotten
+        triad.get_task("x").unwrap_err().kind,
+        PeerErrorKind::TaskForgotten
+    );
+    assert_eq!(
+        triad.cancel("x").await.unwrap_err().kind,
+        PeerErrorKind::TaskForgotten
     );
     assert!(
         triad
             .resubscribe("x")
-            .is_err_and(|error| error.fault == Fault::TaskForgotten)
+            .is_err_and(|error| error.kind == PeerErrorKind::TaskForgotten)
     );
 }
 
@@ -82,7 +85,10 @@ async fn h_45_a_repeated_proposal_has_the_same_outcome_and_another_one_is_refuse
         .send(&About::default(), &proposing("Something else."))
         .await
         .unwrap_err();
-    assert_eq!(error.fault, Fault::Gateway(ErrorCode::InvalidContent));
+    assert_eq!(
+        error.kind,
+        PeerErrorKind::Gateway(ErrorCode::InvalidContent)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,10 +112,11 @@ async fn no_gateway_is_no_decision() {
     let (mut triad, _) = triad(Quorum::Majority, [vec![], vec![], vec![]]);
     triad.links = Arc::new(|| {
         Box::pin(async {
-            Err(
-                PeerError::new(Fault::Gateway(ErrorCode::ConnectionRefused), "nobody there")
-                    .undelivered(),
+            Err(PeerError::new(
+                PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
+                "nobody there",
             )
+            .undelivered())
         })
     });
     let error = triad
@@ -117,8 +124,11 @@ async fn no_gateway_is_no_decision() {
         .await
         .unwrap_err();
     assert_eq!(
-        (error.fault, error.delivered),
-        (Fault::Gateway(ErrorCode::ConnectionRefused), Delivered::No)
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
+            Delivered::No
+        )
     );
     assert!(triad.get_task("proposal-1").is_err());
 }
@@ -143,18 +153,18 @@ async fn a_triad_has_three_different_members() {
 async fn a_task_alone_leads_to_its_session() {
     let twice = || vec![APPROVE, APPROVE];
     let (triad, _agents) = triad(Quorum::All, [twice(), twice(), twice()]);
-    let first = Outgoing {
+    let first = SendRequest {
         context_id: Some("sess-7".into()),
         ..proposing("x")
     };
     triad.send(&About::default(), &first).await.unwrap();
-    let next = |task: &str| Outgoing {
+    let next = |task: &str| SendRequest {
         message_id: "proposal-2".into(),
         task_id: Some(task.into()),
         ..proposing("y")
     };
     let forgotten = triad.send(&About::default(), &next("proposal-0")).await;
-    assert_eq!(forgotten.unwrap_err().fault, Fault::TaskForgotten);
+    assert_eq!(forgotten.unwrap_err().kind, PeerErrorKind::TaskForgotten);
     let _ = triad.stream(&About::default(), &next("proposal-1")).await;
     let task = triad.get_task("proposal-2").unwrap();
     assert_eq!(task.context_id(), Some("sess-7"));

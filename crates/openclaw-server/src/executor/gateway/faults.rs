@@ -3,18 +3,20 @@
 use a2a_server::executor::Outcome;
 
 use collective::ErrorCode as E;
-use peer::{Fault, PeerError};
+use peer::{PeerError, PeerErrorKind};
 
 /// How a task ends whose run could not be begun or followed.
 pub(super) fn outcome(error: &PeerError) -> Outcome {
-    let reason = match error.fault {
-        Fault::Gateway(E::InvalidContent) => return Outcome::Rejected(error.message.clone()),
-        Fault::Gateway(E::AgentNotFound) => "agent_not_found",
-        Fault::Gateway(E::AgentBusy) => "gateway_busy",
-        Fault::Gateway(E::AuthRequired | E::AuthFailed | E::TokenExpired | E::PermissionDenied) => {
-            "gateway_denied"
+    let reason = match error.kind {
+        PeerErrorKind::Gateway(E::InvalidContent) => {
+            return Outcome::Rejected(error.message.clone());
         }
-        Fault::AddressRefused => "gateway_denied",
+        PeerErrorKind::Gateway(E::AgentNotFound) => "agent_not_found",
+        PeerErrorKind::Gateway(E::AgentBusy) => "gateway_busy",
+        PeerErrorKind::Gateway(
+            E::AuthRequired | E::AuthFailed | E::TokenExpired | E::PermissionDenied,
+        ) => "gateway_denied",
+        PeerErrorKind::AddressRefused => "gateway_denied",
         fault if fault.is_away() => "gateway_unreachable",
         _ => "gateway_error",
     };
@@ -42,7 +44,7 @@ pub(super) fn interrupted() -> Outcome {
 mod tests {
     use super::*;
 
-    fn reason(fault: Fault) -> &'static str {
+    fn reason(fault: PeerErrorKind) -> &'static str {
         match outcome(&PeerError::new(fault, "why")) {
             Outcome::Failed { reason, .. } => reason,
             _ => "rejected",
@@ -52,14 +54,23 @@ mod tests {
     #[test]
     fn every_kind_of_fault_has_its_reason() {
         for (fault, expected) in [
-            (Fault::Gateway(E::ConnectionRefused), "gateway_unreachable"),
-            (Fault::Gateway(E::ConnectionTimeout), "gateway_unreachable"),
-            (Fault::Gateway(E::ConnectionReset), "gateway_unreachable"),
-            (Fault::Gateway(E::AuthFailed), "gateway_denied"),
-            (Fault::Gateway(E::AgentNotFound), "agent_not_found"),
-            (Fault::Gateway(E::AgentBusy), "gateway_busy"),
-            (Fault::Gateway(E::InvalidContent), "rejected"),
-            (Fault::Gateway(E::ProtocolError), "gateway_error"),
+            (
+                PeerErrorKind::Gateway(E::ConnectionRefused),
+                "gateway_unreachable",
+            ),
+            (
+                PeerErrorKind::Gateway(E::ConnectionTimeout),
+                "gateway_unreachable",
+            ),
+            (
+                PeerErrorKind::Gateway(E::ConnectionReset),
+                "gateway_unreachable",
+            ),
+            (PeerErrorKind::Gateway(E::AuthFailed), "gateway_denied"),
+            (PeerErrorKind::Gateway(E::AgentNotFound), "agent_not_found"),
+            (PeerErrorKind::Gateway(E::AgentBusy), "gateway_busy"),
+            (PeerErrorKind::Gateway(E::InvalidContent), "rejected"),
+            (PeerErrorKind::Gateway(E::ProtocolError), "gateway_error"),
         ] {
             assert_eq!(reason(fault), expected, "{fault:?}");
         }
