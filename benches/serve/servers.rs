@@ -46,7 +46,7 @@ fn serve(flags: &[&str]) -> Server {
         "openRequests",
         "requestsPerSecond",
         "burst",
-        "tasksPerPeer",
+        "tasksPerClient",
     ] {
         command.args(["--limit", &format!("{limit}=10000")]);
     }

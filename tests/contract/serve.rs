@@ -66,7 +66,7 @@ const REASONS: [(ErrorReason, &str); 19] = [
     (ErrorReason::InternalError, "something here failed"),
     (
         ErrorReason::Unauthenticated,
-        "a token is needed, or this one is not valid or not valid any more",
+        "the token is missing, unknown or revoked",
     ),
     (
         ErrorReason::PermissionDenied,
@@ -82,7 +82,7 @@ const REASONS: [(ErrorReason, &str); 19] = [
     ),
     (
         ErrorReason::TaskNotFound,
-        "there is no such task or context of this peer",
+        "there is no such task or context of this client",
     ),
     (ErrorReason::TaskNotCancelable, "the task is settled"),
     (
@@ -179,7 +179,7 @@ fn the_metrics_are_told() {
     assert!(checked >= 5, "{counted}");
 }
 
-/// The documents show which session a context is, for a server without peers and for one with.
+/// The documents show which session a context is, for a server without clients and for one with.
 #[test]
 fn the_examples_of_sessions_are_worked_out_by_the_code() {
     for document in ["README.md", "docs/serve.md"] {
@@ -192,7 +192,7 @@ fn the_examples_of_sessions_are_worked_out_by_the_code() {
         ] {
             for session in [
                 session_key::session_id(context),
-                session_key::session_id_of_peer("ada", context),
+                session_key::session_id_of_client("ada", context),
             ] {
                 let row = page.lines().any(|line| {
                     line.starts_with(&format!("| `{context}` |"))

@@ -24,14 +24,14 @@ fn refused(flags: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_others_could_reach_is_refused_without_peers_and_without_tls() {
+fn what_others_could_reach_is_refused_without_clients_and_without_tls() {
     for (flags, says) in [
-        (&["--listen", "0.0.0.0:0"][..], "peers add"),
-        (&["--listen", "[::]:0"], "peers add"),
-        (&["--behind-proxy", "--port", "0"], "peers add"),
+        (&["--listen", "0.0.0.0:0"][..], "clients add"),
+        (&["--listen", "[::]:0"], "clients add"),
+        (&["--behind-proxy", "--port", "0"], "clients add"),
         (
             &["--public-url", "https://agents.example", "--port", "0"],
-            "peers add",
+            "clients add",
         ),
     ] {
         let (code, text) = refused(flags);
@@ -124,7 +124,7 @@ fn a_token_is_printed_once_and_listed_never() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let run =
-        |args: &[&str]| command(&[&["serve", "peers"], args, &["--state-dir", state]].concat());
+        |args: &[&str]| command(&[&["serve", "clients"], args, &["--state-dir", state]].concat());
     let added = run(&["add", "ada", "--json"]);
     let added: Value = serde_json::from_slice(&added.stdout).unwrap();
     let token = added["token"].as_str().unwrap();

@@ -71,7 +71,7 @@ fn start(state: &str, round: u32) -> Server {
         &[
             &["--state-dir", state, "--fsync", fsync][..],
             &["--retention-count", "1000000"],
-            &["--limit", "runs=1000", "--limit", "tasksPerPeer=100000"],
+            &["--limit", "runs=1000", "--limit", "tasksPerClient=100000"],
             &[
                 "--limit",
                 "requestsPerSecond=1000000",

@@ -1,7 +1,7 @@
 //! The operator's page in a real browser.
 
 use crate::serve::chromium::Browser;
-use crate::serve::plain::{peer, send};
+use crate::serve::plain::{client, send};
 use crate::serve::server::Server;
 
 /// The state of the task that was asked for with `text`, as the page shows it.
@@ -61,13 +61,13 @@ fn a_task_is_deleted_by_keyboard_once_that_is_confirmed() {
 }
 
 #[test]
-fn where_there_are_peers_the_page_asks_for_the_operators_token() {
+fn where_there_are_clients_the_page_asks_for_the_operators_token() {
     let state = tempfile::tempdir().unwrap();
-    let ada = peer(state.path(), "ada", &[]);
-    let operator = peer(state.path(), "me", &["--operator"]);
+    let ada = client(state.path(), "ada", &[]);
+    let operator = client(state.path(), "me", &["--operator"]);
     let config = state.path().join("serve.json");
-    let peers = std::fs::read_to_string(state.path().join("peers.json")).unwrap();
-    std::fs::write(&config, peers).unwrap();
+    let clients = std::fs::read_to_string(state.path().join("clients.json")).unwrap();
+    std::fs::write(&config, clients).unwrap();
     let server = Server::scripted(&[
         "--task-store",
         "memory",

@@ -1,4 +1,4 @@
-//! A client that sends what a test writes, and the peers of a server.
+//! A client that sends what a test writes, and the clients of a server.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -156,10 +156,14 @@ pub fn command(args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Adds a peer to a state directory, and returns the header with its token.
-pub fn peer(state: &Path, name: &str, more: &[&str]) -> String {
+/// Adds a client to a state directory, and returns the header with its token.
+pub fn client(state: &Path, name: &str, more: &[&str]) -> String {
     let state = state.to_str().unwrap();
-    let args = [&["serve", "peers", "add", name, "--state-dir", state], more].concat();
+    let args = [
+        &["serve", "clients", "add", name, "--state-dir", state],
+        more,
+    ]
+    .concat();
     let added = command(&args);
     assert!(added.status.success(), "{added:?}");
     let token = String::from_utf8(added.stdout).unwrap();

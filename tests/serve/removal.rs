@@ -6,7 +6,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::serve::hook::Hook;
-use crate::serve::plain::{Answer, ask, command, peer, saying, send};
+use crate::serve::plain::{Answer, ask, client, command, saying, send};
 use crate::serve::safety::until;
 use crate::serve::server::Server;
 
@@ -22,8 +22,8 @@ impl Rig {
     fn start() -> Self {
         let state = tempfile::tempdir().unwrap();
         let (ada, operator) = (
-            peer(state.path(), "ada", &[]),
-            peer(state.path(), "me", &["--operator"]),
+            client(state.path(), "ada", &[]),
+            client(state.path(), "me", &["--operator"]),
         );
         let config = state.path().join("serve.json");
         let allowed = json!({"push": {"allowAnyAddress": true}});
@@ -39,9 +39,9 @@ impl Rig {
         }
     }
 
-    fn peers(&self, what: &[&str]) -> String {
+    fn clients(&self, what: &[&str]) -> String {
         let state = ["--state-dir", path(self.state.path())];
-        let ended = command(&[&["serve", "peers"], what, &state].concat());
+        let ended = command(&[&["serve", "clients"], what, &state].concat());
         assert!(ended.status.success(), "{ended:?}");
         String::from_utf8(ended.stdout).unwrap().trim().to_owned()
     }
@@ -82,7 +82,7 @@ fn path(path: &Path) -> &str {
 fn stream_of_removed_client_ends_with_an_error() {
     let rig = Rig::start();
     let stream = rig.stream_ended_by(|| {
-        rig.peers(&["remove", "ada"]);
+        rig.clients(&["remove", "ada"]);
     });
     assert_eq!(stream.status, 200);
     let last = stream.body.rsplit("data:").next().unwrap();
@@ -94,7 +94,7 @@ fn run_of_removed_client_is_canceled_and_says_why() {
     let rig = Rig::start();
     assert_eq!(send(&rig.server, "slow", &[&rig.ada]).status, 200);
     rig.until_task_is("working");
-    rig.peers(&["remove", "ada"]);
+    rig.clients(&["remove", "ada"]);
     until(|| rig.task()["settled"] == true);
     let task = rig.task();
     assert_eq!(task["state"], "canceled", "{task}");
@@ -117,7 +117,7 @@ fn webhook_of_removed_client_is_not_notified() {
     let sent = ask(&rig.server, "POST /a2a", &lines, &body.to_string());
     assert_eq!(sent.status, 200);
     hook.wait("TASK_STATE_WORKING");
-    rig.peers(&["remove", "ada"]);
+    rig.clients(&["remove", "ada"]);
     until(|| rig.task()["settled"] == true);
     // The end of the server waits for what is still to be delivered.
     assert!(rig.server.stop().status.success());
@@ -130,7 +130,7 @@ fn webhook_of_removed_client_is_not_notified() {
 fn rotated_token_ends_its_streams_and_leaves_runs() {
     let rig = Rig::start();
     let stream = rig.stream_ended_by(|| {
-        let new = rig.peers(&["rotate", "ada"]);
+        let new = rig.clients(&["rotate", "ada"]);
         let new = format!("Authorization: Bearer {new}");
         until(|| send(&rig.server, "echo a", &[&new]).status == 200);
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::serve::plain::{ask, command, peer, send};
+use crate::serve::plain::{ask, client, command, send};
 use crate::serve::server::Server;
 
 fn scripted(more: &[&str]) -> Server {
@@ -14,15 +14,15 @@ fn scripted(more: &[&str]) -> Server {
 }
 
 /// A server with Ada, Bob and an operator, and what they show.
-fn with_peers(more: &[&str]) -> (Server, [String; 3]) {
+fn with_clients(more: &[&str]) -> (Server, [String; 3]) {
     let state = tempfile::tempdir().unwrap();
     let shown = [
-        peer(state.path(), "ada", &[]),
-        peer(state.path(), "bob", &[]),
-        peer(state.path(), "me", &["--operator"]),
+        client(state.path(), "ada", &[]),
+        client(state.path(), "bob", &[]),
+        client(state.path(), "me", &["--operator"]),
     ];
     let config = state.path().join("serve.json");
-    std::fs::copy(state.path().join("peers.json"), &config).unwrap();
+    std::fs::copy(state.path().join("clients.json"), &config).unwrap();
     let server = scripted(&[&["--config", config.to_str().unwrap()], more].concat());
     (server, shown)
 }
@@ -83,7 +83,7 @@ fn no_answer_lets_a_page_of_another_origin_read_it() {
 
 #[test]
 fn who_shows_no_known_token_is_told_so_and_asked_for_one() {
-    let (server, [ada, ..]) = with_peers(&[]);
+    let (server, [ada, ..]) = with_clients(&[]);
     for lines in [&[][..], &["Authorization: Bearer guessed"]] {
         let refused = send(&server, "echo a", lines);
         assert_eq!(refused.status, 401);
@@ -98,8 +98,8 @@ fn who_shows_no_known_token_is_told_so_and_asked_for_one() {
 }
 
 #[test]
-fn a_peer_sees_its_own_tasks_only() {
-    let (server, [ada, bob, operator]) = with_peers(&[]);
+fn a_client_sees_its_own_tasks_only() {
+    let (server, [ada, bob, operator]) = with_clients(&[]);
     let task = send(&server, "echo a", &[&ada]).json()["result"]["task"]["id"].clone();
     let get = |who: &str| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task}});
@@ -110,13 +110,13 @@ fn a_peer_sees_its_own_tasks_only() {
     assert_eq!(get(&bob)["error"]["code"], -32001);
     assert_eq!(ask(&server, "GET /api/tasks", &[&ada], "").status, 403);
     let all = ask(&server, "GET /api/tasks", &[&operator], "").json();
-    assert_eq!(all["tasks"][0]["peer"], "ada");
+    assert_eq!(all["tasks"][0]["client"], "ada");
 }
 
 #[test]
-fn a_peer_that_asks_too_fast_is_told_when_to_come_back() {
+fn a_client_that_asks_too_fast_is_told_when_to_come_back() {
     let flags = ["--limit", "requestsPerSecond=1", "--limit", "burst=2"];
-    let (server, [ada, bob, _]) = with_peers(&flags);
+    let (server, [ada, bob, _]) = with_clients(&flags);
     let statuses = [(); 3].map(|()| send(&server, "echo a", &[&ada]).status);
     assert_eq!(statuses, [200, 200, 429]);
     let late = send(&server, "echo a", &[&ada]);
@@ -163,7 +163,7 @@ fn silent_sockets_of_one_address_leave_healthz_served() {
 
 #[test]
 fn unfinished_chunked_bodies_leave_room_for_others() {
-    let (server, [ada, bob, _]) = with_peers(&["--limit", "bodyMs=600000"]);
+    let (server, [ada, bob, _]) = with_clients(&["--limit", "bodyMs=600000"]);
     let _unfinished = [(); 26].map(|()| {
         let mut stream = connect(&server);
         let head = format!("POST /a2a HTTP/1.1\r\nHost: localhost\r\n{ada}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n");
@@ -178,7 +178,7 @@ fn unfinished_chunked_bodies_leave_room_for_others() {
 
 #[test]
 fn a_token_is_in_no_log() {
-    let (server, [ada, ..]) = with_peers(&["--verbose"]);
+    let (server, [ada, ..]) = with_clients(&["--verbose"]);
     send(&server, "echo a", &[&ada]);
     send(&server, "echo a", &["Authorization: Bearer guessed-token"]);
     let log = server.stop().log;
@@ -190,15 +190,15 @@ fn a_token_is_in_no_log() {
 }
 
 #[test]
-fn a_peer_that_is_added_may_ask_without_a_new_start_and_one_that_is_removed_may_not() {
+fn a_client_that_is_added_may_ask_without_a_new_start_and_one_that_is_removed_may_not() {
     let state = tempfile::tempdir().unwrap();
     let folder = state.path().to_str().unwrap();
-    let ada = peer(state.path(), "ada", &[]);
+    let ada = client(state.path(), "ada", &[]);
     let server = scripted(&["--state-dir", folder]);
-    let bob = peer(state.path(), "bob", &[]);
+    let bob = client(state.path(), "bob", &[]);
     until(|| send(&server, "echo a", &[&bob]).status == 200);
     assert!(
-        command(&["serve", "peers", "remove", "ada", "--state-dir", folder])
+        command(&["serve", "clients", "remove", "ada", "--state-dir", folder])
             .status
             .success()
     );

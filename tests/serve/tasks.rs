@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{call, command, peer, saying, send};
+use crate::serve::plain::{call, client, command, saying, send};
 use crate::serve::server::Server;
 
 fn tasks(state: &str, args: &[&str]) -> Output {
@@ -94,11 +94,11 @@ fn a_server_that_was_killed_leaves_its_directory_to_the_command() {
 }
 
 #[test]
-fn a_server_with_peers_wants_the_token_of_an_operator() {
+fn a_server_with_clients_wants_the_token_of_an_operator() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
-    let ada = peer(folder.path(), "ada", &[]);
-    let operator = peer(folder.path(), "me", &["--operator"]);
+    let ada = client(folder.path(), "ada", &[]);
+    let operator = client(folder.path(), "me", &["--operator"]);
     let server = Server::scripted(&["--state-dir", state]);
     assert_eq!(send(&server, "echo a", &[&ada]).status, 200);
     let refused = tasks(state, &["list"]);
@@ -107,7 +107,7 @@ fn a_server_with_peers_wants_the_token_of_an_operator() {
     assert_eq!(with_token(folder.path(), &ada).status.code(), Some(4));
     let shown = with_token(folder.path(), &operator);
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
-    assert_eq!(shown["peer"], "ada");
+    assert_eq!(shown["client"], "ada");
 }
 
 /// The list, for whoever sends this header.

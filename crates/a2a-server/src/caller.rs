@@ -1,11 +1,11 @@
-//! Who asks.
+//! The client behind a request, and the version that the request is written in.
 
 use serde::{Deserialize, Serialize};
 
-/// The name that every caller has where nobody has to say who he is.
-pub const ANYBODY: &str = "loopback";
+/// The name of every client where the server requires no token.
+pub const ANONYMOUS_CLIENT: &str = "loopback";
 
-/// A version of A2A, as a request is written in it.
+/// The version of A2A that a request is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Version {
     /// 0.3.
@@ -16,15 +16,15 @@ pub enum Version {
     V1,
 }
 
-/// Who asks, and how. It is known before the request is read.
+/// The client behind a request, known before the body is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The peer's name, from its credential; [`ANYBODY`] where none is asked for. Every task and context has one owner.
-    pub peer: String,
-    /// Whether the peer has shown a credential.
+    /// The client's name, or [`ANONYMOUS_CLIENT`]. It owns the tasks and contexts that the request creates.
+    pub client: String,
+    /// Whether the request carried a valid token.
     pub authenticated: bool,
-    /// What the request is written in.
+    /// The version of the request.
     pub version: Version,
-    /// The agent that the path names, if any.
+    /// The agent that the path names.
     pub agent: Option<String>,
 }

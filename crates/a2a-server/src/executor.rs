@@ -70,8 +70,8 @@ pub struct Job {
     pub session: String,
     /// The agent that is asked; the executor's default where there is none.
     pub agent: Option<String>,
-    /// The peer that asks.
-    pub peer: String,
+    /// The client that asks.
+    pub client: String,
     /// What it says.
     pub message: Message,
     /// Where the message stands in a row of delegations: what its metadata says under `openclaw-remote-agent/delegation`.
@@ -108,9 +108,9 @@ pub enum Outcome {
     Completed(Option<Vec<Part>>),
     /// Answered at once: a message, and no task.
     Message(Vec<Part>),
-    /// Waits for an answer of the peer.
+    /// Waits for an answer of the client.
     InputRequired(Vec<Part>),
-    /// Waits for credentials of the peer.
+    /// Waits for credentials of the client.
     AuthRequired(Vec<Part>),
     /// Refused.
     Rejected(String),

@@ -17,7 +17,7 @@ use crate::caller::Version;
 pub struct Record {
     /// The task.
     pub task: Task,
-    /// The peer it belongs to. Nobody else sees it.
+    /// The client it belongs to. Nobody else sees it.
     pub owner: String,
     /// The agent that works on it; the executor's default where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub enum Change {
         /// Nothing more will be added to it.
         last_chunk: bool,
     },
-    /// A message, of the peer or the agent.
+    /// A message, of the client or the agent.
     Message(Message),
     /// More metadata; a key that was there is written over.
     Metadata(HashMap<String, Value>),
@@ -123,13 +123,13 @@ impl Record {
         self.task.status.state.is_terminal()
     }
 
-    /// Whether it waits for the peer, and nobody works on it until then.
+    /// Whether it waits for the client, and nobody works on it until then.
     pub fn is_interrupted(&self) -> bool {
         is_interrupted(&self.task.status.state)
     }
 }
 
-/// Whether a task in this state waits for its peer (1.0 §4.1.3).
+/// Whether a task in this state waits for its client (1.0 §4.1.3).
 pub fn is_interrupted(state: &TaskState) -> bool {
     matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }

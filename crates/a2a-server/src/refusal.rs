@@ -31,7 +31,7 @@ pub enum ErrorReason {
     InvalidParams,
     /// Something here failed.
     InternalError,
-    /// There is no such task, or it is another peer's.
+    /// There is no such task, or it is another client's.
     TaskNotFound,
     /// The task is settled.
     TaskNotCancelable,
@@ -155,7 +155,7 @@ impl A2aError {
         self
     }
 
-    /// There is no such task for this caller. Says the same of a task that never was and of another peer's.
+    /// There is no such task for this caller. Says the same of a task that never was and of another client's.
     pub fn task_not_found(id: &str) -> Self {
         // Whoever asks may have written anything there.
         let id: String = id.chars().take(64).collect();

@@ -82,10 +82,10 @@ pub struct Service {
 
 /// Says which session of OpenClaw a conversation is. The same conversation is always the same session.
 pub trait Sessions: std::marker::Send + Sync + 'static {
-    /// The session id; `peer` is named where there may be several, and then no two peers share one.
-    fn session_id(&self, peer: Option<&str>, context_id: &str) -> String;
+    /// The session id; `client` is named where there may be several, and then no two clients share one.
+    fn session_id(&self, client: Option<&str>, context_id: &str) -> String;
 
-    /// A context id that leads to this session where `peer` is none, so that a conversation in the operator's own session
+    /// A context id that leads to this session where `client` is none, so that a conversation in the operator's own session
     /// can be gone on with. `None` where no context id does.
     fn context_id(&self, session_id: &str) -> Option<String>;
 }
@@ -168,7 +168,7 @@ impl Service {
             .with_artifacts(request.include_artifacts == Some(true));
         let page_size = request.page_size.unwrap_or(PAGE);
         let filter = Filter {
-            owner: Some(caller.peer.clone()),
+            owner: Some(caller.client.clone()),
             context_id: request.context_id.filter(|id| !id.is_empty()),
             state: request
                 .status

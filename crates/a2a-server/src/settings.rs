@@ -15,8 +15,8 @@ pub struct Settings {
     pub session_id: Option<String>,
     /// The agent that is asked where a request names none.
     pub agent_id: Option<String>,
-    /// Whether there may be several peers, so that the peer's name is part of every session id.
-    pub several_peers: bool,
+    /// Whether there may be several clients, so that the client's name is part of every session id.
+    pub several_clients: bool,
     /// How long settled tasks are kept.
     pub retention: Retention,
     /// How long a task waits for its client; then it has failed.
@@ -30,8 +30,8 @@ pub struct Settings {
 pub struct Limits {
     /// Runs at a time; more wait.
     pub runs: usize,
-    /// Unsettled tasks of one peer.
-    pub tasks_per_peer: usize,
+    /// Unsettled tasks of one client.
+    pub tasks_per_client: usize,
     /// Parts of a message.
     pub parts: usize,
     /// Messages that a request can ask for with `historyLength`.
@@ -52,7 +52,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             runs: 16,
-            tasks_per_peer: 1000,
+            tasks_per_client: 1000,
             parts: 100,
             history: 1000,
             artifact_bytes: 32 << 20,
@@ -74,7 +74,7 @@ impl Default for Settings {
             async_mode: true,
             session_id: None,
             agent_id: None,
-            several_peers: false,
+            several_clients: false,
             retention: Retention {
                 age: Duration::from_secs(7 * 24 * 3600),
                 count: 10_000,

@@ -150,7 +150,7 @@ pub trait Store: Send + Sync + 'static {
 /// Which tasks [`Store::list`] is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
-    /// Of this peer; of all where the operator asks.
+    /// Of this client; of all where the operator asks.
     pub owner: Option<String>,
     /// Of this conversation.
     pub context_id: Option<String>,
@@ -305,7 +305,7 @@ impl Filter {
 /// Whose a context is, and which session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// The peer that opened it.
+    /// The client that opened it.
     pub owner: String,
     /// The session of OpenClaw that it is.
     pub session: String,

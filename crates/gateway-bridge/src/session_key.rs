@@ -34,11 +34,11 @@ pub fn session_id(context_id: &str) -> String {
     with_hash(&tidy, &[context_id])
 }
 
-/// The session id of a context id that a peer chose. The peer's name is part of it, and whatever a peer chooses, it meets
-/// no session of another peer: the hash covers both, each with its length.
-pub fn session_id_of_peer(peer: &str, context_id: &str) -> String {
-    let tidy = tidied(&format!("{peer}-{context_id}"));
-    with_hash(&tidy, &[peer, context_id])
+/// The session id of a context id that a client chose. The client's name is part of it, and whatever a client chooses, it meets
+/// no session of another client: the hash covers both, each with its length.
+pub fn session_id_of_client(client: &str, context_id: &str) -> String {
+    let tidy = tidied(&format!("{client}-{context_id}"));
+    with_hash(&tidy, &[client, context_id])
 }
 
 /// The key of a session among all agents' sessions.

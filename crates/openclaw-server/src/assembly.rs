@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_server::http::clients::ClientRegistry;
 use a2a_server::http::door::{self, Guarded, Operator};
 use a2a_server::http::guard::{Guard, HostNames, Proxies, Rules, network};
-use a2a_server::http::peers::Peers;
 use a2a_server::http::serve::{Connections, serve};
 use a2a_server::http::tls::{TlsError, acceptor};
 use a2a_server::http::{self as wire, App, CardFacts, Router};
@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
+use super::clients::{ClientFile, known};
 use super::config::ServeConfig;
 use super::courier::{NetCourier, Webhooks};
-use super::peers::{PeerFile, known};
 use super::sessions::SessionKeys;
 use common::config::ConfigError;
 use egress::Http;
@@ -43,7 +43,7 @@ pub struct Server {
     app: Router,
     service: Service,
     connections: Connections,
-    peers: Arc<Peers>,
+    clients: Arc<ClientRegistry>,
     watch: Watch,
     config: ServeConfig,
     about: String,
@@ -55,15 +55,15 @@ impl Server {
     /// # Errors
     /// Why it cannot.
     pub async fn bind(config: ServeConfig) -> Result<Self, StartError> {
-        let file = PeerFile::of(&config.state_dir);
+        let file = ClientFile::of(&config.state_dir);
         // Before the file is read, so that nothing that is written to it afterwards is missed.
         let watch = Watch::of(&file);
-        let mut all = config.peers.clone();
+        let mut all = config.clients.clone();
         all.extend(file.read()?);
         config.check(&all)?;
-        let peers = Arc::new(match all.is_empty() {
-            true => Peers::anybody(),
-            false => Peers::only(known(&all)),
+        let clients = Arc::new(match all.is_empty() {
+            true => ClientRegistry::open(),
+            false => ClientRegistry::new(known(&all)),
         });
         let tls = secured(&config)?;
         let listener = listen(config.listen).await?;
@@ -80,13 +80,13 @@ impl Server {
             },
         );
         let service = Service::start(Parts {
-            settings: settings(&config, peers.asks()),
+            settings: settings(&config, clients.requires_token()),
             executor: work::executor(&config)?,
             store,
             courier: Arc::new(courier),
             sessions: Arc::new(SessionKeys),
             env: Arc::new(SystemEnvironment),
-            clients: peers.asks().then(|| peers.names()),
+            clients: clients.requires_token().then(|| clients.names()),
         })
         .await
         .map_err(|refusal| StartError::Store(refusal.to_string()))?;
@@ -98,7 +98,7 @@ impl Server {
         );
         let url = own_url(&config, address);
         Ok(Self {
-            app: app(&config, &service, &peers, &about),
+            app: app(&config, &service, &clients, &about),
             connections: Connections {
                 proxies: proxies(&config),
                 ..config.limits.connections()
@@ -108,7 +108,7 @@ impl Server {
             url,
             tls,
             service,
-            peers,
+            clients,
             watch,
             config,
             about,
@@ -126,8 +126,8 @@ impl Server {
     }
 
     /// Whether everybody has to show a token.
-    pub fn asks_for_tokens(&self) -> bool {
-        self.peers.asks()
+    pub fn requires_token(&self) -> bool {
+        self.clients.requires_token()
     }
 
     /// Where its operator finds the page, on this machine.
@@ -151,10 +151,10 @@ impl Server {
     /// Serves whoever connects until `shutdown` is cancelled. Then runs are stopped and marked, streams and answers end,
     /// and notifications go out, within the time that the configuration gives them.
     pub async fn run(self, shutdown: CancellationToken) {
-        let watching = self.peers.asks().then(|| {
+        let watching = self.clients.requires_token().then(|| {
             let watching = self
                 .watch
-                .run(self.config.clone(), self.peers, self.service.clone());
+                .run(self.config.clone(), self.clients, self.service.clone());
             AbortOnDropHandle::new(tokio::spawn(watching))
         });
         let patience = self.connections.drain;
@@ -181,14 +181,19 @@ fn settings(config: &ServeConfig, asks: bool) -> Settings {
         session_id: config.session_id.clone(),
         agent_id: config.agent_id.clone(),
         // Whoever is the only one today may not be tomorrow, and his sessions stay his.
-        several_peers: asks,
+        several_clients: asks,
         retention: config.retention(),
         unanswered: Duration::from_secs(config.retention.unanswered),
         limits: config.limits.tasks(),
     }
 }
 
-fn app(config: &ServeConfig, service: &Service, peers: &Arc<Peers>, about: &str) -> Router {
+fn app(
+    config: &ServeConfig,
+    service: &Service,
+    clients: &Arc<ClientRegistry>,
+    about: &str,
+) -> Router {
     let mut card = CardFacts::new(
         config.name.clone(),
         config.description.clone(),
@@ -198,7 +203,7 @@ fn app(config: &ServeConfig, service: &Service, peers: &Arc<Peers>, about: &str)
     card.documentation_url.clone_from(&config.documentation_url);
     let wire = wire::router(App {
         service: service.clone(),
-        identify: Arc::new(Guarded(Arc::clone(peers))),
+        identify: Arc::new(Guarded(Arc::clone(clients))),
         card,
         body_limit: config.limits.body_bytes,
         keep_alive: Duration::from_millis(config.limits.keep_alive_ms),
@@ -216,7 +221,7 @@ fn app(config: &ServeConfig, service: &Service, peers: &Arc<Peers>, about: &str)
         service: service.clone(),
         about: about.to_owned(),
     };
-    door::router(wire, operator, Guard::new(rules, Arc::clone(peers)))
+    door::router(wire, operator, Guard::new(rules, Arc::clone(clients)))
 }
 
 fn proxies(config: &ServeConfig) -> Option<Proxies> {

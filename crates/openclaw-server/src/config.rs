@@ -54,8 +54,8 @@ pub struct ServeConfig {
     pub behind_proxy: bool,
     /// Where the proxy is, beside loopback.
     pub trusted_proxies: Vec<String>,
-    /// Who may ask, beside those of the state directory's `peers.json`.
-    pub peers: Vec<PeerConfig>,
+    /// Who may ask, beside those of the state directory's `clients.json`.
+    pub clients: Vec<ClientConfig>,
     /// Where state is kept.
     pub state_dir: PathBuf,
     /// Who does the work.
@@ -93,9 +93,9 @@ pub struct ServeConfig {
     pub fsync: FsyncWord,
     /// How long settled tasks are kept.
     pub retention: RetentionConfig,
-    /// Which webhooks peers may register.
+    /// Which webhooks clients may register.
     pub push: PushConfig,
-    /// How much peers can make the server hold and do.
+    /// How much clients can make the server hold and do.
     pub limits: Limits,
 }
 
@@ -112,7 +112,7 @@ pub struct TlsFiles {
 /// Who may ask. The configuration knows the digest of a token alone.
 #[derive(Clone, Deserialize, serde::Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct PeerConfig {
+pub struct ClientConfig {
     /// Its name.
     pub name: String,
     /// The SHA-256 of its token, in hexadecimal digits.
@@ -122,9 +122,9 @@ pub struct PeerConfig {
     pub operator: bool,
 }
 
-impl std::fmt::Debug for PeerConfig {
+impl std::fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PeerConfig")
+        f.debug_struct("ClientConfig")
             .field("name", &self.name)
             .field("sha256", &"[redacted]")
             .field("operator", &self.operator)
@@ -223,7 +223,7 @@ impl Default for RetentionConfig {
     }
 }
 
-/// Which webhooks peers may register.
+/// Which webhooks clients may register.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PushConfig {
@@ -257,7 +257,7 @@ impl Default for ServeConfig {
             tls: None,
             behind_proxy: false,
             trusted_proxies: Vec::new(),
-            peers: Vec::new(),
+            clients: Vec::new(),
             state_dir: default_state_dir(|name| std::env::var_os(name)),
             executor: ExecutorWord::default(),
             gateway: GatewayConfig::default(),
@@ -326,12 +326,12 @@ impl ServeConfig {
         Ok(config)
     }
 
-    /// Checks what goes together, `peers` being all there are.
+    /// Checks what goes together, `clients` being all there are.
     ///
     /// # Errors
     /// The first thing that is wrong, with its place.
-    pub fn check(&self, peers: &[PeerConfig]) -> Result<(), ConfigError> {
-        check::check(self, peers)
+    pub fn check(&self, clients: &[ClientConfig]) -> Result<(), ConfigError> {
+        check::check(self, clients)
     }
 
     /// Where tasks are kept. `variable` looks up the environment.

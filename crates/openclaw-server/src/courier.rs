@@ -14,7 +14,7 @@ use egress::address::special_host;
 use egress::body::read_error;
 use egress::{Access, Net, NetError, NetFault, Request};
 
-/// Which webhooks peers may register.
+/// Which webhooks clients may register.
 #[derive(Debug, Clone, Default)]
 pub struct Webhooks {
     /// Where the operator lists addresses, only these and what is below them. A listed one may be plain HTTP, and may be

@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod assembly;
+pub mod clients;
 pub mod config;
 pub mod courier;
 pub mod executor;
 mod journal;
-pub mod peers;
 pub mod sessions;

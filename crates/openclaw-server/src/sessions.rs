@@ -9,9 +9,9 @@ use gateway_bridge::session_key;
 pub struct SessionKeys;
 
 impl Sessions for SessionKeys {
-    fn session_id(&self, peer: Option<&str>, context_id: &str) -> String {
-        match peer {
-            Some(peer) => session_key::session_id_of_peer(peer, context_id),
+    fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
+        match client {
+            Some(client) => session_key::session_id_of_client(client, context_id),
             None => session_key::session_id(context_id),
         }
     }
@@ -44,8 +44,8 @@ mod tests {
     }
 
     #[test]
-    fn the_same_context_of_two_peers_is_two_sessions() {
-        let of = |peer| SessionKeys.session_id(peer, "talk");
+    fn the_same_context_of_two_clients_is_two_sessions() {
+        let of = |client| SessionKeys.session_id(client, "talk");
         assert_ne!(of(Some("alice")), of(Some("bob")));
         assert_ne!(of(Some("alice")), of(None));
     }

@@ -50,7 +50,7 @@ async fn answer_to(executor: &GatewayExecutor, delegation: Option<Value>) -> Str
         context_id: "context".into(),
         session: "a2a-context".into(),
         agent: None,
-        peer: "peer".into(),
+        client: "client".into(),
         message: Message::new(Role::User, vec![Part::text("who are you")]),
         delegation,
     };

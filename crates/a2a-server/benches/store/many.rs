@@ -77,7 +77,7 @@ pub(crate) fn open(directory: &str) {
             after: None,
         };
         let own = Filter {
-            owner: Some("peer-1".to_owned()),
+            owner: Some("client-1".to_owned()),
             ..all.clone()
         };
         let context = Filter {
@@ -85,7 +85,7 @@ pub(crate) fn open(directory: &str) {
             ..own.clone()
         };
         listed(&store, "all", all).await;
-        listed(&store, "of one peer", own).await;
+        listed(&store, "of one client", own).await;
         let start = Instant::now();
         let found = store.list(&context).await.unwrap();
         println!(

@@ -30,7 +30,7 @@ pub(super) struct Asked {
     after: Option<String>,
 }
 
-/// The newest tasks of all peers, or those that come after.
+/// The newest tasks of all clients, or those that come after.
 pub(super) async fn tasks(
     State(operator): State<Arc<Operator>>,
     Query(asked): Query<Asked>,
@@ -130,7 +130,7 @@ pub fn shown(task: &Summary) -> Value {
     json!({
         "id": task.id,
         "contextId": task.context_id,
-        "peer": task.owner,
+        "client": task.owner,
         "agent": task.agent,
         "state": word(&task.state),
         "settled": task.is_terminal(),

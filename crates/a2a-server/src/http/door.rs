@@ -10,11 +10,11 @@ use axum::response::Response;
 use axum::routing::{delete, get, post};
 use http::request::Parts;
 
+use super::clients::ClientRegistry;
 use super::error::plain;
 use super::guard::{Guard, Seen, guard};
 use super::identify::Identify;
 use super::page::Page;
-use super::peers::Peers;
 use super::{api, health};
 use crate::refusal::{A2aError, ErrorReason};
 use crate::service::Service;
@@ -64,12 +64,12 @@ async fn near(request: Request, next: Next) -> Response {
 /// Lets through the operator: who is at this machine where nobody has to say who he is, else who shows an operator's token.
 async fn operators(request: Request, next: Next) -> Response {
     let may = seen(&request).and_then(|seen| {
-        let who = seen.who.clone()?;
-        match (who.authenticated, who.operator, seen.direct) {
+        let principal = seen.principal.clone()?;
+        match (principal.authenticated, principal.operator, seen.direct) {
             (true, true, _) | (false, _, true) => Ok(()),
             (true, false, _) => Err(A2aError::new(
                 ErrorReason::PermissionDenied,
-                "this is the operator's; make a token for him with `remote-agent serve peers add NAME --operator`",
+                "this is the operator's; make a token for him with `remote-agent serve clients add NAME --operator`",
             )),
             (false, _, false) => Err(A2aError::new(
                 ErrorReason::PermissionDenied,
@@ -83,11 +83,11 @@ async fn operators(request: Request, next: Next) -> Response {
     }
 }
 
-/// Lets through who is at this machine, and every peer.
+/// Lets through who is at this machine, and every client.
 async fn known(request: Request, next: Next) -> Response {
-    let may = seen(&request).and_then(|seen| match (&seen.who, seen.direct) {
+    let may = seen(&request).and_then(|seen| match (&seen.principal, seen.direct) {
         (_, true) => Ok(()),
-        (Ok(who), _) if who.authenticated => Ok(()),
+        (Ok(principal), _) if principal.authenticated => Ok(()),
         (Ok(_), _) => Err(A2aError::new(
             ErrorReason::PermissionDenied,
             "this is told on the server's own machine alone",
@@ -112,17 +112,17 @@ fn unguarded() -> A2aError {
 }
 
 /// Tells the wire whom the guard has seen.
-pub struct Guarded(pub Arc<Peers>);
+pub struct Guarded(pub Arc<ClientRegistry>);
 
 impl Identify for Guarded {
     fn identify(&self, parts: &Parts, _remote: SocketAddr) -> Result<(String, bool), A2aError> {
         let seen = parts.extensions.get::<Seen>().ok_or_else(unguarded)?;
-        let who = seen.who.clone()?;
-        Ok((who.name.to_string(), who.authenticated))
+        let principal = seen.principal.clone()?;
+        Ok((principal.name.to_string(), principal.authenticated))
     }
 
     fn schemes(&self) -> bool {
-        self.0.asks()
+        self.0.requires_token()
     }
 }
 

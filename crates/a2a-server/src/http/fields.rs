@@ -163,7 +163,7 @@ impl Fields {
             .transpose()
     }
 
-    /// An object whose names are the peer's own.
+    /// An object whose names are the client's own.
     pub(crate) fn map(&mut self, name: &str) -> Result<Option<HashMap<String, Value>>, A2aError> {
         match self.take(name) {
             None => Ok(None),

@@ -20,9 +20,9 @@ use url::Url;
 
 use super::Scheme;
 use super::body_budget::{BodyBudget, too_large};
+use super::clients::{self, ClientRegistry, Principal};
 use super::error;
 use super::held::hold;
-use super::peers::{self, Peers, Who};
 use super::rate::{Open, Payer, Rate};
 use crate::refusal::{A2aError, ErrorReason};
 use common::connection_limit::ConnectionHandle;
@@ -48,11 +48,11 @@ pub struct Rules {
 /// How much may come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Requests a second of one peer, in the long run.
+    /// Requests a second of one client, in the long run.
     pub per_second: NonZeroU32,
-    /// Requests at once of a peer that was silent before.
+    /// Requests at once of a client that was silent before.
     pub burst: NonZeroU32,
-    /// Requests of one peer that are open at a time, streams among them.
+    /// Requests of one client that are open at a time, streams among them.
     pub open: usize,
     /// The largest body, in bytes.
     pub body: usize,
@@ -88,28 +88,28 @@ pub struct Seen {
     /// It comes from this machine, to a name of this machine, and no proxy has passed it on.
     pub direct: bool,
     /// Who it is.
-    pub who: Result<Who, A2aError>,
+    pub principal: Result<Principal, A2aError>,
 }
 
 /// Stands before everything.
 pub struct Guard {
     rules: Rules,
-    peers: Arc<Peers>,
+    clients: Arc<ClientRegistry>,
     rate: Rate,
     open: Arc<Open>,
     bodies: Arc<BodyBudget>,
 }
 
 impl Guard {
-    /// A guard that lets in whom the rules and the peers allow.
-    pub fn new(rules: Rules, peers: Arc<Peers>) -> Arc<Self> {
+    /// A guard that lets in whom the rules and the clients allow.
+    pub fn new(rules: Rules, clients: Arc<ClientRegistry>) -> Arc<Self> {
         let bounds = rules.bounds;
         Arc::new(Self {
             rate: Rate::new(bounds.per_second, bounds.burst),
             open: Open::new(bounds.open),
             bodies: BodyBudget::new(bounds.bodies, bounds.bodies_per_client),
             rules,
-            peers,
+            clients,
         })
     }
 
@@ -136,10 +136,10 @@ impl Guard {
                 }
             }
             // Whoever asks is not the one who connects, and nothing here would tell them apart.
-            None if passed_on && !self.peers.asks() => {
+            None if passed_on && !self.clients.requires_token() => {
                 return Err(A2aError::new(
                     ErrorReason::PermissionDenied,
-                    "a proxy has passed this on, and this server was told of none; start it with `--behind-proxy` and peers, or ask it directly",
+                    "a proxy has passed this on, and this server was told of none; start it with `--behind-proxy` and clients, or ask it directly",
                 ));
             }
             _ => {}
@@ -155,7 +155,7 @@ impl Guard {
             client,
             origin: format!("{scheme}://{host}"),
             direct: from_here && !passed_on && is_loopback(host.host()),
-            who: self.peers.identify(headers),
+            principal: self.clients.identify(headers),
         };
         self.own_page(&seen, request)?;
         Ok(seen)
@@ -195,8 +195,8 @@ impl Guard {
     }
 
     fn pays(seen: &Seen) -> Payer {
-        match &seen.who {
-            Ok(who) => Payer::Peer(Arc::clone(&who.name)),
+        match &seen.principal {
+            Ok(principal) => Payer::Client(Arc::clone(&principal.name)),
             Err(_) => Payer::address(seen.client),
         }
     }
@@ -254,9 +254,9 @@ pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: 
         refusal.retry_after_s = Some(1);
         return refused(&refusal);
     };
-    let known = seen.who.is_ok();
-    let revoked = match &seen.who {
-        Ok(who) => who.revoked.clone(),
+    let known = seen.principal.is_ok();
+    let revoked = match &seen.principal {
+        Ok(principal) => principal.revoked.clone(),
         Err(_) => CancellationToken::new(),
     };
     // The connection of an unknown client can be evicted, and the server does not read its body.
@@ -270,7 +270,7 @@ pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: 
         Ok(next.run(request).await)
     };
     let answered = revoked.run_until_cancelled(answering).await;
-    let mut response = match answered.unwrap_or_else(|| Err(peers::revoked())) {
+    let mut response = match answered.unwrap_or_else(|| Err(clients::revoked())) {
         Ok(response) => response,
         Err(refusal) => return refused(&refusal),
     };

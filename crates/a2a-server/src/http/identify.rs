@@ -8,7 +8,7 @@ use crate::refusal::A2aError;
 
 /// Says whose a request is, before its body is read.
 pub trait Identify: Send + Sync + 'static {
-    /// The peer's name, and whether it has shown a credential.
+    /// The client's name, and whether it has shown a credential.
     ///
     /// # Errors
     /// It has to show one, has shown one that is not known, or has asked too often.

@@ -25,8 +25,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Whose rate a request counts against.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Payer {
-    /// A peer that has said who it is, or everybody where nobody has to.
-    Peer(Arc<str>),
+    /// A client that has said who it is, or everybody where nobody has to.
+    Client(Arc<str>),
     /// Somebody who has not; by its address, of IPv6 the network.
     Address(IpAddr),
 }
@@ -38,9 +38,9 @@ impl Payer {
     }
 }
 
-/// Counts requests. Its memory is bounded by the number of peers and `ADDRESSES`.
+/// Counts requests. Its memory is bounded by the number of clients and `ADDRESSES`.
 pub struct Rate {
-    peers: Keyed<Arc<str>>,
+    clients: Keyed<Arc<str>>,
     addresses: Keyed<IpAddr>,
     newcomers: RateLimiter<NotKeyed, InMemoryState, Ticks, NoOpMiddleware<Nanos>>,
     swept: Mutex<Instant>,
@@ -60,7 +60,7 @@ impl Rate {
         let quota = Quota::per_second(per_second).allow_burst(burst);
         let clock = Ticks(Instant::now());
         Self {
-            peers: RateLimiter::new(quota, DashMapStateStore::default(), clock),
+            clients: RateLimiter::new(quota, DashMapStateStore::default(), clock),
             addresses: RateLimiter::new(quota, DashMapStateStore::default(), clock),
             newcomers: RateLimiter::direct_with_clock(quota, clock),
             swept: Mutex::new(clock.0),
@@ -75,7 +75,7 @@ impl Rate {
     /// It is one too many; so long until the next may come.
     pub fn take(&self, payer: &Payer) -> Result<(), Duration> {
         let taken = match payer {
-            Payer::Peer(name) => self.peers.check_key(name),
+            Payer::Client(name) => self.clients.check_key(name),
             Payer::Address(ip) if self.has_room() => self.addresses.check_key(ip),
             Payer::Address(_) => self.newcomers.check(),
         };
@@ -107,7 +107,7 @@ impl Clock for Ticks {
     }
 }
 
-/// Counts what somebody has open at a time, so that no peer takes every connection.
+/// Counts what somebody has open at a time, so that no client takes every connection.
 #[derive(Debug)]
 pub struct Open {
     now: Mutex<HashMap<Payer, usize>>,

@@ -29,7 +29,7 @@ pub(crate) async fn serve(
     path_tenant: Option<String>,
     resource: Resource,
 ) -> Result<Response, Failure> {
-    let (peer, authenticated) = app.identify.identify(&parts, handle::remote(&parts))?;
+    let (client, authenticated) = app.identify.identify(&parts, handle::remote(&parts))?;
     agrees(&parts, needed)?;
     let mut params = if parts.method == Method::POST {
         let bytes = match resource {
@@ -53,7 +53,7 @@ pub(crate) async fn serve(
     };
     let call = call(dialect, resource, &parts.method, params)?;
     let caller = Caller {
-        peer,
+        client,
         authenticated,
         version: needed,
         agent,

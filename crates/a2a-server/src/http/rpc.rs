@@ -60,7 +60,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
 async fn answer(
     app: &App,
     parts: &Parts,
-    (peer, authenticated): (String, bool),
+    (client, authenticated): (String, bool),
     agent: Option<String>,
     method: &str,
     params: Value,
@@ -89,7 +89,7 @@ async fn answer(
     };
     let call = method.call(dialect, params)?;
     let caller = Caller {
-        peer,
+        client,
         authenticated,
         version: needed,
         agent,

@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::clients::{ClientRegistry, RegisteredClient, TokenDigest};
 use super::guard::{Bounds, Guard, HostNames, Rules, guard};
-use super::peers::{Digest, Peer, Peers};
 use super::serve::{Connections, serve};
 
 /// A server that ends with the test.
@@ -44,18 +44,18 @@ pub(super) fn rules() -> Rules {
 }
 
 /// Ada, whose token is `token-of-ada`, and the operator, whose is `token-of-op`.
-pub(super) fn ada_and_the_operator() -> Peers {
-    let peer = |name: &str, operator| Peer {
+pub(super) fn ada_and_the_operator() -> ClientRegistry {
+    let client = |name: &str, operator| RegisteredClient {
         name: name.into(),
-        digest: Digest::of(&format!("token-of-{name}")),
+        digest: TokenDigest::of(&format!("token-of-{name}")),
         operator,
     };
-    Peers::only(vec![peer("ada", false), peer("op", true)])
+    ClientRegistry::new(vec![client("ada", false), client("op", true)])
 }
 
 /// Serves `app` behind a guard.
-pub(super) async fn guarded(app: Router, rules: Rules, peers: Peers) -> Server {
-    let guarding = Guard::new(rules, Arc::new(peers));
+pub(super) async fn guarded(app: Router, rules: Rules, clients: ClientRegistry) -> Server {
+    let guarding = Guard::new(rules, Arc::new(clients));
     let app = app.layer(from_fn_with_state(guarding, guard));
     start(app, Connections::default()).await
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::guard::Seen;
 use super::read::Dialect;
 use super::rpc::Id;
-use super::{error, peers};
+use super::{clients, error};
 use crate::caller::Version;
 use crate::refusal::A2aError;
 use crate::service::Updates;
@@ -33,14 +33,14 @@ pub(crate) enum Binding {
 /// Ends the updates with an error once the token of the request is not valid any more.
 pub(crate) fn while_valid(updates: Updates, parts: &Parts) -> Updates {
     let seen = parts.extensions.get::<Seen>();
-    let Some(Ok(who)) = seen.map(|seen| &seen.who) else {
+    let Some(Ok(principal)) = seen.map(|seen| &seen.principal) else {
         return updates;
     };
-    let revoked = who.revoked.clone();
+    let revoked = principal.revoked.clone();
     let valid = updates.take_until(revoked.clone().cancelled_owned());
     let last = stream::once(async move {
         let is_revoked = revoked.is_cancelled();
-        is_revoked.then(|| Err(peers::revoked()))
+        is_revoked.then(|| Err(clients::revoked()))
     });
     valid.chain(last.filter_map(future::ready)).boxed()
 }
@@ -105,7 +105,7 @@ fn events(
     })
 }
 
-/// Whether nothing comes after it: a stream ends where its task does, or where the task waits for its peer (1.0 §3.1.2). A
+/// Whether nothing comes after it: a stream ends where its task does, or where the task waits for its client (1.0 §3.1.2). A
 /// task that waits is where the stream of an answer to it begins, though.
 fn ends(update: &StreamResponse, first: bool) -> bool {
     match update {

@@ -79,14 +79,14 @@ impl Core {
         caller: &Caller,
         context: Option<&str>,
     ) -> Result<(String, String), A2aError> {
-        let several = self.settings.several_peers;
-        let peer = several.then_some(caller.peer.as_str());
+        let several = self.settings.several_clients;
+        let client = several.then_some(caller.client.as_str());
         let usual = self.usual_context();
-        let own = usual.as_ref().map(|usual| match peer {
-            Some(peer) => format!("{usual}:{peer}"),
+        let own = usual.as_ref().map(|usual| match client {
+            Some(client) => format!("{usual}:{client}"),
             None => usual.clone(),
         });
-        // The usual conversation of another peer is his, even before he has opened it.
+        // The usual conversation of another client is his, even before he has opened it.
         if let (Some(context), Some(usual), Some(own)) = (context, &usual, &own)
             && several
             && context != own
@@ -103,14 +103,14 @@ impl Core {
         };
         let session = match (&self.settings.session_id, &own) {
             (Some(session), Some(own)) if !several && context_id == *own => session.clone(),
-            _ => self.sessions.session_id(peer, &context_id),
+            _ => self.sessions.session_id(client, &context_id),
         };
         let claimed = self
             .store
-            .claim(&context_id, &caller.peer, &session)
+            .claim(&context_id, &caller.client, &session)
             .await
             .map_err(|error| refused(error, ""))?;
-        if claimed.owner != caller.peer {
+        if claimed.owner != caller.client {
             return Err(not_yours(&context_id));
         }
         Ok((context_id, claimed.session))
@@ -187,7 +187,7 @@ fn invalid(text: String, field: &str) -> A2aError {
     A2aError::new(ErrorReason::InvalidParams, text).at(field)
 }
 
-/// Says the same of another peer's context and of one that is reserved for him.
+/// Says the same of another client's context and of one that is reserved for him.
 fn not_yours(context_id: &str) -> A2aError {
     A2aError::new(
         ErrorReason::TaskNotFound,

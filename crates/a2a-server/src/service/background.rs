@@ -33,7 +33,7 @@ impl Core {
             if task.is_terminal() || self.lives.get(&task.id).is_some() {
                 continue;
             }
-            // A task that was left by a server is no more than its peer may have.
+            // A task that was left by a server is no more than its client may have.
             let _ = self.open.add(&task.owner, &task.id, usize::MAX);
             if !is_interrupted(&task.state) {
                 let loaded = self.store.load(&task.id).await;
@@ -58,7 +58,7 @@ impl Core {
     async fn take_up(self: &Arc<Self>, record: Record) {
         let mut life = Life::new(self.clone(), Arc::new(Live::new()), record);
         life.reported = true;
-        // Its peer has been given the task, or may have been.
+        // Its client has been given the task, or may have been.
         life.live.give();
         if let Some(run) = life.record.run.clone() {
             let id = &life.record.task.id;

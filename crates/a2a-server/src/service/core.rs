@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::store::{Store, StoreError};
 use common::environment::Environment;
 
-/// How many tasks of a peer who has too many are looked at, before he is told so.
+/// How many tasks of a client who has too many are looked at, before he is told so.
 const LOOKED_AT: usize = 16;
 
 pub(super) struct Core {
@@ -103,7 +103,7 @@ impl Core {
             .await
             .map_err(|error| refused(error, task_id))?;
         record
-            .filter(|record| record.owner == caller.peer)
+            .filter(|record| record.owner == caller.client)
             .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
@@ -118,22 +118,22 @@ impl Core {
         self.notifier.changed(record, change);
     }
 
-    /// Counts one more task of a peer that is not settled, if he may have one more.
-    pub(super) async fn opened(&self, peer: &str, task_id: &str) -> Result<(), A2aError> {
-        let limit = self.settings.limits.tasks_per_peer;
-        let Err(refusal) = self.open.add(peer, task_id, limit) else {
+    /// Counts one more task of a client that is not settled, if he may have one more.
+    pub(super) async fn opened(&self, client: &str, task_id: &str) -> Result<(), A2aError> {
+        let limit = self.settings.limits.tasks_per_client;
+        let Err(refusal) = self.open.add(client, task_id, limit) else {
             return Ok(());
         };
         // Another server may have settled what asked a question here. The id is random, so every time others are looked at.
-        for known in self.open.some(peer, task_id, LOOKED_AT) {
+        for known in self.open.some(client, task_id, LOOKED_AT) {
             if self.lives.get(&known).is_none()
                 && let Ok(found) = self.store.load(&known).await
                 && found.is_none_or(|record| record.is_terminal())
             {
-                self.settled(peer, &known);
+                self.settled(client, &known);
             }
         }
-        self.open.add(peer, task_id, limit).map_err(|_| refusal)
+        self.open.add(client, task_id, limit).map_err(|_| refusal)
     }
 
     /// Makes sure that `bytes` more of a client may be kept. Its own oldest settled tasks go for that where they must, if
@@ -143,13 +143,13 @@ impl Core {
     /// They may not, or the store failed.
     pub(super) async fn room(
         &self,
-        peer: &str,
+        client: &str,
         bytes: usize,
         forget: bool,
     ) -> Result<(), A2aError> {
         let budget = &self.settings.limits.kept;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let room = self.store.make_room(peer, bytes, budget, forget).await;
+        let room = self.store.make_room(client, bytes, budget, forget).await;
         match room.map_err(|error| refused(error, ""))? {
             true => Ok(()),
             false => {
@@ -161,9 +161,9 @@ impl Core {
         }
     }
 
-    /// A task of a peer is settled, or gone.
-    pub(super) fn settled(&self, peer: &str, task_id: &str) {
-        if self.open.remove(peer, task_id) {
+    /// A task of a client is settled, or gone.
+    pub(super) fn settled(&self, client: &str, task_id: &str) {
+        if self.open.remove(client, task_id) {
             self.retire.notify_one();
         }
     }

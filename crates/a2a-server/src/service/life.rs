@@ -1,4 +1,4 @@
-//! The life of a task while it is worked on: from the message to its end, or to a question for the peer.
+//! The life of a task while it is worked on: from the message to its end, or to a question for the client.
 //!
 //! One background task owns the record and the run. What the executor reports is kept by the store before anybody hears of
 //! it, and what is kept first holds: a canceled task stays canceled whatever the run says later.
@@ -480,7 +480,7 @@ fn job(record: &Record, message: Message, delegation: Option<serde_json::Value>)
         context_id: record.task.context_id.clone(),
         session: record.session.clone(),
         agent: record.agent.clone(),
-        peer: record.owner.clone(),
+        client: record.owner.clone(),
         message,
         delegation,
     }

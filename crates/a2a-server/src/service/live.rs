@@ -54,7 +54,7 @@ pub(super) enum Phase {
 /// How it ended.
 #[derive(Debug, Clone)]
 pub(super) enum End {
-    /// It is settled, or it waits for its peer.
+    /// It is settled, or it waits for its client.
     Stands(Arc<Record>),
     /// It was answered by a message, and there is no task.
     Answer(Box<Message>),

@@ -9,13 +9,13 @@ use crate::refusal::{A2aError, ErrorReason};
 /// After so many settled tasks the store is asked to forget what retention does not keep, if that does not come sooner.
 const RETIRE_AFTER: usize = 256;
 
-/// The ids of tasks that are not settled, by peer.
+/// The ids of tasks that are not settled, by client.
 #[derive(Debug, Default)]
 pub(super) struct Open(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    by_peer: HashMap<String, BTreeSet<String>>,
+    by_client: HashMap<String, BTreeSet<String>>,
     settled: usize,
     /// The clients there are; `None` where every name is one.
     clients: Option<Arc<HashSet<String>>>,
@@ -28,7 +28,7 @@ impl State {
     }
 
     fn of_removed(&self) -> Vec<String> {
-        let others = self.by_peer.iter();
+        let others = self.by_client.iter();
         let others = others.filter(|(name, _)| !self.is_client(name));
         others.flat_map(|(_, tasks)| tasks.clone()).collect()
     }
@@ -52,18 +52,18 @@ impl Open {
         self.locked().is_client(name)
     }
 
-    /// Counts one more task of a peer, within `limit`.
-    pub(super) fn add(&self, peer: &str, task_id: &str, limit: usize) -> Result<(), A2aError> {
+    /// Counts one more task of a client, within `limit`.
+    pub(super) fn add(&self, client: &str, task_id: &str, limit: usize) -> Result<(), A2aError> {
         let mut state = self.locked();
-        if !state.is_client(peer) {
+        if !state.is_client(client) {
             let text = "the operator removed this client; ask for a new token";
             return Err(A2aError::new(ErrorReason::Unauthenticated, text));
         }
-        let tasks = state.by_peer.entry(peer.to_owned()).or_default();
+        let tasks = state.by_client.entry(client.to_owned()).or_default();
         let count = tasks.len();
         if count >= limit {
             if count == 0 {
-                state.by_peer.remove(peer);
+                state.by_client.remove(client);
             }
             let mut refusal = A2aError::new(
                 ErrorReason::ResourceExhausted,
@@ -79,12 +79,12 @@ impl Open {
     }
 
     /// A task is settled, or gone. Says whether it is time to forget old ones.
-    pub(super) fn remove(&self, peer: &str, task_id: &str) -> bool {
+    pub(super) fn remove(&self, client: &str, task_id: &str) -> bool {
         let mut state = self.locked();
-        if let Some(tasks) = state.by_peer.get_mut(peer) {
+        if let Some(tasks) = state.by_client.get_mut(client) {
             tasks.remove(task_id);
             if tasks.is_empty() {
-                state.by_peer.remove(peer);
+                state.by_client.remove(client);
             }
         }
         state.settled += 1;
@@ -95,10 +95,10 @@ impl Open {
         many
     }
 
-    /// At most `most` tasks of a peer, those that follow `from` and then those before it: with another `from` others.
-    pub(super) fn some(&self, peer: &str, from: &str, most: usize) -> Vec<String> {
+    /// At most `most` tasks of a client, those that follow `from` and then those before it: with another `from` others.
+    pub(super) fn some(&self, client: &str, from: &str, most: usize) -> Vec<String> {
         let state = self.locked();
-        let Some(tasks) = state.by_peer.get(peer) else {
+        let Some(tasks) = state.by_client.get(client) else {
             return Vec::new();
         };
         let after = tasks.range::<str, _>((Included(from), Unbounded));

@@ -11,7 +11,7 @@ use crate::refusal::A2aError;
 use crate::store::{Filter, Listed};
 
 impl Service {
-    /// Tasks of every peer, for the operator.
+    /// Tasks of every client, for the operator.
     ///
     /// # Errors
     /// The store failed.

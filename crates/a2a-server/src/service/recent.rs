@@ -17,7 +17,7 @@ use super::live::Live;
 /// For how long a message is known again.
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// How many messages are remembered, of all peers.
+/// How many messages are remembered, of all clients.
 const MOST: usize = 10_000;
 
 /// The messages of the last minutes.
@@ -49,11 +49,11 @@ pub(super) struct Before {
 }
 
 impl Recent {
-    /// What is made of the message, if the peer sent the same a short while ago; else `live` is made of it from now on, for
+    /// What is made of the message, if the client sent the same a short while ago; else `live` is made of it from now on, for
     /// the task `task_id`.
     pub(super) fn claim(
         &self,
-        peer: &str,
+        client: &str,
         message: &Message,
         agent: Option<&str>,
         task_id: &str,
@@ -61,7 +61,7 @@ impl Recent {
     ) -> Option<Before> {
         let now = Instant::now();
         let digest = digest(message, agent);
-        let key: Arc<str> = key(peer, &message.message_id).into();
+        let key: Arc<str> = key(client, &message.message_id).into();
         let mut known = self.locked();
         known.forget_old(now);
         if let Some(came) = known.tasks.get(&key)
@@ -86,8 +86,8 @@ impl Recent {
     }
 
     /// The message of the task `task_id` was answered, or nothing came of it: what comes under its id next is another one.
-    pub(super) fn forget(&self, peer: &str, message_id: &str, task_id: &str) {
-        let key = key(peer, message_id);
+    pub(super) fn forget(&self, client: &str, message_id: &str, task_id: &str) {
+        let key = key(client, message_id);
         let mut known = self.locked();
         // The id may be another message's by now.
         if known
@@ -119,8 +119,8 @@ impl Known {
     }
 }
 
-fn key(peer: &str, message_id: &str) -> String {
-    format!("{peer}\n{message_id}")
+fn key(client: &str, message_id: &str) -> String {
+    format!("{client}\n{message_id}")
 }
 
 /// What tells a message that is sent again from another one that was given the same id by a careless client.

@@ -57,7 +57,7 @@ impl Core {
             }
         };
         // Answered, so the next message of this id is another one.
-        self.recent.forget(&caller.peer, &message_id, &task_id);
+        self.recent.forget(&caller.client, &message_id, &task_id);
         match end {
             End::Answer(message) => Ok(SendMessageResponse::Message(*message)),
             End::Lost(refusal) => Err(refusal),
@@ -90,7 +90,7 @@ impl Core {
                 Some(end) => Some(end),
             };
             if let Some(End::Answer(message)) = end {
-                self.recent.forget(&caller.peer, &message_id, &task_id);
+                self.recent.forget(&caller.client, &message_id, &task_id);
                 return Ok(stream::iter([Ok(StreamResponse::Message(*message))]).boxed());
             }
         }
@@ -103,10 +103,10 @@ impl Core {
             feed.news = stream::empty().boxed();
         }
         let core = self.clone();
-        let peer = caller.peer.clone();
+        let client = caller.client.clone();
         // A stream that was cut may be asked for again; one that was heard to its end is answered.
         let heard = stream::once(async move {
-            core.recent.forget(&peer, &message_id, &task_id);
+            core.recent.forget(&client, &message_id, &task_id);
         })
         .filter_map(|()| std::future::ready(None));
         let updates = updates(feed, view, self.metrics.listening());

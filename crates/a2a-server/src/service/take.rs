@@ -76,7 +76,7 @@ impl Core {
         self.check(&send.request.message)?;
         let weight = self
             .weights
-            .try_acquire(&caller.peer, &send.request.message)?;
+            .try_acquire(&caller.client, &send.request.message)?;
         let agent = self.agent(caller, &send).await?;
         self.fits(&send, agent.as_deref()).await?;
         let push = self.wanted_push(caller, &send)?;
@@ -98,7 +98,7 @@ impl Core {
             }
             // Its task is gone, so it is a new message after all.
             let message_id = &new.send.request.message.message_id;
-            self.recent.forget(&caller.peer, message_id, &task_id);
+            self.recent.forget(&caller.client, message_id, &task_id);
         }
         let (begun, begins) = oneshot::channel();
         // In the background, where no client that goes away can cut it short.
@@ -107,9 +107,9 @@ impl Core {
     }
 
     fn claim(&self, new: &New) -> Option<Before> {
-        let (peer, message) = (&new.caller.peer, &new.send.request.message);
+        let (client, message) = (&new.caller.client, &new.send.request.message);
         self.recent.claim(
-            peer,
+            client,
             message,
             new.agent.as_deref(),
             new.task_id(),
@@ -149,14 +149,14 @@ impl Core {
 
     /// Keeps a message, tells its sender that it is kept, and works on it.
     async fn whole(self: Arc<Self>, new: New, begun: oneshot::Sender<Result<Taken, A2aError>>) {
-        let peer = new.caller.peer.clone();
+        let client = new.caller.client.clone();
         let message_id = new.send.request.message.message_id.clone();
         let task_id = new.task_id().to_owned();
         let live = new.live.clone();
         match self.enter(new).await {
             Ok(entered) => {
                 live.begin();
-                if !self.open.is_client(&peer) {
+                if !self.open.is_client(&client) {
                     // Removed after it was let in, and perhaps before its task could be found.
                     live.cancel(CancelReason::ClientRemoved);
                 }
@@ -166,7 +166,7 @@ impl Core {
                 entered.life.run(entered.waiting, entered.request).await;
             }
             Err(refusal) => {
-                self.recent.forget(&peer, &message_id, &task_id);
+                self.recent.forget(&client, &message_id, &task_id);
                 live.done(End::Lost(refusal.clone()));
                 let _ = begun.send(Err(refusal));
             }
@@ -181,23 +181,23 @@ impl Core {
         let message = &new.send.request.message;
         // Room is made once the message is not refused for anything else: nothing is forgotten for one that is.
         let size = bytes(message);
-        self.room(&new.caller.peer, size, false).await?;
+        self.room(&new.caller.client, size, false).await?;
         if let Some(task_id) = given(message.task_id.as_ref()) {
             let agent = new.agent.as_deref();
             let context = given(message.context_id.as_ref());
             let record = self.owned(&new.caller, task_id).await?;
             answers(&record, context, agent)?;
             waits(&record, self.settings.limits.history)?;
-            self.room(&new.caller.peer, size, true).await?;
+            self.room(&new.caller.client, size, true).await?;
             return self.keep(new, record, true).await;
         }
-        // Counted before a context is opened, so that a peer who may have no more opens none.
-        let peer = new.caller.peer.clone();
+        // Counted before a context is opened, so that a client who may have no more opens none.
+        let client = new.caller.client.clone();
         let task_id = new.fresh.clone();
-        self.opened(&peer, &task_id).await?;
+        self.opened(&client, &task_id).await?;
         let entered = self.begin(new).await;
         if entered.is_err() {
-            self.settled(&peer, &task_id);
+            self.settled(&client, &task_id);
         }
         entered
     }
@@ -206,7 +206,7 @@ impl Core {
         let context = given(new.send.request.message.context_id.as_ref());
         let (context_id, session) = self.conversation(&new.caller, context).await?;
         let size = bytes(&new.send.request.message);
-        self.room(&new.caller.peer, size, true).await?;
+        self.room(&new.caller.client, size, true).await?;
         let named = new.agent.clone();
         let agent = named.or_else(|| self.settings.agent_id.clone());
         let fresh = new.fresh.clone();
@@ -277,7 +277,7 @@ impl Core {
                 history: None,
                 metadata: None,
             },
-            owner: caller.peer.clone(),
+            owner: caller.client.clone(),
             agent,
             session,
             version: caller.version,

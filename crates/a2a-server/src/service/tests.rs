@@ -153,7 +153,7 @@ impl Theatre {
         self.service.get(&alice(), task_id, None).await.unwrap()
     }
 
-    /// Waits until the task is settled or waits for its peer.
+    /// Waits until the task is settled or waits for its client.
     async fn ended(&self, task_id: &str) -> Task {
         if let Some(live) = self.service.core.lives.get(task_id) {
             live.ended().await;
@@ -174,9 +174,9 @@ fn old_alice() -> Caller {
     caller("alice", Version::V0_3)
 }
 
-fn caller(peer: &str, version: Version) -> Caller {
+fn caller(client: &str, version: Version) -> Caller {
     Caller {
-        peer: peer.to_owned(),
+        client: client.to_owned(),
         authenticated: true,
         version,
         agent: None,

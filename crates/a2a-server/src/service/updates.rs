@@ -13,7 +13,7 @@ use crate::metrics::Listening;
 use crate::record::{Change, is_interrupted};
 use crate::store::{Feed, News};
 
-/// The task as it stands, then what happens to it, until it is settled or waits for its peer (1.0 §3.1.2).
+/// The task as it stands, then what happens to it, until it is settled or waits for its client (1.0 §3.1.2).
 pub(super) fn updates(feed: Feed, view: View, listening: Listening) -> Updates {
     let Feed { record, news } = feed;
     let telling = Telling {

@@ -26,18 +26,18 @@ pub(super) struct Weights(Arc<Mutex<HashMap<String, usize>>>);
 #[derive(Debug)]
 pub(super) struct WeightPermit {
     weights: Weights,
-    peer: String,
+    client: String,
     values: usize,
 }
 
 impl Weights {
-    /// Counts a message of `peer`; `None` where it is light.
+    /// Counts a message of `client`; `None` where it is light.
     ///
     /// # Errors
     /// The client, or all, have as many values in memory as they may.
     pub(super) fn try_acquire(
         &self,
-        peer: &str,
+        client: &str,
         message: &Message,
     ) -> Result<Option<WeightPermit>, A2aError> {
         let values = values(message);
@@ -45,7 +45,7 @@ impl Weights {
             return Ok(None);
         }
         let mut held = self.locked();
-        let own = held.get(peer).copied().unwrap_or_default();
+        let own = held.get(client).copied().unwrap_or_default();
         let all: usize = held.values().sum();
         if own + values > MAX_PER_CLIENT || all + values > MAX_VALUES {
             let text = format!(
@@ -55,10 +55,10 @@ impl Weights {
             refusal.retry_after_s = Some(5);
             return Err(refusal);
         }
-        held.insert(peer.to_owned(), own + values);
+        held.insert(client.to_owned(), own + values);
         Ok(Some(WeightPermit {
             weights: self.clone(),
-            peer: peer.to_owned(),
+            client: client.to_owned(),
             values,
         }))
     }
@@ -71,10 +71,10 @@ impl Weights {
 impl Drop for WeightPermit {
     fn drop(&mut self) {
         let mut held = self.weights.locked();
-        if let Some(own) = held.get_mut(&self.peer) {
+        if let Some(own) = held.get_mut(&self.client) {
             *own -= self.values;
             if *own == 0 {
-                held.remove(&self.peer);
+                held.remove(&self.client);
             }
         }
     }

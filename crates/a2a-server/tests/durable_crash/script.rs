@@ -17,7 +17,7 @@ pub(crate) fn made(id: &str) -> Record {
             status: status(TaskState::Submitted),
             ..submitted.task
         },
-        owner: format!("peer-{}", id.len() % 3),
+        owner: format!("client-{}", id.len() % 3),
         session: format!("session-of-{id}"),
         created_ms: 0,
         changed_ms: 0,

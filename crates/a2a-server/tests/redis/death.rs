@@ -78,7 +78,7 @@ async fn a_living_server_keeps_its_tasks() {
 }
 
 #[tokio::test]
-async fn what_is_settled_or_waits_for_its_peer_is_not_taken() {
+async fn what_is_settled_or_waits_for_its_client_is_not_taken() {
     let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     let mut settled = create(&dead, "settled").await;

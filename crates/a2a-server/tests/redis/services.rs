@@ -9,7 +9,7 @@ use a2a_server::a2a::{
     ListTasksRequest, Message, Part, Role, SendMessageRequest, SendMessageResponse, StreamResponse,
     Task, TaskState,
 };
-use a2a_server::caller::{ANYBODY, Caller, Version};
+use a2a_server::caller::{ANONYMOUS_CLIENT, Caller, Version};
 use a2a_server::executor::scripted::Scripted;
 use a2a_server::push::{Courier, Undelivered};
 use a2a_server::service::{INTERRUPTED, Parts, REASON, Send, Service, Sessions, Updates};
@@ -87,7 +87,7 @@ async fn both(redis: &RedisServer) -> (Service, Service) {
 
 fn caller() -> Caller {
     Caller {
-        peer: ANYBODY.to_owned(),
+        client: ANONYMOUS_CLIENT.to_owned(),
         authenticated: false,
         version: Version::V1,
         agent: None,

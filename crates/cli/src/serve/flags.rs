@@ -20,7 +20,7 @@ pub(super) struct FileArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Keep tasks, peers and other state in this directory [default: that of the configuration, else openclaw-remote-agent/serve in $XDG_STATE_HOME or ~/.local/state]
+    /// Keep tasks, clients and other state in this directory [default: that of the configuration, else openclaw-remote-agent/serve in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
 }
@@ -63,7 +63,7 @@ struct ReachArgs {
     #[arg(long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
 
-    /// Listen on this address and port; one that is not loopback needs peers, and TLS or --behind-proxy
+    /// Listen on this address and port; one that is not loopback needs clients, and TLS or --behind-proxy
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
 
@@ -224,11 +224,11 @@ struct MoreArgs {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Peers may register this webhook and what is below it, and no others; may be given several times [default: any public one over https]
+    /// Clients may register this webhook and what is below it, and no others; may be given several times [default: any public one over https]
     #[arg(long, value_name = "URL")]
     allow_webhook: Vec<String>,
 
-    /// Peers may register any webhook, those on this machine and its network too
+    /// Clients may register any webhook, those on this machine and its network too
     #[arg(long)]
     allow_any_webhook: bool,
 

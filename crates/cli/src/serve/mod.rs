@@ -1,9 +1,9 @@
 //! `remote-agent serve`: an A2A server in front of a local OpenClaw, and what there is to do about it.
 
+mod clients;
 mod flags;
 mod log;
 mod over;
-mod peers;
 mod run;
 mod tasks;
 
@@ -19,7 +19,7 @@ Examples:
   remote-agent serve --config serve.json                 everything in a file
 
 For others than this machine, each with a token of its own:
-  remote-agent serve peers add ada
+  remote-agent serve clients add ada
   remote-agent serve --listen 0.0.0.0:9000 --tls-cert cert.pem --tls-key key.pem --public-url https://agents.example
   remote-agent serve --behind-proxy --public-url https://agents.example      a proxy on this machine secures connections
 
@@ -41,7 +41,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Peers(peers::Args),
+    Clients(clients::Args),
     Tasks(tasks::Args),
 }
 
@@ -52,7 +52,7 @@ enum Command {
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
         None => run::run(args.run, verbose).await,
-        Some(Command::Peers(args)) => peers::run(&args),
+        Some(Command::Clients(args)) => clients::run(&args),
         Some(Command::Tasks(args)) => tasks::run(args).await,
     }
 }

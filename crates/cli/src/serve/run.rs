@@ -73,12 +73,12 @@ fn tell(server: &Server, as_json: bool, lines: &Lines) {
             "card": card,
             "jsonrpc": format!("{url}/a2a"),
             "rest": format!("{url}/rest"),
-            "authentication": server.asks_for_tokens(),
+            "authentication": server.requires_token(),
         });
         lines.write(line.to_string());
         return;
     }
-    let token = match server.asks_for_tokens() {
+    let token = match server.requires_token() {
         true => " --bearer-env TOKEN",
         false => "",
     };

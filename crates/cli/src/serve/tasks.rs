@@ -28,7 +28,7 @@ Examples:
   remote-agent serve tasks export > tasks.jsonl
 
 While a server runs it is asked, on this machine; else what it has kept is read. A server that asks for tokens wants an
-operator's (`remote-agent serve peers add me --operator`). A deleted task is not found by anybody any more; one that runs is
+operator's (`remote-agent serve clients add me --operator`). A deleted task is not found by anybody any more; one that runs is
 stopped first. `check` and `export` read the directory of the tasks themselves, also beside a server that runs and where the
 file is damaged.
 
@@ -58,9 +58,9 @@ enum Command {
         #[arg(long, value_name = "STATE", value_parser = STATES, hide_possible_values = true)]
         state: Option<String>,
 
-        /// Only those of this peer
+        /// Only those of this client
         #[arg(long, value_name = "NAME")]
-        peer: Option<String>,
+        client: Option<String>,
 
         /// At most so many
         #[arg(long, value_name = "NUMBER", default_value_t = 100)]
@@ -119,7 +119,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     match args.command {
         Command::List {
             state,
-            peer,
+            client,
             limit,
             json,
             place,
@@ -132,7 +132,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                         .as_ref()
                         .is_none_or(|value| task[key] == value.as_str())
                 };
-                is("state", &state) && is("peer", &peer)
+                is("state", &state) && is("client", &client)
             };
             let found = list(&place, limit, wanted).await;
             place.close().await;
@@ -192,7 +192,7 @@ fn show(found: &Found, json: bool) {
         );
         return;
     }
-    let mut table = table::table(["TASK", "STATE", "PEER", "AGENT", "CHANGED", "ASKED"]);
+    let mut table = table::table(["TASK", "STATE", "CLIENT", "AGENT", "CHANGED", "ASKED"]);
     for task in &found.tasks {
         let word = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
         let changed = task["changedMs"].as_u64().map(Duration::from_millis);
@@ -201,7 +201,7 @@ fn show(found: &Found, json: bool) {
         table.add_row([
             word("id"),
             word("state"),
-            word("peer"),
+            word("client"),
             word("agent"),
             changed.map(|at| at.to_string()).unwrap_or_default(),
             asked,

@@ -68,10 +68,10 @@ fn a_context_id_of_sixty_characters_is_kept_whole() {
 #[test]
 fn peers_whose_names_and_contexts_join_alike_stay_apart() {
     assert_ne!(
-        session_id_of_peer("a", "b-c"),
-        session_id_of_peer("a-b", "c")
+        session_id_of_client("a", "b-c"),
+        session_id_of_client("a-b", "c")
     );
-    assert_ne!(session_id_of_peer("a", "b"), session_id("a-b"));
+    assert_ne!(session_id_of_client("a", "b"), session_id("a-b"));
 }
 
 #[test]
@@ -83,17 +83,17 @@ fn a_session_key_of_another_kind_is_no_conversation() {
 
 proptest! {
     #[test]
-    fn every_context_id_gives_a_session_id_that_openclaw_takes(context in ".{0,200}", peer in ".{0,80}") {
+    fn every_context_id_gives_a_session_id_that_openclaw_takes(context in ".{0,200}", client in ".{0,80}") {
         prop_assert!(is_session_id(&session_id(&context)), "{}", session_id(&context));
-        prop_assert!(is_session_id(&session_id_of_peer(&peer, &context)));
+        prop_assert!(is_session_id(&session_id_of_client(&client, &context)));
     }
 
     #[test]
     fn different_ids_give_different_sessions(one in "[A-Za-z0-9_ .-]{0,90}", other in "[A-Za-z0-9_ .-]{0,90}") {
         prop_assume!(one != other);
         prop_assert_ne!(session_id(&one), session_id(&other));
-        prop_assert_ne!(session_id_of_peer("peer", &one), session_id_of_peer("peer", &other));
-        prop_assert_ne!(session_id_of_peer(&one, "context"), session_id_of_peer(&other, "context"));
+        prop_assert_ne!(session_id_of_client("client", &one), session_id_of_client("client", &other));
+        prop_assert_ne!(session_id_of_client(&one, "context"), session_id_of_client(&other, "context"));
     }
 
     #[test]

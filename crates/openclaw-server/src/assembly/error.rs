@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::peers::PeerError;
+use crate::clients::ClientFileError;
 use common::config::ConfigError;
 use egress::NetError;
 
@@ -13,9 +13,9 @@ pub enum StartError {
     /// The configuration, or a file that it names, cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The file of peers cannot be used.
+    /// The file of clients cannot be used.
     #[error(transparent)]
-    Peers(#[from] PeerError),
+    Clients(#[from] ClientFileError),
     /// Nothing can listen there.
     #[error("cannot listen on {address}: {error}")]
     Listen {

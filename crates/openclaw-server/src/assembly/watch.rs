@@ -1,21 +1,21 @@
-//! Takes up what becomes of the file of peers while a server runs.
+//! Takes up what becomes of the file of clients while a server runs.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use a2a_server::http::peers::Peers;
+use a2a_server::http::clients::ClientRegistry;
 use a2a_server::service::Service;
 
+use crate::clients::{ClientFile, known};
 use crate::config::ServeConfig;
-use crate::peers::{PeerFile, known};
 
-/// How often the file of peers is looked at: what a removed client has begun is to end within a second.
+/// How often the file of clients is looked at: what a removed client has begun is to end within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The file of peers, and when it was last changed as far as is known.
+/// The file of clients, and when it was last changed as far as is known.
 #[derive(Debug)]
 pub(super) struct Watch {
-    file: PeerFile,
+    file: ClientFile,
     /// The version that is in force.
     last: Option<FileVersion>,
     /// The version that could not be taken up last, which the log has said.
@@ -42,7 +42,7 @@ fn inode(_: &std::fs::Metadata) -> u64 {
 
 impl Watch {
     /// Notices every change from now on.
-    pub(super) fn of(file: &PeerFile) -> Self {
+    pub(super) fn of(file: &ClientFile) -> Self {
         let mut watch = Self {
             file: file.clone(),
             last: None,
@@ -66,9 +66,14 @@ impl Watch {
             .ok()
     }
 
-    /// Keeps `peers` to those of the configuration and of the file, for as long as this is polled, and ends what others
+    /// Keeps `clients` to those of the configuration and of the file, for as long as this is polled, and ends what others
     /// have begun.
-    pub(super) async fn run(mut self, config: ServeConfig, peers: Arc<Peers>, service: Service) {
+    pub(super) async fn run(
+        mut self,
+        config: ServeConfig,
+        clients: Arc<ClientRegistry>,
+        service: Service,
+    ) {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             let version = self.version();
@@ -77,12 +82,12 @@ impl Watch {
             }
             // Only what could be read counts as read: a change that could not be is tried again.
             let is_new = self.failed.as_ref() != Some(&version);
-            let mut all = config.peers.clone();
+            let mut all = config.clients.clone();
             match self.file.read() {
                 Ok(added) => all.extend(added),
                 Err(error) => {
                     if is_new {
-                        tracing::warn!("the peers stay as they were: {error}");
+                        tracing::warn!("the clients stay as they were: {error}");
                     }
                     self.failed = Some(version);
                     continue;
@@ -91,15 +96,15 @@ impl Watch {
             match config.check(&all) {
                 Err(error) if !all.is_empty() => {
                     if is_new {
-                        tracing::warn!("the peers stay as they were: {error}");
+                        tracing::warn!("the clients stay as they were: {error}");
                     }
                     self.failed = Some(version);
                 }
                 _ => {
                     (self.last, self.failed) = (version, None);
-                    tracing::info!("there are {} peers now", all.len());
-                    peers.replace(known(&all));
-                    service.retain_clients(peers.names());
+                    tracing::info!("there are {} clients now", all.len());
+                    clients.replace(known(&all));
+                    service.retain_clients(clients.names());
                 }
             }
         }
@@ -114,7 +119,7 @@ mod tests {
     #[test]
     fn a_change_before_the_server_runs_is_noticed_and_noticed_once() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         let mut watch = Watch::of(&file);
         file.add("ada", false).unwrap();
         assert_ne!(watch.version(), watch.last);
@@ -125,7 +130,7 @@ mod tests {
     #[test]
     fn a_change_at_the_time_of_the_last_one_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         file.add("ada", false).unwrap();
         let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
         let watch = Watch::of(&file);
@@ -138,7 +143,7 @@ mod tests {
     #[test]
     fn a_replaced_file_of_the_same_time_and_length_has_changed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         file.add("ada", false).unwrap();
         let before = std::fs::metadata(file.path()).unwrap().modified().unwrap();
         let watch = Watch::of(&file);
@@ -154,7 +159,7 @@ mod tests {
     #[test]
     fn a_file_that_is_left_alone_has_not_changed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         file.add("ada", false).unwrap();
         let watch = Watch::of(&file);
         assert_eq!(watch.version(), watch.last);

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use a2a_server::caller::ANYBODY;
+use a2a_server::caller::ANONYMOUS_CLIENT;
 use a2a_server::http::guard::{is_loopback, network};
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
 
-use super::{ExecutorWord, PeerConfig, ServeConfig, TaskStore, place};
+use super::{ClientConfig, ExecutorWord, ServeConfig, TaskStore, place};
 use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
@@ -54,10 +54,10 @@ fn web(url: &str, place: &str) -> Result<(), ConfigError> {
         .map_err(|wrong| ConfigError::at(place, format!("the URL {wrong}")))
 }
 
-/// Checks what goes together, `peers` being all there are.
-pub(super) fn check(config: &ServeConfig, peers: &[PeerConfig]) -> Result<(), ConfigError> {
-    reach(config, !peers.is_empty())?;
-    names(peers)?;
+/// Checks what goes together, `clients` being all there are.
+pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<(), ConfigError> {
+    reach(config, !clients.is_empty())?;
+    names(clients)?;
     for (i, text) in config.trusted_proxies.iter().enumerate() {
         let place = format!("/trustedProxies/{i}");
         if network(text).is_none() {
@@ -87,12 +87,12 @@ pub(super) fn check(config: &ServeConfig, peers: &[PeerConfig]) -> Result<(), Co
 }
 
 /// Who can reach the server has to say who he is, and says it where nobody else can listen.
-fn reach(config: &ServeConfig, has_peers: bool) -> Result<(), ConfigError> {
-    const PEERS: &str = "add a peer with `remote-agent serve peers add NAME`";
+fn reach(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
+    const CLIENTS: &str = "add a client with `remote-agent serve clients add NAME`";
     if !config.listen.ip().to_canonical().is_loopback() {
-        if !has_peers {
+        if !has_clients {
             let message = format!(
-                "others can reach `{}`, and nobody would have to say who he is; {PEERS} and secure the connections with --tls-cert and --tls-key, or listen on 127.0.0.1",
+                "others can reach `{}`, and nobody would have to say who he is; {CLIENTS} and secure the connections with --tls-cert and --tls-key, or listen on 127.0.0.1",
                 config.listen
             );
             return Err(ConfigError::at("/listen", message));
@@ -105,42 +105,42 @@ fn reach(config: &ServeConfig, has_peers: bool) -> Result<(), ConfigError> {
             return Err(ConfigError::at("/listen", message));
         }
     }
-    if config.behind_proxy && !has_peers {
+    if config.behind_proxy && !has_clients {
         let message = format!(
-            "whoever reaches the proxy reaches the server, and nobody would have to say who he is; {PEERS}"
+            "whoever reaches the proxy reaches the server, and nobody would have to say who he is; {CLIENTS}"
         );
         return Err(ConfigError::at("/behindProxy", message));
     }
     let host = config.public_url.as_ref().and_then(Url::host_str);
-    if !has_peers && host.is_some_and(|host| !is_loopback(host)) {
+    if !has_clients && host.is_some_and(|host| !is_loopback(host)) {
         let message = format!(
-            "others are to reach it, and nobody would have to say who he is; {PEERS}, or take it out"
+            "others are to reach it, and nobody would have to say who he is; {CLIENTS}, or take it out"
         );
         return Err(ConfigError::at("/publicUrl", message));
     }
     Ok(())
 }
 
-fn names(peers: &[PeerConfig]) -> Result<(), ConfigError> {
+fn names(clients: &[ClientConfig]) -> Result<(), ConfigError> {
     let mut names = HashSet::new();
     let mut digests = HashSet::new();
-    for (i, peer) in peers.iter().enumerate() {
-        if peer.name == ANYBODY {
+    for (i, client) in clients.iter().enumerate() {
+        if client.name == ANONYMOUS_CLIENT {
             let message = format!(
-                "`{ANYBODY}` is who asks where nobody has to say who he is; choose another name"
+                "`{ANONYMOUS_CLIENT}` is who asks where nobody has to say who he is; choose another name"
             );
-            return Err(ConfigError::at(format!("/peers/{i}/name"), message));
+            return Err(ConfigError::at(format!("/clients/{i}/name"), message));
         }
-        if !names.insert(peer.name.as_str()) {
+        if !names.insert(client.name.as_str()) {
             let message = format!(
-                "there is a peer `{}` already, here or of `remote-agent serve peers`; each is named once",
-                peer.name
+                "there is a client `{}` already, here or of `remote-agent serve clients`; each is named once",
+                client.name
             );
-            return Err(ConfigError::at(format!("/peers/{i}/name"), message));
+            return Err(ConfigError::at(format!("/clients/{i}/name"), message));
         }
-        if !digests.insert(peer.sha256.to_ascii_lowercase()) {
-            let message = "another peer has the same token; each has its own";
-            return Err(ConfigError::at(format!("/peers/{i}/sha256"), message));
+        if !digests.insert(client.sha256.to_ascii_lowercase()) {
+            let message = "another client has the same token; each has its own";
+            return Err(ConfigError::at(format!("/clients/{i}/sha256"), message));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! How much peers can make the server hold and do.
+//! How much clients can make the server hold and do.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>
 /// One address or client may have this part of what all have, unless it is set.
 const SHARES: usize = 4;
 
-/// How much peers can make the server hold and do.
+/// How much clients can make the server hold and do.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
@@ -29,13 +29,13 @@ pub struct Limits {
     /// So many of one address; a quarter of `connections` where it is not set.
     #[serde(deserialize_with = "some_size")]
     pub connections_per_address: Option<usize>,
-    /// So many requests of one peer that are open at a time.
+    /// So many requests of one client that are open at a time.
     #[serde(deserialize_with = "whole_size")]
     pub open_requests: usize,
-    /// So many requests a second of one peer, in the long run.
+    /// So many requests a second of one client, in the long run.
     #[serde(deserialize_with = "whole")]
     pub requests_per_second: u64,
-    /// So many requests at once of a peer that was silent before.
+    /// So many requests at once of a client that was silent before.
     #[serde(deserialize_with = "whole")]
     pub burst: u64,
     /// The largest body, in bytes.
@@ -62,9 +62,9 @@ pub struct Limits {
     /// So many runs at a time.
     #[serde(deserialize_with = "whole_size")]
     pub runs: usize,
-    /// So many unsettled tasks of one peer.
+    /// So many unsettled tasks of one client.
     #[serde(deserialize_with = "whole_size")]
-    pub tasks_per_peer: usize,
+    pub tasks_per_client: usize,
     /// So many parts of a message.
     #[serde(deserialize_with = "whole_size")]
     pub parts: usize,
@@ -111,7 +111,7 @@ impl Default for Limits {
             keep_alive_ms: millis(a2a_server::http::KEEP_ALIVE),
             shutdown_ms: millis(connections.drain),
             runs: tasks.runs,
-            tasks_per_peer: tasks.tasks_per_peer,
+            tasks_per_client: tasks.tasks_per_client,
             parts: tasks.parts,
             history: tasks.history,
             artifact_bytes: tasks.artifact_bytes,
@@ -170,7 +170,7 @@ impl Limits {
     pub fn tasks(&self) -> settings::Limits {
         settings::Limits {
             runs: self.runs,
-            tasks_per_peer: self.tasks_per_peer,
+            tasks_per_client: self.tasks_per_client,
             parts: self.parts,
             history: self.history,
             artifact_bytes: self.artifact_bytes,

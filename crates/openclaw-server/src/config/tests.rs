@@ -9,13 +9,13 @@ use super::*;
 
 fn place(config: Value) -> String {
     let wrong = ServeConfig::parse(&config.to_string()).and_then(|config| {
-        config.check(&config.peers)?;
+        config.check(&config.clients)?;
         Ok(config)
     });
     wrong.unwrap_err().path
 }
 
-fn peer(name: &str, digit: &str) -> Value {
+fn client(name: &str, digit: &str) -> Value {
     json!({"name": name, "sha256": digit.repeat(64)})
 }
 
@@ -65,7 +65,7 @@ fn everything_that_can_be_set_is_read() {
     let config = json!({
         "listen": "[::1]:1", "publicUrl": "https://agents.example/a", "hosts": ["desk"], "name": "Desk",
         "description": "One", "documentationUrl": "https://docs.example", "tls": {"certFile": "a", "keyFile": "b"},
-        "behindProxy": true, "trustedProxies": ["10.0.0.0/8", "192.0.2.1"], "peers": [peer("ada", "a")],
+        "behindProxy": true, "trustedProxies": ["10.0.0.0/8", "192.0.2.1"], "clients": [client("ada", "a")],
         "stateDir": "s", "executor": "command",
         "gateway": {"url": "wss://gate.example", "token": {"source": "env", "id": "T"}, "allowRemote": true, "caFile": "c", "timeoutMs": 5},
         "agents": ["main"], "sessionId": "mine", "agentId": "main", "thinking": "high", "timeout": 7,
@@ -74,7 +74,7 @@ fn everything_that_can_be_set_is_read() {
         "push": {"allowedUrls": ["http://127.0.0.1:1/hook"], "allowAnyAddress": true}, "limits": {"runs": 1, "burst": 3}
     });
     let config = ServeConfig::parse(&config.to_string()).unwrap();
-    config.check(&config.peers).unwrap();
+    config.check(&config.clients).unwrap();
     assert_eq!(config.timeout, 7);
     assert_eq!(config.thinking, Some(Thinking::High));
     assert_eq!(config.env_vars["KEY"], "s3cret");
@@ -103,12 +103,12 @@ fn what_is_not_known_or_of_the_wrong_kind_is_refused_with_its_place() {
             "/gateway/token",
         ),
         (
-            json!({"peers": [{"name": "a b", "sha256": "0".repeat(64)}]}),
-            "/peers/0/name",
+            json!({"clients": [{"name": "a b", "sha256": "0".repeat(64)}]}),
+            "/clients/0/name",
         ),
         (
-            json!({"peers": [{"name": "a", "sha256": "0"}]}),
-            "/peers/0/sha256",
+            json!({"clients": [{"name": "a", "sha256": "0"}]}),
+            "/clients/0/sha256",
         ),
         (
             json!({"push": {"allowedUrls": ["ftp://x"]}}),
@@ -120,12 +120,12 @@ fn what_is_not_known_or_of_the_wrong_kind_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_others_can_reach_needs_peers_and_secure_connections() {
+fn what_others_can_reach_needs_clients_and_secure_connections() {
     let tls = json!({"certFile": "a", "keyFile": "b"});
-    let ada = json!([peer("ada", "a")]);
+    let ada = json!([client("ada", "a")]);
     for (config, at) in [
         (json!({"listen": "0.0.0.0:1", "tls": tls}), "/listen"),
-        (json!({"listen": "0.0.0.0:1", "peers": ada}), "/listen"),
+        (json!({"listen": "0.0.0.0:1", "clients": ada}), "/listen"),
         (json!({"listen": "[::]:1"}), "/listen"),
         (
             json!({"listen": "192.0.2.1:1", "behindProxy": true}),
@@ -137,12 +137,12 @@ fn what_others_can_reach_needs_peers_and_secure_connections() {
         assert_eq!(place(config.clone()), at, "{config}");
     }
     for config in [
-        json!({"listen": "0.0.0.0:1", "tls": tls, "peers": ada}),
-        json!({"listen": "0.0.0.0:1", "behindProxy": true, "peers": ada}),
+        json!({"listen": "0.0.0.0:1", "tls": tls, "clients": ada}),
+        json!({"listen": "0.0.0.0:1", "behindProxy": true, "clients": ada}),
         json!({"publicUrl": "http://localhost:1"}),
     ] {
         let config = ServeConfig::parse(&config.to_string()).unwrap();
-        config.check(&config.peers).unwrap();
+        config.check(&config.clients).unwrap();
     }
 }
 
@@ -150,17 +150,20 @@ fn what_others_can_reach_needs_peers_and_secure_connections() {
 fn what_does_not_go_together_is_refused_with_its_place() {
     for (config, at) in [
         (
-            json!({"peers": [peer("ada", "a"), peer("ada", "b")]}),
-            "/peers/1/name",
+            json!({"clients": [client("ada", "a"), client("ada", "b")]}),
+            "/clients/1/name",
         ),
         (
-            json!({"peers": [peer("ada", "a"), peer("bob", "A")]}),
-            "/peers/1/sha256",
+            json!({"clients": [client("ada", "a"), client("bob", "A")]}),
+            "/clients/1/sha256",
         ),
-        (json!({"peers": [peer("loopback", "a")]}), "/peers/0/name"),
+        (
+            json!({"clients": [client("loopback", "a")]}),
+            "/clients/0/name",
+        ),
         (json!({"trustedProxies": ["10.0.0.1"]}), "/trustedProxies"),
         (
-            json!({"behindProxy": true, "trustedProxies": ["proxy"], "peers": [peer("ada", "a")]}),
+            json!({"behindProxy": true, "trustedProxies": ["proxy"], "clients": [client("ada", "a")]}),
             "/trustedProxies/0",
         ),
         (

@@ -5,7 +5,7 @@
 //! A setting keeps it to one of the two.
 //!
 //! The launcher of OpenClaw looks for its own options (`--profile`, `--container`) in all arguments before it parses them,
-//! values of other options among them. So no text of a peer is an argument: the message is read from standard input, and
+//! values of other options among them. So no text of a client is an argument: the message is read from standard input, and
 //! each value stands in one argument with its option.
 //! A turn takes half a minute with `--local` and some seconds through a gateway, and tells nothing before it is over.
 

@@ -1,6 +1,6 @@
 //! Work is done by the agents behind OpenClaw's gateway: a message is a run there, whose answer streams back.
 //!
-//! A run has an id of its own, made here: what a peer calls its message is the peer's business, and two peers may call
+//! A run has an id of its own, made here: what a client calls its message is the client's business, and two clients may call
 //! theirs the same. With the agent's name before it (`AGENT/ID`) it is what the server keeps, and what a run is found by
 //! after a restart. The triad of the gateway is not offered: a message to it costs a turn of three agents, and its votes
 //! are counted in the process that asked, which a restart would lose.

@@ -1,11 +1,11 @@
-//! What a peer writes is for the agent to read, and never a command to OpenClaw.
+//! What a client writes is for the agent to read, and never a command to OpenClaw.
 //!
 //! OpenClaw 2026.9.6 looks at a message before the agent does, after JavaScript's `trim`. A `/` in front is a command:
 //! `/new` and `/reset` throw the session away (with the rights of an operator, which the command `openclaw agent` takes for
 //! itself), `/NAME` and `$NAME` call up a skill of the operator, and the command refuses `/compact`. It looks for `$NAME`
 //! everywhere, unless the message begins with a `/`; `//` begins no command. Directives such as `/think high` on a later
 //! line count in channels alone, not here. So a message in which it would find any of this gets a line in front that begins
-//! with `//` and says what it does; the peer's own words stay as they are. Session keys in a message mean nothing to it: the
+//! with `//` and says what it does; the client's own words stay as they are. Session keys in a message mean nothing to it: the
 //! session is named beside the message.
 //!
 //! It also attaches images of its machine that a message names by a path, see [`inert`].
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use gateway_bridge::openclaw::is_space;
 
 /// What stands before a message in which something looks like a command.
-const LINE: &str = "// Text of an A2A peer. Slash commands and $references in it have no effect.";
+const LINE: &str = "// Text of an A2A client. Slash commands and $references in it have no effect.";
 
 /// The line that has to stand before `text` for nothing in it to be a command; `None` where nothing is.
 pub(super) fn line_before(text: &str) -> Option<&'static str> {

@@ -100,7 +100,7 @@ pub(super) fn of_message(message: &Value) -> Vec<Part> {
     from_agent(parts.map_or(&[][..], Vec::as_slice))
 }
 
-/// A part of text as an agent is handed it, for what stands before a peer's own parts.
+/// A part of text as an agent is handed it, for what stands before a client's own parts.
 pub(super) fn note(text: &str) -> a2a::Part {
     a2a::Part::text(text.to_owned())
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_image_paths_are_inert_in_every_part() {
+    fn clients_image_paths_are_inert_in_every_part() {
         let part = |json: Value| serde_json::from_value::<Part>(json).unwrap();
         let parts = vec![
             part(json!({"text": "see ./x.png"})),

@@ -17,7 +17,7 @@ fn job(message_id: &str, parts: Vec<Part>) -> Job {
         context_id: "c1".to_owned(),
         session: "s1".to_owned(),
         agent: None,
-        peer: "alice".to_owned(),
+        client: "alice".to_owned(),
         message: Message {
             message_id: message_id.to_owned(),
             ..Message::new(Role::User, parts)
@@ -300,6 +300,6 @@ async fn who_tells_who_asks() {
     let PartContent::Data(Value::Object(told)) = told else {
         panic!("no object: {told:?}");
     };
-    assert_eq!(told["peer"], "alice");
+    assert_eq!(told["client"], "alice");
     assert_eq!(told["session"], "s1");
 }

@@ -185,7 +185,7 @@ fn gift() -> Vec<Part> {
 
 fn who(job: &Job) -> Value {
     json!({
-        "peer": job.peer,
+        "client": job.client,
         "agent": job.agent,
         "session": job.session,
         "contextId": job.context_id,

@@ -7,7 +7,7 @@ use futures_util::stream;
 use super::*;
 
 fn client(name: &str) -> Payer {
-    Payer::Peer(name.into())
+    Payer::Client(name.into())
 }
 
 /// A body that arrives in these pieces.

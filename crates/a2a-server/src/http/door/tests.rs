@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::*;
-use crate::caller::{ANYBODY, Caller, Version};
+use crate::caller::{ANONYMOUS_CLIENT, Caller, Version};
 use crate::executor::scripted::Scripted;
 use crate::http::guard::Rules;
 use crate::http::serve::Connections;
@@ -46,7 +46,7 @@ impl Courier for Nowhere {
 struct Plain;
 
 impl Sessions for Plain {
-    fn session_id(&self, _peer: Option<&str>, context_id: &str) -> String {
+    fn session_id(&self, _client: Option<&str>, context_id: &str) -> String {
         context_id.to_owned()
     }
 
@@ -57,11 +57,11 @@ impl Sessions for Plain {
 
 struct Whole {
     server: Server,
-    peers: Arc<Peers>,
+    clients: Arc<ClientRegistry>,
     service: Service,
 }
 
-async fn whole(rules: Rules, peers: Peers) -> Whole {
+async fn whole(rules: Rules, clients: ClientRegistry) -> Whole {
     let service = Service::start(Made {
         settings: Settings::default(),
         executor: Arc::new(Scripted::default()),
@@ -77,27 +77,27 @@ async fn whole(rules: Rules, peers: Peers) -> Whole {
         service: service.clone(),
         about: "scripted, in memory".into(),
     };
-    let peers = Arc::new(peers);
+    let clients = Arc::new(clients);
     let wire = crate::http::router(App {
         service: service.clone(),
-        identify: Arc::new(Guarded(Arc::clone(&peers))),
+        identify: Arc::new(Guarded(Arc::clone(&clients))),
         card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
         body_limit: BODY_LIMIT,
         keep_alive: KEEP_ALIVE,
     });
-    let app = router(wire, operator, Guard::new(rules, Arc::clone(&peers)));
+    let app = router(wire, operator, Guard::new(rules, Arc::clone(&clients)));
     Whole {
-        peers,
+        clients,
         server: start(app, Connections::default()).await,
         service,
     }
 }
 
 async fn alone() -> Whole {
-    whole(rules(), Peers::anybody()).await
+    whole(rules(), ClientRegistry::open()).await
 }
 
-async fn with_peers() -> Whole {
+async fn with_clients() -> Whole {
     whole(rules(), ada_and_the_operator()).await
 }
 
@@ -106,14 +106,14 @@ const OPERATOR: &str = "Authorization: Bearer token-of-op";
 const OWN: &str = "X-Requested-With: remote-agent";
 
 impl Whole {
-    /// A message of `peer` that its task works on until it is stopped.
-    async fn working(&self, peer: &str) -> String {
-        self.send(peer, "begun <b>\"confidential\"</b>").await
+    /// A message of `client` that its task works on until it is stopped.
+    async fn working(&self, client: &str) -> String {
+        self.send(client, "begun <b>\"confidential\"</b>").await
     }
 
-    async fn send(&self, peer: &str, text: &str) -> String {
+    async fn send(&self, client: &str, text: &str) -> String {
         let caller = Caller {
-            peer: peer.into(),
+            client: client.into(),
             authenticated: false,
             version: Version::V1,
             agent: None,
@@ -165,7 +165,7 @@ async fn the_page_runs_nothing_but_its_own_script_and_loads_nothing() {
 
 #[tokio::test]
 async fn the_page_is_for_the_machine_itself() {
-    let whole = with_peers().await;
+    let whole = with_clients().await;
     assert_eq!(whole.server.get("/", &[]).await, 200);
     assert_eq!(
         whole.server.get("/", &["X-Forwarded-For: 127.0.0.1"]).await,
@@ -176,7 +176,7 @@ async fn the_page_is_for_the_machine_itself() {
 #[tokio::test]
 async fn the_operator_sees_the_tasks_of_all_and_what_they_say_is_data() {
     let whole = alone().await;
-    let id = whole.working(ANYBODY).await;
+    let id = whole.working(ANONYMOUS_CLIENT).await;
     let tasks = whole.tasks(&[]).await;
     assert_eq!(tasks["total"], 1);
     assert_eq!(tasks["ready"], true);
@@ -188,7 +188,7 @@ async fn the_operator_sees_the_tasks_of_all_and_what_they_say_is_data() {
 
 #[tokio::test]
 async fn an_operator_cancels_and_deletes_a_task_of_anybody() {
-    let whole = with_peers().await;
+    let whole = with_clients().await;
     let id = whole.working("ada").await;
     assert_eq!(whole.cancel(&id, &[OPERATOR, OWN]).await.status, 200);
     let tasks = whole.tasks(&[OPERATOR]).await;
@@ -202,8 +202,8 @@ async fn an_operator_cancels_and_deletes_a_task_of_anybody() {
 }
 
 #[tokio::test]
-async fn where_there_are_peers_the_tasks_are_shown_to_the_operator_alone() {
-    let whole = with_peers().await;
+async fn where_there_are_clients_the_tasks_are_shown_to_the_operator_alone() {
+    let whole = with_clients().await;
     let get = async |lines: &[&str]| whole.server.get("/api/tasks", lines).await;
     assert_eq!(get(&[]).await, 401);
     assert_eq!(get(&[ADA]).await, 403);
@@ -213,7 +213,7 @@ async fn where_there_are_peers_the_tasks_are_shown_to_the_operator_alone() {
 #[tokio::test]
 async fn no_form_and_no_page_of_others_can_end_a_task() {
     let whole = alone().await;
-    let id = whole.working(ANYBODY).await;
+    let id = whole.working(ANONYMOUS_CLIENT).await;
     assert_eq!(whole.cancel(&id, &[]).await.status, 403);
     let foreign = [OWN, "Origin: https://evil.example"];
     assert_eq!(whole.cancel(&id, &foreign).await.status, 403);
@@ -232,14 +232,14 @@ async fn who_has_the_newest_list_is_not_sent_it_again() {
         .find_map(|line| line.strip_prefix("etag: "));
     let known = format!("If-None-Match: {}", tag.unwrap());
     assert_eq!(whole.server.get("/api/tasks", &[&known]).await, 304);
-    whole.working(ANYBODY).await;
+    whole.working(ANONYMOUS_CLIENT).await;
     assert_eq!(whole.server.get("/api/tasks", &[&known]).await, 200);
 }
 
 #[tokio::test]
 async fn a_canceled_task_that_is_canceled_again_says_so() {
     let whole = alone().await;
-    let id = whole.send(ANYBODY, "echo done").await;
+    let id = whole.send(ANONYMOUS_CLIENT, "echo done").await;
     let settled = async || whole.tasks(&[]).await["tasks"][0]["settled"] == true;
     tokio::time::timeout(Duration::from_secs(10), async {
         while !settled().await {
@@ -252,8 +252,8 @@ async fn a_canceled_task_that_is_canceled_again_says_so() {
 }
 
 #[tokio::test]
-async fn health_is_told_to_the_machine_itself_and_to_peers() {
-    let whole = with_peers().await;
+async fn health_is_told_to_the_machine_itself_and_to_clients() {
+    let whole = with_clients().await;
     let far = "X-Forwarded-For: 192.0.2.9";
     for path in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(whole.server.get(path, &[]).await, 200, "{path}");
@@ -297,7 +297,7 @@ fn asking(method: &str, text: &str) -> String {
 
 /// Asks with Ada's token, has it revoked once her task works, and returns the answer.
 async fn revoked_while(method: &str) -> Answer {
-    let whole = with_peers().await;
+    let whole = with_clients().await;
     let lines = [ADA, "Content-Type: application/json", "A2A-Version: 1.0"];
     let body = asking(method, "slow");
     let answer = whole.server.ask("POST /a2a", &lines, &body);
@@ -305,7 +305,7 @@ async fn revoked_while(method: &str) -> Answer {
         while whole.tasks(&[OPERATOR]).await["tasks"][0]["state"] != "working" {
             tokio::task::yield_now().await;
         }
-        whole.peers.replace(Vec::new());
+        whole.clients.replace(Vec::new());
     };
     let both = async { tokio::join!(answer, revoke).0 };
     let both = tokio::time::timeout(Duration::from_secs(20), both).await;
@@ -329,7 +329,7 @@ async fn waiting_request_is_refused_once_its_token_is_revoked() {
 #[tokio::test]
 async fn metrics_count_tasks_and_tell_nothing_of_them() {
     let whole = alone().await;
-    let id = whole.working(ANYBODY).await;
+    let id = whole.working(ANONYMOUS_CLIENT).await;
     let answer = whole.server.ask("GET /metrics", &[], "").await;
     assert!(
         answer

@@ -14,8 +14,8 @@ use crate::http::sockets::{Server, ada_and_the_operator, guarded, read, rules};
 fn mirror() -> Router {
     let seen = |request: Request| async move {
         let seen = request.extensions().get::<Seen>().unwrap();
-        let who = match &seen.who {
-            Ok(who) => who.name.to_string(),
+        let who = match &seen.principal {
+            Ok(principal) => principal.name.to_string(),
             Err(refusal) => refusal.reason.word().into(),
         };
         format!("{} {} {} {who}", seen.client, seen.origin, seen.direct)
@@ -25,7 +25,7 @@ fn mirror() -> Router {
 }
 
 async fn open() -> Server {
-    guarded(mirror(), rules(), Peers::anybody()).await
+    guarded(mirror(), rules(), ClientRegistry::open()).await
 }
 
 async fn behind_a_proxy() -> Server {
@@ -208,7 +208,7 @@ fn few() -> Rules {
 }
 
 #[tokio::test]
-async fn too_many_requests_are_told_when_to_come_back_each_peer_by_itself() {
+async fn too_many_requests_are_told_when_to_come_back_each_client_by_itself() {
     let server = guarded(mirror(), few(), ada_and_the_operator()).await;
     let ada = ["Authorization: Bearer token-of-ada"];
     assert_eq!(server.get("/", &ada).await, 200);
@@ -251,7 +251,7 @@ async fn who_is_turned_away_again_and_again_is_slowed_down() {
 }
 
 #[tokio::test]
-async fn a_peer_has_only_so_many_requests_open() {
+async fn a_client_has_only_so_many_requests_open() {
     let (started, mut starts) = mpsc::channel::<()>(8);
     let forever = move || {
         let started = started.clone();
@@ -286,7 +286,7 @@ fn small() -> Rules {
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
-    let server = guarded(mirror(), small(), Peers::anybody()).await;
+    let server = guarded(mirror(), small(), ClientRegistry::open()).await;
     let body = "x".repeat(2000);
     let fits = server.ask("POST /", &[], &body).await;
     assert_eq!((fits.status, fits.body.as_str()), (200, "2000"));
@@ -304,7 +304,7 @@ async fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
 async fn a_body_that_does_not_arrive_ends_the_request() {
     let mut rules = rules();
     rules.bounds.body_time = Duration::from_millis(50);
-    let server = guarded(mirror(), rules, Peers::anybody()).await;
+    let server = guarded(mirror(), rules, ClientRegistry::open()).await;
     let slow = server.write(
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\nhalf",
     );

@@ -1,6 +1,6 @@
 "use strict";
 
-// What peers say is data: it is only ever put into a page as text.
+// What clients say is data: it is only ever put into a page as text.
 const byId = (id) => document.getElementById(id);
 const GROUPS = [
   ["all", "All", () => true],
@@ -92,7 +92,7 @@ function makeRow(id) {
   parts.says = asked.appendChild(element("div", "says text"));
   asked.appendChild(element("code", "id", id));
   parts.agent = cell("agent");
-  parts.peer = cell("peer");
+  parts.client = cell("client");
   parts.since = cell("since");
   parts.took = cell("took number");
   const actions = cell("do");
@@ -111,7 +111,7 @@ function fill(parts, task) {
   put(parts.says, task.says || "");
   parts.says.hidden = !task.says;
   put(parts.agent, task.agent || "default");
-  put(parts.peer, task.peer);
+  put(parts.client, task.client);
   put(parts.since, since(task.createdMs));
   parts.since.title = new Date(task.createdMs).toISOString();
   put(parts.took, took(task));

@@ -11,14 +11,14 @@ fn address(text: &str) -> Payer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_burst_a_peer_waits_for_its_turn_and_others_do_not() {
+async fn after_the_burst_a_client_waits_for_its_turn_and_others_do_not() {
     let rate = Rate::new(some(2), some(3));
-    let ada = Payer::Peer("ada".into());
+    let ada = Payer::Client("ada".into());
     for _ in 0..3 {
         assert_eq!(rate.take(&ada), Ok(()));
     }
     assert_eq!(rate.take(&ada), Err(Duration::from_millis(500)));
-    assert_eq!(rate.take(&Payer::Peer("bob".into())), Ok(()));
+    assert_eq!(rate.take(&Payer::Client("bob".into())), Ok(()));
     tokio::time::advance(Duration::from_millis(500)).await;
     assert_eq!(rate.take(&ada), Ok(()));
 }
@@ -49,12 +49,12 @@ fn a_network_of_ipv6_counts_once_and_an_ipv4_address_in_it_as_itself() {
 #[test]
 fn what_is_closed_makes_room() {
     let open = Open::new(2);
-    let ada = Payer::Peer("ada".into());
+    let ada = Payer::Client("ada".into());
     let first = open.enter(ada.clone());
     let second = open.enter(ada.clone());
     assert!(first.is_some() && second.is_some());
     assert!(open.enter(ada.clone()).is_none());
-    assert!(open.enter(Payer::Peer("bob".into())).is_some());
+    assert!(open.enter(Payer::Client("bob".into())).is_some());
     drop(second);
     assert!(open.enter(ada).is_some());
     drop(first);

@@ -304,7 +304,7 @@ struct Everybody;
 
 impl Identify for Everybody {
     fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), A2aError> {
-        Ok((crate::caller::ANYBODY.to_owned(), false))
+        Ok((crate::caller::ANONYMOUS_CLIENT.to_owned(), false))
     }
 
     fn schemes(&self) -> bool {
@@ -318,7 +318,7 @@ struct Bearer;
 impl Identify for Bearer {
     fn identify(&self, parts: &Parts, _: SocketAddr) -> Result<(String, bool), A2aError> {
         match parts.headers.get("authorization") {
-            Some(token) if token == TOKEN => Ok(("peer".to_owned(), true)),
+            Some(token) if token == TOKEN => Ok(("client".to_owned(), true)),
             _ => Err(A2aError::new(
                 ErrorReason::Unauthenticated,
                 "send a bearer token",
@@ -368,8 +368,8 @@ impl Courier for Nowhere {
 struct Plain;
 
 impl Sessions for Plain {
-    fn session_id(&self, peer: Option<&str>, context_id: &str) -> String {
-        format!("{}-{context_id}", peer.unwrap_or_default())
+    fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
+        format!("{}-{context_id}", client.unwrap_or_default())
     }
 
     fn context_id(&self, session_id: &str) -> Option<String> {

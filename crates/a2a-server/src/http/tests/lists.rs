@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::harness::{Options, Server, V1};
-use crate::caller::{ANYBODY, Caller, Version};
+use crate::caller::{ANONYMOUS_CLIENT, Caller, Version};
 use crate::http::list;
 use crate::http::read::Dialect;
 use crate::http::sse::Binding;
@@ -27,13 +27,13 @@ async fn a_list_of_a_failing_store_is_503_or_breaks_off() {
     .await;
     for id in ["t1", "t2"] {
         let mut made = record(id);
-        made.owner = ANYBODY.to_owned();
+        made.owner = ANONYMOUS_CLIENT.to_owned();
         made.task.status.state = a2a::TaskState::InputRequired;
         made.changed_ms = chrono::Utc::now().timestamp_millis();
         store.create(&made).await.unwrap();
     }
     let caller = Caller {
-        peer: ANYBODY.to_owned(),
+        client: ANONYMOUS_CLIENT.to_owned(),
         authenticated: false,
         version: Version::V1,
         agent: None,

@@ -141,7 +141,7 @@ async fn an_answer_that_is_a_message_is_a_stream_of_one_event() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_where_the_task_waits_for_its_peer() {
+async fn a_stream_ends_where_the_task_waits_for_its_client() {
     let server = Server::start().await;
     for (word, state, state_0_3) in [
         ("ask colour", "TASK_STATE_INPUT_REQUIRED", "input-required"),

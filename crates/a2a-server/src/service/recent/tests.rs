@@ -15,13 +15,13 @@ fn message(id: &str) -> Message {
 
 fn claim(
     recent: &Recent,
-    peer: &str,
+    client: &str,
     message: &Message,
     agent: Option<&str>,
     task_id: &str,
 ) -> Option<String> {
     let live = Arc::new(Live::new());
-    let before = recent.claim(peer, message, agent, task_id, &live);
+    let before = recent.claim(client, message, agent, task_id, &live);
     before.map(|before| before.task_id)
 }
 

@@ -255,9 +255,9 @@ async fn a_history_of_less_than_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn a_peer_has_so_many_unsettled_tasks_and_no_more() {
+async fn a_client_has_so_many_unsettled_tasks_and_no_more() {
     let mut settings = Settings::default();
-    settings.limits.tasks_per_peer = 2;
+    settings.limits.tasks_per_client = 2;
     let mut theatre = Theatre::with(settings).await;
     theatre.begin(says("one")).await;
     theatre.begin(says("two")).await;
@@ -267,7 +267,7 @@ async fn a_peer_has_so_many_unsettled_tasks_and_no_more() {
         .await
         .unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
-    // Another peer's are counted apart, and one that is settled counts no more.
+    // Another client's are counted apart, and one that is settled counts no more.
     theatre.begin_as(&bob(), says("of bob")).await;
     let run = theatre.run().await;
     let id = run.job.task_id.clone();
@@ -279,7 +279,7 @@ async fn a_peer_has_so_many_unsettled_tasks_and_no_more() {
 #[tokio::test]
 async fn a_message_that_was_refused_counts_for_nothing() {
     let mut settings = Settings::default();
-    settings.limits.tasks_per_peer = 1;
+    settings.limits.tasks_per_client = 1;
     let theatre = Theatre::with(settings).await;
     theatre.begin_as(&bob(), says("his").in_context("c")).await;
     for _ in 0..3 {

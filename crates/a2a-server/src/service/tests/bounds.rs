@@ -112,7 +112,7 @@ async fn a_clients_settled_tasks_make_room_for_its_next() {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_refused_costs_no_settled_task() {
     let mut settings = poor(4_000);
-    settings.limits.tasks_per_peer = 1;
+    settings.limits.tasks_per_client = 1;
     let mut theatre = Theatre::with(settings).await;
     let of_bob = theatre.begin_as(&bob(), says("mine").in_context("c")).await;
     theatre.run().await.done();

@@ -31,7 +31,7 @@ async fn what_waits_for_its_turn_is_marked_and_never_run() {
 }
 
 #[tokio::test]
-async fn what_waits_for_its_peer_still_waits() {
+async fn what_waits_for_its_client_still_waits() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let question = vec![Part::text("which?")];

@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn settings(session_id: Option<&str>, several_peers: bool) -> Settings {
+fn settings(session_id: Option<&str>, several_clients: bool) -> Settings {
     Settings {
         session_id: session_id.map(str::to_owned),
-        several_peers,
+        several_clients,
         ..Settings::default()
     }
 }
@@ -56,7 +56,7 @@ async fn a_configured_session_that_a_context_leads_to_is_that_context() {
 }
 
 #[tokio::test]
-async fn a_configured_session_is_each_peers_own_where_there_are_several() {
+async fn a_configured_session_is_each_clients_own_where_there_are_several() {
     let mut theatre = Theatre::with(settings(Some("mine"), true)).await;
     theatre.begin_as(&alice(), says("one")).await;
     theatre.begin_as(&bob(), says("two")).await;
@@ -66,7 +66,7 @@ async fn a_configured_session_is_each_peers_own_where_there_are_several() {
 }
 
 #[tokio::test]
-async fn the_usual_conversation_of_a_peer_cannot_be_taken_before_he_opens_it() {
+async fn the_usual_conversation_of_a_client_cannot_be_taken_before_he_opens_it() {
     let theatre = Theatre::with(settings(Some("mine"), true)).await;
     let send = says("one").in_context("mine:bob");
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
@@ -78,14 +78,14 @@ async fn the_usual_conversation_of_a_peer_cannot_be_taken_before_he_opens_it() {
 }
 
 #[tokio::test]
-async fn the_session_has_the_peers_name_where_there_are_several() {
+async fn the_session_has_the_clients_name_where_there_are_several() {
     let mut theatre = Theatre::with(settings(None, true)).await;
     theatre.begin(says("one").in_context("c")).await;
     assert_eq!(theatre.run().await.job.session, "a2a-alice-c");
 }
 
 #[tokio::test]
-async fn another_peers_context_is_not_found() {
+async fn another_clients_context_is_not_found() {
     let mut theatre = Theatre::with(settings(None, true)).await;
     theatre.begin(says("one").in_context("c")).await;
     let send = says("two").in_context("c");

@@ -70,7 +70,7 @@ async fn another_text_under_the_same_id_is_another_message() {
 }
 
 #[tokio::test]
-async fn another_peers_message_of_the_same_id_is_another_message() {
+async fn another_clients_message_of_the_same_id_is_another_message() {
     let mut theatre = theatre().await;
     let _first = theatre.ask(alice(), says("hello").named("m"));
     let first = theatre.run().await;
@@ -82,7 +82,7 @@ async fn another_peers_message_of_the_same_id_is_another_message() {
 #[tokio::test]
 async fn a_message_that_was_refused_may_be_sent_again() {
     let mut settings = Settings::default();
-    settings.limits.tasks_per_peer = 1;
+    settings.limits.tasks_per_client = 1;
     let mut theatre = Theatre::with(settings).await;
     let first = theatre.begin(says("one")).await;
     let send = says("two").named("m");

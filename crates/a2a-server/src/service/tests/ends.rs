@@ -206,7 +206,7 @@ async fn the_executor_is_told_who_asks_what_and_where() {
     assert_eq!(job.task_id, task.id);
     assert_eq!(job.context_id, "c");
     assert_eq!(job.session, "a2a-c");
-    assert_eq!(job.peer, "alice");
+    assert_eq!(job.client, "alice");
     assert_eq!(text(&job.message), "hello");
     assert_eq!(job.delegation, Some("hop".into()));
 }

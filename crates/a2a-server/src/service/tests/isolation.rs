@@ -1,4 +1,4 @@
-//! Nobody sees another peer's task.
+//! Nobody sees another client's task.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn webhook(task_id: &str) -> TaskPushNotificationConfig {
 
 fn hidden<T>(answer: Result<T, A2aError>, of_nothing: Result<T, A2aError>, id: &str) {
     let (Err(refusal), Err(nothing)) = (answer, of_nothing) else {
-        unreachable!("another peer's task was shown");
+        unreachable!("another client's task was shown");
     };
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
     // Word for word what is said of a task that never was.
@@ -23,7 +23,7 @@ fn hidden<T>(answer: Result<T, A2aError>, of_nothing: Result<T, A2aError>, id: &
 }
 
 #[tokio::test]
-async fn another_peers_task_is_as_one_that_never_was() {
+async fn another_clients_task_is_as_one_that_never_was() {
     let theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let service = &theatre.service;
@@ -78,7 +78,7 @@ async fn another_peers_task_is_as_one_that_never_was() {
 }
 
 #[tokio::test]
-async fn each_peer_lists_his_own() {
+async fn each_client_lists_his_own() {
     let theatre = theatre().await;
     let hers = theatre.begin_as(&alice(), says("hers")).await;
     let his = theatre.begin_as(&bob(), says("his")).await;

@@ -175,7 +175,7 @@ async fn artifacts_are_listed_where_they_are_asked_for() {
     assert_eq!(listed.tasks[0].artifacts.as_ref().unwrap().len(), 1);
 }
 
-/// A task with three messages: two of the peer, and the question between them.
+/// A task with three messages: two of the client, and the question between them.
 async fn talk(theatre: &mut Theatre) -> String {
     let id = theatre.begin(says("one")).await.id;
     let question = vec![Part::text("which?")];

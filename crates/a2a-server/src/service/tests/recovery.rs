@@ -69,7 +69,7 @@ async fn an_answer_at_once_after_a_restart_completes_the_task() {
 }
 
 #[tokio::test]
-async fn a_task_that_waited_for_its_peer_still_waits() {
+async fn a_task_that_waited_for_its_client_still_waits() {
     let (store, id) = left(None, TaskState::InputRequired).await;
     let mut theatre = Theatre::over(Settings::default(), store, Vec::new()).await;
     assert_eq!(theatre.state(&id).await, TaskState::InputRequired);
@@ -86,10 +86,10 @@ async fn what_is_settled_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_peers_tasks_from_before_count() {
+async fn a_clients_tasks_from_before_count() {
     let (store, _) = left(None, TaskState::InputRequired).await;
     let mut settings = Settings::default();
-    settings.limits.tasks_per_peer = 1;
+    settings.limits.tasks_per_client = 1;
     let theatre = Theatre::over(settings, store, Vec::new()).await;
     let refused = theatre.service.send(&alice(), says("one")).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);

@@ -127,9 +127,9 @@ impl Courier for Post {
 pub(super) struct Named;
 
 impl Sessions for Named {
-    fn session_id(&self, peer: Option<&str>, context_id: &str) -> String {
-        match peer {
-            Some(peer) => format!("a2a-{peer}-{context_id}"),
+    fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
+        match client {
+            Some(client) => format!("a2a-{client}-{context_id}"),
             None => format!("a2a-{context_id}"),
         }
     }

@@ -74,7 +74,7 @@ async fn a_list_leaves_damaged_tasks_out_and_fails_with_its_store() {
     let theatre = store.open().await;
     for (n, id) in ["t0", "t1", "t2"].into_iter().enumerate() {
         let mut made = record(id);
-        made.owner = alice().peer;
+        made.owner = alice().client;
         made.changed_ms += i64::try_from(n).unwrap();
         store.create(&made).await.unwrap();
     }
@@ -236,7 +236,7 @@ async fn a_task_of_which_something_could_not_be_kept_has_failed() {
 async fn a_task_that_asked_here_and_ended_elsewhere_is_not_counted_here_any_more() {
     let store = Trouble::shared();
     let mut settings = Settings::default();
-    settings.limits.tasks_per_peer = 1;
+    settings.limits.tasks_per_client = 1;
     let mut one = store.open_with(settings).await;
     let other = store.open().await;
     let id = one.begin(says("hello")).await.id;
@@ -251,7 +251,7 @@ async fn a_task_that_asked_here_and_ended_elsewhere_is_not_counted_here_any_more
 async fn a_task_that_another_server_began_takes_no_place_from_the_ones_that_are_counted_here() {
     let store = Trouble::shared();
     let mut settings = Settings::default();
-    settings.limits.tasks_per_peer = 1;
+    settings.limits.tasks_per_client = 1;
     let mut one = store.open().await;
     let mut other = store.open_with(settings).await;
     let id = one.begin(says("hello")).await.id;

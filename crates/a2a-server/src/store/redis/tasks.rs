@@ -257,7 +257,7 @@ fn unwritten(why: Error) -> StoreError {
     StoreError::Failed(format!("the task cannot be written as JSON ({why})"))
 }
 
-/// Where JSON is wrong. What is there stays out of it: it may be what a peer said.
+/// Where JSON is wrong. What is there stays out of it: it may be what a client said.
 fn place(why: &Error) -> String {
     format!("line {}, column {}", why.line(), why.column())
 }

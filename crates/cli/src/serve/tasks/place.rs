@@ -114,7 +114,7 @@ impl PlaceArgs {
 }
 
 impl Place {
-    /// Tasks of all peers, the last changed first; those after `after`, where that is given.
+    /// Tasks of all clients, the last changed first; those after `after`, where that is given.
     ///
     /// # Errors
     /// They cannot be had.

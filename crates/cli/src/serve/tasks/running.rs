@@ -126,7 +126,7 @@ fn refused(status: StatusCode, answer: &Value) -> Failure {
     let (exit, next) = match status {
         StatusCode::UNAUTHORIZED => (
             Exit::Auth,
-            "; `--bearer-env VAR` shows it an operator's token, which `remote-agent serve peers add NAME --operator` makes",
+            "; `--bearer-env VAR` shows it an operator's token, which `remote-agent serve clients add NAME --operator` makes",
         ),
         StatusCode::FORBIDDEN => (Exit::Auth, ""),
         _ => (Exit::Failed, ""),

@@ -79,7 +79,7 @@ async fn a_task_shows_what_the_page_shows() {
     let working = |task: &Value| task["state"] == "working";
     let found = list(&place, 10, working).await.unwrap();
     assert_eq!(ids(&found.tasks), ["t0"]);
-    assert_eq!(found.tasks[0]["peer"], "ada");
+    assert_eq!(found.tasks[0]["client"], "ada");
 }
 
 #[tokio::test]

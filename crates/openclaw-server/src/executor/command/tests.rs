@@ -91,7 +91,7 @@ fn job(text: &str) -> Job {
         context_id: "context".into(),
         session: "a2a-context".into(),
         agent: None,
-        peer: "peer".into(),
+        client: "client".into(),
         message: Message::new(Role::User, vec![Part::text(text)]),
         delegation: None,
     }

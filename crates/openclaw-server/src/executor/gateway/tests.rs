@@ -37,7 +37,7 @@ fn job(agent: Option<&str>, text: &str) -> Job {
         context_id: "context".into(),
         session: "a2a-context".into(),
         agent: agent.map(str::to_owned),
-        peer: "peer".into(),
+        client: "client".into(),
         message: Message::new(Role::User, vec![Part::text(text)]),
         delegation: None,
     }

@@ -71,7 +71,7 @@ impl Told {
             },
             TaskState::Canceled => Outcome::Failed {
                 reason: "aborted",
-                text: "the run was aborted at the gateway, by somebody else than the peer".into(),
+                text: "the run was aborted at the gateway, by somebody else than the client".into(),
             },
             TaskState::Submitted | TaskState::Other(_) => return None,
         })

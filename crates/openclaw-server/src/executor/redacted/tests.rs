@@ -54,7 +54,7 @@ fn job() -> Job {
         context_id: "context".into(),
         session: "a2a-context".into(),
         agent: None,
-        peer: "peer".into(),
+        client: "client".into(),
         message: Message::new(Role::User, vec![Part::text("hello")]),
         delegation: None,
     }

@@ -34,7 +34,7 @@ const PATHS: [&str; 24] = [
 
 #[tokio::test]
 async fn no_way_to_write_a_path_leads_past_the_door() {
-    let whole = with_peers().await;
+    let whole = with_clients().await;
     let id = whole.working("ada").await;
     for path in PATHS {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PROPFIND"] {
@@ -55,7 +55,7 @@ async fn no_way_to_write_a_path_leads_past_the_door() {
 
 #[tokio::test]
 async fn a_token_counts_in_its_header_alone() {
-    let whole = with_peers().await;
+    let whole = with_clients().await;
     for (path, line) in [
         ("/rest/tasks?access_token=token-of-ada", "X-Nothing: 1"),
         ("/rest/tasks?token=token-of-ada", "X-Nothing: 1"),
@@ -74,12 +74,12 @@ async fn a_token_counts_in_its_header_alone() {
     assert_eq!(known.await, 200);
 }
 
-/// The other peer, which is the operator too: over A2A that makes no difference.
+/// The other client, which is the operator too: over A2A that makes no difference.
 const OTHER: &str = OPERATOR;
 
 #[tokio::test]
-async fn a_peer_learns_nothing_of_anothers_task_over_http_json() {
-    let whole = with_peers().await;
+async fn a_client_learns_nothing_of_anothers_task_over_http_json() {
+    let whole = with_clients().await;
     let id = whole.working("ada").await;
     let push = r#"{"url": "https://hooks.example/"}"#;
     for (what, body) in [
@@ -120,8 +120,8 @@ async fn a_peer_learns_nothing_of_anothers_task_over_http_json() {
 }
 
 #[tokio::test]
-async fn a_peer_learns_nothing_of_anothers_task_over_json_rpc() {
-    let whole = with_peers().await;
+async fn a_client_learns_nothing_of_anothers_task_over_json_rpc() {
+    let whole = with_clients().await;
     let id = whole.working("ada").await;
     let url = "https://hooks.example/";
     for (version, method, params) in [
@@ -167,8 +167,8 @@ async fn a_peer_learns_nothing_of_anothers_task_over_json_rpc() {
 }
 
 #[tokio::test]
-async fn a_peer_lists_its_own_tasks_alone() {
-    let whole = with_peers().await;
+async fn a_client_lists_its_own_tasks_alone() {
+    let whole = with_clients().await;
     let id = whole.working("ada").await;
     for (who, seen) in [(ADA, true), (OTHER, false)] {
         let lines = [who, "A2A-Version: 1.0"];

@@ -72,7 +72,7 @@ const OPTIONS: [&str; 14] = [
 ];
 
 #[tokio::test]
-async fn text_of_a_peer_is_no_argument() {
+async fn text_of_a_client_is_no_argument() {
     for text in OPTIONS
         .into_iter()
         .chain(["$(touch x); `id`", "two\nlines"])

@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn peer(name: &str, token: &str) -> Peer {
-    Peer {
+fn client(name: &str, token: &str) -> RegisteredClient {
+    RegisteredClient {
         name: name.into(),
-        digest: Digest::of(token),
+        digest: TokenDigest::of(token),
         operator: false,
     }
 }
@@ -18,10 +18,10 @@ fn shows(values: &[&'static str]) -> HeaderMap {
 }
 
 #[test]
-fn each_token_is_its_own_peer() {
-    let peers = Peers::only(vec![peer("ada", "secret-a"), peer("bob", "secret-b")]);
+fn each_token_is_its_own_client() {
+    let clients = ClientRegistry::new(vec![client("ada", "secret-a"), client("bob", "secret-b")]);
     let name = |value| {
-        peers
+        clients
             .identify(&shows(&[value]))
             .map(|who| who.name.to_string())
     };
@@ -31,7 +31,7 @@ fn each_token_is_its_own_peer() {
 
 #[test]
 fn a_token_that_is_nobodys_is_refused_and_not_repeated() {
-    let peers = Peers::only(vec![peer("ada", "secret-a")]);
+    let clients = ClientRegistry::new(vec![client("ada", "secret-a")]);
     for values in [
         &["Bearer secret-b"][..],
         &["Basic secret-a"],
@@ -40,48 +40,51 @@ fn a_token_that_is_nobodys_is_refused_and_not_repeated() {
         &["Bearer secret-a", "Bearer secret-a"],
         &[],
     ] {
-        let refusal = peers.identify(&shows(values)).unwrap_err();
+        let refusal = clients.identify(&shows(values)).unwrap_err();
         assert_eq!(refusal.reason, ErrorReason::Unauthenticated, "{values:?}");
         assert!(!format!("{refusal:?}").contains("secret-"));
     }
 }
 
 #[test]
-fn a_server_that_loses_its_last_peer_does_not_open() {
-    let peers = Peers::only(vec![peer("ada", "secret-a")]);
-    peers.replace(Vec::new());
-    assert!(peers.identify(&shows(&["Bearer secret-a"])).is_err());
-    assert!(peers.identify(&HeaderMap::new()).is_err());
+fn a_server_that_loses_its_last_client_does_not_open() {
+    let clients = ClientRegistry::new(vec![client("ada", "secret-a")]);
+    clients.replace(Vec::new());
+    assert!(clients.identify(&shows(&["Bearer secret-a"])).is_err());
+    assert!(clients.identify(&HeaderMap::new()).is_err());
 }
 
 #[test]
 fn replaced_token_is_revoked_and_kept_one_is_not() {
-    let peers = Peers::only(vec![peer("ada", "secret-a"), peer("bob", "secret-b")]);
-    let who = |value| peers.identify(&shows(&[value])).unwrap();
+    let clients = ClientRegistry::new(vec![client("ada", "secret-a"), client("bob", "secret-b")]);
+    let who = |value| clients.identify(&shows(&[value])).unwrap();
     let (ada, bob) = (who("Bearer secret-a"), who("Bearer secret-b"));
-    peers.replace(vec![peer("ada", "secret-c"), peer("bob", "secret-b")]);
+    clients.replace(vec![client("ada", "secret-c"), client("bob", "secret-b")]);
     assert!(ada.revoked.is_cancelled() && !bob.revoked.is_cancelled());
     let new = who("Bearer secret-c").revoked;
     assert!(!new.is_cancelled());
-    peers.replace(vec![peer("eve", "secret-c")]);
+    clients.replace(vec![client("eve", "secret-c")]);
     assert!(new.is_cancelled() && bob.revoked.is_cancelled());
 }
 
 #[test]
 fn a_digest_is_read_as_it_is_written() {
-    let digest = Digest::of("secret-a");
-    assert_eq!(Digest::parse(&digest.hex()), Some(digest));
-    assert_eq!(Digest::parse(&digest.hex().to_uppercase()), Some(digest));
-    assert_eq!(Digest::parse("00"), None);
-    assert_eq!(Digest::parse(&"g".repeat(64)), None);
+    let digest = TokenDigest::of("secret-a");
+    assert_eq!(TokenDigest::parse(&digest.hex()), Some(digest));
     assert_eq!(
-        Digest::of("abc").hex(),
+        TokenDigest::parse(&digest.hex().to_uppercase()),
+        Some(digest)
+    );
+    assert_eq!(TokenDigest::parse("00"), None);
+    assert_eq!(TokenDigest::parse(&"g".repeat(64)), None);
+    assert_eq!(
+        TokenDigest::of("abc").hex(),
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     );
 }
 
 #[test]
 fn debugging_shows_no_digest() {
-    let peer = peer("ada", "secret-a");
-    assert!(!format!("{peer:?}").contains(&peer.digest.hex()[..8]));
+    let client = client("ada", "secret-a");
+    assert!(!format!("{client:?}").contains(&client.digest.hex()[..8]));
 }

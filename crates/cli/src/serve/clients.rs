@@ -1,4 +1,4 @@
-//! `remote-agent serve peers`: who may ask a server.
+//! `remote-agent serve clients`: who may ask a server.
 
 use clap::Subcommand;
 use secrecy::ExposeSecret as _;
@@ -9,20 +9,20 @@ use crate::{
     exit::{Exit, Failure},
     output::{Lines, note},
 };
-use openclaw_server::peers::{PeerError, PeerFile};
+use openclaw_server::clients::{ClientFile, ClientFileError};
 
 const EXAMPLES: &str = "\
 Examples:
-  remote-agent serve peers add ada
-  remote-agent serve peers add me --operator
-  remote-agent serve peers list
-  remote-agent serve peers rotate ada
-  remote-agent serve peers remove ada
+  remote-agent serve clients add ada
+  remote-agent serve clients add me --operator
+  remote-agent serve clients list
+  remote-agent serve clients rotate ada
+  remote-agent serve clients remove ada
 
-A server that runs takes up changes within a second. One that was started without any peer asks nobody for a token until it is
+A server that runs takes up changes within a second. One that was started without any client asks nobody for a token until it is
 started again.";
 
-/// Add, list, rotate and remove the peers that may ask a server
+/// Add, list, rotate and remove the clients that may ask a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(super) struct Args {
@@ -32,9 +32,9 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a token for a peer, and print it once; only its hash is kept
+    /// Make a token for a client, and print it once; only its hash is kept
     Add {
-        /// The peer's name; its tasks and sessions are kept under it
+        /// The client's name; its tasks and sessions are kept under it
         name: String,
 
         /// It may see, cancel and delete the tasks of all
@@ -48,7 +48,7 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// List the peers
+    /// List the clients
     List {
         /// Print a line of JSON for each
         #[arg(long, help_heading = "Output")]
@@ -57,17 +57,17 @@ enum Command {
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Replace the token of a peer, and print the new one once; streams opened with the old one end, its tasks go on
+    /// Replace the token of a client, and print the new one once; streams opened with the old one end, its tasks go on
     Rotate {
-        /// The peer's name
+        /// The client's name
         name: String,
 
         #[command(flatten)]
         files: FileArgs,
     },
-    /// Remove a peer: its token is good for nothing from then on, and its streams, unfinished tasks and webhooks end
+    /// Remove a client: its token is good for nothing from then on, and its streams, unfinished tasks and webhooks end
     Remove {
-        /// The peer's name
+        /// The client's name
         name: String,
 
         #[command(flatten)]
@@ -81,7 +81,7 @@ enum Command {
 /// What failed, why, and what to do.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
-    let failed = |error: PeerError| Failure::new(error.to_string());
+    let failed = |error: ClientFileError| Failure::new(error.to_string());
     match &args.command {
         Command::Add {
             name,
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             json,
             files,
         } => {
-            let file = PeerFile::of(&files.read()?.state_dir);
+            let file = ClientFile::of(&files.read()?.state_dir);
             let token = file.add(name, *operator).map_err(failed)?;
             let token = token.expose_secret();
             if *json {
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 lines.write(line.to_string());
             } else {
                 note(format_args!(
-                    "The token of `{name}` is printed this once; its hash is in {}. The peer sends it as `Authorization: Bearer TOKEN`; with `remote-agent`, put it in a variable: remote-agent send --url URL --bearer-env VARIABLE 'What can you do?'. A server that began without any peer asks for tokens once it is started again",
+                    "The token of `{name}` is printed this once; its hash is in {}. The client sends it as `Authorization: Bearer TOKEN`; with `remote-agent`, put it in a variable: remote-agent send --url URL --bearer-env VARIABLE 'What can you do?'. A server that began without any client asks for tokens once it is started again",
                     file.path().display()
                 ));
                 lines.write(token.to_owned());
@@ -105,27 +105,27 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Command::List { json, files } => {
             let config = files.read()?;
-            let added = PeerFile::of(&config.state_dir).read().map_err(failed)?;
-            let from = |from| move |peer| (peer, from);
-            let all = config.peers.iter().map(from("configuration"));
+            let added = ClientFile::of(&config.state_dir).read().map_err(failed)?;
+            let from = |from| move |client| (client, from);
+            let all = config.clients.iter().map(from("configuration"));
             let mut none = true;
-            for (peer, from) in all.chain(added.iter().map(from("command"))) {
+            for (client, from) in all.chain(added.iter().map(from("command"))) {
                 none = false;
-                let operator = if peer.operator { "  operator" } else { "" };
+                let operator = if client.operator { "  operator" } else { "" };
                 lines.write(match json {
-                    true => json!({"name": peer.name, "operator": peer.operator, "from": from})
+                    true => json!({"name": client.name, "operator": client.operator, "from": from})
                         .to_string(),
-                    false => format!("{}{operator}", peer.name),
+                    false => format!("{}{operator}", client.name),
                 });
             }
             if none && !json {
                 note(
-                    "there are no peers: a server asks nobody for a token, and only this machine can reach it",
+                    "there are no clients: a server asks nobody for a token, and only this machine can reach it",
                 );
             }
         }
         Command::Rotate { name, files } => {
-            let file = PeerFile::of(&files.read()?.state_dir);
+            let file = ClientFile::of(&files.read()?.state_dir);
             let token = file.rotate(name).map_err(failed)?;
             let token = token.ok_or_else(|| unknown(name, &file))?;
             note(format_args!(
@@ -134,7 +134,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             lines.write(token.expose_secret().to_owned());
         }
         Command::Remove { name, files } => {
-            let file = PeerFile::of(&files.read()?.state_dir);
+            let file = ClientFile::of(&files.read()?.state_dir);
             if !file.remove(name).map_err(failed)? {
                 return Err(unknown(name, &file));
             }
@@ -144,9 +144,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn unknown(name: &str, file: &PeerFile) -> Failure {
+fn unknown(name: &str, file: &ClientFile) -> Failure {
     Failure::new(format!(
-        "there is no peer `{name}` in {}; `remote-agent serve peers list` lists them",
+        "there is no client `{name}` in {}; `remote-agent serve clients list` lists them",
         file.path().display()
     ))
 }

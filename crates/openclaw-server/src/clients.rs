@@ -1,43 +1,43 @@
-//! The peers that were added by command, in the state directory's `peers.json`. Only digests of tokens are there.
+//! The clients that were added by command, in the state directory's `clients.json`. Only digests of tokens are there.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use a2a_server::http::peers::{Digest, Peer};
+use a2a_server::http::clients::{RegisteredClient, TokenDigest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::config::PeerConfig;
+use super::config::ClientConfig;
 
 /// The file's name in the state directory.
-const FILE: &str = "peers.json";
+const FILE: &str = "clients.json";
 
 /// What tokens begin with, so that whoever finds one knows what it is.
 const PREFIX: &str = "rat_";
 
-/// The peers of a state directory.
+/// The clients of a state directory.
 #[derive(Debug, Clone)]
-pub struct PeerFile {
+pub struct ClientFile {
     path: PathBuf,
 }
 
-/// Why peers cannot be read or changed. Says what to do.
+/// Why clients cannot be read or changed. Says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct PeerError(String);
+pub struct ClientFileError(String);
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    peers: Vec<PeerConfig>,
+    clients: Vec<ClientConfig>,
 }
 
-impl PeerFile {
-    /// The peers of this state directory, which need not be there yet.
+impl ClientFile {
+    /// The clients of this state directory, which need not be there yet.
     pub fn of(state_dir: &Path) -> Self {
         Self {
             path: state_dir.join(FILE),
@@ -53,45 +53,45 @@ impl PeerFile {
     ///
     /// # Errors
     /// The file cannot be read, or is none of ours.
-    pub fn read(&self) -> Result<Vec<PeerConfig>, PeerError> {
+    pub fn read(&self) -> Result<Vec<ClientConfig>, ClientFileError> {
         let text = match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             read => read.map_err(|error| self.failed("cannot be read", &error))?,
         };
         let written: Written = serde_json::from_str(&text)
-            .map_err(|error| self.failed("is no list of peers", &error))?;
-        for peer in &written.peers {
-            let wrong = match (is_name(&peer.name), digest(peer)) {
+            .map_err(|error| self.failed("is no list of clients", &error))?;
+        for client in &written.clients {
+            let wrong = match (is_name(&client.name), digest(client)) {
                 (true, Some(_)) => continue,
                 (true, None) => "the digest of",
-                (false, _) => "the name of a peer",
+                (false, _) => "the name of a client",
             };
-            let why = format!("{wrong} `{}` is none", peer.name.escape_debug());
-            return Err(self.failed("is no list of peers", &why));
+            let why = format!("{wrong} `{}` is none", client.name.escape_debug());
+            return Err(self.failed("is no list of clients", &why));
         }
-        Ok(written.peers)
+        Ok(written.clients)
     }
 
-    /// Adds a peer, and returns its token. Nobody can find it out afterwards.
+    /// Adds a client, and returns its token. Nobody can find it out afterwards.
     ///
     /// # Errors
     /// There is one of that name, the name is none, or the file cannot be written.
-    pub fn add(&self, name: &str, operator: bool) -> Result<SecretString, PeerError> {
+    pub fn add(&self, name: &str, operator: bool) -> Result<SecretString, ClientFileError> {
         if !is_name(name) {
-            return Err(PeerError(
-                "a peer's name has 1 to 64 letters, digits, `_`, `-` and `.`, begins with none of the last two, and is not `loopback`".into(),
+            return Err(ClientFileError(
+                "a client's name has 1 to 64 letters, digits, `_`, `-` and `.`, begins with none of the last two, and is not `loopback`".into(),
             ));
         }
         let token = fresh()?;
-        self.change(|peers| {
-            if peers.iter().any(|peer| peer.name == name) {
-                return Err(PeerError(format!(
-                    "there is a peer `{name}` already; replace its token with `remote-agent serve peers rotate {name}`, or remove it first with `remote-agent serve peers remove {name}`"
+        self.change(|clients| {
+            if clients.iter().any(|client| client.name == name) {
+                return Err(ClientFileError(format!(
+                    "there is a client `{name}` already; replace its token with `remote-agent serve clients rotate {name}`, or remove it first with `remote-agent serve clients remove {name}`"
                 )));
             }
-            peers.push(PeerConfig {
+            clients.push(ClientConfig {
                 name: name.to_owned(),
-                sha256: Digest::of(token.expose_secret()).hex(),
+                sha256: TokenDigest::of(token.expose_secret()).hex(),
                 operator,
             });
             Ok(())
@@ -99,19 +99,19 @@ impl PeerFile {
         Ok(token)
     }
 
-    /// Replaces the token of a peer, and returns the new one; `None` where there is no such peer.
+    /// Replaces the token of a client, and returns the new one; `None` where there is no such client.
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn rotate(&self, name: &str) -> Result<Option<SecretString>, PeerError> {
-        if !self.read()?.iter().any(|peer| peer.name == name) {
+    pub fn rotate(&self, name: &str) -> Result<Option<SecretString>, ClientFileError> {
+        if !self.read()?.iter().any(|client| client.name == name) {
             return Ok(None);
         }
         let token = fresh()?;
         let mut found = false;
-        self.change(|peers| {
-            for peer in peers.iter_mut().filter(|peer| peer.name == name) {
-                peer.sha256 = Digest::of(token.expose_secret()).hex();
+        self.change(|clients| {
+            for client in clients.iter_mut().filter(|client| client.name == name) {
+                client.sha256 = TokenDigest::of(token.expose_secret()).hex();
                 found = true;
             }
             Ok(())
@@ -119,16 +119,16 @@ impl PeerFile {
         Ok(found.then_some(token))
     }
 
-    /// Removes a peer, and says whether there was one.
+    /// Removes a client, and says whether there was one.
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn remove(&self, name: &str) -> Result<bool, PeerError> {
-        if !self.read()?.iter().any(|peer| peer.name == name) {
+    pub fn remove(&self, name: &str) -> Result<bool, ClientFileError> {
+        if !self.read()?.iter().any(|client| client.name == name) {
             return Ok(false);
         }
-        self.change(|peers| {
-            peers.retain(|peer| peer.name != name);
+        self.change(|clients| {
+            clients.retain(|client| client.name != name);
             Ok(())
         })?;
         Ok(true)
@@ -137,8 +137,8 @@ impl PeerFile {
     /// Changes the file as a whole, or not at all. Only its owner can read it.
     fn change(
         &self,
-        change: impl FnOnce(&mut Vec<PeerConfig>) -> Result<(), PeerError>,
-    ) -> Result<(), PeerError> {
+        change: impl FnOnce(&mut Vec<ClientConfig>) -> Result<(), ClientFileError>,
+    ) -> Result<(), ClientFileError> {
         let failed = |error: &std::io::Error| self.failed("cannot be written", error);
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder).map_err(|error| failed(&error))?;
@@ -151,17 +151,17 @@ impl PeerFile {
         // The new file is also the lock: whoever has it may change the old one.
         let mut file = match options.open(&fresh) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return Err(PeerError(format!(
-                    "somebody else changes the peers just now; try again, and delete `{}` if nobody does",
+                return Err(ClientFileError(format!(
+                    "somebody else changes the clients just now; try again, and delete `{}` if nobody does",
                     fresh.display()
                 )));
             }
             opened => opened.map_err(|error| failed(&error))?,
         };
         let written = (|| {
-            let mut peers = self.read()?;
-            change(&mut peers)?;
-            let text = serde_json::to_string_pretty(&Written { peers })
+            let mut clients = self.read()?;
+            change(&mut clients)?;
+            let text = serde_json::to_string_pretty(&Written { clients })
                 .map_err(|error| self.failed("cannot be written", &error))?;
             let kept = file
                 .write_all(text.as_bytes())
@@ -175,39 +175,42 @@ impl PeerFile {
         written
     }
 
-    fn failed(&self, what: &str, why: &dyn std::fmt::Display) -> PeerError {
-        PeerError(format!("the file `{}` {what}: {why}", self.path.display()))
+    fn failed(&self, what: &str, why: &dyn std::fmt::Display) -> ClientFileError {
+        ClientFileError(format!("the file `{}` {what}: {why}", self.path.display()))
     }
 }
 
-/// The peers as the server takes them.
-pub fn known(peers: &[PeerConfig]) -> Vec<Peer> {
-    let known = peers.iter().filter_map(|peer| {
-        Some(Peer {
-            name: peer.name.clone(),
-            digest: digest(peer)?,
-            operator: peer.operator,
+/// The clients as the server takes them.
+pub fn known(clients: &[ClientConfig]) -> Vec<RegisteredClient> {
+    let known = clients.iter().filter_map(|client| {
+        Some(RegisteredClient {
+            name: client.name.clone(),
+            digest: digest(client)?,
+            operator: client.operator,
         })
     });
     known.collect()
 }
 
-fn digest(peer: &PeerConfig) -> Option<Digest> {
-    Digest::parse(&peer.sha256)
+fn digest(client: &ClientConfig) -> Option<TokenDigest> {
+    TokenDigest::parse(&client.sha256)
 }
 
 fn is_name(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    begins && name.len() <= 64 && name.chars().all(goes_on) && name != a2a_server::caller::ANYBODY
+    begins
+        && name.len() <= 64
+        && name.chars().all(goes_on)
+        && name != a2a_server::caller::ANONYMOUS_CLIENT
 }
 
 /// A token of 256 random bits.
-fn fresh() -> Result<SecretString, PeerError> {
+fn fresh() -> Result<SecretString, ClientFileError> {
     let mut bytes = [0; 32];
     SystemRandom::new()
         .fill(&mut bytes)
-        .map_err(|_| PeerError("the system gives no randomness".into()))?;
+        .map_err(|_| ClientFileError("the system gives no randomness".into()))?;
     Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)).into())
 }
 
@@ -220,15 +223,18 @@ mod tests {
     #[test]
     fn a_token_is_given_once_and_only_its_digest_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(&folder.path().join("new"));
+        let file = ClientFile::of(&folder.path().join("new"));
         assert!(file.read().unwrap().is_empty());
         let token = file.add("ada", false).unwrap();
         let operator = file.add("op", true).unwrap();
         let text = fs::read_to_string(file.path()).unwrap();
         assert!(!text.contains(token.expose_secret()));
-        let peers = file.read().unwrap();
-        assert_eq!(known(&peers)[0].digest, Digest::of(token.expose_secret()));
-        assert_eq!((peers[0].operator, peers[1].operator), (false, true));
+        let clients = file.read().unwrap();
+        assert_eq!(
+            known(&clients)[0].digest,
+            TokenDigest::of(token.expose_secret())
+        );
+        assert_eq!((clients[0].operator, clients[1].operator), (false, true));
         assert_ne!(token.expose_secret(), operator.expose_secret());
     }
 
@@ -237,7 +243,7 @@ mod tests {
     fn only_the_owner_can_read_the_file() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         file.add("ada", false).unwrap();
         let mode = fs::metadata(file.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -246,7 +252,7 @@ mod tests {
     #[test]
     fn a_name_is_given_once_and_can_be_given_again_once_it_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         let first = file.add("ada", false).unwrap();
         assert!(file.add("ada", false).is_err());
         assert!(file.remove("ada").unwrap());
@@ -258,23 +264,26 @@ mod tests {
     #[test]
     fn rotation_replaces_the_token_and_keeps_the_rest() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         assert!(file.rotate("ada").unwrap().is_none());
         file.add("bob", false).unwrap();
         let before = file.add("ada", true).unwrap();
         let bob = file.read().unwrap().remove(0);
         let after = file.rotate("ada").unwrap().unwrap();
         assert_ne!(before.expose_secret(), after.expose_secret());
-        let peers = file.read().unwrap();
-        assert_eq!(peers[0], bob);
-        assert_eq!(known(&peers)[1].digest, Digest::of(after.expose_secret()));
-        assert!(peers[1].operator);
+        let clients = file.read().unwrap();
+        assert_eq!(clients[0], bob);
+        assert_eq!(
+            known(&clients)[1].digest,
+            TokenDigest::of(after.expose_secret())
+        );
+        assert!(clients[1].operator);
     }
 
     #[test]
     fn a_name_is_one_that_can_be_part_of_a_session() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         let long = "a".repeat(65);
         for name in ["", "a b", ".a", "-a", "ä", "a/b", "loopback", &long] {
             assert!(file.add(name, false).is_err(), "{name}");
@@ -285,7 +294,7 @@ mod tests {
     #[test]
     fn a_name_that_was_written_by_hand_is_one_too() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
+        let file = ClientFile::of(folder.path());
         file.add("ada", false).unwrap();
         let text = fs::read_to_string(file.path()).unwrap();
         fs::write(file.path(), text.replace("\"ada\"", "\"a/b\"")).unwrap();
@@ -296,10 +305,10 @@ mod tests {
     #[test]
     fn a_file_that_is_no_list_is_left_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let file = PeerFile::of(folder.path());
-        fs::write(file.path(), "{\"peers\": 1}").unwrap();
+        let file = ClientFile::of(folder.path());
+        fs::write(file.path(), "{\"clients\": 1}").unwrap();
         assert!(file.add("ada", false).is_err());
-        assert_eq!(fs::read_to_string(file.path()).unwrap(), "{\"peers\": 1}");
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), "{\"clients\": 1}");
         assert!(!file.path().with_extension("json.new").exists());
     }
 }

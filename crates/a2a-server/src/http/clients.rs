@@ -1,0 +1,221 @@
+//! The clients of this server, and their bearer tokens.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use ring::digest::{SHA256, digest};
+use subtle::ConstantTimeEq as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::ANONYMOUS_CLIENT;
+use crate::refusal::{A2aError, ErrorReason};
+
+/// The SHA-256 of a token. A token has 128 random bits or more, so a fast hash is as good as a slow one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TokenDigest([u8; 32]);
+
+impl TokenDigest {
+    /// Computes the digest of a token.
+    pub fn of(token: &str) -> Self {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        Self(bytes)
+    }
+
+    /// Parses 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        if digits.len() != 64 {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            for digit in pair {
+                *byte = (*byte << 4) | u8::try_from(char::from(*digit).to_digit(16)?).ok()?;
+            }
+        }
+        Some(Self(bytes))
+    }
+
+    /// Returns the digest as 64 hexadecimal digits.
+    pub fn hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Debug for TokenDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// A client that the server accepts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisteredClient {
+    /// Its name. Its tasks and contexts are kept under it.
+    pub name: String,
+    /// The digest of its token.
+    pub digest: TokenDigest,
+    /// Whether it may see and end the tasks of all.
+    pub operator: bool,
+}
+
+/// The identity behind a request: an authenticated client, or [`ANONYMOUS_CLIENT`] where the server requires no token.
+#[derive(Debug, Clone)]
+pub struct Principal {
+    /// The client's name.
+    pub name: Arc<str>,
+    /// Whether the request carried a valid token.
+    pub authenticated: bool,
+    /// Whether the client may see and end the tasks of all clients.
+    pub operator: bool,
+    /// Cancelled when the token becomes invalid, which ends requests and streams that began with it.
+    pub revoked: CancellationToken,
+}
+
+/// The clients that the server accepts, replaced while it runs.
+pub struct ClientRegistry {
+    /// Fixed at construction: a server that loses its last client stays closed.
+    requires_token: bool,
+    entries: RwLock<Arc<[Entry]>>,
+    /// Never cancelled: without tokens there is none to revoke.
+    irrevocable: CancellationToken,
+}
+
+/// A client, and the signal that its token is revoked.
+struct Entry {
+    client: RegisteredClient,
+    revoked: CancellationToken,
+}
+
+fn entries(clients: Vec<RegisteredClient>) -> Arc<[Entry]> {
+    let entries = clients.into_iter().map(|client| Entry {
+        client,
+        revoked: CancellationToken::new(),
+    });
+    entries.collect()
+}
+
+impl ClientRegistry {
+    /// A registry that accepts every request without a token, for a server that only its own machine can reach.
+    pub fn open() -> Self {
+        Self {
+            requires_token: false,
+            entries: RwLock::new(Arc::new([])),
+            irrevocable: CancellationToken::new(),
+        }
+    }
+
+    /// A registry that accepts these clients and requires their tokens.
+    pub fn new(clients: Vec<RegisteredClient>) -> Self {
+        Self {
+            requires_token: true,
+            entries: RwLock::new(entries(clients)),
+            irrevocable: CancellationToken::new(),
+        }
+    }
+
+    /// Replaces all clients. Requests and streams that began with a token that is not in the new list end.
+    pub fn replace(&self, clients: Vec<RegisteredClient>) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *entries, Arc::new([]));
+        let stays = |old: &Entry, client: &RegisteredClient| {
+            old.client.name == client.name && old.client.digest == client.digest
+        };
+        *entries = clients
+            .into_iter()
+            .map(|client| {
+                let before = old.iter().find(|old| stays(old, &client));
+                let revoked = before.map_or_else(CancellationToken::new, |old| old.revoked.clone());
+                Entry { client, revoked }
+            })
+            .collect();
+        for gone in old.iter() {
+            if !entries.iter().any(|kept| stays(gone, &kept.client)) {
+                gone.revoked.cancel();
+            }
+        }
+    }
+
+    /// Returns the names of all clients.
+    pub fn names(&self) -> HashSet<String> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries
+            .iter()
+            .map(|entry| entry.client.name.clone())
+            .collect()
+    }
+
+    /// Returns whether a request needs a token.
+    pub fn requires_token(&self) -> bool {
+        self.requires_token
+    }
+
+    /// Identifies a request by its headers. Compares with every client in constant time.
+    ///
+    /// # Errors
+    /// The token is missing or unknown. The error does not repeat it.
+    pub fn identify(&self, headers: &HeaderMap) -> Result<Principal, A2aError> {
+        if !self.requires_token {
+            return Ok(Principal {
+                name: ANONYMOUS_CLIENT.into(),
+                authenticated: false,
+                operator: false,
+                revoked: self.irrevocable.clone(),
+            });
+        }
+        let shown = TokenDigest::of(token(headers)?);
+        let entries = Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner));
+        let mut found = None;
+        for entry in entries.iter() {
+            if bool::from(entry.client.digest.0.ct_eq(&shown.0)) {
+                found = Some(entry);
+            }
+        }
+        let Entry { client, revoked } = found.ok_or_else(|| {
+            refused("unknown bearer token; ask the server's operator for one (`remote-agent serve clients add NAME`)")
+        })?;
+        Ok(Principal {
+            name: client.name.as_str().into(),
+            authenticated: true,
+            operator: client.operator,
+            revoked: revoked.clone(),
+        })
+    }
+}
+
+/// The bearer token (RFC 6750 §2.1) of a request.
+fn token(headers: &HeaderMap) -> Result<&str, A2aError> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (all.next(), all.next()) else {
+        return Err(refused(
+            "authentication required; send one header `Authorization: Bearer TOKEN`",
+        ));
+    };
+    let (scheme, token) = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().split_once(' '))
+        .unwrap_or_default();
+    if !scheme.eq_ignore_ascii_case("bearer") || token.trim().is_empty() {
+        return Err(refused(
+            "unsupported authentication scheme; send the token as `Authorization: Bearer TOKEN`",
+        ));
+    }
+    Ok(token.trim())
+}
+
+/// The error of a request whose token was revoked meanwhile.
+pub(super) fn revoked() -> A2aError {
+    refused("the token of this request was revoked; ask the server's operator for a new one")
+}
+
+fn refused(text: &'static str) -> A2aError {
+    A2aError::new(ErrorReason::Unauthenticated, text)
+}
+
+#[cfg(test)]
+mod tests;
