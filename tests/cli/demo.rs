@@ -14,7 +14,7 @@ async fn the_demo_goes_as_told_and_leaves_nothing_behind() {
     exits(&ended, 0);
     let actions = ["list_targets", "send", "watch", "cancel", "status"];
     has(&ended.stdout, &actions);
-    has(&ended.stdout, &["EXPIRED_TASK_HANDLE", "went as told"]);
+    has(&ended.stdout, &["EXPIRED_TASK_HANDLE", "steps passed"]);
     has(
         &ended.stdout,
         &[
@@ -114,5 +114,5 @@ async fn a_demo_that_nobody_reads_ends() {
     drop(writer);
     let ended = end(child).await;
     exits(&ended, 1);
-    has(&ended.stderr, &["nobody reads"]);
+    has(&ended.stderr, &["standard output is closed"]);
 }

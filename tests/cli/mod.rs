@@ -8,5 +8,7 @@ mod follow_up;
 mod gateway;
 mod local_gateway;
 mod package;
+mod pages;
+mod recording;
 pub(crate) use crate::support::process;
 mod support;

@@ -8,7 +8,7 @@ use crate::contract::generated;
 
 #[test]
 fn the_table_of_tallies_is_worked_out_by_the_code_that_counts() {
-    generated::part("docs/a2a-v1.md", "tally", &tally_table());
+    generated::part("docs/reference/a2a-v1.md", "tally", &tally_table());
 }
 
 #[test]
@@ -28,5 +28,5 @@ fn the_table_of_the_gateways_errors_is_the_registry() {
             if reason.retryable() { "yes" } else { "no" },
         );
     }
-    generated::part("docs/gateway.md", "gateway-errors", &table);
+    generated::part("docs/reference/gateway.md", "gateway-errors", &table);
 }

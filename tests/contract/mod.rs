@@ -4,7 +4,7 @@
 //! of date fails its test.
 
 mod architecture;
-mod documents;
+pub(crate) mod documents;
 mod examples;
 mod gateway;
 pub(crate) mod generated;

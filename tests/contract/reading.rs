@@ -132,8 +132,8 @@ async fn the_figures_are_those_of_the_code() {
         ("an error of the agent", &one, one.send().await),
         ("a list of one target", &one, one.call(&listed).await),
     ];
-    let mut page = "# What a model reads\n\nCharacters of `content`, which a model reads, and of `details`, the envelope of the same result, which programs \
-        read.\n\n\
+    let mut page = "# Text for models\n\nRead this page to know what a model sees of a result, and how much. `content` is the text that a model reads, `details` the \
+        envelope of the same result, which programs read. In characters:\n\n\
         | result | a model reads | the envelope has |\n|---|---|---|\n"
         .to_owned();
     for (what, desk, envelope) in &rows {
@@ -145,11 +145,11 @@ async fn the_figures_are_those_of_the_code() {
     }
     let example = one.plugin.render(&rows[4].2);
     page += &format!(
-        "\nThe question, for example:\n\n```text\n{}\n```\n",
+        "\nThe question is this text:\n\n```text\n{}\n```\n",
         anonymous(&example)
     );
     page += REPLACED;
-    generated::file("docs/reading.md", &page);
+    generated::file("docs/reference/model-text.md", &page);
     assert!(desk.plugin.render(&ten_sent).chars().count() <= 12_000);
 }
 

@@ -137,7 +137,7 @@ fn the_table_of_the_servers_settings_is_its_schemas() {
             );
         }
     }
-    generated::part("docs/serve.md", "serve-settings", &table);
+    generated::part("docs/reference/serve.md", "serve-settings", &table);
 }
 
 #[test]
@@ -153,13 +153,13 @@ fn the_table_of_refusals_is_the_codes() {
             status.as_u16(),
         );
     }
-    generated::part("docs/serve.md", "serve-errors", &table);
+    generated::part("docs/reference/serve.md", "serve-errors", &table);
 }
 
 /// Everything that a server counts stands in the table of metrics, under the name it has on the page of metrics.
 #[test]
 fn the_metrics_are_told() {
-    let page = text("docs/serve.md");
+    let page = text("docs/reference/serve.md");
     let metrics = Metrics::new();
     // What has not been counted yet is not shown.
     metrics.entered(&TaskState::Working);
@@ -182,24 +182,22 @@ fn the_metrics_are_told() {
 /// The documents show which session a context is, for a server without clients and for one with.
 #[test]
 fn the_examples_of_sessions_are_worked_out_by_the_code() {
-    for document in ["README.md", "docs/serve.md"] {
-        let page = text(document);
-        for context in [
-            "550e8400-e29b-41d4-a716-446655440000",
-            "user:123/session:456",
-            "my_context_123",
-            "My context",
+    let page = text("docs/reference/serve.md");
+    for context in [
+        "550e8400-e29b-41d4-a716-446655440000",
+        "user:123/session:456",
+        "my_context_123",
+        "My context",
+    ] {
+        for session in [
+            session_key::session_id(context),
+            session_key::session_id_of_client("ada", context),
         ] {
-            for session in [
-                session_key::session_id(context),
-                session_key::session_id_of_client("ada", context),
-            ] {
-                let row = page.lines().any(|line| {
-                    line.starts_with(&format!("| `{context}` |"))
-                        && line.contains(&format!("| `{session}` |"))
-                });
-                assert!(row, "{document}: {context} is {session}");
-            }
+            let row = page.lines().any(|line| {
+                line.starts_with(&format!("| `{context}` |"))
+                    && line.contains(&format!("| `{session}` |"))
+            });
+            assert!(row, "{context} is {session}");
         }
     }
 }

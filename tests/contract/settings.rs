@@ -166,7 +166,11 @@ pub(crate) fn table_with_flags(file: &str, flags: impl Fn(&str) -> Vec<String>) 
 
 #[test]
 fn the_table_of_settings_is_the_schemas() {
-    generated::part("docs/settings.md", "settings", &table(settings().iter()));
+    generated::part(
+        "docs/reference/settings.md",
+        "settings",
+        &table(settings().iter()),
+    );
 }
 
 #[test]
@@ -176,7 +180,11 @@ fn the_table_of_the_gateways_settings_is_its_schemas() {
     let shown = settings.iter().filter(|setting| {
         setting.path != "$schema" && !setting.path.starts_with("agents.*.permissions.")
     });
-    generated::part("docs/gateway.md", "gateway-settings", &table(shown));
+    generated::part(
+        "docs/reference/gateway.md",
+        "gateway-settings",
+        &table(shown),
+    );
 }
 
 #[test]

@@ -16,27 +16,19 @@ use openclaw_remote_agent::plugin::{Job, Plugin};
 use openclaw_remote_agent::remote_agent::REQUEST_SCHEMA;
 use serde_json::{Value, json};
 
-use crate::contract::{documents::blocks, in_process::check_result, text};
-
-/// The documents with examples.
-const EXAMPLES: [&str; 8] = [
-    "README.md",
-    "docs/agents.md",
-    "docs/audit.md",
-    "docs/credentials.md",
-    "docs/gateway.md",
-    "docs/policy.md",
-    "docs/tasks.md",
-    "openclaw/README.md",
-];
+use crate::contract::{
+    documents::{blocks, documents},
+    in_process::check_result,
+    text,
+};
 
 #[test]
 fn every_json_example_is_a_request_a_result_or_a_configuration_that_works() {
     let files = Files::new();
-    for document in EXAMPLES {
-        let blocks = blocks(&text(document), "json");
-        assert!(!blocks.is_empty(), "{document}");
-        for (line, block) in blocks {
+    let mut checked = 0;
+    for document in documents() {
+        for (line, block) in blocks(&text(&document), "json") {
+            checked += 1;
             let place = format!("{document}:{line}");
             let value: Value =
                 serde_json::from_str(&block).unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -55,11 +47,26 @@ fn every_json_example_is_a_request_a_result_or_a_configuration_that_works() {
             } else if value.get("listen").is_some() {
                 let read = ServerConfig::parse(&block);
                 assert!(read.is_ok(), "{place}: {read:?}");
+            } else if value.get("executor").is_some() {
+                check_serve_config(&value, &place);
+            } else if value.get("jsonrpc").is_some() {
+                // An answer of the A2A server; `cli::pages` gets the same one.
+                assert_eq!(
+                    value["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED",
+                    "{place}"
+                );
             } else {
                 check_config(&value, &place, &files);
             }
         }
     }
+    assert!(checked > 30, "{checked} examples");
+}
+
+fn check_serve_config(config: &Value, place: &str) {
+    let schema = validation::compile(&text("schema/serve.schema.json")).unwrap();
+    let (complaints, _) = validation::complaints(&schema, config);
+    assert!(complaints.is_empty(), "{place}: {complaints:?}");
 }
 
 fn check_request(request: &Value, place: &str) {
@@ -154,7 +161,7 @@ async fn the_example_of_a_delegation_too_deep_is_refused() {
     let config = json!({"targets": [{"alias": "support", "baseUrl": "https://support.example"}]});
     let log = Arc::new(common::log::Silent);
     let plugin = Arc::new(Plugin::new(&config.to_string(), log).unwrap());
-    let examples = blocks(&text("docs/policy.md"), "json");
+    let examples = blocks(&text("docs/how-to/policy.md"), "json");
     let operation = examples
         .iter()
         .filter_map(|(_, block)| serde_json::from_str::<Value>(block).ok())

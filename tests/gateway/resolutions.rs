@@ -95,7 +95,7 @@ fn each_resolution_has_a_test_or_a_reason_why_not() {
 #[test]
 fn the_page_of_the_protocol_has_each_resolution_and_those_without_a_test() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let page = fs::read_to_string(root.join("docs/a2a-v1.md")).unwrap();
+    let page = fs::read_to_string(root.join("docs/reference/a2a-v1.md")).unwrap();
     let (rules, untested) = page.split_once("\n## Without a test\n").unwrap();
     let ids = |text: &str| -> Vec<String> {
         let rows = text.lines().filter_map(|line| line.strip_prefix("| "));

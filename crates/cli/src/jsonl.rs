@@ -32,7 +32,7 @@ use super::{
 /// Answers standard input until it ends, and waits for the calls that still run. Configurations that name no gateway get the one at `gateway`.
 ///
 /// # Errors
-/// Standard input cannot be read, or nobody reads standard output.
+/// Standard input cannot be read, or standard output is closed.
 pub async fn run(door: &Door, gateway: Option<&str>) -> Result<Exit, Failure> {
     let mut session = Session {
         door,
@@ -46,7 +46,7 @@ pub async fn run(door: &Door, gateway: Option<&str>) -> Result<Exit, Failure> {
     tokio::select! {
         read = session.answer_all(tokio::io::stdin()) => read?,
         () = lines.gone().cancelled() => {
-            return Err(Failure::new("nobody reads standard output any more"));
+            return Err(Failure::new("standard output is closed"));
         }
     }
     Ok(Exit::Ok)

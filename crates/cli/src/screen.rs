@@ -75,6 +75,10 @@ impl Screen {
             return;
         }
         if self.bar.is_hidden() {
+            if said.is_none() && !matches!(state.as_str(), "submitted" | "working") {
+                // The task pauses or is over, so the line of the agent's words is whole.
+                self.words.finish();
+            }
             note(&state);
             self.words.aside = said.map(str::to_owned);
         } else {

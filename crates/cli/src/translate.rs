@@ -89,7 +89,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             }
         }
         if lines.gone().is_cancelled() {
-            return Err(Failure::new("nobody reads standard output any more"));
+            return Err(Failure::new("standard output is closed"));
         }
     }
     match failed {

@@ -25,7 +25,7 @@ const THEMES: [(&str, &[&str]); 9] = [
 
 /// Holds the document against the expectations, or writes it anew with `UPDATE=1`.
 pub fn check() {
-    generated::part("docs/serve.md", "serve", &table());
+    generated::part("docs/reference/serve.md", "serve", &table());
 }
 
 fn table() -> String {

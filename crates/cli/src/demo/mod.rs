@@ -21,7 +21,7 @@ Examples:
   remote-agent demo
   remote-agent demo --json | jq -c '[.action, .ok, .error.code]'";
 
-/// Show the plugin at work with scripted agents and a triad on this machine, and check that it does as told
+/// Show the plugin at work with scripted agents and a triad on this machine, and check each step
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Colour the lines; auto does where standard output is a terminal and NO_COLOR is not set
+    /// Colour the lines; auto does so where standard output is a terminal and NO_COLOR is not set
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -37,7 +37,7 @@ pub(super) struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The library cannot be opened, or a step did not go as told.
+/// The library cannot be opened, or a step failed.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let story = Arc::new(Story::new(args.json, args.color));
     let gone = story.lines.gone().clone();
@@ -48,7 +48,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             note("interrupted; the demo's agents are closed");
             Ok(Exit::Interrupted)
         }
-        () = gone.cancelled() => Err(Failure::new("nobody reads standard output any more")),
+        () = gone.cancelled() => Err(Failure::new("standard output is closed")),
         done = play(verbose, Arc::clone(&story)) => done.map(|()| Exit::Ok),
     }
 }
@@ -56,21 +56,19 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
 async fn play(verbose: bool, story: Arc<Story>) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut stage = Stage::set(Door::open(verbose)?, Arc::clone(&story)).await?;
-    story.tell("Three scripted agents on this machine and three behind a gateway, called through the plugin's library as a host calls it.");
+    story.tell("Three scripted agents on this machine and three behind a gateway, called through the plugin as a host calls it.");
     steps::play(&mut stage).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let steps = stage.steps();
+    story.tell(&format!("\nAll {steps} steps passed in {seconds:.1} s."));
     story.tell(&format!(
-        "\nAll {steps} steps went as told, in {seconds:.1} s."
-    ));
-    story.tell(&format!(
-        "Next: `{} targets --url URL` shows what an agent of yours says of itself.",
+        "Next: `{} targets --url URL` shows the card of your agent.",
         started_as()
     ));
     Ok(())
 }
 
-/// The command as this process was started: whoever ran it from a build has no `remote-agent` to type.
+/// The command as this process was started: after a build, `remote-agent` may not be on the `PATH`.
 fn started_as() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     if name.is_empty() {

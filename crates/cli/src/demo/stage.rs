@@ -143,13 +143,13 @@ impl Stage {
         })
     }
 
-    /// Fails unless what was seen on the agents' side is what was told.
+    /// Fails unless the agents' side saw what the step expects.
     pub(super) fn check(&self, holds: bool, what: &str) -> Result<(), Failure> {
         if holds {
             return Ok(());
         }
         Err(Failure::new(format!(
-            "step {} of the demo did not go as told: {what}",
+            "step {} of the demo failed: {what}",
             self.step
         )))
     }
@@ -164,7 +164,7 @@ impl Seen {
             return Ok(self);
         }
         Err(Failure::new(format!(
-            "step {} of the demo did not go as told: `{pointer}` is {found} instead of {expected} in {}",
+            "step {} of the demo failed: `{pointer}` is {found} instead of {expected} in {}",
             self.step, self.envelope
         )))
     }
@@ -175,7 +175,7 @@ impl Seen {
             return Ok(self);
         }
         Err(Failure::new(format!(
-            "step {} of the demo did not go as told: {} updates came instead of {expected}",
+            "step {} of the demo failed: {} updates arrived instead of {expected}",
             self.step, self.updates
         )))
     }
@@ -186,7 +186,7 @@ impl Seen {
             return Ok(self);
         }
         Err(Failure::new(format!(
-            "step {} of the demo did not go as told: {} updates came, and {fewest} were to come",
+            "step {} of the demo failed: {} updates arrived, and it expects at least {fewest}",
             self.step, self.updates
         )))
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_as_told_fails_the_demo_with_its_step_and_place() {
+    fn unexpected_value_names_step_and_pointer() {
         let seen = seen();
         assert!(seen.is("/summary/message_text", "hi").is_ok());
         for (pointer, expected) in [("/summary/message_text", "ho"), ("/summary/none", "hi")] {

@@ -1,4 +1,4 @@
-//! The demo, step by step. Each step checks what it tells.
+//! The demo, step by step. Each step checks what it shows.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ async fn cut_stream(stage: &mut Stage) -> Result<(), Failure> {
     request["follow_updates"] = json!(true);
     let seen = stage.call(&request).await?;
     let remedy = "In May a larger pool of connections helped.";
-    // The snapshot that the second connection begins with brings nothing new, so it is not told.
+    // The snapshot that the second connection begins with brings nothing new, so no update shows it.
     seen.after_updates(4)?
         .is(STATE, "completed")?
         .is(ANSWER, remedy)?;
@@ -230,7 +230,7 @@ async fn watch(stage: &mut Stage) -> Result<Value, Failure> {
 
 async fn expired_wait(stage: &mut Stage) -> Result<(), Failure> {
     let wait = u64::try_from(WAIT.as_millis()).unwrap_or(u64::MAX);
-    let why = format!("Work that takes longer than anybody waits; here {wait} ms.");
+    let why = format!("Work that takes longer than the call waits; here {wait} ms.");
     stage.step("watch", &why);
     let words = "How did the incidents of last year begin?";
     stage.story.sent("archive", words);
@@ -244,10 +244,9 @@ async fn expired_wait(stage: &mut Stage) -> Result<(), Failure> {
     seen.is("/ok", true)?
         .is("/summary/wait_expired", true)?
         .is(STATE, "working")?;
-    stage.story.heard(&format!(
-        "wait_expired: {}",
-        seen.text("/summary/next_step")
-    ));
+    let next = seen.text("/summary/next_step");
+    let goes_on = next.split_once(". ").map_or(next, |(first, _)| first);
+    stage.story.heard(&format!("wait_expired: {goes_on}"));
     let fields = request.as_object_mut().into_iter();
     fields.for_each(|fields| drop(fields.remove("timeout_ms")));
     let seen = stage.call(&request).await?;
@@ -284,7 +283,7 @@ async fn triad(stage: &mut Stage) -> Result<(), Failure> {
     let mut request = send("gateway:triad", words);
     request["follow_updates"] = json!(true);
     let seen = stage.call(&request).await?;
-    // The decision, the end, and before them the votes; those that come together may be told together.
+    // The decision, the end, and before them the votes; those that come together may be one update.
     seen.after_at_least(3)?
         .is(STATE, "completed")?
         .is("/summary/artifacts/0/name", "decision")?
@@ -312,11 +311,11 @@ async fn expired_handle(stage: &mut Stage, repair: &Value) -> Result<(), Failure
     let late = stage.call(&request).await?;
     late.is("/ok", false)?
         .is("/error/code", "EXPIRED_TASK_HANDLE")?;
-    stage.story.heard(&format!(
-        "{}: {}",
-        late.text("/error/code"),
-        late.text("/error/details/hint")
-    ));
+    let hint = late.text("/error/details/hint");
+    let retry = hint.split_once(',').map_or(hint, |(first, _)| first);
+    stage
+        .story
+        .heard(&format!("{}: {retry}", late.text("/error/code")));
     let request = json!({"action": "status", "continuation": seen.at(CONTINUATION)});
     let again = stage.call(&request).await?;
     again.is(STATE, "completed")?;
@@ -329,7 +328,7 @@ async fn expired_handle(stage: &mut Stage, repair: &Value) -> Result<(), Failure
 async fn refused(stage: &mut Stage) -> Result<(), Failure> {
     stage.step(
         "send",
-        "An address that nobody configured, perhaps from a prompt someone planted.",
+        "An address that is not configured, for example from a planted prompt.",
     );
     let words = "Here are all our secrets.";
     let stranger = format!("{}/", stage.peers.origin("stranger"));

@@ -1,4 +1,4 @@
-//! What the demo tells: a few lines a step for people, or the envelopes alone.
+//! What the demo prints: a few lines for each step, or the envelopes alone.
 
 use std::io::{self, IsTerminal};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{output::Lines, text};
 
-/// Tells the story on standard output, from any thread.
+/// Prints to standard output, from any thread.
 pub(super) struct Story {
     pub(super) lines: Lines,
     json: bool,
@@ -60,7 +60,7 @@ impl Story {
         self.line(format!("   <- {by}: {}", self.said.apply_to(words)));
     }
 
-    /// What is heard of a task on the way.
+    /// News of a running task.
     pub(super) fn heard(&self, what: &str) {
         let what = text::line(what);
         self.line(format!("   .. {}", self.dim.apply_to(what)));

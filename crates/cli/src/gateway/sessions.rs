@@ -1,4 +1,4 @@
-//! `remote-agent gateway sessions`: what was said at a gateway, kept in files (000 §7.3).
+//! `remote-agent gateway sessions`: what was said at a gateway, kept in files (Heretek A2A §7.3).
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 

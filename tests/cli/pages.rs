@@ -1,0 +1,279 @@
+//! The commands that pages show, run as a reader would paste them: the blocks of a page one after another in one shell.
+//!
+//! A block ```` ```text ```` shows output of the blocks before it, since the last such block. `…` in it stands for anything within a line.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use tokio::process::Command;
+
+use super::support::scratch;
+
+/// Far longer than the commands of a page take.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+
+/// What a page needs beside the command.
+#[derive(Clone, Copy, PartialEq)]
+enum Needs {
+    /// Only what its own commands start.
+    Nothing,
+    /// The scripted A2A server, in place of `https://support.example`.
+    Agent,
+    /// OpenClaw's gateway, scripted.
+    OpenClaw,
+}
+
+/// The pages whose commands are run.
+const PAGES: [(&str, Needs); 6] = [
+    ("README.md", Needs::OpenClaw),
+    ("docs/tutorial/first-task.md", Needs::Nothing),
+    ("docs/how-to/shell.md", Needs::Agent),
+    ("docs/how-to/serve.md", Needs::OpenClaw),
+    ("docs/how-to/gateway.md", Needs::Nothing),
+    ("docs/how-to/run-a-gateway.md", Needs::Nothing),
+];
+
+/// Words that only one block has, and where else its commands are run.
+const RUN_ELSEWHERE: [(&str, &str); 9] = [
+    ("cargo run --release -- demo", ".ci/run"),
+    (
+        "cargo run --release -- package",
+        "tests/package.rs and tests/openclaw",
+    ),
+    ("cargo run --example rust_host", "tests/host_abi"),
+    (
+        "openclaw plugins install npm-pack:/path/to",
+        "tests/openclaw",
+    ),
+    ("openclaw plugins uninstall", "tests/openclaw"),
+    ("/tools/invoke", "tests/openclaw"),
+    ("--tls-cert cert.pem", "tests/serve"),
+    ("remote-agent conformance", "tests/conformance_command.rs"),
+    ("--task-store-env TASKS", "tests/serve/redis.rs"),
+];
+
+/// A text of a page, and what the shell gets in its place: the binary is built and on the `PATH`, and the scripted agent acts by its own words.
+const WORDS: [(&str, &str); 4] = [
+    (
+        "OPENCLAW_GATEWAY_TOKEN=…",
+        "OPENCLAW_GATEWAY_TOKEN=scripted-token",
+    ),
+    ("cargo build --release", ":"),
+    ("\"Write the report\"", "'ask Publish it?'"),
+    ("export PATH=$PWD/target/release:$PATH", ":"),
+];
+
+fn root(path: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
+}
+
+/// The fenced blocks of a page: the language and the text.
+fn blocks(page: &str) -> Vec<(&str, &str)> {
+    let mut parts = page.split("\n```");
+    parts.next();
+    let mut found = Vec::new();
+    while let (Some(block), Some(_)) = (parts.next(), parts.next()) {
+        found.push(block.split_once('\n').unwrap_or((block, "")));
+    }
+    found
+}
+
+fn elsewhere(block: &str) -> Option<usize> {
+    RUN_ELSEWHERE
+        .iter()
+        .position(|(words, _)| block.contains(words))
+}
+
+#[test]
+fn every_command_shown_is_run_by_a_test() {
+    let mut used = [false; RUN_ELSEWHERE.len()];
+    for page in crate::contract::documents::documents() {
+        let text = fs::read_to_string(root(&page)).unwrap();
+        for (_, block) in blocks(&text)
+            .iter()
+            .filter(|(language, _)| *language == "sh")
+        {
+            match elsewhere(block) {
+                Some(row) => used[row] = true,
+                None => assert!(
+                    PAGES.iter().any(|(run, _)| *run == page),
+                    "{page}: no test runs\n{block}"
+                ),
+            }
+        }
+    }
+    assert_eq!(used, [true; RUN_ELSEWHERE.len()], "rows without a block");
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// The shell script of a page, which prints `@@ N` before block N.
+fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
+    let [serve, gateway, agent] = ports;
+    let listening = |port: u16| {
+        format!("until (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.05; done\n")
+    };
+    let mut script = "set -e\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait || true' EXIT\n".to_owned();
+    match needs {
+        Needs::Nothing => {}
+        Needs::Agent => {
+            let _ = writeln!(
+                script,
+                "remote-agent serve --executor scripted --task-store memory --state-dir agent --port {agent} >/dev/null 2>&1 &"
+            );
+            script += &listening(agent);
+        }
+        Needs::OpenClaw => {
+            let _ = writeln!(
+                script,
+                "remote-agent gateway --profile openclaw --port {gateway} >/dev/null 2>&1 &"
+            );
+            script += &listening(gateway);
+        }
+    }
+    for (number, (language, block)) in blocks(page).into_iter().enumerate() {
+        if language != "sh" || elsewhere(block).is_some() {
+            continue;
+        }
+        let _ = writeln!(script, "echo '@@ {number}'");
+        let mut block = block
+            .replace("127.0.0.1:9000", &format!("127.0.0.1:{serve}"))
+            .replace("127.0.0.1:18789", &format!("127.0.0.1:{gateway}"))
+            .replace(
+                "https://support.example",
+                &format!("http://127.0.0.1:{agent}"),
+            );
+        for (shown, run) in WORDS {
+            block = block.replace(shown, run);
+        }
+        for line in block.lines() {
+            let starts = line.ends_with(" &");
+            if starts && line.starts_with("remote-agent serve ") {
+                // The page may start another server after this one.
+                script += "{ kill %?serve && wait %?serve; } 2>/dev/null || true\n";
+            }
+            let _ = writeln!(script, "{line}");
+            if starts && line.starts_with("remote-agent serve ") {
+                script += &listening(serve);
+            } else if line == "remote-agent gateway &" {
+                script += &listening(gateway);
+            }
+        }
+    }
+    script
+}
+
+/// What the blocks printed, by number.
+fn printed(output: &str) -> Vec<(usize, String)> {
+    output
+        .split("@@ ")
+        .skip(1)
+        .map(|part| {
+            let (number, text) = part.split_once('\n').unwrap();
+            (number.parse().unwrap(), text.to_owned())
+        })
+        .collect()
+}
+
+/// Whether a line printed is the line shown.
+fn is_shown(line: &str, shown: &str) -> bool {
+    let mut rest = line;
+    for (index, piece) in shown.split('…').enumerate() {
+        let Some(at) = rest.find(piece) else {
+            return false;
+        };
+        if index == 0 && at != 0 {
+            return false;
+        }
+        rest = &rest[at + piece.len()..];
+    }
+    rest.is_empty() || shown.ends_with('…')
+}
+
+async fn run_page(page: &str, needs: Needs) {
+    let text = fs::read_to_string(root(page)).unwrap();
+    let directory = scratch(&format!("page-{}", page.replace('/', "-")));
+    let ports = [free_port(), free_port(), free_port()];
+    let script = script(&text, needs, ports);
+    let [serve, gateway, _] = ports;
+    let settings = [
+        (
+            "serve",
+            format!(
+                r#"{{"listen": "127.0.0.1:{serve}", "gateway": {{"url": "ws://127.0.0.1:{gateway}"}}}}"#
+            ),
+        ),
+        ("gateway", format!(r#"{{"listen": "127.0.0.1:{gateway}"}}"#)),
+    ];
+    for (name, json) in settings {
+        let place = directory.join("openclaw-remote-agent").join(name);
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join(format!("{name}.json")), json).unwrap();
+    }
+    let binaries = Path::new(env!("CARGO_BIN_EXE_remote-agent"))
+        .parent()
+        .unwrap();
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
+    let running = Command::new("bash")
+        .arg("-c")
+        .arg(format!("exec 2>&1\n{script}"))
+        .current_dir(&directory)
+        .env("PATH", path)
+        .env("XDG_STATE_HOME", &directory)
+        .env("OPENCLAW_STATE_DIR", &directory)
+        .env("SUPPORT_TOKEN", "token")
+        .env_remove("REMOTE_AGENT_LIBRARY")
+        .env_remove("REMOTE_AGENT_CONFIG")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let ended = tokio::time::timeout(TIME_LIMIT, running)
+        .await
+        .unwrap()
+        .unwrap();
+    let output = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success(), "{page}: {script}\n{output}");
+    let printed = printed(&output);
+    let mut run: Vec<usize> = Vec::new();
+    for (number, (language, block)) in blocks(&text).into_iter().enumerate() {
+        match language {
+            "sh" if elsewhere(block).is_none() => run.push(number),
+            "text" => {
+                let output: String = printed
+                    .iter()
+                    .filter(|(of, _)| run.contains(of))
+                    .map(|(_, text)| text.as_str())
+                    .collect();
+                let mut lines = output.lines();
+                for shown in block.lines() {
+                    let shown = shown
+                        .replace("127.0.0.1:9000", &format!("127.0.0.1:{serve}"))
+                        .replace("127.0.0.1:18789", &format!("127.0.0.1:{gateway}"));
+                    assert!(
+                        lines.any(|line| is_shown(line.trim_end(), shown.trim_end())),
+                        "{page} shows\n{shown}\nwhich is not in, or not in this order in\n{output}"
+                    );
+                }
+                run.clear();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_pages_commands_do_what_the_pages_show() {
+    for (page, needs) in PAGES {
+        run_page(page, needs).await;
+    }
+}
