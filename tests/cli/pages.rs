@@ -123,7 +123,8 @@ fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
     let listening = |port: u16| {
         format!("until (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.05; done\n")
     };
-    let mut script = "set -e\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait || true' EXIT\n".to_owned();
+    let mut script =
+        "set -e\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait || true' EXIT\n".to_owned();
     match needs {
         Needs::Nothing => {}
         Needs::Agent => {
