@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use egress::{Access, Http, Net, Request};
+use egress::{Access, HttpClient, Net, Request};
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -30,7 +30,7 @@ pub(crate) async fn load(
     tasks: usize,
     rounds: usize,
 ) -> Measured {
-    let net = Http::new().unwrap();
+    let net = HttpClient::new().unwrap();
     // Connections, caches and the interpreter are warm then.
     join_all((0..tasks.min(20)).map(|_| one(&net, &endpoint, "chunks 3", 3))).await;
     let (mut first, mut whole, mut events) = (Vec::new(), Vec::new(), 0);
@@ -55,7 +55,12 @@ pub(crate) async fn load(
 }
 
 /// The time to its first event and to its end, and how many events there were.
-async fn one(net: &Http, endpoint: &Url, said: &str, pieces: u64) -> (Duration, Duration, u64) {
+async fn one(
+    net: &HttpClient,
+    endpoint: &Url,
+    said: &str,
+    pieces: u64,
+) -> (Duration, Duration, u64) {
     let message = json!({
         "messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": said}],
     });
@@ -74,6 +79,7 @@ async fn one(net: &Http, endpoint: &Url, said: &str, pieces: u64) -> (Duration, 
         access: Access::Private,
         trust: None,
         repeatable: false,
+        authorization: None,
     };
     let began = Instant::now();
     let mut response = net.exchange(request).await.unwrap();

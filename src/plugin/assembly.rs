@@ -8,9 +8,9 @@ use a2a_client::A2a;
 use common::environment::{Environment, SystemEnvironment};
 use common::log::Log;
 use egress::{
-    Http, Net,
+    HttpClient, Net,
     proxy::{Proxies, ProxySettings},
-    retry::{Chance, Retry},
+    retry::RetryContext,
     sse::SseLimits,
 };
 use gateway_bridge::Gateway;
@@ -27,15 +27,15 @@ pub fn assemble(
     log: Arc<dyn Log>,
 ) -> Result<RemoteAgent, ConfigError> {
     let config = Config::parse(config_json)?;
-    let mut http = Http::new().map_err(|e| ConfigError::at("", e.to_string()))?;
+    let mut http = HttpClient::new().map_err(|e| ConfigError::at("", e.to_string()))?;
     if config.policy.use_system_proxy {
         let settings = ProxySettings::read(|name| std::env::var(name).ok());
         let proxies = Proxies::new(&settings)
             .map_err(|wrong| ConfigError::at("/policy/useSystemProxy", wrong))?;
         http = http.with_proxies(proxies);
     }
-    let net = Retry::new(http, chance(Arc::new(SystemEnvironment)));
-    assemble_over(&config, Arc::new(net), pace, log)
+    let http = http.with_retries(retry_context(Arc::new(SystemEnvironment)));
+    assemble_over(&config, Arc::new(http), pace, log)
 }
 
 /// The tool for a configuration, with the peers behind `net`, asked at `pace`.
@@ -65,10 +65,9 @@ pub fn assemble_over(
     RemoteAgent::new(config, directory, Some(gateway), env, pace, log)
 }
 
-/// Time and randomness for the network's waits.
-fn chance(env: Arc<dyn Environment>) -> Chance {
+fn retry_context(env: Arc<dyn Environment>) -> RetryContext {
     let random = Arc::clone(&env);
-    Chance {
+    RetryContext {
         wall: Arc::new(move || env.system_time()),
         random: Arc::new(move || random.uuid().as_u64_pair().0 as f64 / u64::MAX as f64),
     }

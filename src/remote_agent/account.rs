@@ -13,11 +13,11 @@ use a2a::{TaskState, Transport};
 use peer::PeerConfig;
 
 use super::RemoteAgent;
+use super::call_metrics::CallMetrics;
 use super::caller::Caller;
 use super::error::Reason;
 use super::request::Action;
 use super::resolve::Resolved;
-use super::witness::Witness;
 
 /// The account of one call. It is settled once: with the call's outcome, or, when the call is dropped, with the reason
 /// for that.
@@ -42,7 +42,7 @@ pub(super) struct Account<'a> {
 struct About {
     task_id: Option<String>,
     context_id: Option<String>,
-    witness: Option<Arc<Witness>>,
+    metrics: Option<Arc<CallMetrics>>,
 }
 
 impl<'a> Account<'a> {
@@ -92,16 +92,16 @@ impl<'a> Account<'a> {
         self.target = Some(Arc::clone(target));
     }
 
-    /// What the request means is known. The witness, where there has to be one, is to see the exchanges with the peer.
-    pub(super) fn is_about(&mut self, resolved: &Resolved) -> Option<Arc<Witness>> {
+    /// What the request means is known. Returns where to record the exchanges with the peer.
+    pub(super) fn is_about(&mut self, resolved: &Resolved) -> Arc<CallMetrics> {
         let counts = self.tool.audit.is_some();
-        let watched = counts || !self.span.is_disabled();
+        let metrics = Arc::new(CallMetrics::new(self.trace.id(), counts));
         self.about = About {
             task_id: resolved.task_id.clone(),
             context_id: resolved.context_id.clone(),
-            witness: watched.then(|| Witness::new(self.trace.id(), counts)),
+            metrics: Some(Arc::clone(&metrics)),
         };
-        self.about.witness.clone()
+        metrics
     }
 
     /// The call is over.
@@ -117,11 +117,11 @@ impl<'a> Account<'a> {
         };
         let (target, about) = (self.target.as_ref(), &self.about);
         let origin = target.map(|target| origin(&target.reach));
-        let seen = about
-            .witness
+        let recorded = about
+            .metrics
             .as_ref()
-            .map(|witness| std::mem::take(&mut *witness.seen()));
-        let seen = seen.unwrap_or_default();
+            .map(|metrics| std::mem::take(&mut *metrics.recorded()));
+        let recorded = recorded.unwrap_or_default();
         audit.write(&Record {
             time: self.time,
             trace_id: self.trace.id(),
@@ -130,12 +130,15 @@ impl<'a> Account<'a> {
             action: self.action,
             target: target.and_then(|target| target.alias.as_deref()),
             origin: origin.as_deref(),
-            transport: seen.transport.map(Transport::as_str),
-            task_id: seen.task_id.as_deref().or(about.task_id.as_deref()),
-            context_id: seen.context_id.as_deref().or(about.context_id.as_deref()),
-            sent_bytes: seen.sent,
-            received_bytes: seen.received,
-            state: seen.state.as_ref().map(TaskState::as_str),
+            transport: recorded.transport.map(Transport::as_str),
+            task_id: recorded.task_id.as_deref().or(about.task_id.as_deref()),
+            context_id: recorded
+                .context_id
+                .as_deref()
+                .or(about.context_id.as_deref()),
+            sent_bytes: recorded.sent_bytes,
+            received_bytes: recorded.received_bytes,
+            state: recorded.state.as_ref().map(TaskState::as_str),
             duration: self.elapsed(),
             outcome,
         });

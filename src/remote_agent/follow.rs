@@ -4,7 +4,7 @@ use tokio::select;
 use tokio::time::timeout;
 
 use a2a::{Event, Task};
-use peer::{End, EventStream, Peer, PeerError, PeerErrorKind, Step};
+use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Gap;
 use super::collect::Kind;
@@ -34,6 +34,17 @@ pub(super) struct Lost {
     pub refused: bool,
 }
 
+impl Lost {
+    /// A connection that `error` refused, or an answer that the peer refused.
+    pub(super) fn refused(error: PeerError) -> Self {
+        Self {
+            cut: Some(error.into()),
+            news: false,
+            refused: true,
+        }
+    }
+}
+
 /// What a connection is to begin with.
 #[derive(Debug)]
 pub(super) enum Begins {
@@ -61,9 +72,9 @@ pub(super) async fn listen(
     let mut news = false;
     loop {
         let next = next(session, peer, &mut *stream);
-        let step = match session.bounds.run(next).await? {
-            Next::Step(step) => step,
-            Next::Settled(task) => {
+        let event = match session.bounds.run(next).await? {
+            Awaited::Event(event) => event,
+            Awaited::Settled(task) => {
                 if let Some(task) = task {
                     session.said.open_gap(Gap::Open);
                     session.hear_asked(task)?;
@@ -71,8 +82,9 @@ pub(super) async fn listen(
                 return Ok(Ended::Settled);
             }
         };
-        match step {
-            Step::Event(event, bytes) => {
+        match event {
+            Some(Ok((event, bytes))) => {
+                session.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
                 news |= hear(session, event, bytes, begins.take())?;
                 heard = true;
@@ -81,7 +93,8 @@ pub(super) async fn listen(
                 }
                 session.bounds.in_time()?;
             }
-            Step::End(end) => return over(session, end, news, subscribed && !heard),
+            Some(Err(error)) => return broken(session, error, news, subscribed && !heard),
+            None => return closed(session, stream.is_plain_response(), news),
         }
     }
 }
@@ -102,37 +115,37 @@ fn hear(
     }
 }
 
-/// What comes next of a stream.
-enum Next {
-    /// A step of the stream.
-    Step(Step),
-    /// Nothing, and the task is settled: as was heard, or as this snapshot says.
+/// What waiting for a stream led to.
+enum Awaited {
+    /// The stream's next event, or its end.
+    Event(NextEvent),
+    /// The task is settled, as was heard or as this snapshot says, and the stream is silent.
     Settled(Option<Task>),
 }
 
 /// Waits for the next step. When the task is settled the wait is short. When the stream is silent the peer is asked how
 /// the task stands: it may have forgotten this listener.
-async fn next(session: &Session<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Next {
+async fn next(session: &Session<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
     let pace = session.pace();
     let mut step = stream.next();
     if session.said.is_terminal_or_interrupted() {
         let step = timeout(pace.settle, step).await;
-        return step.map_or(Next::Settled(None), Next::Step);
+        return step.map_or(Awaited::Settled(None), Awaited::Event);
     }
     let mut idle = pace.idle;
     loop {
         if let Ok(step) = timeout(idle, &mut step).await {
-            return Next::Step(step);
+            return Awaited::Event(step);
         }
         let settled = select! {
             biased;
-            step = &mut step => return Next::Step(step),
+            step = &mut step => return Awaited::Event(step),
             settled = settled(session, peer) => settled,
         };
         if let Some(task) = settled {
             // The stream may be about to say so itself, and in more words.
             let step = timeout(pace.settle, &mut step).await;
-            return step.map_or(Next::Settled(Some(task)), Next::Step);
+            return step.map_or(Awaited::Settled(Some(task)), Awaited::Event);
         }
         idle = (idle * 2).min(pace.idle * (1 << DOUBLINGS));
     }
@@ -141,7 +154,11 @@ async fn next(session: &Session<'_>, peer: &dyn Peer, stream: &mut dyn EventStre
 /// The task, if it can be asked for and is settled.
 async fn settled(session: &Session<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = session.followed_task()?;
-    let answer = timeout(session.pace().idle, peer.get_task(task_id, None)).await;
+    let answer = timeout(
+        session.pace().idle,
+        session.metrics.get_task(peer, task_id, None),
+    )
+    .await;
     let task = answer.ok()?.ok()?;
     task.state().is_terminal_or_interrupted().then_some(task)
 }
@@ -154,23 +171,35 @@ fn is_last(event: &Event) -> bool {
     }
 }
 
-/// What the end of the bytes means, given what was said before.
-fn over(session: &Session<'_>, end: End, news: bool, at_once: bool) -> Result<Ended, ToolError> {
-    let lost = |cut: Option<ToolError>, refused: bool| Ok(Ended::Lost(Lost { cut, news, refused }));
-    let messages_only = session.said.kind == Some(Kind::Message);
-    match end {
-        _ if session.said.is_terminal_or_interrupted() => Ok(Ended::Settled),
-        End::Answer | End::Clean if messages_only => Ok(Ended::Settled),
-        End::Answer => lost(None, true),
-        End::Clean if session.said.count() == 0 => {
-            let message = "the stream ended before any event came";
-            lost(Some(ToolError::new(Reason::ConnectionCut, message)), false)
-        }
-        End::Clean => lost(None, false),
-        End::Broken(error) if error.kind.is_cut() => lost(Some(cut(session, &error)), false),
-        End::Broken(error) if at_once => lost(Some(error.into()), true),
-        End::Broken(error) => Err(error.into()),
+/// What the end of a body means, given what was said before. A plain response leaves no stream to subscribe to again.
+fn closed(session: &Session<'_>, plain_response: bool, news: bool) -> Result<Ended, ToolError> {
+    if session.said.is_terminal_or_interrupted() || session.said.kind == Some(Kind::Message) {
+        return Ok(Ended::Settled);
     }
+    let unheard = !plain_response && session.said.count() == 0;
+    let cut = unheard.then(|| {
+        let message = "the stream ended before any event came";
+        ToolError::new(Reason::ConnectionCut, message)
+    });
+    let refused = plain_response;
+    Ok(Ended::Lost(Lost { cut, news, refused }))
+}
+
+/// What a broken stream means, given what was said before: `at_once` where it brought no event.
+fn broken(
+    session: &Session<'_>,
+    error: PeerError,
+    news: bool,
+    at_once: bool,
+) -> Result<Ended, ToolError> {
+    let (cut, refused) = match error {
+        _ if session.said.is_terminal_or_interrupted() => return Ok(Ended::Settled),
+        error if error.kind.is_cut() => (cut(session, &error), false),
+        error if at_once => (error.into(), true),
+        error => return Err(error.into()),
+    };
+    let cut = Some(cut);
+    Ok(Ended::Lost(Lost { cut, news, refused }))
 }
 
 fn cut(session: &Session<'_>, error: &PeerError) -> ToolError {

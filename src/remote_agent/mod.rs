@@ -8,6 +8,7 @@ mod account;
 mod admission;
 mod artifacts;
 mod bounds;
+mod call_metrics;
 mod caller;
 mod collect;
 mod definition;
@@ -33,7 +34,6 @@ mod schema;
 mod send;
 mod session;
 mod task_actions;
-mod witness;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -271,7 +271,7 @@ impl RemoteAgent {
             )
             .min(LONGEST_CALL);
         let bounds = Bounds::new(timeout, call.cancel.clone(), call.closing.clone());
-        let witness = account.is_about(&resolved);
+        let metrics = account.is_about(&resolved);
         if request.action == Action::Send {
             hand_on::mark(self, &mut request, &account.caller, &bounds).await?;
         }
@@ -292,9 +292,9 @@ impl RemoteAgent {
             resolved,
             bounds,
             call.updates,
+            metrics,
         ));
         session.until = Some(until);
-        session.witness = witness;
         session.host = account.caller.session();
         let is_local = session.target.reach.is_local();
         let done = match request.action {

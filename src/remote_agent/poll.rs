@@ -8,17 +8,9 @@ use peer::{Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Gap;
 use super::error::ToolError;
+use super::follow::{Ended, Lost};
 use super::pace::Pace;
 use super::session::Session;
-
-/// What came of polling.
-#[derive(Debug)]
-pub(super) enum Polled {
-    /// The task is settled.
-    Settled,
-    /// The peer does not tell how it stands.
-    Refused(PeerError),
-}
 
 /// Asks how the task stands, first `at_once` or after a pause, until it is settled. Each answer is told where it brings
 /// anything new. A peer that cannot be reached for a while is asked again, unless it has not said anything yet.
@@ -30,7 +22,7 @@ pub(super) async fn poll(
     peer: &dyn Peer,
     task_id: &str,
     at_once: bool,
-) -> Result<Polled, ToolError> {
+) -> Result<Ended, ToolError> {
     let mut pauses = pauses(session.pace());
     let mut pause = if at_once { None } else { pauses.next() };
     loop {
@@ -38,7 +30,7 @@ pub(super) async fn poll(
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
-            peer.get_task(task_id, None).await
+            session.metrics.get_task(peer, task_id, None).await
         };
         match session.bounds.run(asked).await? {
             Ok(task) => {
@@ -46,11 +38,11 @@ pub(super) async fn poll(
                 session.said.open_gap(Gap::Open);
                 session.hear_asked(task)?;
                 if session.said.is_terminal_or_interrupted() {
-                    return Ok(Polled::Settled);
+                    return Ok(Ended::Settled);
                 }
             }
             Err(error) if session.said.count() > 0 && may_pass(&error) => {}
-            Err(error) => return Ok(Polled::Refused(error)),
+            Err(error) => return Ok(Ended::Lost(Lost::refused(error))),
         }
         pause = pauses.next();
     }

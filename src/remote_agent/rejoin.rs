@@ -11,7 +11,7 @@ use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 use super::artifacts::Gap;
 use super::error::{Reason, ToolError};
 use super::follow::{Begins, Ended, Lost, listen};
-use super::poll::{Polled, poll};
+use super::poll::poll;
 use super::session::Session;
 
 /// After so many subscriptions in a row that brought nothing new the peer is polled.
@@ -104,8 +104,8 @@ async fn to_the_end(
         }
     }
     match poll(session, peer, &task_id, !lost.news).await? {
-        Polled::Settled => Ok(()),
-        Polled::Refused(refusal) => refused_all(session, lost, &refusal),
+        Ended::Settled => Ok(()),
+        Ended::Lost(refusal) => refused_all(session, lost, refusal),
     }
 }
 
@@ -120,7 +120,7 @@ async fn subscribed(
     };
     // A peer that does not even begin to answer is as silent as a stream without events.
     let idle = session.pace().idle;
-    let answer = timeout(idle, peer.resubscribe(&task_id));
+    let answer = timeout(idle, session.metrics.resubscribe(peer, &task_id));
     let (why, refused) = match session.bounds.run(answer).await? {
         Ok(Ok(stream)) => {
             let ended = listen(session, peer, stream, Some(begins)).await?;
@@ -159,7 +159,8 @@ async fn whole(session: &mut Session<'_>, peer: &dyn Peer) -> Result<(), ToolErr
     if gap == Gap::No {
         return Ok(());
     }
-    let answer = timeout(session.pace().idle, peer.get_task(&task_id, None));
+    let answer = session.metrics.get_task(peer, &task_id, None);
+    let answer = timeout(session.pace().idle, answer);
     match session.bounds.run(answer).await? {
         Ok(Ok(task)) => return session.hear_asked(task),
         Ok(Err(_)) | Err(_) if gap == Gap::Open => session.incomplete(),
@@ -169,20 +170,19 @@ async fn whole(session: &mut Session<'_>, peer: &dyn Peer) -> Result<(), ToolErr
 }
 
 /// The peer tells no more of a task that goes on. What came before a clean end is a result, though not a whole one.
-fn refused_all(
-    session: &mut Session<'_>,
-    lost: Lost,
-    refusal: &PeerError,
-) -> Result<(), ToolError> {
-    let Some(mut cut) = lost.cut else {
-        if session.said.count() == 0 {
-            return Err(refusal.clone().into());
+fn refused_all(session: &mut Session<'_>, lost: Lost, refusal: Lost) -> Result<(), ToolError> {
+    match (lost.cut, refusal.cut) {
+        (Some(mut cut), refusal) => {
+            let refusal = refusal.map(|error| error.message).unwrap_or_default();
+            cut.message = format!("{}; asked how the task stands: {refusal}", cut.message);
+            Err(cut)
         }
-        session.incomplete();
-        return Ok(());
-    };
-    cut.message = format!("{}; asked how the task stands: {refusal}", cut.message);
-    Err(cut)
+        (None, Some(refusal)) if session.said.count() == 0 => Err(refusal),
+        (None, _) => {
+            session.incomplete();
+            Ok(())
+        }
+    }
 }
 
 /// Asking for the task would fail as subscribing did.

@@ -77,7 +77,10 @@ async fn answered(
     peer: &dyn Peer,
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
-    let reply = session.bounds.run(peer.send(outgoing)).await??;
+    let reply = session
+        .bounds
+        .run(session.metrics.send(peer, outgoing))
+        .await??;
     if let Reply::Task(task) = &reply {
         finished_or_named(session, task)?;
     }
@@ -91,10 +94,17 @@ async fn streamed(
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
     if session.streaming() == Some(true) {
-        let stream = session.bounds.run(peer.stream(outgoing)).await??;
+        let stream = session
+            .bounds
+            .run(session.metrics.stream(peer, outgoing))
+            .await??;
         return follow(session, peer, Start::Stream(stream)).await;
     }
-    match session.bounds.run(peer.send(outgoing)).await?? {
+    match session
+        .bounds
+        .run(session.metrics.send(peer, outgoing))
+        .await??
+    {
         Reply::Task(task) => taken_up(session, peer, task).await,
         message @ Reply::Message(_) => session.hear_whole(message.into(), true),
     }
@@ -107,7 +117,11 @@ async fn task(
     outgoing: &SendRequest,
     listen: bool,
 ) -> Result<(), ToolError> {
-    let task = match session.bounds.run(peer.send(outgoing)).await?? {
+    let task = match session
+        .bounds
+        .run(session.metrics.send(peer, outgoing))
+        .await??
+    {
         Reply::Task(task) => task,
         Reply::Message(message) => return Err(not_a_task(&message)),
     };

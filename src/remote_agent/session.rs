@@ -16,6 +16,7 @@ use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Source;
 use super::bounds::Bounds;
+use super::call_metrics::CallMetrics;
 use super::collect::{Collected, Kind};
 use super::envelope::{self, Continuation, Summary};
 use super::error::ToolError;
@@ -24,7 +25,6 @@ use super::redaction::Redaction;
 use super::render;
 use super::request::Action;
 use super::resolve::Resolved;
-use super::witness::{Watched, Witness};
 use super::{Pace, RemoteAgent, Updates};
 
 pub(super) use before::resolved;
@@ -55,8 +55,8 @@ pub(super) struct Session<'a> {
     wait_expired: bool,
     /// The peer tells no more, though there is more.
     incomplete: bool,
-    /// Who sees the exchanges with the peer.
-    pub witness: Option<Arc<Witness>>,
+    /// What is recorded of the exchanges with the peer.
+    pub metrics: Arc<CallMetrics>,
     /// The host's session that calls.
     pub host: Option<HostSession>,
     /// Until when an answer is waited for that may become a task instead.
@@ -74,6 +74,7 @@ impl<'a> Session<'a> {
         resolved: Resolved,
         bounds: Bounds,
         updates: Option<Updates<'a>>,
+        metrics: Arc<CallMetrics>,
     ) -> Self {
         Self {
             tool,
@@ -89,7 +90,7 @@ impl<'a> Session<'a> {
             peer: None,
             wait_expired: false,
             incomplete: false,
-            witness: None,
+            metrics,
             host: None,
             until: None,
             held: resolved.handle,
@@ -121,10 +122,8 @@ impl<'a> Session<'a> {
             .directory
             .open(&self.target.reach, &known.card, &opening)?;
         self.card = Some(known);
-        let peer: Arc<dyn Peer> = match &self.witness {
-            Some(witness) => Arc::new(Watched::new(peer, Arc::clone(witness))),
-            None => peer.into(),
-        };
+        let peer: Arc<dyn Peer> = peer.into();
+        self.metrics.record_transport(&*peer);
         self.peer = Some(Arc::clone(&peer));
         Ok(peer)
     }

@@ -41,7 +41,7 @@ pub(super) async fn status(
         .map_or(request.history_length, |_| Some(0));
     let task = session
         .bounds
-        .run(peer.get_task(&task_id, history))
+        .run(session.metrics.get_task(&*peer, &task_id, history))
         .await??;
     session.hear_whole(Reply::Task(task).into(), false)?;
     match &request.artifact_id {
@@ -60,7 +60,10 @@ pub(super) async fn cancel(
 ) -> Result<String, ToolError> {
     let peer = session.open(&parameters(&request)).await?;
     let task_id = task_id(session)?;
-    let task = session.bounds.run(peer.cancel(&task_id)).await??;
+    let task = session
+        .bounds
+        .run(session.metrics.cancel(&*peer, &task_id))
+        .await??;
     session.hear_whole(Reply::Task(task).into(), false)?;
     Ok(session.answered())
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use egress::{
-    Access, Http,
+    Access, HttpClient,
     websocket::{self, Dial, Frame, Opened},
 };
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ async fn connect(url: &str) -> Opened {
         trust: None,
         frame_bytes: 1 << 20,
     };
-    soon(websocket::connect(&Http::new().unwrap(), dial))
+    soon(websocket::connect(&HttpClient::new().unwrap(), dial))
         .await
         .unwrap()
 }

@@ -1,6 +1,5 @@
 //! Finding a peer's agent card (A2A 0.3 §5.3).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
@@ -27,7 +26,7 @@ const HOPS: usize = 5;
 
 /// Looks for the card wherever it may be, in order. The error names each try.
 pub(super) async fn discover(
-    net: &Arc<dyn Net>,
+    net: &dyn Net,
     reach: &PeerConfig,
     known: Option<&Validator>,
     max_bytes: usize,
@@ -82,7 +81,7 @@ enum Miss {
 }
 
 async fn fetch(
-    net: &Arc<dyn Net>,
+    net: &dyn Net,
     reach: &PeerConfig,
     place: &Url,
     known: Option<&Validator>,
@@ -104,9 +103,9 @@ async fn fetch(
         access,
         trust: reach.trust_for(place).cloned(),
         repeatable: true,
+        authorization: line::authorization(reach, place),
     };
-    let authorized = line::authorized(net, reach, place);
-    let fetched = get_following(&*authorized, request, HOPS)
+    let fetched = get_following(net, request, HOPS)
         .await
         .map_err(|e| Miss::Final(line::from_net(e).undelivered()))?;
     let mut response = fetched.response;
@@ -144,7 +143,7 @@ async fn fetch(
         let kind = line::content_type(&response.headers, &secrets);
         unreadable(format!("not JSON ({kind}, {} bytes): {e}", body.len()))
     })?;
-    json = signature::verified(&**net, reach, json)
+    json = signature::verified(net, reach, json)
         .await
         .map_err(Miss::Final)?;
     secrets.scrub_answer(&mut json);

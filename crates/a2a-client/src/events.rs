@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use a2a::{Event, Reply};
-use egress::sse::{self, EventReader, Item};
-use peer::{BoxFuture, End, EventStream, PeerError, Step};
+use egress::sse::{EventReader, SseItem};
+use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
 use super::line::from_net;
 use super::{secrets::Secrets, weight};
@@ -42,42 +42,42 @@ impl Events {
         (self.decode)(data, &self.secrets)
     }
 
-    async fn step(&mut self) -> Step {
+    async fn step(&mut self) -> NextEvent {
         if self.over {
-            return Step::End(End::Clean);
+            return None;
         }
-        loop {
-            let end = match self.reader.next().await {
-                Item::Alive => continue,
-                Item::Event { data, .. } if data.is_empty() => continue,
-                Item::Event { data, .. } => match self.read(&data) {
-                    Ok(event) => return Step::Event(event, weight::bytes(&data)),
-                    Err(error) => End::Broken(error),
-                },
-                Item::End(sse::End::Clean) => End::Clean,
-                Item::End(sse::End::Cut(error)) => End::Broken(from_net(error)),
-            };
-            self.over = true;
-            return Step::End(end);
-        }
+        let event = loop {
+            match self.reader.next().await {
+                Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
+                    break Some(self.read(&data).map(|event| (event, weight::bytes(&data))));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => break Some(Err(from_net(error))),
+                None => break None,
+            }
+        };
+        self.over = !matches!(event, Some(Ok(_)));
+        event
     }
 }
 
 impl EventStream for Events {
-    fn next(&mut self) -> BoxFuture<'_, Step> {
+    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(self.step())
     }
 }
 
-/// A plain answer in the place of a stream: one event, and nothing more to wait for.
+/// A plain response in place of a stream: one event.
 pub(super) struct Answered(pub(super) Option<(Reply, usize)>);
 
 impl EventStream for Answered {
-    fn next(&mut self) -> BoxFuture<'_, Step> {
-        let step = match self.0.take() {
-            Some((reply, bytes)) => Step::Event(reply.into(), bytes),
-            None => Step::End(End::Answer),
-        };
-        Box::pin(std::future::ready(step))
+    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
+        let event = self.0.take();
+        let event = event.map(|(reply, bytes)| Ok((reply.into(), bytes)));
+        Box::pin(std::future::ready(event))
+    }
+
+    fn is_plain_response(&self) -> bool {
+        true
     }
 }

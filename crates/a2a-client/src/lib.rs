@@ -1,7 +1,7 @@
 //! Peers that speak A2A.
 //!
 //! `discover.rs` finds a card and `card.rs` reads it; `negotiate.rs` picks the interface and the version to call it in, and
-//! `attempts.rs` takes another where that turns out wrong, which `memory.rs` keeps. One file a binding (`jsonrpc.rs`,
+//! `a2a_peer.rs` takes another where that turns out wrong, which `memory.rs` keeps. One file a binding (`jsonrpc.rs`,
 //! `http_json.rs`) carries requests and answers over `line.rs`; one module a protocol version (`v0_3/`, `v1/`) turns the model
 //! of the crate `a2a` into what that version writes, and back. `signature/` checks who signed a card. Nothing here decides who may be
 //! called.
@@ -11,7 +11,7 @@
 
 #![forbid(unsafe_code)]
 
-mod attempts;
+mod a2a_peer;
 mod card;
 mod challenge;
 mod discover;
@@ -35,7 +35,7 @@ use a2a::{Card, Transport, Version};
 use egress::{Net, sse::SseLimits};
 use peer::{BoxFuture, CallOptions, Directory, Discovered, Peer, PeerConfig, PeerError, Validator};
 
-use attempts::{Attempts, Interface, Other};
+use a2a_peer::{A2aPeer, Fallback, VersionedInterface};
 use line::HttpBinding;
 use memory::{Key, Learned, Memory};
 use negotiate::Route;
@@ -64,7 +64,7 @@ impl A2a {
         card: &Card,
         route: Route,
         parameters: &[(String, String)],
-    ) -> Result<Interface, PeerError> {
+    ) -> Result<VersionedInterface, PeerError> {
         let line = HttpBinding::new(
             Arc::clone(&self.net),
             reach,
@@ -90,7 +90,7 @@ impl A2a {
             None => (route.version, None),
         };
         let peer = bound(line, &route, version, &learned);
-        Ok(Interface::new(peer, older, learned))
+        Ok(VersionedInterface::new(peer, older, learned))
     }
 }
 
@@ -124,7 +124,7 @@ impl Directory for A2a {
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(discover::discover(
-            &self.net,
+            &*self.net,
             reach,
             known,
             self.limits.answer_bytes,
@@ -141,9 +141,9 @@ impl Directory for A2a {
         let (first, other) = negotiate::choose(reach, card)?;
         let other = other.map(|other| {
             let names = [&first, &other].map(Route::to_string);
-            Other::new(names, self.interface(reach, card, other, parameters))
+            Fallback::new(names, self.interface(reach, card, other, parameters))
         });
         let first = self.interface(reach, card, first, parameters)?;
-        Ok(Box::new(Attempts::new(first, other)))
+        Ok(Box::new(A2aPeer::new(first, other)))
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use a2a::{Security, Version};
-use egress::auth::{Authorized, Endpoint};
+use egress::auth::{Authorization, TokenEndpoint};
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};
 use egress::{Access, Net, NetError, NetFault, Request, Sent, access, body};
@@ -27,8 +27,7 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, applica
 #[derive(Clone)]
 pub(super) struct HttpBinding {
     net: Arc<dyn Net>,
-    /// The same without the credential.
-    bare: Arc<dyn Net>,
+    authorization: Option<Authorization>,
     headers: HeaderMap,
     access: Access,
     trust: Option<Arc<Trust>>,
@@ -82,8 +81,8 @@ impl HttpBinding {
             headers.insert(name, value);
         }
         Ok(Self {
-            net: authorized(&net, reach, url),
-            bare: net,
+            net,
+            authorization: authorization(reach, url),
             headers,
             access,
             trust: reach.trust_for(url).cloned(),
@@ -112,7 +111,7 @@ impl HttpBinding {
     /// The part of a card from this peer that may be used.
     pub(super) async fn verified(&self, card: Value) -> Result<Value, PeerError> {
         match &self.signed_by {
-            Some(reach) => signature::verified(&*self.bare, reach, card).await,
+            Some(reach) => signature::verified(&*self.net, reach, card).await,
             None => Ok(card),
         }
     }
@@ -138,6 +137,7 @@ impl HttpBinding {
             body,
             access: self.access,
             trust: self.trust.clone(),
+            authorization: self.authorization.clone(),
         }
     }
 
@@ -178,7 +178,7 @@ impl HttpBinding {
         explain: Explain,
     ) -> Result<Heard, PeerError> {
         let request = self.request(method, url, body, EVENTS, often);
-        match sse::open(Arc::clone(&self.net), request, self.limits)
+        match sse::open(&*self.net, request, self.limits)
             .await
             .map_err(from_net)?
         {
@@ -274,20 +274,18 @@ pub(super) fn access_to(reach: &PeerConfig, url: &Url) -> Result<Access, PeerErr
     access::allowed(url, reach.allow_private, reach.is_written_host(url)).map_err(from_net)
 }
 
-/// `net`, carrying the peer's credential where `url` is on an origin it was configured for. Redirects that leave that
-/// origin are followed by nobody.
-pub(super) fn authorized(net: &Arc<dyn Net>, reach: &PeerConfig, url: &Url) -> Arc<dyn Net> {
-    match &reach.credential {
-        Some(credential) if reach.is_own_origin(url) => {
-            let endpoint = Endpoint {
-                allow_private: reach.allow_private,
-                trust: reach.trust_elsewhere.clone(),
-            };
-            let credential = Arc::clone(credential);
-            Arc::new(Authorized::new(Arc::clone(net), credential, endpoint))
-        }
-        _ => Arc::clone(net),
-    }
+/// Returns the peer's credential where `url` is on an origin it was configured for. A redirect that leaves that origin is
+/// never followed.
+pub(super) fn authorization(reach: &PeerConfig, url: &Url) -> Option<Authorization> {
+    let credential = reach.credential.as_ref();
+    let credential = credential.filter(|_| reach.is_own_origin(url))?;
+    Some(Authorization {
+        credential: Arc::clone(credential),
+        endpoint: TokenEndpoint {
+            allow_private: reach.allow_private,
+            trust: reach.trust_elsewhere.clone(),
+        },
+    })
 }
 
 /// The operator's headers, where `url` is on an origin they were configured for.

@@ -1,4 +1,7 @@
 //! Credentials on requests.
+//!
+//! An access token that a peer refuses with 401 is replaced, and the request sent once more: a peer that does not know its
+//! caller has not done what was asked. No other request is repeated here.
 
 use std::sync::Arc;
 
@@ -9,70 +12,56 @@ use secrecy::ExposeSecret as _;
 use crate::credential::{Credential, OAuth2, Place, Token, basic};
 
 use super::oauth2;
-use super::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrade};
+use super::{Net, NetError, NetFault, Request, Response, Sent};
 
-pub use super::oauth2::Endpoint;
+pub use super::oauth2::TokenEndpoint;
 
-/// A network on which every request carries a credential. Whoever builds one sees to it that the requests go to origins
-/// that the credential is for.
-///
-/// An access token that a peer refuses with 401 is replaced, and the request sent once more: a peer that does not know who
-/// calls has not done what was asked. Nothing else is repeated here.
-#[derive(Clone)]
-pub struct Authorized {
-    net: Arc<dyn Net>,
-    credential: Arc<Credential>,
-    endpoint: Endpoint,
+/// A credential for one request. The caller attaches it only to requests to origins that the credential is for.
+#[derive(Clone, Debug)]
+pub struct Authorization {
+    /// The credential.
+    pub credential: Arc<Credential>,
+    /// How the authorization server of an OAuth client may be reached.
+    pub endpoint: TokenEndpoint,
 }
 
-impl Authorized {
-    /// `net` with `credential`. `endpoint` says how an authorization server may be reached.
-    pub fn new(net: Arc<dyn Net>, credential: Arc<Credential>, endpoint: Endpoint) -> Self {
-        Self {
-            net,
-            credential,
-            endpoint,
+/// Sends `request` over `net` with the credential of `authorization`.
+pub(super) async fn exchange(
+    net: &dyn Net,
+    authorization: Authorization,
+    mut request: Request,
+) -> Result<Response, NetError> {
+    let Authorization {
+        credential,
+        endpoint,
+    } = authorization;
+    match &*credential {
+        Credential::OAuth2(client) => exchange_with_token(net, client, &endpoint, request).await,
+        other => {
+            apply(other, &mut request)?;
+            net.exchange(request).await
         }
-    }
-
-    async fn with_token(&self, client: &OAuth2, request: Request) -> Result<Response, NetError> {
-        let token = self.token(client).await?;
-        let response = self.net.exchange(carrying(&request, &token)).await?;
-        if response.status != StatusCode::UNAUTHORIZED {
-            return Ok(response);
-        }
-        client.tokens.discard(&token);
-        let fresh = self.token(client).await?;
-        if fresh.header == token.header {
-            return Ok(response);
-        }
-        drop(response);
-        self.net.exchange(carrying(&request, &fresh)).await
-    }
-
-    async fn token(&self, client: &OAuth2) -> Result<Token, NetError> {
-        oauth2::token(&*self.net, client, &self.endpoint).await
     }
 }
 
-impl Net for Authorized {
-    /// A protocol that takes a connection over has its own way to say who calls.
-    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
-        self.net.upgrade(request)
+async fn exchange_with_token(
+    net: &dyn Net,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    request: Request,
+) -> Result<Response, NetError> {
+    let token = oauth2::token(net, client, endpoint).await?;
+    let response = net.exchange(carrying(&request, &token)).await?;
+    if response.status != StatusCode::UNAUTHORIZED {
+        return Ok(response);
     }
-
-    fn exchange(&self, mut request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
-        let this = self.clone();
-        Box::pin(async move {
-            match &*this.credential {
-                Credential::OAuth2(client) => this.with_token(client, request).await,
-                other => {
-                    apply(other, &mut request)?;
-                    this.net.exchange(request).await
-                }
-            }
-        })
+    client.tokens.discard(&token);
+    let fresh = oauth2::token(net, client, endpoint).await?;
+    if fresh.header == token.header {
+        return Ok(response);
     }
+    drop(response);
+    net.exchange(carrying(&request, &fresh)).await
 }
 
 fn carrying(request: &Request, token: &Token) -> Request {

@@ -123,7 +123,7 @@ fn too_large(max: usize) -> NetError {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::Net;
-    use super::super::http::Http;
+    use super::super::http::HttpClient;
     use super::super::raw_server::{RawServer, Step, get, send};
     use super::*;
     use futures_util::stream;
@@ -208,7 +208,7 @@ mod tests {
             Step::Endless(vec![b'a'; 1000]),
         ];
         let (server, gone) = RawServer::start_noting(vec![endless]).await;
-        let mut response = Http::new()
+        let mut response = HttpClient::new()
             .unwrap()
             .exchange(get(server.url("/")))
             .await
@@ -231,7 +231,7 @@ mod tests {
             Step::Hold,
         ];
         let server = RawServer::start(vec![head]).await;
-        let mut response = Http::new()
+        let mut response = HttpClient::new()
             .unwrap()
             .exchange(get(server.url("/")))
             .await

@@ -30,65 +30,67 @@ use crate::credential::Trust;
 
 use super::lookup::{Lookup, SystemLookup};
 use super::proxy::Proxies;
-use super::resolve::{Resolver, Whose, check_for_proxy};
+use super::resolve::{ResolvePolicy, Resolver, check_for_proxy};
+use super::retry::{self, RetryContext};
 use super::tls::{self, Tls};
-use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Upgrade, fault};
+use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Upgrade, auth, fault};
 
-const OWN_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
+const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
 /// Name, TCP and TLS together. A host that drops packets is found out while it is still certain that nothing was sent.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An idle connection is given up before the usual server does it (Node.js and uvicorn close after 5 seconds): a request
 /// written to a connection that is being closed fails, and nobody can tell whether it arrived.
-const IDLE: Duration = Duration::from_secs(4);
-const IDLE_PER_HOST: usize = 64;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+const MAX_IDLE_PER_HOST: usize = 64;
 
 /// The real [`Net`].
-pub struct Http {
+pub struct HttpClient {
     /// By the address of the [`Trust`], which its clients keep alive, and 0 for the system's own.
-    clients: Mutex<HashMap<usize, Arc<Clients>>>,
+    clients: Mutex<HashMap<usize, Arc<TrustClients>>>,
     lookup: Arc<dyn Lookup>,
     proxies: Proxies,
+    retries: Option<RetryContext>,
 }
 
 /// The clients whose connections are secured in one way.
 #[derive(Default)]
-struct Clients {
+struct TrustClients {
     trust: Option<Arc<Trust>>,
     tls: OnceLock<Result<Tls, NetError>>,
-    by_pool: Mutex<HashMap<Pool, reqwest::Client>>,
+    by_pool: Mutex<HashMap<PoolKey, reqwest::Client>>,
 }
 
 /// What the connections of a client have in common beside how they are secured.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Pool {
+struct PoolKey {
     access: Access,
-    used: Use,
+    kind: PoolKind,
     secure: bool,
     proxied: bool,
 }
 
-/// What becomes of a connection.
+/// What becomes of the connections of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Use {
+enum PoolKind {
     /// It carries requests, one after another.
     Exchange,
     /// It becomes something else than HTTP.
     Upgrade,
 }
 
-/// A request to be sent, and what its errors tell of.
-struct Sending {
+/// A request and the client that sends it, with what its errors name.
+struct PreparedRequest {
     client: reqwest::Client,
     request: reqwest::Request,
     url: Url,
-    /// Asked first whether the name may be told to a proxy.
+    /// Resolves the name first where a proxy would resolve it, to check its addresses.
     lookup: Option<Arc<dyn Lookup>>,
     without_roots: Option<Arc<str>>,
 }
 
-impl Clients {
+impl TrustClients {
     fn tls(&self) -> Result<&Tls, NetError> {
         let made = self.tls.get_or_init(|| {
             tls::client_config(self.trust.as_deref())
@@ -98,8 +100,8 @@ impl Clients {
     }
 }
 
-impl Http {
-    /// A network without connections. The clients are made at the first exchange.
+impl HttpClient {
+    /// Returns a client without connections and without retries. The clients of reqwest are made at the first exchange.
     ///
     /// # Errors
     /// None today; what can fail is made later and reported by the exchange.
@@ -108,7 +110,15 @@ impl Http {
             clients: Mutex::default(),
             lookup: Arc::new(SystemLookup),
             proxies: Proxies::default(),
+            retries: None,
         })
+    }
+
+    /// The same network, which retries [repeatable](Request::repeatable) requests.
+    #[must_use]
+    pub fn with_retries(mut self, context: RetryContext) -> Self {
+        self.retries = Some(context);
+        self
     }
 
     /// The same network, with names resolved by `lookup` instead of the system.
@@ -125,13 +135,13 @@ impl Http {
         self
     }
 
-    fn clients(&self, trust: Option<Arc<Trust>>) -> Arc<Clients> {
+    fn clients(&self, trust: Option<Arc<Trust>>) -> Arc<TrustClients> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let key = trust.as_ref().map_or(0, |trust| Arc::as_ptr(trust).addr());
         let found = clients.entry(key).or_insert_with(|| {
-            Arc::new(Clients {
+            Arc::new(TrustClients {
                 trust,
-                ..Clients::default()
+                ..TrustClients::default()
             })
         });
         Arc::clone(found)
@@ -139,8 +149,8 @@ impl Http {
 
     fn client(
         &self,
-        clients: &Clients,
-        pool: Pool,
+        clients: &TrustClients,
+        pool: PoolKey,
         proxy: Option<&Intercept>,
     ) -> Result<reqwest::Client, NetError> {
         let tls = clients.tls()?;
@@ -162,26 +172,26 @@ impl Http {
     fn build(
         &self,
         tls: &Tls,
-        pool: Pool,
+        pool: PoolKey,
         proxy: Option<&Intercept>,
     ) -> reqwest::Result<reqwest::Client> {
-        let whose = proxy.map_or(Whose::Peer(pool.access), |_| Whose::Proxy);
+        let policy = proxy.map_or(ResolvePolicy::Peer(pool.access), |_| ResolvePolicy::Proxy);
         let lookup = Arc::clone(&self.lookup);
         let builder = reqwest::Client::builder()
             // The environment's proxies are not asked unless the operator wants it.
             .no_proxy()
             .tls_backend_preconfigured(tls.config.clone())
-            .dns_resolver(Resolver { whose, lookup })
+            .dns_resolver(Resolver { policy, lookup })
             .redirect(Policy::none())
             .referer(false)
             // Left alone, the client may repeat a request.
             .retry(reqwest::retry::never())
-            .user_agent(OWN_NAME)
-            .connect_timeout(CONNECT)
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(match pool.used {
-                Use::Exchange => IDLE_PER_HOST,
-                Use::Upgrade => 0,
+            .user_agent(PRODUCT_TOKEN)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(match pool.kind {
+                PoolKind::Exchange => MAX_IDLE_PER_HOST,
+                PoolKind::Upgrade => 0,
             });
         let Some(proxy) = proxy else {
             return builder.build();
@@ -198,8 +208,8 @@ impl Http {
         Some(&self.proxies).filter(|proxies| access != Access::Loopback && !proxies.is_empty())
     }
 
-    /// Makes a request ready. Nothing is sent before its answer is waited for.
-    fn send(&self, request: Request, used: Use) -> Result<Sending, NetError> {
+    /// Prepares a request without sending it.
+    fn prepare(&self, request: Request, kind: PoolKind) -> Result<PreparedRequest, NetError> {
         let Request {
             method,
             url,
@@ -209,7 +219,7 @@ impl Http {
             trust,
             ..
         } = request;
-        target::check(&url, access, used)?;
+        target::check(&url, access, kind)?;
         let to = target::over_http(&url);
         let proxies = self.proxies(access);
         let proxy = proxies.and_then(|proxies| proxies.before(&to));
@@ -220,9 +230,9 @@ impl Http {
             return Err(fault::not_for_a_proxy(&url));
         }
         let clients = self.clients(trust);
-        let pool = Pool {
+        let pool = PoolKey {
             access,
-            used,
+            kind,
             secure: to.scheme() == "https",
             proxied: proxy.is_some(),
         };
@@ -232,7 +242,7 @@ impl Http {
         *request.body_mut() = body.map(reqwest::Body::from);
         // Through a proxy it is the proxy that resolves the name, so it is checked before.
         let resolved_elsewhere = access == Access::Public && proxies.is_some();
-        Ok(Sending {
+        Ok(PreparedRequest {
             client,
             request,
             url,
@@ -242,10 +252,10 @@ impl Http {
     }
 }
 
-impl Sending {
-    async fn answer(self) -> Result<(reqwest::Response, Url), NetError> {
+impl PreparedRequest {
+    async fn send(self) -> Result<(reqwest::Response, Url), NetError> {
         if let Some(lookup) = self.lookup {
-            let checked = timeout(CONNECT, check_for_proxy(lookup, &self.url)).await;
+            let checked = timeout(CONNECT_TIMEOUT, check_for_proxy(lookup, &self.url)).await;
             checked.map_err(|_| fault::unresolved(&self.url))??;
         }
         match self.client.execute(self.request).await {
@@ -258,11 +268,19 @@ impl Sending {
     }
 }
 
-impl Net for Http {
-    fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
-        let sending = self.send(request, Use::Exchange);
+impl Net for HttpClient {
+    /// Credentials and retries come before this client's own `exchange`, each with the part of the request that it needs
+    /// taken out, so that the request is sent once where neither is left.
+    fn exchange(&self, mut request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
+        if let Some(authorization) = request.authorization.take() {
+            return Box::pin(auth::exchange(self, authorization, request));
+        }
+        if let Some(context) = self.retries.as_ref().filter(|_| request.repeatable) {
+            return Box::pin(retry::exchange(self, context, request));
+        }
+        let prepared = self.prepare(request, PoolKind::Exchange);
         Box::pin(async move {
-            let (mut answer, url) = sending?.answer().await?;
+            let (mut answer, url) = prepared?.send().await?;
             Ok(Response {
                 status: answer.status(),
                 headers: take(answer.headers_mut()),
@@ -271,10 +289,10 @@ impl Net for Http {
         })
     }
 
-    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
-        let sending = self.send(request, Use::Upgrade);
+    fn upgrade(&self, request: Request) -> BoxFuture<'_, Result<Upgrade, NetError>> {
+        let prepared = self.prepare(request, PoolKind::Upgrade);
         Box::pin(async move {
-            let (mut answer, url) = sending?.answer().await?;
+            let (mut answer, url) = prepared?.send().await?;
             let (status, headers) = (answer.status(), take(answer.headers_mut()));
             if status != StatusCode::SWITCHING_PROTOCOLS {
                 return Ok(Upgrade {

@@ -1,7 +1,7 @@
 //! Outgoing connections. Every socket the plugin opens towards someone else is opened here.
 //!
 //! The rest of the crate sees one small trait, [`Net`]: a request goes out; a status, headers and a stream of bytes come
-//! back. [`Http`] is the real one. What a caller may rely on:
+//! back. [`HttpClient`] is the real one. What a caller may rely on:
 //!
 //! * a request is sent at most once, and [`NetError::sent`] says whether any of it can have left;
 //! * no redirect is followed by itself, no proxy is asked unless one is given, no cookie is kept;
@@ -47,8 +47,9 @@ use url::Url;
 
 use crate::credential::Trust;
 
+pub use auth::Authorization;
 pub use error::{NetError, NetFault, Sent};
-pub use http::Http;
+pub use http::HttpClient;
 pub use upgrade::{Duplex, Upgrade};
 
 /// A boxed future that can move between threads.
@@ -57,21 +58,21 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The bytes of a response body as they arrive. Nothing follows the first error.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, NetError>> + Send + Sync>>;
 
-/// One exchange over the network. [`Http`] is the real implementation; a simulation can stand in.
+/// One exchange over the network. [`HttpClient`] is the real implementation; a simulation can stand in.
 pub trait Net: Send + Sync + 'static {
-    /// Sends `request` once and resolves when the head of the response is there.
+    /// Sends `request` and resolves when the head of the response is there.
     ///
     /// # Errors
     /// When there is no response: the host was not found, refused or not allowed, TLS failed, or the bytes broke off.
     /// A response with an error status is a response.
-    fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>>;
+    fn exchange(&self, request: Request) -> BoxFuture<'_, Result<Response, NetError>>;
 
     /// Sends `request` once, in HTTP/1.1 on a connection of its own, and takes the connection over where the answer is
     /// 101 (RFC 9110 §7.8). `ws` and `wss` are schemes here too.
     ///
     /// # Errors
     /// As [`exchange`](Self::exchange). An answer with another status is an answer.
-    fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
+    fn upgrade(&self, request: Request) -> BoxFuture<'_, Result<Upgrade, NetError>> {
         Box::pin(std::future::ready(Err(upgrade::unsupported(&request))))
     }
 }
@@ -102,8 +103,11 @@ pub struct Request {
     pub access: Access,
     /// How the connection is secured, where it is not as the system does it.
     pub trust: Option<Arc<Trust>>,
-    /// Asking twice does no more than asking once, so that it may be asked again ([`retry`]).
+    /// Whether the request is idempotent, so that it may be sent again ([`retry`]).
     pub repeatable: bool,
+    /// The credential to send it with. Added below everything that prints a request. [`Net::upgrade`] ignores it: a
+    /// protocol that takes a connection over authenticates by itself.
+    pub authorization: Option<Authorization>,
 }
 
 impl fmt::Debug for Request {
@@ -160,6 +164,7 @@ mod tests {
             access: Access::Public,
             trust: None,
             repeatable: false,
+            authorization: None,
         };
         let printed = format!("{request:?}");
         assert!(!printed.contains("s3cret"), "{printed}");

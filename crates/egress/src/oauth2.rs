@@ -45,7 +45,7 @@ const QUOTED: usize = 200;
 
 /// How a token endpoint may be reached. It is an address that the operator wrote.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct TokenEndpoint {
     /// It may be at any address, not only at public ones.
     pub allow_private: bool,
     /// Whom the connection trusts.
@@ -60,7 +60,7 @@ pub struct Endpoint {
 pub(super) async fn token(
     net: &dyn Net,
     client: &OAuth2,
-    endpoint: &Endpoint,
+    endpoint: &TokenEndpoint,
 ) -> Result<Token, NetError> {
     let tokens = &client.tokens;
     if let Some(token) = tokens.current(Instant::now()) {
@@ -95,7 +95,11 @@ fn none(failed: &NoToken) -> NetError {
 }
 
 /// A new token, which is kept.
-async fn obtain(net: &dyn Net, client: &OAuth2, endpoint: &Endpoint) -> Result<Token, NetError> {
+async fn obtain(
+    net: &dyn Net,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<Token, NetError> {
     let asked = Instant::now();
     let answer = tokio::time::timeout(WAIT, ask(net, client, endpoint)).await;
     let given = answer.unwrap_or_else(|_| {
@@ -122,7 +126,7 @@ struct Given {
     holds: Option<Duration>,
 }
 
-async fn ask(net: &dyn Net, client: &OAuth2, endpoint: &Endpoint) -> Result<Given, NetError> {
+async fn ask(net: &dyn Net, client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Given, NetError> {
     let request = request(client, endpoint)?;
     let told = |error: NetError| match error.fault() {
         NetFault::AddressRefused => NetError::new(
@@ -139,7 +143,7 @@ async fn ask(net: &dyn Net, client: &OAuth2, endpoint: &Endpoint) -> Result<Give
     read(client, &response, &body)
 }
 
-fn request(client: &OAuth2, endpoint: &Endpoint) -> Result<Request, NetError> {
+fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetError> {
     let access = access::allowed(&client.token_url, endpoint.allow_private, true)?;
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
@@ -162,6 +166,7 @@ fn request(client: &OAuth2, endpoint: &Endpoint) -> Result<Request, NetError> {
         access,
         trust: endpoint.trust.clone(),
         repeatable: false,
+        authorization: None,
     })
 }
 

@@ -175,6 +175,7 @@ pub fn get(url: Url) -> Request {
         access: Access::Private,
         trust: None,
         repeatable: false,
+        authorization: None,
     }
 }
 

@@ -68,7 +68,7 @@ fn next_hop(request: &Request, response: &Response) -> Option<Url> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::http::Http;
+    use super::super::http::HttpClient;
     use super::super::raw_server::{RawServer, Step, get, post, send};
     use super::*;
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     async fn fetch(request: Request, max_hops: usize) -> Result<Fetched, NetError> {
-        get_following(&Http::new()?, request, max_hops).await
+        get_following(&HttpClient::new()?, request, max_hops).await
     }
 
     #[tokio::test]

@@ -16,13 +16,13 @@ use super::{Access, NetError, NetFault, Sent};
 /// Resolves and refuses a name with an address that may not be connected. The client connects to nothing but what it
 /// gives, so there is no second question whose answer could be another.
 pub(super) struct Resolver {
-    pub(super) whose: Whose,
+    pub(super) policy: ResolvePolicy,
     pub(super) lookup: Arc<dyn Lookup>,
 }
 
-/// Whose name is resolved.
+/// Which addresses a name may resolve to.
 #[derive(Clone, Copy)]
-pub(super) enum Whose {
+pub(super) enum ResolvePolicy {
     /// The peer's, which may be where the request allows it to be.
     Peer(Access),
     /// The proxy's. The operator named it, and it is where he says.
@@ -46,9 +46,9 @@ pub(super) enum ResolveError {
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (access, untold): (_, fn(io::Error) -> ResolveError) = match self.whose {
-            Whose::Peer(access) => (access, ResolveError::System),
-            Whose::Proxy => (Access::Private, ResolveError::Proxy),
+        let (access, untold): (_, fn(io::Error) -> ResolveError) = match self.policy {
+            ResolvePolicy::Peer(access) => (access, ResolveError::System),
+            ResolvePolicy::Proxy => (Access::Private, ResolveError::Proxy),
         };
         let asked = self.lookup.lookup(name.as_str().to_owned());
         Box::pin(async move {

@@ -105,5 +105,6 @@ pub(super) fn request(url: &str) -> Request {
         access: Access::Public,
         trust: None,
         repeatable: false,
+        authorization: None,
     }
 }

@@ -66,9 +66,9 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// What comes next on a stream of events.
+/// What a stream of events carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum SseItem {
     /// An event.
     Event {
         /// Its type, when the peer named one other than the default `message`.
@@ -76,19 +76,8 @@ pub enum Item {
         /// Its data; the lines of several `data` fields are joined with a line feed.
         data: String,
     },
-    /// A comment: the peer is alive and has nothing to say.
-    Alive,
-    /// The stream is over. This item repeats for ever.
-    End(End),
-}
-
-/// How a stream of events ended. Neither says anything about the work it reports on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The body was complete.
-    Clean,
-    /// The body broke off, ended inside an event, held one that is too large, or was not an event stream after all.
-    Cut(NetError),
+    /// A comment, which keeps the connection alive.
+    Comment,
 }
 
 /// Sends `request` once and reads the head of the answer. Adds an `accept` header when there is none.
@@ -96,7 +85,7 @@ pub enum End {
 /// # Errors
 /// Those of the exchange, and of reading the body when a 2xx answer that is not an event stream breaks off.
 pub async fn open(
-    net: Arc<dyn Net>,
+    net: &dyn Net,
     mut request: Request,
     limits: SseLimits,
 ) -> Result<Opened, NetError> {
@@ -138,9 +127,10 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 
 /// The events of one response. Dropping it closes the connection.
 pub struct EventReader {
-    /// Gone once the end is known, and the connection with it.
+    /// `None` once the end is known, which closes the connection.
     events: Option<BoxStream<Result<SSE, Error>>>,
-    end: Option<End>,
+    /// How the body ended, once that is known.
+    end: Option<Result<(), NetError>>,
     place: String,
 }
 
@@ -175,18 +165,23 @@ impl EventReader {
         })
     }
 
-    /// Waits for what comes next. Cancelling the wait loses nothing.
-    pub async fn next(&mut self) -> Item {
+    /// Returns the next item, and `None` at the end of a complete body. Neither end says anything about the work that the
+    /// events report on. Cancelling the wait loses no item.
+    ///
+    /// # Errors
+    /// The body broke off, ended inside an event, held one that is too large, or is not an event stream. The error repeats
+    /// at every further call.
+    pub async fn next(&mut self) -> Option<Result<SseItem, NetError>> {
         while let Some(events) = &mut self.events {
             match events.next().await {
                 Some(Ok(SSE::Event(event))) => {
                     let name = (event.event_type != "message").then_some(event.event_type);
-                    return Item::Event {
+                    return Some(Ok(SseItem::Event {
                         event: name,
                         data: event.data,
-                    };
+                    }));
                 }
-                Some(Ok(SSE::Comment(_))) => return Item::Alive,
+                Some(Ok(SSE::Comment(_))) => return Some(Ok(SseItem::Comment)),
                 Some(Ok(SSE::Connected(_))) => {}
                 // The parser hands out the events before a bad line after the error about it, and one error may be
                 // followed by another about the same end: the first one counts, and the events are still read.
@@ -196,7 +191,7 @@ impl EventReader {
                 None => self.events = None,
             }
         }
-        Item::End(self.end.clone().unwrap_or(End::Clean))
+        self.end.clone()?.err().map(Err)
     }
 }
 
@@ -209,19 +204,19 @@ impl fmt::Debug for EventReader {
     }
 }
 
-fn end(error: &Error, place: &str) -> End {
+fn end(error: &Error, place: &str) -> Result<(), NetError> {
     let cut = |fault, why: String| {
-        End::Cut(NetError::new(
+        Err(NetError::new(
             fault,
             Sent::Unknown,
             format!("the events of `{place}` broke off: {why}"),
         ))
     };
     match error {
-        Error::Eof => End::Clean,
+        Error::Eof => Ok(()),
         Error::UnexpectedEof => cut(NetFault::Cut, "they end inside a line".to_owned()),
         Error::Transport(e) => match e.inner().downcast_ref::<NetError>() {
-            Some(e) => End::Cut(e.clone()),
+            Some(e) => Err(e.clone()),
             None => cut(NetFault::Cut, e.to_string()),
         },
         Error::InvalidLine(_) => cut(NetFault::Protocol, "a line is not UTF-8".to_owned()),

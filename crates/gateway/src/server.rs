@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use common::config::ConfigError;
 use common::environment::Environment;
 use common::log::{Level, Log};
-use egress::{Http, Net, NetError};
+use egress::{HttpClient, Net, NetError};
 
 use super::access::Keyring;
 use super::admission::Admission;
@@ -93,7 +93,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let keyring = Keyring::load(&config)?;
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
-        let net: Arc<dyn Net> = Arc::new(Http::new()?);
+        let net: Arc<dyn Net> = Arc::new(HttpClient::new()?);
         let listener = listen(config.listen, &*net).await?;
         let address = listener.local_addr().map_err(|error| StartError::Listen {
             address: config.listen,

@@ -90,6 +90,7 @@ pub async fn health(net: &dyn Net, service: &ServiceConfig, within: Duration) ->
         access: Access::Private,
         trust: None,
         repeatable: true,
+        authorization: None,
     });
     match tokio::time::timeout(within, asked).await {
         Ok(Ok(response)) if response.status.is_success() => Health::Healthy,
@@ -180,6 +181,7 @@ impl Hub {
             access: Access::Private,
             trust: None,
             repeatable: false,
+            authorization: None,
         });
         let response = asked
             .await

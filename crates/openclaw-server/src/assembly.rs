@@ -29,7 +29,7 @@ use super::config::ServeConfig;
 use super::courier::{NetCourier, Webhooks};
 use super::sessions::SessionKeys;
 use common::config::ConfigError;
-use egress::Http;
+use egress::HttpClient;
 use watch::Watch;
 
 pub use error::StartError;
@@ -73,7 +73,7 @@ impl Server {
         })?;
         let (store, kept) = kept::store(&config, own_page(&config, address)).await?;
         let courier = NetCourier::new(
-            Arc::new(Http::new()?),
+            Arc::new(HttpClient::new()?),
             Webhooks {
                 listed: config.push.allowed_urls.clone(),
                 anywhere: config.push.allow_any_address,

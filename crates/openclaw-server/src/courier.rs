@@ -95,6 +95,7 @@ impl Courier for NetCourier {
                 access,
                 trust: None,
                 repeatable: false,
+                authorization: None,
             };
             let answer = self.net.exchange(request).await.map_err(undelivered)?;
             let mut response = Response::new(());

@@ -68,29 +68,19 @@ pub trait Peer: Send + Sync {
 
 /// What a peer says over time. Dropping it closes the connection; the peer's task goes on.
 pub trait EventStream: Send {
-    /// The next thing that happens. After [`Step::End`] nothing more comes.
-    fn next(&mut self) -> BoxFuture<'_, Step>;
+    /// Returns the next event with the bytes of JSON that it came in, and `None` where the body ended after an event. An
+    /// error means that the connection broke, or that the peer reported an error in the stream. No event follows either
+    /// end, and neither says anything about the task: only its state does.
+    fn next(&mut self) -> BoxFuture<'_, NextEvent>;
+
+    /// Returns whether the peer answered with one plain response in place of a stream, which is the only event.
+    fn is_plain_response(&self) -> bool {
+        false
+    }
 }
 
-/// One step of an [`EventStream`].
-#[derive(Debug)]
-pub enum Step {
-    /// An event, and how many bytes of JSON it came in.
-    Event(Event, usize),
-    /// Nothing more will come on this connection.
-    End(End),
-}
-
-/// How a stream's bytes ended. It says nothing about the task: that is told by the task's state alone.
-#[derive(Debug)]
-pub enum End {
-    /// The body ended where an event ended.
-    Clean,
-    /// There was no stream: the peer answered in full with a plain reply, which was the one event.
-    Answer,
-    /// The connection broke, or the peer reported an error in the stream.
-    Broken(PeerError),
-}
+/// What [`EventStream::next`] returns.
+pub type NextEvent = Option<Result<(Event, usize), PeerError>>;
 
 /// Finds peers of one protocol: reads their cards and opens them.
 pub trait Directory: Send + Sync {

@@ -139,6 +139,7 @@ impl Keys<'_> {
             access,
             trust: self.reach.trust_for(url).cloned(),
             repeatable: true,
+            authorization: None,
         };
         let mut response = self.net.exchange(request).await.map_err(|e| failed(&e))?;
         if !response.status.is_success() {

@@ -5,22 +5,26 @@ use serde_json::json;
 use super::super::scripted::{Next, Scripted, request};
 use super::*;
 
-fn endpoint() -> Endpoint {
-    Endpoint {
-        allow_private: false,
-        trust: None,
+fn authorization(credential: Credential) -> Authorization {
+    Authorization {
+        credential: Arc::new(credential),
+        endpoint: TokenEndpoint {
+            allow_private: false,
+            trust: None,
+        },
     }
 }
 
 /// The request that goes out for one without headers and with a query.
 async fn sent(credential: Credential, before: HeaderMap) -> Request {
     let net = Scripted::new([Next::status(200)]);
-    let authorized = Authorized::new(Arc::new(net.clone()), Arc::new(credential), endpoint());
     let request = Request {
         headers: before,
         ..request("https://a.example/rpc?x=1")
     };
-    authorized.exchange(request).await.unwrap();
+    exchange(&net, authorization(credential), request)
+        .await
+        .unwrap();
     net.asked().remove(0).1
 }
 
@@ -74,13 +78,13 @@ async fn no_credential_is_printed_with_a_request() {
     assert!(!printed.contains("sesame"), "{printed}");
 }
 
-fn oauth2() -> Arc<Credential> {
-    Arc::new(Credential::OAuth2(Box::new(OAuth2::new(
+fn oauth2() -> Credential {
+    Credential::OAuth2(Box::new(OAuth2::new(
         "https://as.example/token".parse().unwrap(),
         "desk".into(),
         "client-secret".to_owned().into(),
         Vec::new(),
-    ))))
+    )))
 }
 
 fn given(token: &str) -> Next {
@@ -89,8 +93,8 @@ fn given(token: &str) -> Next {
 
 async fn asked(next: Vec<Next>) -> (Result<u16, NetFault>, Vec<String>) {
     let net = Scripted::new(next);
-    let authorized = Authorized::new(Arc::new(net.clone()), oauth2(), endpoint());
-    let outcome = authorized.exchange(request("https://a.example/rpc")).await;
+    let request = request("https://a.example/rpc");
+    let outcome = exchange(&net, authorization(oauth2()), request).await;
     let outcome = outcome.map(|response| response.status.as_u16());
     let outcome = outcome.map_err(|error| error.fault());
     (outcome, net.headers("authorization"))

@@ -2,21 +2,21 @@
 
 use url::Url;
 
-use super::Use;
+use super::PoolKind;
 use crate::address::{is_loopback, literal_ip, special_use};
 use crate::error::place;
 use crate::{Access, NetError, NetFault, Sent, upgrade};
 
 /// Whether a request can be sent to `url`, as far as it tells without a resolver.
-pub(super) fn check(url: &Url, access: Access, used: Use) -> Result<(), NetError> {
-    check_scheme(url, used)?;
+pub(super) fn check(url: &Url, access: Access, kind: PoolKind) -> Result<(), NetError> {
+    check_scheme(url, kind)?;
     check_literal(url, access)
 }
 
-fn check_scheme(url: &Url, used: Use) -> Result<(), NetError> {
+fn check_scheme(url: &Url, kind: PoolKind) -> Result<(), NetError> {
     match url.scheme() {
         "http" | "https" => Ok(()),
-        "ws" | "wss" if used == Use::Upgrade => Ok(()),
+        "ws" | "wss" if kind == PoolKind::Upgrade => Ok(()),
         other => {
             let message = format!(
                 "`{other}:` is not a scheme a request can be sent to: use `http` or `https`"

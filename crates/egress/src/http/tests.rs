@@ -12,7 +12,7 @@ use url::Url;
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 async fn exchange(request: Request) -> Result<Response, NetError> {
-    Http::new().unwrap().exchange(request).await
+    HttpClient::new().unwrap().exchange(request).await
 }
 
 async fn fails(request: Request) -> NetError {
@@ -58,7 +58,7 @@ async fn a_request_goes_out_as_it_is_and_the_answer_comes_back() {
         names,
         ["accept", "content-length", "host", "user-agent", "x-mine"]
     );
-    assert!(sent.contains(OWN_NAME), "{sent}");
+    assert!(sent.contains(PRODUCT_TOKEN), "{sent}");
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn public_access_connects_no_private_address_however_it_is_spelled() {
 async fn public_access_does_not_use_a_connection_opened_under_private_access() {
     let server = RawServer::start(vec![vec![send(OK), Step::KeepAlive]]).await;
     let url = Url::parse(&format!("http://localhost:{}/", server.address.port())).unwrap();
-    let http = Http::new().unwrap();
+    let http = HttpClient::new().unwrap();
     for _ in 0..2 {
         let response = http.exchange(get(url.clone())).await.unwrap();
         read_all(response.body, 9).await.unwrap();
@@ -283,7 +283,7 @@ async fn nothing_follows_the_first_error_of_a_body() {
 async fn a_connection_closed_before_the_answer_is_a_cut_and_the_request_is_not_repeated() {
     for last in [vec![], vec![Step::Reset]] {
         let server = RawServer::start(vec![vec![send(OK), Step::KeepAlive], last]).await;
-        let http = Http::new().unwrap();
+        let http = HttpClient::new().unwrap();
         let response = http.exchange(post(server.url("/"))).await.unwrap();
         read_all(response.body, 9).await.unwrap();
         let error = http.exchange(post(server.url("/"))).await.unwrap_err();
@@ -353,7 +353,7 @@ async fn dropping_a_body_closes_its_connection() {
 #[test]
 fn a_network_is_made_without_a_runtime_and_can_be_shared() {
     fn shared<T: Send + Sync + 'static>(_: &T) {}
-    shared(&Http::new().unwrap());
+    shared(&HttpClient::new().unwrap());
 }
 
 /// Gives each of these answers in turn, the last one for ever.
@@ -394,7 +394,7 @@ impl Lookup for InTurn {
 async fn a_name_is_resolved_once_and_what_was_checked_is_what_is_connected() {
     let server = RawServer::start(vec![vec![send(OK)]]).await;
     let names = InTurn::new(&["127.0.0.1", "8.8.8.8"]);
-    let http = Http::new().unwrap().with_lookup(names.clone());
+    let http = HttpClient::new().unwrap().with_lookup(names.clone());
     let url = Url::parse(&format!("http://a.example:{}/", server.address.port())).unwrap();
     let response = http.exchange(get(url)).await.unwrap();
     assert_eq!(response.status, 200);
@@ -407,7 +407,7 @@ async fn an_answer_that_turns_private_is_refused_and_not_connected() {
     let port = server.address.port();
     // The first request is given up once it has its address.
     let names = InTurn::new(&["2a00::1", "127.0.0.1"]);
-    let http = Http::new().unwrap().with_lookup(names.clone());
+    let http = HttpClient::new().unwrap().with_lookup(names.clone());
     let request = || Request {
         access: Access::Public,
         ..get(Url::parse(&format!("http://a.example:{port}/")).unwrap())
@@ -445,7 +445,7 @@ fn is_given_up_in_time(error: &NetError, begun: tokio::time::Instant) {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_never_resolved_is_given_up_in_time() {
     let begun = tokio::time::Instant::now();
-    let http = Http::new().unwrap().with_lookup(Arc::new(Silent));
+    let http = HttpClient::new().unwrap().with_lookup(Arc::new(Silent));
     let url = Url::parse("http://a.example/").unwrap();
     let error = http.exchange(get(url)).await.unwrap_err();
     is_given_up_in_time(&error, begun);

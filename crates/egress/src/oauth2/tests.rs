@@ -15,8 +15,8 @@ fn client() -> OAuth2 {
     )
 }
 
-fn endpoint() -> Endpoint {
-    Endpoint {
+fn endpoint() -> TokenEndpoint {
+    TokenEndpoint {
         allow_private: false,
         trust: None,
     }

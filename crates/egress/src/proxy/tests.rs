@@ -10,7 +10,7 @@ use super::*;
 use crate::credential::Trust;
 use crate::lookup::Lookup;
 use crate::raw_server::{RawServer, get, send};
-use crate::{Access, BoxFuture, Http, Net, NetError, NetFault, Request, Response, Sent};
+use crate::{Access, BoxFuture, HttpClient, Net, NetError, NetFault, Request, Response, Sent};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -40,8 +40,8 @@ impl Lookup for Names {
     }
 }
 
-fn through(settings: &ProxySettings, names: &Arc<Names>) -> Http {
-    Http::new()
+fn through(settings: &ProxySettings, names: &Arc<Names>) -> HttpClient {
+    HttpClient::new()
         .unwrap()
         .with_lookup(Arc::clone(names) as Arc<dyn Lookup>)
         .with_proxies(Proxies::new(settings).unwrap())
@@ -54,7 +54,7 @@ fn all(proxy: &RawServer) -> ProxySettings {
     }
 }
 
-async fn ask(http: &Http, url: &str, access: Access) -> Result<Response, NetError> {
+async fn ask(http: &HttpClient, url: &str, access: Access) -> Result<Response, NetError> {
     let request = get(Url::parse(url).unwrap());
     http.exchange(Request { access, ..request }).await
 }
@@ -380,13 +380,13 @@ impl Lookup for Fickle {
     }
 }
 
-fn fickle(answers: &[&'static str]) -> Http {
+fn fickle(answers: &[&'static str]) -> HttpClient {
     let settings = ProxySettings {
         all: Some("http://proxy.example:1".to_owned()),
         none: Some("proxy.example".to_owned()),
         ..ProxySettings::default()
     };
-    Http::new()
+    HttpClient::new()
         .unwrap()
         .with_lookup(Arc::new(Fickle(Mutex::new(answers.to_vec()))))
         .with_proxies(Proxies::new(&settings).unwrap())

@@ -7,8 +7,8 @@ use super::*;
 /// Noon of a day in the time of HTTP.
 const NOON: &str = "Sun, 06 Nov 1994 12:00:00 GMT";
 
-fn chance(random: f64) -> Chance {
-    Chance {
+fn context(random: f64) -> RetryContext {
+    RetryContext {
         wall: Arc::new(|| httpdate::parse_http_date(NOON).unwrap_or(UNIX_EPOCH)),
         random: Arc::new(move || random),
     }
@@ -21,12 +21,11 @@ async fn tried(
     random: f64,
 ) -> (Result<u16, NetFault>, Vec<u128>) {
     let net = Scripted::new(next);
-    let retry = Retry::new(net.clone(), chance(random));
     let request = Request {
         repeatable,
         ..request("https://a.example/")
     };
-    let outcome = retry.exchange(request).await;
+    let outcome = exchange(&net, &context(random), request).await;
     let outcome = outcome.map(|response| response.status.as_u16());
     let asked = net.asked();
     let began = asked[0].0;

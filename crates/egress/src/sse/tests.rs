@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::raw_server::{RawServer, Step, get, post, send};
-use crate::{BoxFuture, Http, Response};
+use crate::{BoxFuture, HttpClient, Response};
 use futures_util::stream;
 use proptest::prelude::*;
 use url::Url;
@@ -56,50 +56,44 @@ fn anywhere() -> Request {
     post(Url::parse("http://example.com/").unwrap())
 }
 
-/// All items up to the end, and that nothing but the same end follows.
-async fn items(net: Arc<dyn Net>, request: Request, limits: SseLimits) -> (Vec<Item>, End) {
+type End = Result<(), NetError>;
+
+/// All items up to the end, which the reader repeats.
+async fn items(net: &dyn Net, request: Request, limits: SseLimits) -> (Vec<SseItem>, End) {
     let Opened::Events(mut reader) = open(net, request, limits).await.unwrap() else {
         panic!("an event stream")
     };
     let mut items = Vec::new();
     loop {
         match reader.next().await {
-            Item::End(end) => {
-                assert_eq!(reader.next().await, Item::End(end.clone()));
-                return (items, end);
+            Some(Ok(item)) => items.push(item),
+            end => {
+                assert_eq!(reader.next().await, end);
+                return (items, end.transpose().map(drop));
             }
-            item => items.push(item),
         }
     }
 }
 
-async fn parsed(chunks: Vec<Result<Bytes, NetError>>) -> (Vec<Item>, End) {
-    items(scripted(chunks), anywhere(), LIMITS).await
+async fn parsed(chunks: Vec<Result<Bytes, NetError>>) -> (Vec<SseItem>, End) {
+    items(&*scripted(chunks), anywhere(), LIMITS).await
 }
 
-async fn served(steps: Vec<Step>) -> (RawServer, Vec<Item>, End) {
+async fn served(steps: Vec<Step>) -> (RawServer, Vec<SseItem>, End) {
     let server = RawServer::start(vec![steps]).await;
-    let (items, end) = items(
-        Arc::new(Http::new().unwrap()),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await;
+    let (items, end) = items(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS).await;
     (server, items, end)
 }
 
-fn data(data: &str) -> Item {
-    Item::Event {
+fn data(data: &str) -> SseItem {
+    SseItem::Event {
         event: None,
         data: data.to_owned(),
     }
 }
 
 fn fault(end: &End) -> Option<NetFault> {
-    match end {
-        End::Clean => None,
-        End::Cut(error) => Some(error.fault()),
-    }
+    end.as_ref().err().map(NetError::fault)
 }
 
 // ---- what the lines mean
@@ -112,7 +106,7 @@ async fn events_are_read_with_every_line_end() {
         assert_eq!(
             items,
             [
-                Item::Event {
+                SseItem::Event {
                     event: Some("error".into()),
                     data: "1".into()
                 },
@@ -120,7 +114,7 @@ async fn events_are_read_with_every_line_end() {
             ],
             "{end:?}"
         );
-        assert_eq!(ended, End::Clean, "{end:?}");
+        assert_eq!(ended, Ok(()), "{end:?}");
     }
 }
 
@@ -136,7 +130,7 @@ async fn a_byte_order_mark_ids_and_retries_are_no_data() {
         "\u{feff}retry: 5\n\nid: 1\ndata: a\nid: 2\n\nid\n\nevent: x\n\n",
     )])
     .await;
-    assert_eq!((items, end), (vec![data("a")], End::Clean));
+    assert_eq!((items, end), (vec![data("a")], Ok(())));
 }
 
 #[tokio::test]
@@ -144,7 +138,7 @@ async fn a_comment_is_a_sign_of_life() {
     let (items, end) = parsed(vec![chunk(": ping\n\n:\n\ndata: a\n\n")]).await;
     assert_eq!(
         (items, end),
-        (vec![Item::Alive, Item::Alive, data("a")], End::Clean)
+        (vec![SseItem::Comment, SseItem::Comment, data("a")], Ok(()))
     );
 }
 
@@ -167,9 +161,9 @@ proptest! {
         let chunks = cuts.windows(2).map(|w| chunk(&text.as_bytes()[w[0]..w[1]])).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (items, end) = runtime.block_on(parsed(chunks));
-        let named = Item::Event { event: Some("é".into()), data: "d".into() };
-        prop_assert_eq!(items, vec![data("ä€😀\nb"), Item::Alive, named, data("{}")]);
-        prop_assert_eq!(end, End::Clean);
+        let named = SseItem::Event { event: Some("é".into()), data: "d".into() };
+        prop_assert_eq!(items, vec![data("ä€😀\nb"), SseItem::Comment, named, data("{}")]);
+        prop_assert_eq!(end, Ok(()));
     }
 }
 
@@ -195,7 +189,7 @@ async fn an_error_of_the_body_is_the_end_after_the_events_before_it() {
         chunk("data: c\n\n"),
     ])
     .await;
-    assert_eq!((items, end), (vec![data("a"), data("b")], End::Cut(cut())));
+    assert_eq!((items, end), (vec![data("a"), data("b")], Err(cut())));
 }
 
 #[tokio::test]
@@ -227,7 +221,7 @@ async fn an_event_above_the_limit_is_a_cut_after_the_events_before_it() {
 async fn events_within_the_limit_may_be_many() {
     let event = format!("data: {}\n\n", "b".repeat(900));
     let (items, end) = parsed(vec![chunk(event.repeat(50))]).await;
-    assert_eq!((items.len(), end), (50, End::Clean));
+    assert_eq!((items.len(), end), (50, Ok(())));
 }
 
 // ---- over real sockets
@@ -238,7 +232,7 @@ async fn a_whole_body_ends_clean_and_is_asked_for_once() {
     let (server, items, end) = served(vec![send(whole), Step::KeepAlive]).await;
     assert_eq!(
         (items, end, server.requests().len()),
-        (vec![data("a")], End::Clean, 1)
+        (vec![data("a")], Ok(()), 1)
     );
 }
 
@@ -256,7 +250,7 @@ async fn a_broken_body_is_a_cut_and_is_asked_for_once() {
 async fn a_media_type_is_compared_without_case_and_parameters() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream ; charset=utf-8\r\n\r\n";
     let (_, items, end) = served(vec![send(head), send("data: a\n\n")]).await;
-    assert_eq!((items, end), (vec![data("a")], End::Clean));
+    assert_eq!((items, end), (vec![data("a")], Ok(())));
 }
 
 #[tokio::test]
@@ -280,7 +274,7 @@ async fn an_accept_header_of_the_caller_is_kept() {
     request
         .headers
         .insert(ACCEPT, "text/event-stream".parse().unwrap());
-    open(Arc::new(Http::new().unwrap()), request, LIMITS)
+    open(&HttpClient::new().unwrap(), request, LIMITS)
         .await
         .unwrap();
     assert!(server.requests()[0].contains("accept: text/event-stream\r\n"));
@@ -293,12 +287,7 @@ async fn an_endless_event_is_given_up_and_its_connection_closed() {
         Step::Endless(vec![b'a'; 100]),
     ];
     let (server, gone) = RawServer::start_noting(vec![endless]).await;
-    let (items, end) = items(
-        Arc::new(Http::new().unwrap()),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await;
+    let (items, end) = items(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS).await;
     assert_eq!(
         (items, fault(&end)),
         (vec![], Some(NetFault::EventTooLarge))
@@ -310,17 +299,13 @@ async fn an_endless_event_is_given_up_and_its_connection_closed() {
 async fn dropping_the_reader_closes_its_connection() {
     let held = vec![send(format!("{HEAD}\r\ndata: a\n\n")), Step::Hold];
     let (server, gone) = RawServer::start_noting(vec![held]).await;
-    let opened = open(
-        Arc::new(Http::new().unwrap()),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap();
+    let opened = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
+        .await
+        .unwrap();
     let Opened::Events(mut reader) = opened else {
         panic!("an event stream")
     };
-    assert_eq!(reader.next().await, data("a"));
+    assert_eq!(reader.next().await, Some(Ok(data("a"))));
     assert_eq!(gone.available_permits(), 0);
     drop(reader);
     let _gone = gone.acquire().await.unwrap();
@@ -330,13 +315,9 @@ async fn dropping_the_reader_closes_its_connection() {
 
 async fn answer(steps: Vec<Step>) -> (usize, u16, Bytes, bool) {
     let server = RawServer::start(vec![steps]).await;
-    let opened = open(
-        Arc::new(Http::new().unwrap()),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap();
+    let opened = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
+        .await
+        .unwrap();
     let Opened::Answer {
         status,
         body,
@@ -353,13 +334,9 @@ async fn answer(steps: Vec<Step>) -> (usize, u16, Bytes, bool) {
 async fn a_plain_answer_is_returned_with_its_headers() {
     let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     let server = RawServer::start(vec![vec![send(json)]]).await;
-    let opened = open(
-        Arc::new(Http::new().unwrap()),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap();
+    let opened = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
+        .await
+        .unwrap();
     let Opened::Answer {
         status,
         headers,
@@ -384,13 +361,9 @@ async fn a_plain_answer_is_returned_with_its_headers() {
 async fn a_printed_answer_shows_no_header_value_and_no_body() {
     let text = "HTTP/1.1 401 No\r\nx-key: s3cret\r\ncontent-length: 6\r\n\r\ns3cret";
     let server = RawServer::start(vec![vec![send(text)]]).await;
-    let opened = open(
-        Arc::new(Http::new().unwrap()),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap();
+    let opened = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
+        .await
+        .unwrap();
     let printed = format!("{opened:?}");
     assert!(
         printed.contains("401") && !printed.contains("s3cret"),
@@ -443,13 +416,9 @@ async fn half_an_error_is_an_answer_and_half_a_result_is_a_cut() {
         (1, 400, Bytes::from("{\"a\""), true)
     );
     let server = RawServer::start(vec![half("200 OK")]).await;
-    let error = open(
-        Arc::new(Http::new().unwrap()),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap_err();
+    let error = open(&HttpClient::new().unwrap(), post(server.url("/")), LIMITS)
+        .await
+        .unwrap_err();
     assert_eq!(error.fault(), NetFault::Cut, "{error}");
 }
 
@@ -465,14 +434,14 @@ async fn an_error_whose_body_does_not_come_is_an_answer_nevertheless() {
 #[tokio::test]
 async fn another_network_can_stand_in() {
     let net = scripted(vec![chunk("data: a\n\n"), Err(cut())]);
-    items(net.clone(), anywhere(), LIMITS).await;
+    let _ = items(&*net, anywhere(), LIMITS).await;
     assert_eq!(net.requests.load(Ordering::SeqCst), 1);
     let net = Arc::new(Scripted {
         content_type: "text/plain",
         chunks: vec![chunk("hello")],
         requests: AtomicUsize::new(0),
     });
-    let Opened::Answer { body, .. } = open(net, anywhere(), LIMITS).await.unwrap() else {
+    let Opened::Answer { body, .. } = open(&*net, anywhere(), LIMITS).await.unwrap() else {
         panic!("an answer")
     };
     assert_eq!(body, "hello");

@@ -43,6 +43,7 @@ pub(super) async fn shake(
         access: dial.access,
         trust: dial.trust,
         repeatable: false,
+        authorization: None,
     });
     let Upgrade {
         status,

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::raw_server::{RawServer, Step, send};
-use crate::{Http, NetFault, Sent};
+use crate::{HttpClient, NetFault, Sent};
 
 fn dial(url: impl AsRef<str>) -> Dial {
     Dial {
@@ -25,7 +25,7 @@ fn dial(url: impl AsRef<str>) -> Dial {
 }
 
 async fn open(dial: Dial) -> Result<Opened, WsError> {
-    connect(&Http::new().unwrap(), dial).await
+    connect(&HttpClient::new().unwrap(), dial).await
 }
 
 async fn read_head(socket: &mut TcpStream) -> String {

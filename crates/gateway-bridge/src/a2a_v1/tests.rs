@@ -26,7 +26,7 @@ use collective::ErrorCode;
 use common::log::Recorder;
 use peer::{
     CallOptions, CardLocation, Delivered, Directory as _, EventStream, LocalGateway as _, Peer,
-    PeerConfig, PeerError, PeerErrorKind, Step,
+    PeerConfig, PeerError, PeerErrorKind,
 };
 
 /// The bridge, and the place where its connections arrive.
@@ -193,8 +193,8 @@ fn task(reply: Result<Reply, PeerError>) -> Task {
 
 async fn event(stream: &mut Box<dyn EventStream>) -> Event {
     match stream.next().await {
-        Step::Event(event, _) => event,
-        Step::End(end) => panic!("{end:?}"),
+        Some(Ok((event, _))) => event,
+        end => panic!("{end:?}"),
     }
 }
 

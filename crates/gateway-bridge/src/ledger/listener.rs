@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use a2a::Event;
-use peer::{BoxFuture, End, EventStream, PeerError, PeerErrorKind, Step};
+use peer::{BoxFuture, EventStream, NextEvent, PeerError, PeerErrorKind};
 
 use super::entry::{Entry, Life};
 use super::{reset, wording};
@@ -41,14 +41,14 @@ impl Listener {
         }
     }
 
-    async fn step(&mut self) -> Step {
+    async fn step(&mut self) -> NextEvent {
         loop {
             self.entry.look_at_the_clock();
             if let Some(value) = self.last.pop_front() {
                 return event(value);
             }
             if self.over {
-                return Step::End(End::Clean);
+                return None;
             }
             if let Some(step) = self.known() {
                 return step;
@@ -61,7 +61,7 @@ impl Listener {
     }
 
     /// What has happened and is not told.
-    fn known(&mut self) -> Option<Step> {
+    fn known(&mut self) -> Option<NextEvent> {
         let life = self.life.borrow_and_update();
         if !self.begun {
             self.begun = true;
@@ -82,17 +82,17 @@ impl Listener {
         if life.cuts > self.cuts {
             self.cuts = life.cuts;
             let why = "the decision is waited for on the next one";
-            return Some(Step::End(End::Broken(reset(why))));
+            return Some(Some(Err(reset(why))));
         }
         None
     }
 }
 
-fn event(value: Value) -> Step {
+fn event(value: Value) -> NextEvent {
     let bytes = value.to_string().len();
     match Event::read(value) {
-        Ok(event) => Step::Event(event, bytes),
-        Err(e) => Step::End(End::Broken(PeerError::new(
+        Ok(event) => Some(Ok((event, bytes))),
+        Err(e) => Some(Err(PeerError::new(
             PeerErrorKind::InvalidResponse,
             e.to_string(),
         ))),
@@ -100,7 +100,7 @@ fn event(value: Value) -> Step {
 }
 
 impl EventStream for Listener {
-    fn next(&mut self) -> BoxFuture<'_, Step> {
+    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(self.step())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use a2a::Event;
-use peer::{BoxFuture, End, EventStream, PeerError, Step};
+use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
 use super::listening::Listening;
 use super::narrator::Narrator;
@@ -78,17 +78,15 @@ impl RunStream {
 }
 
 impl EventStream for RunStream {
-    fn next(&mut self) -> BoxFuture<'_, Step> {
+    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(async {
             loop {
                 if let Some((event, size)) = self.told.pop_front() {
-                    return Step::Event(event, size);
+                    return Some(Ok((event, size)));
                 }
-                if self.listening.is_none() {
-                    return Step::End(End::Clean);
-                }
+                self.listening.as_ref()?;
                 if let Some(error) = self.more().await {
-                    return Step::End(End::Broken(error));
+                    return Some(Err(error));
                 }
             }
         })

@@ -18,7 +18,7 @@ use a2a::{Part, TaskState};
 use collective::ErrorCode;
 use common::environment::SystemEnvironment;
 use common::log::Silent;
-use peer::{Delivered, End, PeerErrorKind, Step};
+use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::*;
 
@@ -133,12 +133,13 @@ fn number(error: &PeerError) -> u16 {
 }
 
 /// All events, each as its kind or state, until the end.
-async fn told(stream: &mut dyn EventStream) -> (Vec<Value>, End) {
+async fn told(stream: &mut dyn EventStream) -> (Vec<Value>, Result<(), PeerError>) {
     let mut told = Vec::new();
     loop {
         match stream.next().await {
-            Step::Event(event, _) => told.push(event.into_json()),
-            Step::End(end) => return (told, end),
+            Some(Ok((event, _))) => told.push(event.into_json()),
+            Some(Err(error)) => return (told, Err(error)),
+            None => return (told, Ok(())),
         }
     }
 }

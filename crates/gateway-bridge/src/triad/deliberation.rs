@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::TRIAD;
 use a2a::{Event, ShapeError, Task};
 use collective::Decision;
-use peer::{BoxFuture, End, EventStream, Step};
+use peer::{BoxFuture, EventStream, NextEvent};
 
 use super::ballot::Ballot;
 
@@ -219,10 +219,10 @@ pub(super) struct Listener {
 }
 
 impl EventStream for Listener {
-    fn next(&mut self) -> BoxFuture<'_, Step> {
+    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(async {
             if let Some(first) = self.first.take() {
-                return Step::Event(first, 0);
+                return Some(Ok((first, 0)));
             }
             loop {
                 let (event, over) = {
@@ -231,10 +231,10 @@ impl EventStream for Listener {
                 };
                 if let Some(event) = event {
                     self.next += 1;
-                    return Step::Event(event, 0);
+                    return Some(Ok((event, 0)));
                 }
                 if over || self.count.changed().await.is_err() {
-                    return Step::End(End::Clean);
+                    return None;
                 }
             }
         })

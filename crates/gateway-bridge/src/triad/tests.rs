@@ -15,7 +15,7 @@ use a2a::{Event, Part};
 use collective::Quorum;
 use common::environment::SystemEnvironment;
 use common::log::Silent;
-use peer::{Delivered, End, Member, Step};
+use peer::{Delivered, Member, NextEvent};
 
 use super::*;
 
@@ -42,15 +42,15 @@ struct Agents {
 struct Said(Vec<Value>, bool);
 
 impl EventStream for Said {
-    fn next(&mut self) -> BoxFuture<'_, Step> {
+    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(async {
             if !self.0.is_empty() {
-                return Step::Event(Event::read(self.0.remove(0)).unwrap(), 0);
+                return Some(Ok((Event::read(self.0.remove(0)).unwrap(), 0)));
             }
             if self.1 {
                 std::future::pending::<()>().await;
             }
-            Step::End(End::Clean)
+            None
         })
     }
 }

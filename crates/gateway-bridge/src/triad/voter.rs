@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::openclaw::TIME_LIMIT;
 use crate::{About, Link};
 use a2a::{Event, Part, SendRequest, TaskState};
-use peer::{End, EventStream, PeerError, Step};
+use peer::{EventStream, PeerError};
 
 use super::ballot::Ballot;
 use super::{Links, ballot};
@@ -83,16 +83,16 @@ impl Voter {
         let mut answer = Answer::default();
         loop {
             match stream.next().await {
-                Step::Event(event, _) => answer.hear(event),
-                Step::End(end)
-                    if answer
-                        .state
-                        .as_ref()
-                        .is_none_or(|state| !state.is_terminal_or_interrupted()) =>
+                Some(Ok((event, _))) => answer.hear(event),
+                _ if answer
+                    .state
+                    .as_ref()
+                    .is_some_and(TaskState::is_terminal_or_interrupted) =>
                 {
-                    stream = self.again(links, &run, end).await?;
+                    break;
                 }
-                Step::End(_) => break,
+                Some(Err(error)) => stream = self.again(links, &run, error).await?,
+                None => return Err("it was cut off".into()),
             }
         }
         self.running(|running| *running = None);
@@ -113,12 +113,8 @@ impl Voter {
         &self,
         links: &Links,
         run: &str,
-        end: End,
+        mut why: PeerError,
     ) -> Result<Box<dyn EventStream>, String> {
-        let mut why = match end {
-            End::Broken(error) => error,
-            End::Clean | End::Answer => return Err("it was cut off".into()),
-        };
         loop {
             sleep(PAUSE).await;
             if Instant::now() >= self.until {

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{Asker, Door, Happening, Script, Trouble, Why, agent};
 use common::environment::{Environment, SystemEnvironment};
-use egress::{Http, Net, Request, access};
+use egress::{HttpClient, Net, Request, access};
 
 /// How long a service has to say how it is.
 const HEALTH: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ impl Connector {
     /// # Errors
     /// The system gives no TLS.
     pub fn new() -> Result<Self, Trouble> {
-        let http = Http::new();
+        let http = HttpClient::new();
         let http = http.map_err(|error| Trouble::new(Why::Unreachable, error.to_string()))?;
         Ok(Self::over(Arc::new(http), Arc::new(SystemEnvironment)))
     }
@@ -92,6 +92,7 @@ impl Connector {
             access: allowed,
             trust: None,
             repeatable: true,
+            authorization: None,
         });
         match tokio::time::timeout(HEALTH, asked).await {
             Ok(Ok(response)) if response.status.is_success() => Health::Well,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use http::{HeaderValue, StatusCode};
 
 use super::*;
-use egress::Http;
+use egress::HttpClient;
 use egress::lookup::Lookup;
 use egress::raw_server::{RawServer, Step, send};
 
@@ -21,7 +21,7 @@ impl Lookup for Here {
 
 fn courier(listed: &[&str], anywhere: bool) -> NetCourier {
     let listed = listed.iter().map(|url| Url::parse(url).unwrap()).collect();
-    let net = Http::new().unwrap().with_lookup(Arc::new(Here));
+    let net = HttpClient::new().unwrap().with_lookup(Arc::new(Here));
     NetCourier::new(Arc::new(net), Webhooks { listed, anywhere })
 }
 

@@ -22,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 use a2a::SendRequest;
 use common::environment::Environment;
 use common::log::Log;
-use egress::Http;
+use egress::HttpClient;
 use gateway_bridge::delegation;
 use gateway_bridge::session_key;
 use gateway_bridge::{self, Gateway, TRIAD, openclaw};
 use peer::{
-    CallOptions, ConnectionState, End, EventStream, LocalGateway as _, MemberStatus, Peer,
-    PeerError, PeerErrorKind, Step,
+    CallOptions, ConnectionState, EventStream, LocalGateway as _, MemberStatus, Peer, PeerError,
+    PeerErrorKind,
 };
 
 use super::delegated::Delegated;
@@ -81,7 +81,7 @@ impl GatewayExecutor {
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, ExecutorError> {
-        let net = Http::new().map_err(|error| ExecutorError(error.to_string()))?;
+        let net = HttpClient::new().map_err(|error| ExecutorError(error.to_string()))?;
         let gateway = Gateway::new(Arc::new(net), settings, Arc::clone(&env), Arc::clone(&log));
         let state_dir = runs.state_dir.clone();
         Ok(Self(Arc::new(Runs {
@@ -330,12 +330,12 @@ impl Place {
         let told = Told::new(reports);
         loop {
             let broken = match stream.next().await {
-                Step::Event(event, _) => match told.tell(event).await {
+                Some(Ok((event, _))) => match told.tell(event).await {
                     Some(outcome) => return outcome,
                     None => continue,
                 },
-                Step::End(End::Broken(error)) => Some(error),
-                Step::End(End::Clean | End::Answer) => None,
+                Some(Err(error)) => Some(error),
+                None => None,
             };
             stream = match self.again(broken).await {
                 Ok(stream) => stream,

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use a2a::{Card, Event, Reply, SendRequest, Task};
 use peer::{
-    BoxFuture, CallOptions, Directory, Discovered, End, EventStream, NegotiatedProtocol, Peer,
-    PeerConfig, PeerError, PeerErrorKind, Step, Validator,
+    BoxFuture, CallOptions, Directory, Discovered, EventStream, NegotiatedProtocol, NextEvent,
+    Peer, PeerConfig, PeerError, PeerErrorKind, Validator,
 };
 
 use super::fake::{SPOKEN, artifact, call, card, piece, quick, refusal, status, task, tool};
@@ -177,7 +177,7 @@ struct Says {
 }
 
 impl Says {
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> NextEvent {
         let mut truth = self.truth.lock().unwrap();
         let event = self.first.take().or_else(|| {
             self.left = self.left.checked_sub(1)?;
@@ -186,15 +186,15 @@ impl Says {
             Some(event)
         });
         match event {
-            Some(event) => Step::Event(Event::read(event).unwrap(), 1),
-            None if self.cut => Step::End(End::Broken(refusal(PeerErrorKind::Cut))),
-            None => Step::End(End::Clean),
+            Some(event) => Some(Ok((Event::read(event).unwrap(), 1))),
+            None if self.cut => Some(Err(refusal(PeerErrorKind::Cut))),
+            None => None,
         }
     }
 }
 
 impl EventStream for Says {
-    fn next(&mut self) -> BoxFuture<'_, Step> {
+    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         let step = self.step();
         Box::pin(std::future::ready(step))
     }

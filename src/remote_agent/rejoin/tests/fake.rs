@@ -13,8 +13,8 @@ use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, 
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use peer::{
-    BoxFuture, CallOptions, Directory, Discovered, End, EventStream, NegotiatedProtocol, Peer,
-    PeerConfig, PeerError, PeerErrorKind, Step, Validator,
+    BoxFuture, CallOptions, Directory, Discovered, EventStream, NegotiatedProtocol, NextEvent,
+    Peer, PeerConfig, PeerError, PeerErrorKind, Validator,
 };
 
 /// What becomes of a connection when its events are said.
@@ -287,7 +287,7 @@ impl Peer for Line {
 struct Says(VecDeque<Value>, Then, CancellationToken);
 
 impl EventStream for Says {
-    fn next(&mut self) -> BoxFuture<'_, Step> {
+    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(async {
             if let (true, Then::Later(states)) = (self.0.is_empty(), self.1) {
                 self.2.cancelled().await;
@@ -297,15 +297,18 @@ impl EventStream for Says {
             match (self.0.pop_front(), self.1) {
                 (Some(event), _) => {
                     let bytes = event.to_string().len();
-                    Step::Event(Event::read(event).unwrap(), bytes)
+                    Some(Ok((Event::read(event).unwrap(), bytes)))
                 }
-                (None, Then::Close) => Step::End(End::Clean),
-                (None, Then::Answer) => Step::End(End::Answer),
-                (None, Then::Cut) => Step::End(End::Broken(refusal(PeerErrorKind::Cut))),
-                (None, Then::Flood) => Step::Event(Event::read(status("working")).unwrap(), 100),
+                (None, Then::Close | Then::Answer) => None,
+                (None, Then::Cut) => Some(Err(refusal(PeerErrorKind::Cut))),
+                (None, Then::Flood) => Some(Ok((Event::read(status("working")).unwrap(), 100))),
                 (None, Then::Hang | Then::Later(_)) => std::future::pending().await,
             }
         })
+    }
+
+    fn is_plain_response(&self) -> bool {
+        matches!(self.1, Then::Answer)
     }
 }
 

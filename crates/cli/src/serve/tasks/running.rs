@@ -9,13 +9,13 @@ use url::Url;
 use super::Page;
 use crate::exit::{Exit, Failure};
 use egress::address::is_this_machine;
-use egress::{Access, Http, Net as _, NetFault, Request, body::read_response};
+use egress::{Access, HttpClient, Net as _, NetFault, Request, body::read_response};
 
 /// Two hundred tasks with excerpts are far less.
 const LONGEST: usize = 4 << 20;
 
 pub(super) struct Running {
-    net: Http,
+    net: HttpClient,
     url: Url,
     headers: HeaderMap,
 }
@@ -36,7 +36,7 @@ impl Running {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let net = Http::new().map_err(|error| Failure::new(error.to_string()))?;
+        let net = HttpClient::new().map_err(|error| Failure::new(error.to_string()))?;
         Ok(Self { net, url, headers })
     }
 
@@ -79,6 +79,7 @@ impl Running {
     async fn ask(&self, method: Method, url: Url) -> Result<(StatusCode, Value), Failure> {
         let request = Request {
             repeatable: method == Method::GET,
+            authorization: None,
             method,
             access: access(&url),
             url,

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::scripted::BEGAN;
-use peer::End;
 
 fn proposal(data: Value) -> SendRequest {
     let Value::Object(data) = data else {
@@ -323,7 +322,7 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
     let mut stream = peer.resubscribe(working.id().unwrap()).await.unwrap();
     event(&mut stream).await;
     drop(connection);
-    let Step::End(End::Broken(error)) = stream.next().await else {
+    let Some(Err(error)) = stream.next().await else {
         panic!("a cut")
     };
     assert_eq!(

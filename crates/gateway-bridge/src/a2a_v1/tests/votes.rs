@@ -2,7 +2,6 @@
 
 use super::triad::{decision, vote};
 use super::*;
-use peer::End;
 
 /// Everybody votes at once, and it is decided.
 async fn decides(connection: &mut Connection, id: &Value) {
@@ -24,15 +23,15 @@ async fn told(stream: &mut Box<dyn EventStream>) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         told.push(match stream.next().await {
-            Step::Event(Event::Task(task), _) => format!("task {}", task.state().as_str()),
-            Step::Event(Event::Status(update), _) => {
+            Some(Ok((Event::Task(task), _))) => format!("task {}", task.state().as_str()),
+            Some(Ok((Event::Status(update), _))) => {
                 let text = update.status_text().unwrap_or_default();
                 format!("{} {text}", update.state().as_str())
             }
-            Step::Event(Event::Artifact(_), _) => "artifact".to_owned(),
-            Step::Event(other, _) => panic!("{other:?}"),
-            Step::End(End::Clean) => return told,
-            Step::End(end) => panic!("{end:?}"),
+            Some(Ok((Event::Artifact(_), _))) => "artifact".to_owned(),
+            Some(Ok((other, _))) => panic!("{other:?}"),
+            None => return told,
+            Some(Err(error)) => panic!("{error}"),
         });
     }
 }

@@ -13,7 +13,7 @@ async fn who_listens_late_hears_where_the_vote_stands_and_the_rest() {
     first.next().await;
     first.next().await;
     let mut late = triad.resubscribe("proposal-1").unwrap();
-    let Step::Event(Event::Task(task), _) = late.next().await else {
+    let Some(Ok((Event::Task(task), _))) = late.next().await else {
         panic!("no task")
     };
     assert!(
@@ -23,7 +23,7 @@ async fn who_listens_late_hears_where_the_vote_stands_and_the_rest() {
     );
     agents.gate.add_permits(2);
     let mut votes = 0;
-    while let Step::Event(event, _) = late.next().await {
+    while let Some(Ok((event, _))) = late.next().await {
         votes += usize::from(
             event
                 .json()

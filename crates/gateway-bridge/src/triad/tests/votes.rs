@@ -108,7 +108,7 @@ async fn h_43_votes_are_told_as_they_come_with_reasons_and_confidence() {
         .await
         .unwrap();
     let mut told = Vec::new();
-    while let Step::Event(event, _) = stream.next().await {
+    while let Some(Ok((event, _))) = stream.next().await {
         told.push(event.into_json());
     }
     assert_eq!(told[0]["kind"], "task");

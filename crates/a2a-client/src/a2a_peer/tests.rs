@@ -80,8 +80,8 @@ fn count(asked: &AtomicUsize) -> usize {
     asked.load(Ordering::Relaxed)
 }
 
-fn alone(interface: Interface) -> Attempts {
-    Attempts::new(interface, None)
+fn alone(interface: VersionedInterface) -> A2aPeer {
+    A2aPeer::new(interface, None)
 }
 
 #[tokio::test]
@@ -90,10 +90,10 @@ async fn the_interface_that_stood_in_is_asked_first_from_then_on() {
     let (first, asked_first) = peer(Version::V1_0, &[away]);
     let (second, asked_second) = peer(Version::V0_3, &[]);
     let names = ["one".to_owned(), "two".to_owned()];
-    let second = Interface::new(second, None, Arc::default());
-    let peer = Attempts::new(
-        Interface::new(first, None, Arc::default()),
-        Some(Other::new(names, Ok(second))),
+    let second = VersionedInterface::new(second, None, Arc::default());
+    let peer = A2aPeer::new(
+        VersionedInterface::new(first, None, Arc::default()),
+        Some(Fallback::new(names, Ok(second))),
     );
     for _ in 0..2 {
         peer.get_task("t", None).await.unwrap();
@@ -107,9 +107,12 @@ async fn an_interface_that_may_have_been_asked_is_not_replaced() {
     let cut = PeerError::new(PeerErrorKind::Unreachable, "cut");
     let (first, _) = peer(Version::V1_0, &[cut]);
     let (second, asked) = peer(Version::V1_0, &[]);
-    let second = Interface::new(second, None, Arc::default());
-    let other = Other::new([String::new(), String::new()], Ok(second));
-    let peer = Attempts::new(Interface::new(first, None, Arc::default()), Some(other));
+    let second = VersionedInterface::new(second, None, Arc::default());
+    let other = Fallback::new([String::new(), String::new()], Ok(second));
+    let peer = A2aPeer::new(
+        VersionedInterface::new(first, None, Arc::default()),
+        Some(other),
+    );
     assert!(peer.get_task("t", None).await.is_err());
     assert_eq!(count(&asked), 0);
 }
@@ -120,8 +123,11 @@ async fn an_interface_that_may_not_be_called_is_named_with_the_one_out_of_reach(
     let (first, _) = peer(Version::V1_0, &[away]);
     let refused = PeerError::new(PeerErrorKind::AddressRefused, "not public").undelivered();
     let names = ["one".to_owned(), "two".to_owned()];
-    let other = Other::new(names, Err(refused));
-    let peer = Attempts::new(Interface::new(first, None, Arc::default()), Some(other));
+    let other = Fallback::new(names, Err(refused));
+    let peer = A2aPeer::new(
+        VersionedInterface::new(first, None, Arc::default()),
+        Some(other),
+    );
     let error = peer.get_task("t", None).await.unwrap_err();
     assert_eq!(error.message, "one: no such name; two: not public");
     assert_eq!(error.kind, PeerErrorKind::AddressRefused);
@@ -138,7 +144,7 @@ async fn a_version_that_an_answer_bears_out_is_remembered() {
         let learned = Arc::<Learned>::default();
         let (newer, _) = peer(Version::V1_0, &answers);
         let (older, asked) = peer(Version::V0_3, &[]);
-        let interface = Interface::new(newer, Some(older), Arc::clone(&learned));
+        let interface = VersionedInterface::new(newer, Some(older), Arc::clone(&learned));
         let _ = alone(interface).get_task("t", None).await;
         assert_eq!((learned.version(), count(&asked)), (known, 0));
     }
@@ -150,7 +156,11 @@ async fn a_version_that_is_refused_leads_to_the_older_one_for_good() {
         let learned = Arc::<Learned>::default();
         let (newer, asked_newer) = peer(Version::V1_0, &[rpc(code)]);
         let (older, asked_older) = peer(Version::V0_3, &[]);
-        let peer = alone(Interface::new(newer, Some(older), Arc::clone(&learned)));
+        let peer = alone(VersionedInterface::new(
+            newer,
+            Some(older),
+            Arc::clone(&learned),
+        ));
         for _ in 0..2 {
             peer.get_task("t", None).await.unwrap();
         }
@@ -165,7 +175,7 @@ async fn a_known_version_that_is_refused_later_is_open_again() {
     let learned = Arc::<Learned>::default();
     learned.set_version(Some(Version::V0_3));
     let (only, asked) = peer(Version::V0_3, &[rpc(METHOD_NOT_FOUND)]);
-    let peer = alone(Interface::new(only, None, Arc::clone(&learned)));
+    let peer = alone(VersionedInterface::new(only, None, Arc::clone(&learned)));
     assert!(peer.get_task("t", None).await.is_err());
     assert_eq!((learned.version(), count(&asked)), (None, 1));
 }

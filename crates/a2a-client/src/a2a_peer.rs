@@ -1,0 +1,239 @@
+//! A peer that is called in 0.3 where it refuses 1.0, and at another interface where the first cannot be reached.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use a2a::{Card, Reply, SendRequest, Task, Transport, Version};
+use common::redact::Secrets;
+use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
+
+use super::error_body::{METHOD_NOT_FOUND, VERSION_NOT_SUPPORTED, bears_out};
+use super::http_json::nobody_there;
+use super::memory::Learned;
+
+/// The peer of one call: its interface, in the version that it speaks, and a fallback for one that cannot be reached.
+pub(super) struct A2aPeer {
+    first: VersionedInterface,
+    fallback: Option<Fallback>,
+}
+
+/// One interface, in the versions that it may speak.
+pub(super) struct VersionedInterface {
+    binding: Box<dyn Peer>,
+    /// The same interface in 0.3, where the card says 1.0 and no answer has confirmed it.
+    older: Option<Box<dyn Peer>>,
+    /// The interface speaks the older version.
+    speaks_older: AtomicBool,
+    learned: Arc<Learned>,
+}
+
+/// The interface that is called where the first one cannot be reached.
+pub(super) struct Fallback {
+    names: [String; 2],
+    interface: Result<VersionedInterface, PeerError>,
+    /// It has answered in place of the first one.
+    in_use: AtomicBool,
+}
+
+impl VersionedInterface {
+    pub(super) fn new(
+        binding: Box<dyn Peer>,
+        older: Option<Box<dyn Peer>>,
+        learned: Arc<Learned>,
+    ) -> Self {
+        Self {
+            binding,
+            older,
+            speaks_older: AtomicBool::new(false),
+            learned,
+        }
+    }
+
+    fn binding(&self) -> &dyn Peer {
+        match &self.older {
+            Some(older) if self.speaks_older.load(Ordering::Relaxed) => &**older,
+            _ => &*self.binding,
+        }
+    }
+
+    /// Returns the binding in 0.3, unless an answer has confirmed a version.
+    fn unconfirmed(&self) -> Option<&dyn Peer> {
+        let confirmed = self.learned.version() == Some(Version::V1_0)
+            || self.speaks_older.load(Ordering::Relaxed);
+        self.older.as_deref().filter(|_| !confirmed)
+    }
+}
+
+impl Fallback {
+    /// Returns a fallback, or why it may not be called; `names` are those of the first interface and of this one in errors.
+    pub(super) fn new(
+        names: [String; 2],
+        interface: Result<VersionedInterface, PeerError>,
+    ) -> Self {
+        Self {
+            names,
+            interface,
+            in_use: AtomicBool::new(false),
+        }
+    }
+}
+
+impl A2aPeer {
+    pub(super) fn new(first: VersionedInterface, fallback: Option<Fallback>) -> Self {
+        Self { first, fallback }
+    }
+
+    fn interface(&self) -> &VersionedInterface {
+        match &self.fallback {
+            Some(Fallback {
+                interface: Ok(fallback),
+                in_use,
+                ..
+            }) if in_use.load(Ordering::Relaxed) => fallback,
+            _ => &self.first,
+        }
+    }
+
+    /// Calls the interface in use, and the fallback where the first one cannot be reached.
+    async fn call<'a, T>(&'a self, operation: impl Operation<'a, T>) -> Result<T, PeerError> {
+        let interface = self.interface();
+        let error = match Self::call_in_version(interface, &operation).await {
+            Err(error) if is_unreachable(&error) => error,
+            done => return done,
+        };
+        let is_first = std::ptr::eq(interface, &self.first);
+        let Some(fallback) = self.fallback.as_ref().filter(|_| is_first) else {
+            return Err(error);
+        };
+        let second = match &fallback.interface {
+            Ok(interface) => Self::call_in_version(interface, &operation).await,
+            Err(refused) => Err(refused.clone()),
+        };
+        match second {
+            Ok(done) => {
+                fallback.in_use.store(true, Ordering::Relaxed);
+                Ok(done)
+            }
+            Err(mut second) => {
+                let [first_name, second_name] = &fallback.names;
+                second.message = format!(
+                    "{first_name}: {}; {second_name}: {}",
+                    error.message, second.message
+                );
+                Err(second)
+            }
+        }
+    }
+
+    /// Calls `interface` in the version that it is thought to speak, and once more in 0.3 where it refuses that version. A
+    /// peer refuses a version before it does anything, so no message is sent twice.
+    async fn call_in_version<'a, T>(
+        interface: &'a VersionedInterface,
+        operation: &impl Operation<'a, T>,
+    ) -> Result<T, PeerError> {
+        let binding = interface.binding();
+        let learned = &interface.learned;
+        let spoken = binding.spoken();
+        let answer = operation.call(binding).await;
+        let refused = answer
+            .as_ref()
+            .is_err_and(|error| refuses_version(error, spoken.transport));
+        if !refused {
+            if interface.older.is_some() && bears_out(&answer) {
+                learned.set_version(Version::declared(spoken.version).ok().flatten());
+            }
+            return answer;
+        }
+        let Some(older) = interface.unconfirmed() else {
+            // The version that was learned may not hold any more; the next call finds out again.
+            learned.set_version(None);
+            return answer;
+        };
+        let second = operation.call(older).await;
+        if bears_out(&second) {
+            interface.speaks_older.store(true, Ordering::Relaxed);
+            learned.set_version(Some(Version::V0_3));
+        }
+        match second {
+            // The peer knows neither version, so the first refusal says more.
+            Err(error) if refuses_version(&error, spoken.transport) => answer,
+            second => second,
+        }
+    }
+}
+
+/// The peer does not know the operation by this version's name, or says that it does not speak the version. Over HTTP+JSON
+/// the names are paths.
+fn refuses_version(error: &PeerError, transport: Transport) -> bool {
+    matches!(
+        error.rpc_code,
+        Some(METHOD_NOT_FOUND | VERSION_NOT_SUPPORTED)
+    ) || (transport == Transport::HttpJson && nobody_there(error))
+}
+
+/// No connection was made, so that no byte of the request can have left.
+fn is_unreachable(error: &PeerError) -> bool {
+    matches!(error.kind, PeerErrorKind::Dns | PeerErrorKind::Unreachable)
+        && error.delivered == Delivered::No
+}
+
+/// An operation that can be called on one binding after another.
+trait Operation<'a, T>: Send + Sync {
+    fn call(&self, peer: &'a dyn Peer) -> BoxFuture<'a, Result<T, PeerError>>;
+}
+
+impl<'a, T, F> Operation<'a, T> for F
+where
+    F: Fn(&'a dyn Peer) -> BoxFuture<'a, Result<T, PeerError>> + Send + Sync,
+{
+    fn call(&self, peer: &'a dyn Peer) -> BoxFuture<'a, Result<T, PeerError>> {
+        self(peer)
+    }
+}
+
+impl Peer for A2aPeer {
+    fn spoken(&self) -> NegotiatedProtocol {
+        self.interface().binding().spoken()
+    }
+
+    fn secrets(&self) -> Arc<Secrets> {
+        self.interface().binding().secrets()
+    }
+
+    fn card<'a>(&'a self) -> BoxFuture<'a, Result<Card, PeerError>> {
+        Box::pin(self.call(|peer: &'a dyn Peer| peer.card()))
+    }
+
+    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
+        Box::pin(self.call(move |peer: &'a dyn Peer| peer.send(outgoing)))
+    }
+
+    fn stream<'a>(
+        &'a self,
+        outgoing: &'a SendRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        Box::pin(self.call(move |peer: &'a dyn Peer| peer.stream(outgoing)))
+    }
+
+    fn get_task<'a>(
+        &'a self,
+        task_id: &'a str,
+        history_length: Option<u64>,
+    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+        Box::pin(self.call(move |peer: &'a dyn Peer| peer.get_task(task_id, history_length)))
+    }
+
+    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+        Box::pin(self.call(move |peer: &'a dyn Peer| peer.cancel(task_id)))
+    }
+
+    fn resubscribe<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        Box::pin(self.call(move |peer: &'a dyn Peer| peer.resubscribe(task_id)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! The metrics of a call: spans around its exchanges with the peer, and numbers and ids for the audit log. They never hold
+//! what is said.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tracing::{Instrument as _, debug_span};
+
+use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport};
+use peer::{EventStream, Peer, PeerError};
+
+use super::artifacts::weight;
+use super::collect::take_id;
+
+/// The metrics of one call. The call records them; the audit log reads them, also where the call is dropped.
+#[derive(Debug)]
+pub(super) struct CallMetrics {
+    trace_id: String,
+    /// Whether bytes and ids are recorded, which costs another pass over what is exchanged.
+    counts: bool,
+    recorded: Mutex<Recorded>,
+}
+
+/// What has been recorded so far.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    /// The parts that were sent, in bytes of JSON.
+    pub(super) sent_bytes: u64,
+    /// What the peer answered, in bytes of JSON.
+    pub(super) received_bytes: u64,
+    /// The transport that the peer was called over.
+    pub(super) transport: Option<Transport>,
+    /// The task that the peer named last.
+    pub(super) task_id: Option<String>,
+    /// The conversation that the peer named last.
+    pub(super) context_id: Option<String>,
+    /// The last state of the task.
+    pub(super) state: Option<TaskState>,
+}
+
+impl CallMetrics {
+    /// Returns the metrics of a call of that trace.
+    pub(super) fn new(trace_id: String, counts: bool) -> Self {
+        Self {
+            trace_id,
+            counts,
+            recorded: Mutex::default(),
+        }
+    }
+
+    /// Locks what has been recorded so far.
+    pub(super) fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the transport that `peer` is called over.
+    pub(super) fn record_transport(&self, peer: &dyn Peer) {
+        self.recorded().transport = Some(peer.spoken().transport);
+    }
+
+    /// Records an event of a stream.
+    pub(super) fn record_event(&self, event: &Event, bytes: usize) {
+        if self.counts {
+            self.recorded().event(event, bytes as u64);
+        }
+    }
+
+    fn record_message(&self, outgoing: &SendRequest) {
+        if self.counts {
+            let bytes: u64 = outgoing.parts.iter().map(|part| length(part.json())).sum();
+            self.recorded().sent_bytes += bytes;
+        }
+    }
+
+    fn record_reply(&self, reply: &Reply) {
+        match reply {
+            Reply::Task(task) => self.record_task(task),
+            Reply::Message(message) if self.counts => {
+                let bytes = length(message.json());
+                let mut recorded = self.recorded();
+                recorded.received_bytes += bytes;
+                recorded.ids(message.task_id(), message.context_id());
+            }
+            Reply::Message(_) => {}
+        }
+    }
+
+    fn record_task(&self, task: &Task) {
+        if self.counts {
+            let bytes = length(task.json());
+            let mut recorded = self.recorded();
+            recorded.received_bytes += bytes;
+            recorded.task(task);
+        }
+    }
+}
+
+impl Recorded {
+    fn event(&mut self, event: &Event, bytes: u64) {
+        self.received_bytes += bytes;
+        match event {
+            Event::Message(message) => self.ids(message.task_id(), message.context_id()),
+            Event::Task(task) => self.task(task),
+            Event::Status(update) => {
+                self.ids(update.task_id(), update.context_id());
+                self.state = Some(update.state());
+            }
+            Event::Artifact(update) => self.ids(update.task_id(), update.context_id()),
+            Event::Unknown(_) => {}
+        }
+    }
+
+    fn task(&mut self, task: &Task) {
+        self.ids(task.id(), task.context_id());
+        self.state = Some(task.state());
+    }
+
+    fn ids(&mut self, task_id: Option<&str>, context_id: Option<&str>) {
+        take_id(&mut self.task_id, task_id);
+        take_id(&mut self.context_id, context_id);
+    }
+}
+
+/// Runs one exchange in a span of its own, after which it is certain which transport the peer takes.
+macro_rules! exchange {
+    ($self:ident, $peer:ident, $name:literal, $work:expr) => {{
+        let span = debug_span!(
+            $name,
+            trace_id = $self.trace_id.as_str(),
+            transport = $peer.spoken().transport.as_str()
+        );
+        let outcome = $work.instrument(span).await;
+        $self.record_transport($peer);
+        outcome
+    }};
+}
+
+/// The exchanges with `peer`, each in a span, and recorded.
+impl CallMetrics {
+    /// [`Peer::send`].
+    pub(super) async fn send(
+        &self,
+        peer: &dyn Peer,
+        outgoing: &SendRequest,
+    ) -> Result<Reply, PeerError> {
+        self.record_message(outgoing);
+        let reply = exchange!(self, peer, "peer.send", peer.send(outgoing))?;
+        self.record_reply(&reply);
+        Ok(reply)
+    }
+
+    /// [`Peer::stream`]. The events are recorded as they are [received](Self::record_event).
+    pub(super) async fn stream(
+        &self,
+        peer: &dyn Peer,
+        outgoing: &SendRequest,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        self.record_message(outgoing);
+        exchange!(self, peer, "peer.stream", peer.stream(outgoing))
+    }
+
+    /// [`Peer::get_task`].
+    pub(super) async fn get_task(
+        &self,
+        peer: &dyn Peer,
+        task_id: &str,
+        history_length: Option<u64>,
+    ) -> Result<Task, PeerError> {
+        let work = peer.get_task(task_id, history_length);
+        let task = exchange!(self, peer, "peer.get_task", work)?;
+        self.record_task(&task);
+        Ok(task)
+    }
+
+    /// [`Peer::cancel`].
+    pub(super) async fn cancel(&self, peer: &dyn Peer, task_id: &str) -> Result<Task, PeerError> {
+        let task = exchange!(self, peer, "peer.cancel", peer.cancel(task_id))?;
+        self.record_task(&task);
+        Ok(task)
+    }
+
+    /// [`Peer::resubscribe`]. The events are recorded as they are [received](Self::record_event).
+    pub(super) async fn resubscribe(
+        &self,
+        peer: &dyn Peer,
+        task_id: &str,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        exchange!(self, peer, "peer.resubscribe", peer.resubscribe(task_id))
+    }
+}
+
+fn length(value: &Value) -> u64 {
+    weight(value) as u64
+}
