@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use a2a_server::a2a::{Artifact, Part, Task, TaskState};
 use a2a_server::record::{Change, Record};
-use a2a_server::store::redis::{Options, Redis};
-use a2a_server::store::{News, Store};
+use a2a_server::store::redis::{Options, RedisStore};
+use a2a_server::store::{TaskStore, TaskUpdate};
 use common::environment::SystemEnvironment;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -88,9 +88,9 @@ fn client(redis: &RedisServer) -> redis::Client {
     redis::Client::open(redis.url()).unwrap()
 }
 
-async fn store(address: &str) -> Arc<Redis> {
+async fn store(address: &str) -> Arc<RedisStore> {
     Arc::new(
-        Redis::connect(&Options::new(address), &SystemEnvironment)
+        RedisStore::connect(&Options::new(address), &SystemEnvironment)
             .await
             .unwrap_or_else(|why| panic!("{why}")),
     )
@@ -106,7 +106,7 @@ async fn floor_in_a_row(plain: &mut MultiplexedConnection) -> Vec<Duration> {
     times
 }
 
-async fn in_a_row(store: &Redis) -> Vec<Duration> {
+async fn in_a_row(store: &RedisStore) -> Vec<Duration> {
     let mut times = Vec::new();
     create(store, "row").await;
     for revision in 0..IN_A_ROW {
@@ -131,7 +131,7 @@ async fn floor_at_once(plain: &MultiplexedConnection) -> f64 {
     per_second(TASKS * EACH, start)
 }
 
-async fn at_once(store: Arc<Redis>) -> f64 {
+async fn at_once(store: Arc<RedisStore>) -> f64 {
     for task in 0..TASKS {
         create(&store, &format!("t{task}")).await;
     }
@@ -170,15 +170,15 @@ async fn floor_until_heard(
     times
 }
 
-async fn until_heard(one: &Redis, other: &Redis) -> Vec<Duration> {
+async fn until_heard(one: &RedisStore, other: &RedisStore) -> Vec<Duration> {
     create(one, "heard").await;
     let mut feed = other.follow("heard").await.unwrap().unwrap();
     let mut times = Vec::new();
     for revision in 0..IN_A_ROW {
         let start = Instant::now();
-        let (_, heard) = tokio::join!(append(one, "heard", revision), feed.news.next());
+        let (_, heard) = tokio::join!(append(one, "heard", revision), feed.updates.next());
         times.push(start.elapsed());
-        assert!(matches!(heard, Some(News::Change(made, _)) if made == revision + 1));
+        assert!(matches!(heard, Some(TaskUpdate::Change(made, _)) if made == revision + 1));
     }
     times
 }
@@ -195,7 +195,7 @@ async fn add(plain: &mut MultiplexedConnection, key: &str) {
         .unwrap();
 }
 
-async fn append(store: &Redis, id: &str, revision: u64) {
+async fn append(store: &RedisStore, id: &str, revision: u64) {
     store.append(id, revision, 1, &change()).await.unwrap();
 }
 
@@ -214,7 +214,7 @@ fn change() -> Change {
     }
 }
 
-async fn create(store: &Redis, id: &str) {
+async fn create(store: &RedisStore, id: &str) {
     let submitted = record(id);
     let record = Record {
         task: Task {

@@ -25,13 +25,13 @@ use std::time::Duration;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2a_server::store::sqlite::{Options, Sqlite};
-use a2a_server::store::{Fsync, Store};
+use a2a_server::store::sqlite::{Options, SqliteStore};
+use a2a_server::store::{Fsync, TaskStore};
 
-pub(crate) fn open(directory: &Path, fsync: Fsync) -> Arc<dyn Store> {
+pub(crate) fn open(directory: &Path, fsync: Fsync) -> Arc<dyn TaskStore> {
     let mut options = Options::new(directory);
     options.fsync = fsync;
-    Arc::new(Sqlite::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap())
+    Arc::new(SqliteStore::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap())
 }
 
 fn main() {

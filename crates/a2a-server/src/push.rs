@@ -22,27 +22,27 @@ use crate::metrics::{Metrics, Pushed};
 use crate::record::{Change, Record};
 use crate::refusal::{A2aError, ErrorReason};
 use crate::settings::Limits;
-use crate::store::Store;
+use crate::store::TaskStore;
 use common::environment::Environment;
 
 mod clients;
-mod lane;
-mod letter;
-mod notice;
-mod office;
-mod pace;
+mod delivery;
+mod delivery_queue;
+mod dispatcher;
+mod payload;
+mod retry;
 
 #[cfg(test)]
 mod tests;
 
-use clients::Clients;
-use lane::Room;
-use notice::Notice;
-use office::{Incoming, Office};
-use pace::Pace;
+use clients::ClientCancellations;
+use delivery_queue::QueueCapacity;
+use dispatcher::{Incoming, PushDispatcher};
+use payload::PushPayload;
+use retry::RetryPolicy;
 
 /// Carries notifications. Which addresses may be reached is its business: every one is checked again when it is connected to.
-pub trait Courier: Send + Sync + 'static {
+pub trait PushSender: Send + Sync + 'static {
     /// Whether notifications may go to `url` at all, as far as that can be said without asking for its address.
     ///
     /// # Errors
@@ -58,29 +58,29 @@ pub trait Courier: Send + Sync + 'static {
         url: Url,
         headers: HeaderMap,
         body: Bytes,
-    ) -> BoxFuture<'_, Result<Response<()>, Undelivered>>;
+    ) -> BoxFuture<'_, Result<Response<()>, PushError>>;
 }
 
 /// What kept a notification from arriving.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Undelivered {
+pub struct PushError {
     /// What failed and why, without a secret.
     pub text: String,
     /// Another try may help.
-    pub again: bool,
+    pub retryable: bool,
 }
 
 /// Tells webhooks what happens. Cheap to clone.
 #[derive(Clone)]
 pub struct Notifier {
     intake: mpsc::Sender<Incoming>,
-    office: Arc<Office>,
+    dispatcher: Arc<PushDispatcher>,
 }
 
 /// What became of notifications since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Figures {
+pub struct PushCounts {
     /// Waiting now, the ones under way among them.
     pub waiting: u64,
     /// Taken by their webhook.
@@ -92,41 +92,43 @@ pub struct Figures {
 }
 
 impl Notifier {
-    /// A notifier that finds configurations in `store`, sends with `courier` and counts in `metrics`. Has to be made inside a
+    /// A notifier that finds configurations in `store`, sends with `sender` and counts in `metrics`. Has to be made inside a
     /// tokio runtime.
     pub fn new(
-        store: Arc<dyn Store>,
-        courier: Arc<dyn Courier>,
+        store: Arc<dyn TaskStore>,
+        sender: Arc<dyn PushSender>,
         limits: &Limits,
         env: Arc<dyn Environment>,
         metrics: Metrics,
     ) -> Self {
-        Self::paced(store, courier, limits, env, metrics, Pace::default())
+        Self::with_retry_policy(store, sender, limits, env, metrics, RetryPolicy::default())
     }
 
-    fn paced(
-        store: Arc<dyn Store>,
-        courier: Arc<dyn Courier>,
+    fn with_retry_policy(
+        store: Arc<dyn TaskStore>,
+        sender: Arc<dyn PushSender>,
         limits: &Limits,
         env: Arc<dyn Environment>,
         metrics: Metrics,
-        pace: Pace,
+        retry_policy: RetryPolicy,
     ) -> Self {
-        let (intake, notices) = mpsc::channel(limits.waiting_pushes.max(1));
-        let office = Arc::new(Office {
+        let (intake, incoming) = mpsc::channel(limits.waiting_pushes.max(1));
+        let dispatcher = Arc::new(PushDispatcher {
             store,
-            courier,
+            sender,
             env,
-            pace,
-            lanes: lane::Lanes::new(Room::of(limits.waiting_pushes)),
+            retry_policy,
+            queues: delivery_queue::DeliveryQueues::new(QueueCapacity::of(limits.waiting_pushes)),
             metrics,
-            clients: Clients::default(),
+            clients: ClientCancellations::default(),
             closing: CancellationToken::new(),
             ended: CancellationToken::new(),
             workers: TaskTracker::new(),
         });
-        office.workers.spawn(Arc::clone(&office).take_in(notices));
-        Self { intake, office }
+        dispatcher
+            .workers
+            .spawn(Arc::clone(&dispatcher).run(incoming));
+        Self { intake, dispatcher }
     }
 
     /// Whether notifications can be sent to this configuration, as far as that can be said now.
@@ -134,8 +136,8 @@ impl Notifier {
     /// # Errors
     /// [`ErrorReason::InvalidParams`] at the field that is wrong.
     pub fn accepts(&self, config: &TaskPushNotificationConfig) -> Result<(), A2aError> {
-        let (url, _) = letter::read(config)?;
-        self.office.courier.accepts(&url).map_err(|why| {
+        let (url, _) = delivery::read(config)?;
+        self.dispatcher.sender.accepts(&url).map_err(|why| {
             let text = format!("notifications may not be sent to `url`: it {why}");
             A2aError::new(ErrorReason::InvalidParams, text).at("url")
         })
@@ -144,22 +146,22 @@ impl Notifier {
     /// Notifies the webhooks of a task that `change` made it what `record` is. The caller has stored the change before. The
     /// webhooks of a removed client are not notified.
     pub fn changed(&self, record: &Record, change: &Change) {
-        let Some(notice) = Notice::of(record, change) else {
+        let Some(payload) = PushPayload::of(record, change) else {
             return;
         };
-        let Some(removed) = self.office.clients.removal(&record.owner) else {
+        let Some(removed) = self.dispatcher.clients.removal(&record.owner) else {
             return;
         };
         let task = &record.task.id;
-        let incoming = Incoming::Notice(Box::new(notice), removed);
+        let incoming = Incoming::Payload(Box::new(payload), removed);
         match self.intake.try_send(incoming) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
-                self.office.metrics.pushed(Pushed::Dropped);
+                self.dispatcher.metrics.pushed(Pushed::Dropped);
                 tracing::warn!(%task, "a notification was dropped: too many changes wait to be looked at");
             }
             Err(TrySendError::Closed(_)) => {
-                self.office.metrics.pushed(Pushed::Dropped);
+                self.dispatcher.metrics.pushed(Pushed::Dropped);
                 tracing::warn!(%task, "a notification was dropped: the server is being stopped");
             }
         }
@@ -167,24 +169,24 @@ impl Notifier {
 
     /// Names all clients there are from now on. Nothing more is delivered to webhooks of others, not even what waits.
     pub fn retain_clients(&self, clients: &Arc<HashSet<String>>) {
-        self.office.clients.retain(clients);
+        self.dispatcher.clients.retain(clients);
     }
 
     /// Returns once it is known who is to be told of everything that happened before. From then on a task may be deleted,
     /// and its webhooks are told all the same.
-    pub async fn addressed(&self) {
+    pub async fn barrier(&self) {
         let (done, all) = oneshot::channel();
-        if self.intake.send(Incoming::Mark(done)).await.is_ok() {
+        if self.intake.send(Incoming::Barrier(done)).await.is_ok() {
             // Where it is not answered the server is being stopped.
             let _ = all.await;
         }
     }
 
     /// What became of notifications so far.
-    pub fn figures(&self) -> Figures {
-        let metrics = &self.office.metrics;
-        Figures {
-            waiting: self.office.lanes.waiting() as u64,
+    pub fn figures(&self) -> PushCounts {
+        let metrics = &self.dispatcher.metrics;
+        PushCounts {
+            waiting: self.dispatcher.queues.waiting() as u64,
             delivered: metrics.pushes(Pushed::Delivered),
             failed: metrics.pushes(Pushed::Failed),
             dropped: metrics.pushes(Pushed::Dropped),
@@ -194,17 +196,17 @@ impl Notifier {
     /// Takes no more, and delivers what waits: each at once, and once more at most where that fails. What is not delivered
     /// within `patience` is given up and logged. Answers how many were.
     pub async fn close(&self, patience: Duration) -> usize {
-        let office = &self.office;
-        office.closing.cancel();
-        office.workers.close();
-        if tokio::time::timeout(patience, office.workers.wait())
+        let dispatcher = &self.dispatcher;
+        dispatcher.closing.cancel();
+        dispatcher.workers.close();
+        if tokio::time::timeout(patience, dispatcher.workers.wait())
             .await
             .is_ok()
         {
             return 0;
         }
-        office.ended.cancel();
-        office.workers.wait().await;
-        office.give_up()
+        dispatcher.ended.cancel();
+        dispatcher.workers.wait().await;
+        dispatcher.give_up()
     }
 }

@@ -66,10 +66,10 @@ impl Record {
         self.revision += 1;
         self.changed_ms = at_ms;
         match change {
-            Change::Status(status) => self.stand(status),
+            Change::Status(status) => self.set_status(status),
             Change::Artifact {
                 artifact, append, ..
-            } => self.take(artifact, append),
+            } => self.apply_artifact(artifact, append),
             Change::Message(message) => {
                 self.task.history.get_or_insert_default().push(message);
             }
@@ -80,7 +80,7 @@ impl Record {
         }
     }
 
-    fn stand(&mut self, status: TaskStatus) {
+    fn set_status(&mut self, status: TaskStatus) {
         let before = std::mem::replace(&mut self.task.status, status);
         // A question stays readable beside its answer. What is only said on the way does not, or a task that talks much
         // would grow without end.
@@ -91,7 +91,7 @@ impl Record {
         }
     }
 
-    fn take(&mut self, artifact: Artifact, append: bool) {
+    fn apply_artifact(&mut self, artifact: Artifact, append: bool) {
         let all = self.task.artifacts.get_or_insert_default();
         // What is being added to is nearly always the newest.
         let known = all

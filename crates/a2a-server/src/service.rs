@@ -14,45 +14,45 @@ use tokio::time::{Instant, timeout_at};
 use crate::caller::{Caller, Version};
 use crate::executor::{Agent, Executor};
 use crate::metrics::Metrics;
-use crate::push::Courier;
+use crate::push::PushSender;
 use crate::refusal::{A2aError, ErrorReason};
-use crate::store::{Cursor, Filter, Store};
+use crate::store::{Cursor, Filter, TaskStore};
 use common::environment::Environment;
 
-mod accept;
+mod active_task;
 mod agents;
 mod background;
 mod cancel;
 mod clients;
 mod core;
-mod life;
-mod live;
+mod dedup;
 mod modes;
-mod open;
 mod operator;
 mod page;
 mod pushes;
-mod recent;
+mod quota;
 mod running;
 mod send;
 mod size;
-mod take;
+mod status;
+mod submit;
+mod task_runner;
 mod updates;
+mod validate;
 mod view;
 mod weight;
-mod words;
 
 pub use self::agents::AGENT;
 pub use self::page::TaskPage;
-pub use self::take::DELEGATION;
-pub use self::words::{
+pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };
+pub use self::submit::DELEGATION;
 pub use crate::settings::{Limits, Settings};
 
+use self::active_task::CancelReason;
 use self::cancel::canceled;
 use self::core::{Core, refused};
-use self::live::CancelReason;
 use self::updates::updates;
 use self::view::View;
 
@@ -97,9 +97,9 @@ pub struct Parts {
     /// Who does the work.
     pub executor: Arc<dyn Executor>,
     /// Where tasks are kept.
-    pub store: Arc<dyn Store>,
+    pub store: Arc<dyn TaskStore>,
     /// Who carries notifications.
-    pub courier: Arc<dyn Courier>,
+    pub sender: Arc<dyn PushSender>,
     /// Which session a conversation is.
     pub sessions: Arc<dyn Sessions>,
     /// Time and randomness.
@@ -295,7 +295,7 @@ impl Service {
 
     /// How many tasks are being worked on here, or wait for their turn.
     pub fn under_way(&self) -> usize {
-        self.core.lives.len()
+        self.core.active_tasks.len()
     }
 
     /// Whether the executor and the store can work.
@@ -344,8 +344,8 @@ impl Service {
 
     /// A task is about to be shown, so that no message can stand in its place any more.
     fn show(&self, task_id: &str) -> Result<(), A2aError> {
-        match self.core.lives.get(task_id) {
-            Some(live) if !live.give() => Err(A2aError::task_not_found(task_id)),
+        match self.core.active_tasks.get(task_id) {
+            Some(active) if !active.expose() => Err(A2aError::task_not_found(task_id)),
             _ => Ok(()),
         }
     }

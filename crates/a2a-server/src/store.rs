@@ -19,22 +19,22 @@ use crate::record::{Change, Record, excerpt};
 pub(crate) mod body;
 #[cfg(test)]
 pub(crate) mod conformance;
-pub mod hub;
 pub mod memory;
 pub mod queues;
 pub mod redis;
 pub mod sqlite;
+pub mod task_events;
 mod usage;
 
 /// Keeps tasks, contexts and push notification configurations.
-pub trait Store: Send + Sync + 'static {
+pub trait TaskStore: Send + Sync + 'static {
     /// Takes a new task. Its `revision` is 0.
     fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Takes what happened to a task at `at_ms`, after its first `revision` changes. The work does not grow with the task.
     ///
     /// # Errors
-    /// [`StoreError::Settled`] where the task is settled already, and [`StoreError::Conflict`] where somebody else changed it.
+    /// [`StoreError::Terminal`] where the task is settled already, and [`StoreError::Conflict`] where somebody else changed it.
     fn append<'a>(
         &'a self,
         task_id: &'a str,
@@ -47,7 +47,7 @@ pub trait Store: Send + Sync + 'static {
     fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
 
     /// Tasks, the last changed first (1.0 §3.1.4), those of the same millisecond by id, downwards.
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>>;
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>>;
 
     /// Forgets a task, its configurations and its changes. Says whether there was one.
     fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
@@ -58,7 +58,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives a context to `owner` unless it has one, and says whose it is then. `session` is the session of OpenClaw it is
     /// from then on.
-    fn claim<'a>(
+    fn get_or_create_context<'a>(
         &'a self,
         context_id: &'a str,
         owner: &'a str,
@@ -67,29 +67,29 @@ pub trait Store: Send + Sync + 'static {
 
     /// Enters the queue of that name (first come, first served). When this returns the place is taken; what it returns
     /// waits until everybody who came before has left.
-    fn enter<'a>(
+    fn enqueue<'a>(
         &'a self,
         queue: &'a str,
         task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Waiting, StoreError>>;
+    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>>;
 
     /// Asks whoever runs the task to cancel it: it comes out of [`cancellations`](Self::cancellations) there. A store of one
     /// server, as by default, has nobody to ask.
-    fn ask_to_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn request_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
         future::ready(Ok(())).boxed()
     }
 
     /// Tasks that somebody asked to cancel at another server: by default none ever. Called once.
-    fn cancellations(&self) -> BoxStream<'static, String> {
+    fn cancel_requests(&self) -> BoxStream<'static, String> {
         stream::pending().boxed()
     }
 
     /// Tasks that are not settled and that no living server runs; they are this server's from now on. Asked at the start,
-    /// and again every [`recover_every`](Self::recover_every).
+    /// and again every [`recovery_interval`](Self::recover_every).
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>>;
 
     /// How often to ask for tasks of servers that died; `None`, as by default, where there is only one server.
-    fn recover_every(&self) -> Option<Duration> {
+    fn recovery_interval(&self) -> Option<Duration> {
         None
     }
 
@@ -114,7 +114,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
     /// Forgets settled tasks that retention does not keep, and says how many.
-    fn retire<'a>(
+    fn prune<'a>(
         &'a self,
         retention: &'a Retention,
         now: DateTime<Utc>,
@@ -147,7 +147,7 @@ pub trait Store: Send + Sync + 'static {
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
-/// Which tasks [`Store::list`] is asked for.
+/// Which tasks [`TaskStore::list`] is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     /// Of this client; of all where the operator asks.
@@ -164,7 +164,7 @@ pub struct Filter {
     pub after: Option<Cursor>,
 }
 
-/// A place in the order of [`Store::list`]: the last task of a page. Clients carry it as an opaque token.
+/// A place in the order of [`TaskStore::list`]: the last task of a page. Clients carry it as an opaque token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// When that task last changed, in milliseconds since 1970.
@@ -190,12 +190,12 @@ impl fmt::Display for Cursor {
 }
 
 impl FromStr for Cursor {
-    type Err = NoCursor;
+    type Err = CursorError;
 
-    fn from_str(token: &str) -> Result<Self, NoCursor> {
-        let (changed_ms, task_id) = token.split_once('.').ok_or(NoCursor)?;
+    fn from_str(token: &str) -> Result<Self, CursorError> {
+        let (changed_ms, task_id) = token.split_once('.').ok_or(CursorError)?;
         Ok(Self {
-            changed_ms: changed_ms.parse().map_err(|_| NoCursor)?,
+            changed_ms: changed_ms.parse().map_err(|_| CursorError)?,
             task_id: task_id.to_owned(),
         })
     }
@@ -204,7 +204,7 @@ impl FromStr for Cursor {
 /// A page token that this server never gave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no such page token")]
-pub struct NoCursor;
+pub struct CursorError;
 
 /// What lists say of a task. Its body stays where it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -277,7 +277,7 @@ pub(crate) fn since_us(status: &TaskStatus) -> Option<i64> {
 
 /// A page of tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Listed {
+pub struct SummaryPage {
     /// The tasks.
     pub tasks: Vec<Summary>,
     /// Where this page ended, unless it is the last one.
@@ -316,27 +316,27 @@ pub struct Feed {
     /// As it stands.
     pub record: Record,
     /// What follows, in order.
-    pub news: BoxStream<'static, News>,
+    pub updates: BoxStream<'static, TaskUpdate>,
 }
 
 /// Something that a listener is told.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum TaskUpdate {
     /// The change that made the task's revision this one.
     Change(u64, std::sync::Arc<Change>),
     /// The listener fell behind: this is the whole as it stands.
-    Anew(Box<Record>),
+    Snapshot(Box<Record>),
 }
 
 /// A place in a queue: waits for its head. Dropping it leaves the queue.
-pub type Waiting = BoxFuture<'static, Result<Turn, StoreError>>;
+pub type QueueTicket = BoxFuture<'static, Result<QueuePermit, StoreError>>;
 
 /// A place at the head of a queue; dropping it lets the next one in.
-pub struct Turn {
+pub struct QueuePermit {
     leave: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl Turn {
+impl QueuePermit {
     /// A turn that calls `leave` when it ends.
     pub fn new(leave: impl FnOnce() + Send + 'static) -> Self {
         Self {
@@ -345,7 +345,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueuePermit {
     fn drop(&mut self) {
         if let Some(leave) = self.leave.take() {
             leave();
@@ -463,13 +463,13 @@ pub enum Fsync {
 pub enum StoreError {
     /// The task is settled; nothing can happen to it any more.
     #[error("the task is settled")]
-    Settled,
+    Terminal,
     /// The task is not where the caller thought it was.
     #[error("the task has changed in the meantime")]
     Conflict,
     /// There is no such task.
     #[error("there is no such task")]
-    Gone,
+    NotFound,
     /// The store failed: what, why, and what to do.
     #[error("{0}")]
     Failed(String),

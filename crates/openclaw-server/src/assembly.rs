@@ -1,7 +1,7 @@
 //! Puts a server together: the executor, the store, the courier, the wire, the guard.
 
 mod error;
-mod kept;
+mod task_store;
 mod watch;
 mod work;
 
@@ -26,7 +26,7 @@ use url::Url;
 
 use super::clients::{ClientFile, known};
 use super::config::ServeConfig;
-use super::courier::{NetCourier, Webhooks};
+use super::push_sender::{HttpPushSender, WebhookPolicy};
 use super::sessions::SessionKeys;
 use common::config::ConfigError;
 use egress::HttpClient;
@@ -71,10 +71,10 @@ impl Server {
             address: config.listen,
             error,
         })?;
-        let (store, kept) = kept::store(&config, own_page(&config, address)).await?;
-        let courier = NetCourier::new(
+        let (store, kept) = task_store::store(&config, own_page(&config, address)).await?;
+        let sender = HttpPushSender::new(
             Arc::new(HttpClient::new()?),
-            Webhooks {
+            WebhookPolicy {
                 listed: config.push.allowed_urls.clone(),
                 anywhere: config.push.allow_any_address,
             },
@@ -83,7 +83,7 @@ impl Server {
             settings: settings(&config, clients.requires_token()),
             executor: work::executor(&config)?,
             store,
-            courier: Arc::new(courier),
+            sender: Arc::new(sender),
             sessions: Arc::new(SessionKeys),
             env: Arc::new(SystemEnvironment),
             clients: clients.requires_token().then(|| clients.names()),

@@ -87,7 +87,7 @@ pub struct ServeConfig {
     pub local: Local,
     /// A request of 0.3 that does not say `blocking` is answered with the task at once.
     pub async_mode: bool,
-    /// Where tasks are kept, in words; see [`TaskStore`].
+    /// Where tasks are kept, in words; see [`TaskStoreKind`].
     pub task_store: Option<Secret>,
     /// When a change of a task counts as kept.
     pub fsync: FsyncWord,
@@ -236,7 +236,7 @@ pub struct PushConfig {
 
 /// Where tasks are kept.
 #[derive(Debug, Clone)]
-pub enum TaskStore {
+pub enum TaskStoreKind {
     /// In memory.
     Memory,
     /// In a directory.
@@ -341,9 +341,9 @@ impl ServeConfig {
     pub fn store(
         &self,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<TaskStore, ConfigError> {
+    ) -> Result<TaskStoreKind, ConfigError> {
         let Some(word) = &self.task_store else {
-            return Ok(TaskStore::Directory(self.state_dir.join("tasks")));
+            return Ok(TaskStoreKind::Directory(self.state_dir.join("tasks")));
         };
         place::store(word, variable)
     }

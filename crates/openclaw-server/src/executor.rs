@@ -3,16 +3,16 @@
 //! [`GatewayExecutor`] hands messages to its gateway: answers stream, and runs are found again after a restart of the
 //! server. [`CommandExecutor`] runs `openclaw agent` for each message, with or without a gateway; a turn takes half a
 //! minute then. Both write down how deep a message is in a row of delegations before they begin (`delegated.rs`), and see
-//! to it that nothing a client writes is a command or a path that OpenClaw follows (`harmless.rs`). [`Redacted`] keeps the
+//! to it that nothing a client writes is a command or a path that OpenClaw follows (`sanitize.rs`). [`Redacted`] keeps the
 //! server's secrets (`environment.rs`) out of what clients read.
 
 mod command;
 mod delegated;
 mod environment;
 mod gateway;
-mod harmless;
 mod parts;
 mod redacted;
+mod sanitize;
 mod settings;
 
 pub use command::{CommandExecutor, CommandSettings};

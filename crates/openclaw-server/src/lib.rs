@@ -8,7 +8,7 @@
 pub mod assembly;
 pub mod clients;
 pub mod config;
-pub mod courier;
 pub mod executor;
-mod journal;
+pub mod push_sender;
 pub mod sessions;
+mod tracing_log;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_server::store::{Fsync, Store};
+use a2a_server::store::{Fsync, TaskStore};
 
 use super::{sample, share};
 
@@ -33,7 +33,7 @@ pub(crate) fn measure(fsync: Fsync, writers: u64, time: Duration) {
     });
 }
 
-async fn write(store: Arc<dyn Store>, writer: u64, until: Instant) -> Vec<Duration> {
+async fn write(store: Arc<dyn TaskStore>, writer: u64, until: Instant) -> Vec<Duration> {
     let mut took = Vec::new();
     for number in 0.. {
         let task = sample::task(writer * 1_000_000 + number);

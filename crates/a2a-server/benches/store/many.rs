@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use a2a_server::store::{Filter, Fsync, Store};
+use a2a_server::store::{Filter, Fsync, TaskStore};
 
 use super::sample;
 
@@ -112,7 +112,7 @@ pub(crate) fn open(directory: &str) {
     });
 }
 
-async fn listed(store: &Arc<dyn Store>, what: &str, mut filter: Filter) {
+async fn listed(store: &Arc<dyn TaskStore>, what: &str, mut filter: Filter) {
     let start = Instant::now();
     let mut read = 0;
     loop {

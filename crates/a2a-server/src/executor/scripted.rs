@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Agent, Executor, ExecutorError, Job, Outcome, Report, Reports};
 
-mod kit;
+mod commands;
 mod script;
-mod words;
+mod tck;
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ mod tests;
 use script::{Script, Step};
 
 /// How long the kit waits for events of a stream, unless it is told otherwise.
-const KITS_PATIENCE: Duration = Duration::from_secs(2);
+const TCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Does what messages tell it to.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Scripted {
     pub fn with_agents<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             agents: names.into_iter().map(agent).collect(),
-            patience: KITS_PATIENCE,
+            patience: TCK_PATIENCE,
         }
     }
 
@@ -64,7 +64,7 @@ fn agent(name: &str) -> Agent {
                 "Answers, streams, asks, waits or fails, as the first word of a message says."
                     .to_owned(),
             tags: vec!["test".to_owned()],
-            examples: Some(words::EXAMPLES.map(str::to_owned).to_vec()),
+            examples: Some(commands::EXAMPLES.map(str::to_owned).to_vec()),
             input_modes: None,
             output_modes: None,
             security_requirements: None,
@@ -94,7 +94,7 @@ impl Executor for Scripted {
         reports: Reports,
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        let script = words::resumed(&run)?;
+        let script = commands::resumed(&run)?;
         Some(Box::pin(play(script, reports, cancel)))
     }
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Knows which clients there are, and ends the deliveries of one that is removed.
 #[derive(Debug, Default)]
-pub(super) struct Clients(Mutex<State>);
+pub(super) struct ClientCancellations(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -16,7 +16,7 @@ struct State {
     removals: HashMap<String, CancellationToken>,
 }
 
-impl Clients {
+impl ClientCancellations {
     /// From now on these are the clients.
     pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

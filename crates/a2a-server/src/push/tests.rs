@@ -8,38 +8,38 @@ use a2a::{
 };
 use serde_json::json;
 
-use super::pace::Pace;
-use super::{Figures, Notifier};
+use super::retry::RetryPolicy;
+use super::{Notifier, PushCounts};
 use crate::caller::Version;
 use crate::metrics::Metrics;
 use crate::record::{Change, Record};
 use crate::settings::Limits;
-use crate::store::Store;
-use crate::store::memory::Memory;
+use crate::store::TaskStore;
+use crate::store::memory::MemoryStore;
 use common::environment::SystemEnvironment;
 
+mod capacity;
 mod clients;
 mod close;
 mod faults;
-mod heard;
 mod hook;
-mod room;
+mod log_capture;
 
 use hook::{Answer, Hook, tcp};
 
 const TASK: &str = "t1";
 
 /// So fast that a test need not stop the clock, which would run ahead of the sockets.
-const FAST: Pace = Pace {
-    tries: 3,
-    answer: Duration::from_millis(250),
-    first: Duration::from_millis(4),
-    longest: Duration::from_millis(20),
+const FAST: RetryPolicy = RetryPolicy {
+    max_attempts: 3,
+    response_timeout: Duration::from_millis(250),
+    base_delay: Duration::from_millis(4),
+    max_delay: Duration::from_millis(20),
 };
 
 /// A task in a store, and who tells of it.
 struct Rig {
-    store: Memory,
+    store: MemoryStore,
     notifier: Notifier,
     record: Record,
 }
@@ -49,12 +49,13 @@ impl Rig {
         Self::with(Limits::default(), FAST).await
     }
 
-    async fn with(limits: Limits, pace: Pace) -> Self {
-        let store = Memory::new();
+    async fn with(limits: Limits, retry_policy: RetryPolicy) -> Self {
+        let store = MemoryStore::new();
         let record = record(TASK);
         store.create(&record).await.unwrap();
         let (kept, env) = (Arc::new(store.clone()), Arc::new(SystemEnvironment));
-        let notifier = Notifier::paced(kept, tcp(), &limits, env, Metrics::new(), pace);
+        let notifier =
+            Notifier::with_retry_policy(kept, tcp(), &limits, env, Metrics::new(), retry_policy);
         Self {
             store,
             notifier,
@@ -81,7 +82,7 @@ impl Rig {
     }
 
     /// Once nothing waits any more.
-    async fn done(&self) -> Figures {
+    async fn done(&self) -> PushCounts {
         assert_eq!(self.notifier.close(Duration::from_secs(20)).await, 0);
         self.notifier.figures()
     }
@@ -259,5 +260,5 @@ async fn messages_and_metadata_are_not_told() {
     rig.happens(Change::Metadata([("usage".to_owned(), json!(1))].into()))
         .await;
     rig.happens(Change::Run("r1".to_owned())).await;
-    assert_eq!(rig.done().await, Figures::default());
+    assert_eq!(rig.done().await, PushCounts::default());
 }

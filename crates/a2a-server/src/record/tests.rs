@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use super::{Change, Record};
 use crate::caller::Version;
-use crate::store::memory::Memory;
-use crate::store::{Store, StoreError};
+use crate::store::memory::MemoryStore;
+use crate::store::{StoreError, TaskStore};
 
 /// A task of alice that nobody works on yet.
 pub(crate) fn record(id: &str) -> Record {
@@ -163,7 +163,7 @@ proptest! {
     fn what_a_store_gives_back_is_the_fold_of_what_it_took(
         changes in vec(change(OPEN), 0..24),
     ) {
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::new());
         let begun = record("t");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let kept = runtime.block_on(async {

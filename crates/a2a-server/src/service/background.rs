@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
+use super::active_task::{ActiveTask, CancelReason};
 use super::core::{Core, refused};
-use super::life::{Life, Lost, RunRequest};
-use super::live::{CancelReason, Live};
-use super::words;
+use super::status;
+use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use crate::record::{Change, Record, is_interrupted};
 use crate::refusal::A2aError;
 use crate::store::{StoreError, before_ms};
 
 /// How often what retention does not keep is forgotten, at least.
-const RETIRE_EVERY: Duration = Duration::from_secs(60);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How many tasks that wait too long are looked for at a time.
-const AT_ONCE: usize = 100;
+const RECOVERY_CONCURRENCY: usize = 100;
 
 impl Core {
     /// Takes up or marks the tasks that no server owns any more.
@@ -30,24 +30,24 @@ impl Core {
         // Runs of one session go on in the order they began in.
         left.sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
         for task in left {
-            if task.is_terminal() || self.lives.get(&task.id).is_some() {
+            if task.is_terminal() || self.active_tasks.get(&task.id).is_some() {
                 continue;
             }
             // A task that was left by a server is no more than its client may have.
-            let _ = self.open.add(&task.owner, &task.id, usize::MAX);
+            let _ = self.quota.try_insert(&task.owner, &task.id, usize::MAX);
             if !is_interrupted(&task.state) {
                 let loaded = self.store.load(&task.id).await;
                 match loaded.map_err(|error| refused(error, &task.id)) {
                     Ok(Some(record)) if !record.is_terminal() => self.take_up(record).await,
                     Ok(_) => {
-                        self.settled(&task.owner, &task.id);
+                        self.release_quota(&task.owner, &task.id);
                     }
                     Err(refusal) => {
                         tracing::error!(task_id = task.id, %refusal, "a task cannot be taken up");
                     }
                 }
             }
-            if !self.open.is_client(&task.owner) {
+            if !self.quota.is_client(&task.owner) {
                 self.end_removed(vec![task.id]);
             }
         }
@@ -56,25 +56,25 @@ impl Core {
 
     /// Goes on with the run of a task, or marks the task as interrupted.
     async fn take_up(self: &Arc<Self>, record: Record) {
-        let mut life = Life::new(self.clone(), Arc::new(Live::new()), record);
+        let mut life = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
         life.reported = true;
         // Its client has been given the task, or may have been.
-        life.live.give();
+        life.active.expose();
         if let Some(run) = life.record.run.clone() {
             let id = &life.record.task.id;
-            let waiting = match self.store.enter(&life.record.session, id).await {
+            let waiting = match self.store.enqueue(&life.record.session, id).await {
                 Ok(waiting) => waiting,
                 // This server owns the task by now, so it ends the task here.
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             };
-            self.lives.put(id, life.live.clone());
+            self.active_tasks.insert(id, life.active.clone());
             self.tasks
                 .spawn(life.run(waiting, RunRequest::Reattach(run)));
             return;
         }
-        let status = words::interrupted(&*self.env, &life.record);
-        if let Err(Lost::Store(_)) = life.write(Change::Status(status)).await {
-            self.tasks.spawn(life.keep_at_last());
+        let status = status::interrupted(&*self.env, &life.record);
+        if let Err(WriteError::Store(_)) = life.write(Change::Status(status)).await {
+            self.tasks.spawn(life.persist_until_stored());
         }
     }
 
@@ -82,7 +82,7 @@ impl Core {
     pub(super) fn go_on(self: &Arc<Self>) {
         self.until_closed(|core| async move { core.hear_cancellations().await });
         self.until_closed(|core| async move { core.forget().await });
-        if let Some(every) = self.store.recover_every() {
+        if let Some(every) = self.store.recovery_interval() {
             self.until_closed(move |core| async move {
                 loop {
                     tokio::time::sleep(every).await;
@@ -109,10 +109,10 @@ impl Core {
     }
 
     async fn hear_cancellations(&self) {
-        let mut asked = self.store.cancellations();
+        let mut asked = self.store.cancel_requests();
         while let Some(task_id) = asked.next().await {
-            if let Some(live) = self.lives.get(&task_id) {
-                live.cancel(CancelReason::Requested);
+            if let Some(active) = self.active_tasks.get(&task_id) {
+                active.cancel(CancelReason::Requested);
             }
         }
     }
@@ -123,7 +123,10 @@ impl Core {
         // What cannot be ended waits for the next time, and keeps no other from its end.
         let mut left = 0;
         loop {
-            let ids = self.store.unanswered(before_ms, left, AT_ONCE).await;
+            let ids = self
+                .store
+                .unanswered(before_ms, left, RECOVERY_CONCURRENCY)
+                .await;
             let ids = ids.map_err(|error| refused(error, ""))?;
             for id in &ids {
                 let ended = self.end_unanswered_task(id, before_ms).await;
@@ -132,7 +135,7 @@ impl Core {
                 }
                 left += usize::from(ended != Ok(true));
             }
-            if ids.len() < AT_ONCE {
+            if ids.len() < RECOVERY_CONCURRENCY {
                 return Ok(());
             }
         }
@@ -151,7 +154,7 @@ impl Core {
             return Ok(false);
         };
         let waited = self.settings.unanswered;
-        let change = Change::Status(words::unanswered(&*self.env, &record, waited));
+        let change = Change::Status(status::unanswered(&*self.env, &record, waited));
         let (at_ms, revision) = (self.now_ms(&record), record.revision);
         match self.store.append(id, revision, at_ms, &change).await {
             Ok(()) => {
@@ -160,7 +163,7 @@ impl Core {
                 Ok(true)
             }
             // The answer came after all.
-            Err(StoreError::Conflict | StoreError::Settled | StoreError::Gone) => Ok(false),
+            Err(StoreError::Conflict | StoreError::Terminal | StoreError::NotFound) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -168,14 +171,14 @@ impl Core {
     async fn forget(self: &Arc<Self>) {
         loop {
             // Those that the store did not end when their client was removed.
-            self.end_removed(self.open.of_removed());
+            self.end_removed(self.quota.tasks_of_removed());
             if let Err(refusal) = self.end_unanswered().await {
                 tracing::warn!(%refusal, "tasks that wait too long for their clients cannot be ended");
             }
             let retention = &self.settings.retention;
             match self
                 .store
-                .retire(retention, self.env.system_time().into())
+                .prune(retention, self.env.system_time().into())
                 .await
             {
                 Ok(0) => {}
@@ -183,8 +186,8 @@ impl Core {
                 Err(error) => tracing::warn!(%error, "old tasks cannot be forgotten"),
             }
             tokio::select! {
-                () = tokio::time::sleep(RETIRE_EVERY) => {}
-                () = self.retire.notified() => {}
+                () = tokio::time::sleep(PRUNE_INTERVAL) => {}
+                () = self.prune.notified() => {}
             }
         }
     }

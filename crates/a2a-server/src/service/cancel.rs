@@ -6,9 +6,9 @@ use std::time::Duration;
 use a2a::Task;
 use futures_util::StreamExt;
 
+use super::active_task::{CancelReason, TaskEnd};
 use super::core::{Core, refused};
-use super::live::{CancelReason, End};
-use super::words;
+use super::status;
 use crate::record::{Change, Record};
 use crate::refusal::{A2aError, ErrorReason};
 use crate::store::StoreError;
@@ -31,19 +31,19 @@ impl Core {
             if record.is_terminal() {
                 return Ok(record);
             }
-            if let Some(live) = self.lives.get(&id) {
-                live.cancel(reason);
-                match live.ended().await {
-                    End::Stands(ended) if ended.is_terminal() => {
+            if let Some(active) = self.active_tasks.get(&id) {
+                active.cancel(reason);
+                match active.wait_ended().await {
+                    TaskEnd::Task(ended) if ended.is_terminal() => {
                         return Ok(Arc::unwrap_or_clone(ended));
                     }
-                    End::Stands(_) => {}
-                    End::Answer(_) => return Err(A2aError::task_not_found(&id)),
-                    End::Lost(refusal) => return Err(refusal),
+                    TaskEnd::Task(_) => {}
+                    TaskEnd::Message(_) => return Err(A2aError::task_not_found(&id)),
+                    TaskEnd::Error(refusal) => return Err(refusal),
                 }
             } else {
                 // Another server may run it, and knows best how to stop it.
-                if !record.is_interrupted() && self.store.recover_every().is_some() {
+                if !record.is_interrupted() && self.store.recovery_interval().is_some() {
                     self.ask(&id).await?;
                 }
                 if let Some(canceled) = self.settle_here(&id, reason).await? {
@@ -59,10 +59,10 @@ impl Core {
     async fn ask(&self, task_id: &str) -> Result<(), A2aError> {
         let feed = self.feed(task_id).await?;
         self.store
-            .ask_to_cancel(task_id)
+            .request_cancel(task_id)
             .await
             .map_err(|error| refused(error, task_id))?;
-        let settled = feed.news.for_each(|_| std::future::ready(()));
+        let settled = feed.updates.for_each(|_| std::future::ready(()));
         // Where nobody answers nobody runs it, and it is settled here.
         let _ = tokio::time::timeout(ELSEWHERE, settled).await;
         Ok(())
@@ -78,7 +78,7 @@ impl Core {
         if record.is_terminal() {
             return Ok(Some(record));
         }
-        let change = Change::Status(words::canceled(&*self.env, &record, reason));
+        let change = Change::Status(status::canceled(&*self.env, &record, reason));
         let at_ms = self.now_ms(&record);
         let revision = record.revision;
         match self.store.append(task_id, revision, at_ms, &change).await {
@@ -87,7 +87,7 @@ impl Core {
                 self.changed(&record, &change);
                 Ok(Some(record))
             }
-            Err(StoreError::Conflict | StoreError::Settled) => Ok(None),
+            Err(StoreError::Conflict | StoreError::Terminal) => Ok(None),
             Err(error) => Err(refused(error, task_id)),
         }
     }

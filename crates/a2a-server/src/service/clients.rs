@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Service;
+use super::active_task::CancelReason;
 use super::core::{Core, refused};
-use super::live::CancelReason;
 use crate::refusal::{A2aError, ErrorReason};
 
 impl Service {
@@ -15,7 +15,7 @@ impl Service {
     pub fn retain_clients(&self, clients: HashSet<String>) {
         let clients = Arc::new(clients);
         self.core.notifier.retain_clients(&clients);
-        let tasks = self.core.open.retain(&clients);
+        let tasks = self.core.quota.retain(&clients);
         if !tasks.is_empty() {
             tracing::info!(tasks = tasks.len(), "ending the tasks of removed clients");
         }
@@ -27,8 +27,8 @@ impl Core {
     /// Ends tasks of clients that the operator removed.
     pub(super) fn end_removed(self: &Arc<Self>, tasks: Vec<String>) {
         for task_id in tasks {
-            if let Some(live) = self.lives.get(&task_id) {
-                live.cancel(CancelReason::ClientRemoved);
+            if let Some(active) = self.active_tasks.get(&task_id) {
+                active.cancel(CancelReason::ClientRemoved);
             }
             let core = Arc::clone(self);
             self.tasks.spawn(async move {

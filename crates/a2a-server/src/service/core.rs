@@ -7,10 +7,10 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::active_task::ActiveTasks;
 use super::agents::Agents;
-use super::live::Lives;
-use super::open::Open;
-use super::recent::Recent;
+use super::dedup::MessageDedup;
+use super::quota::TaskQuota;
 use super::weight::Weights;
 use super::{Parts, Sessions};
 use crate::caller::Caller;
@@ -20,23 +20,23 @@ use crate::push::Notifier;
 use crate::record::{Change, Record};
 use crate::refusal::{A2aError, ErrorReason};
 use crate::settings::Settings;
-use crate::store::{Store, StoreError};
+use crate::store::{StoreError, TaskStore};
 use common::environment::Environment;
 
 /// How many tasks of a client who has too many are looked at, before he is told so.
-const LOOKED_AT: usize = 16;
+const QUOTA_SAMPLE_SIZE: usize = 16;
 
 pub(super) struct Core {
     pub(super) settings: Settings,
     pub(super) executor: Arc<dyn Executor>,
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn TaskStore>,
     pub(super) sessions: Arc<dyn Sessions>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) notifier: Notifier,
     pub(super) metrics: Metrics,
     pub(super) agents: Agents,
-    pub(super) lives: Lives,
-    pub(super) recent: Recent,
+    pub(super) active_tasks: ActiveTasks,
+    pub(super) dedup: MessageDedup,
     pub(super) weights: Weights,
     /// One permit a run.
     pub(super) slots: Arc<Semaphore>,
@@ -47,8 +47,8 @@ pub(super) struct Core {
     /// Everything that goes on in the background.
     pub(super) tasks: TaskTracker,
     /// Asks for what retention does not keep to be forgotten.
-    pub(super) retire: Notify,
-    pub(super) open: Open,
+    pub(super) prune: Notify,
+    pub(super) quota: TaskQuota,
 }
 
 impl Core {
@@ -57,15 +57,15 @@ impl Core {
         let metrics = Metrics::new();
         let notifier = Notifier::new(
             parts.store.clone(),
-            parts.courier,
+            parts.sender,
             &limits,
             parts.env.clone(),
             metrics.clone(),
         );
-        let open = Open::default();
+        let quota = TaskQuota::default();
         if let Some(clients) = parts.clients.map(Arc::new) {
             notifier.retain_clients(&clients);
-            open.retain(&clients);
+            quota.retain(&clients);
         }
         Self {
             notifier,
@@ -76,15 +76,15 @@ impl Core {
             sessions: parts.sessions,
             env: parts.env,
             agents: Agents::default(),
-            lives: Lives::default(),
-            recent: Recent::default(),
+            active_tasks: ActiveTasks::default(),
+            dedup: MessageDedup::default(),
             weights: Weights::default(),
             slots: Arc::new(Semaphore::new(limits.runs.max(1))),
             closing: CancellationToken::new(),
             dropping: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            retire: Notify::new(),
-            open,
+            prune: Notify::new(),
+            quota,
         }
     }
 
@@ -112,28 +112,30 @@ impl Core {
         if let Change::Status(status) = change {
             self.metrics.entered(&status.state);
             if record.is_terminal() {
-                self.settled(&record.owner, &record.task.id);
+                self.release_quota(&record.owner, &record.task.id);
             }
         }
         self.notifier.changed(record, change);
     }
 
     /// Counts one more task of a client that is not settled, if he may have one more.
-    pub(super) async fn opened(&self, client: &str, task_id: &str) -> Result<(), A2aError> {
+    pub(super) async fn acquire_quota(&self, client: &str, task_id: &str) -> Result<(), A2aError> {
         let limit = self.settings.limits.tasks_per_client;
-        let Err(refusal) = self.open.add(client, task_id, limit) else {
+        let Err(refusal) = self.quota.try_insert(client, task_id, limit) else {
             return Ok(());
         };
         // Another server may have settled what asked a question here. The id is random, so every time others are looked at.
-        for known in self.open.some(client, task_id, LOOKED_AT) {
-            if self.lives.get(&known).is_none()
+        for known in self.quota.sample(client, task_id, QUOTA_SAMPLE_SIZE) {
+            if self.active_tasks.get(&known).is_none()
                 && let Ok(found) = self.store.load(&known).await
                 && found.is_none_or(|record| record.is_terminal())
             {
-                self.settled(client, &known);
+                self.release_quota(client, &known);
             }
         }
-        self.open.add(client, task_id, limit).map_err(|_| refusal)
+        self.quota
+            .try_insert(client, task_id, limit)
+            .map_err(|_| refusal)
     }
 
     /// Makes sure that `bytes` more of a client may be kept. Its own oldest settled tasks go for that where they must, if
@@ -141,7 +143,7 @@ impl Core {
     ///
     /// # Errors
     /// They may not, or the store failed.
-    pub(super) async fn room(
+    pub(super) async fn make_room(
         &self,
         client: &str,
         bytes: usize,
@@ -162,9 +164,9 @@ impl Core {
     }
 
     /// A task of a client is settled, or gone.
-    pub(super) fn settled(&self, client: &str, task_id: &str) {
-        if self.open.remove(client, task_id) {
-            self.retire.notify_one();
+    pub(super) fn release_quota(&self, client: &str, task_id: &str) {
+        if self.quota.remove(client, task_id) {
+            self.prune.notify_one();
         }
     }
 }
@@ -172,8 +174,8 @@ impl Core {
 /// What a client is told when the store does not do it. Why is for the log alone.
 pub(super) fn refused(error: StoreError, task_id: &str) -> A2aError {
     match error {
-        StoreError::Gone => A2aError::task_not_found(task_id),
-        StoreError::Settled => A2aError::new(
+        StoreError::NotFound => A2aError::task_not_found(task_id),
+        StoreError::Terminal => A2aError::new(
             ErrorReason::UnsupportedOperation,
             format!(
                 "the task `{task_id}` is settled, nothing can be added to it; send a message without `taskId`"

@@ -3,19 +3,19 @@
 use a2a::Task;
 
 use super::Service;
+use super::active_task::CancelReason;
 use super::cancel::canceled;
 use super::core::refused;
-use super::live::CancelReason;
 use crate::record::Record;
 use crate::refusal::A2aError;
-use crate::store::{Filter, Listed};
+use crate::store::{Filter, SummaryPage};
 
 impl Service {
     /// Tasks of every client, for the operator.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn tasks(&self, filter: &Filter) -> Result<Listed, A2aError> {
+    pub async fn tasks(&self, filter: &Filter) -> Result<SummaryPage, A2aError> {
         let listed = self.core.store.list(filter).await;
         listed.map_err(|error| refused(error, ""))
     }
@@ -40,7 +40,7 @@ impl Service {
             None => return Ok(false),
         };
         // Its webhooks go with it, and are to be told of its end before.
-        self.core.notifier.addressed().await;
+        self.core.notifier.barrier().await;
         let deleted = self.core.store.delete(task_id).await;
         deleted.map_err(|error| refused(error, task_id))
     }

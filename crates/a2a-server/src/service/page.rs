@@ -9,7 +9,7 @@ use super::core::refused;
 use super::view::View;
 use crate::record::Record;
 use crate::refusal::A2aError;
-use crate::store::{Cursor, Listed, StoreError, Summary};
+use crate::store::{Cursor, StoreError, Summary, SummaryPage};
 
 /// A page of tasks (1.0 §3.1.4). It is bounded in number by the request, and in bytes by
 /// [`page_bytes`](crate::settings::Limits::page_bytes): where the next task would go beyond, the page ends before it.
@@ -36,7 +36,7 @@ impl TaskPage {
     pub(super) async fn open(
         service: Service,
         view: View,
-        listed: Listed,
+        listed: SummaryPage,
         page_size: i32,
     ) -> Result<Self, A2aError> {
         let mut page = Self {

@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::life::Start;
+use super::task_runner::Start;
 use crate::executor::{Outcome, Reports};
 use crate::metrics::Metrics;
 

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use a2a::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState};
 use futures_util::{StreamExt, stream};
 
+use super::active_task::{ActiveTask, TaskEnd};
 use super::core::{Core, refused};
-use super::live::{End, Live};
-use super::take::Taken;
+use super::submit::Accepted;
 use super::updates::updates;
 use super::view::View;
 use super::{Send, Updates};
 use crate::caller::{Caller, Version};
 use crate::record::Record;
 use crate::refusal::A2aError;
-use crate::store::{Feed, News};
+use crate::store::{Feed, TaskUpdate};
 
 impl Core {
     pub(super) async fn send(
@@ -31,37 +31,37 @@ impl Core {
         });
         // Whoever says nothing in 0.3, to a server that answers when it is done, is answered with what was said.
         let bare = said.is_none() && caller.version == Version::V0_3 && !self.settings.async_mode;
-        let (task_id, end) = match self.take(caller, send, false).await? {
-            Taken::Live(live, task_id, _) => {
+        let (task_id, end) = match self.submit(caller, send, false).await? {
+            Accepted::Active(active, task_id, _) => {
                 let end = match at_once {
                     true => None,
-                    false => tokio::time::timeout(self.settings.timeout, live.ended())
+                    false => tokio::time::timeout(self.settings.timeout, active.wait_ended())
                         .await
                         .ok(),
                 };
                 match end {
                     Some(end) => (task_id, end),
                     None => {
-                        let end = self.as_it_stands(&live, &task_id).await;
+                        let end = self.as_it_stands(&active, &task_id).await;
                         (task_id, end)
                     }
                 }
             }
-            Taken::Known(record) => {
+            Accepted::Stored(record) => {
                 let task_id = record.task.id.clone();
                 let end = match at_once {
-                    true => End::Stands(Arc::from(record)),
+                    true => TaskEnd::Task(Arc::from(record)),
                     false => self.awaited(record).await?,
                 };
                 (task_id, end)
             }
         };
         // Answered, so the next message of this id is another one.
-        self.recent.forget(&caller.client, &message_id, &task_id);
+        self.dedup.remove(&caller.client, &message_id, &task_id);
         match end {
-            End::Answer(message) => Ok(SendMessageResponse::Message(*message)),
-            End::Lost(refusal) => Err(refusal),
-            End::Stands(record) => {
+            TaskEnd::Message(message) => Ok(SendMessageResponse::Message(*message)),
+            TaskEnd::Error(refusal) => Err(refusal),
+            TaskEnd::Task(record) => {
                 let task = Arc::unwrap_or_clone(record).task;
                 if bare && task.status.state == TaskState::Completed {
                     let message = self.bare(task);
@@ -79,18 +79,18 @@ impl Core {
     ) -> Result<Updates, A2aError> {
         let view = self.view(&send)?;
         let message_id = send.request.message.message_id.clone();
-        let (live, task_id, feed) = match self.take(caller, send, true).await? {
-            Taken::Live(live, task_id, feed) => (Some(live), task_id, feed),
-            Taken::Known(record) => (None, record.task.id.clone(), None),
+        let (active, task_id, feed) = match self.submit(caller, send, true).await? {
+            Accepted::Active(active, task_id, feed) => (Some(active), task_id, feed),
+            Accepted::Stored(record) => (None, record.task.id.clone(), None),
         };
-        if let Some(live) = live {
-            let end = match live.seen().await {
-                None if live.give() => None,
-                None => Some(live.ended().await),
+        if let Some(active) = active {
+            let end = match active.wait_visible().await {
+                None if active.expose() => None,
+                None => Some(active.wait_ended().await),
                 Some(end) => Some(end),
             };
-            if let Some(End::Answer(message)) = end {
-                self.recent.forget(&caller.client, &message_id, &task_id);
+            if let Some(TaskEnd::Message(message)) = end {
+                self.dedup.remove(&caller.client, &message_id, &task_id);
                 return Ok(stream::iter([Ok(StreamResponse::Message(*message))]).boxed());
             }
         }
@@ -100,13 +100,13 @@ impl Core {
         };
         if feed.record.is_interrupted() {
             // It has come to its question already, which is where the stream ends.
-            feed.news = stream::empty().boxed();
+            feed.updates = stream::empty().boxed();
         }
         let core = self.clone();
         let client = caller.client.clone();
         // A stream that was cut may be asked for again; one that was heard to its end is answered.
         let heard = stream::once(async move {
-            core.recent.forget(&client, &message_id, &task_id);
+            core.dedup.remove(&client, &message_id, &task_id);
         })
         .filter_map(|()| std::future::ready(None));
         let updates = updates(feed, view, self.metrics.listening());
@@ -128,28 +128,28 @@ impl Core {
     }
 
     /// The task as it stands, for a client that does not wait.
-    async fn as_it_stands(&self, live: &Live, task_id: &str) -> End {
-        if !live.give() {
-            return live.ended().await;
+    async fn as_it_stands(&self, active: &ActiveTask, task_id: &str) -> TaskEnd {
+        if !active.expose() {
+            return active.wait_ended().await;
         }
         match self.store.load(task_id).await {
-            Ok(Some(record)) => End::Stands(Arc::new(record)),
-            Ok(None) => End::Lost(A2aError::task_not_found(task_id)),
-            Err(error) => End::Lost(refused(error, task_id)),
+            Ok(Some(record)) => TaskEnd::Task(Arc::new(record)),
+            Ok(None) => TaskEnd::Error(A2aError::task_not_found(task_id)),
+            Err(error) => TaskEnd::Error(refused(error, task_id)),
         }
     }
 
     /// Waits for the end of a task that is not worked on here.
-    async fn awaited(&self, record: Box<Record>) -> Result<End, A2aError> {
+    async fn awaited(&self, record: Box<Record>) -> Result<TaskEnd, A2aError> {
         let Feed {
             mut record,
-            mut news,
+            mut updates,
         } = self.feed(&record.task.id).await?;
         let follow = async {
             while !record.is_terminal() && !record.is_interrupted() {
-                match news.next().await {
-                    Some(News::Anew(anew)) => record = *anew,
-                    Some(News::Change(_, change)) => {
+                match updates.next().await {
+                    Some(TaskUpdate::Snapshot(snapshot)) => record = *snapshot,
+                    Some(TaskUpdate::Change(_, change)) => {
                         let at_ms = self.now_ms(&record);
                         record.apply(Arc::unwrap_or_clone(change), at_ms);
                     }
@@ -159,7 +159,7 @@ impl Core {
         };
         // The task goes on whether or not its end comes in time.
         let _ = tokio::time::timeout(self.settings.timeout, follow).await;
-        Ok(End::Stands(Arc::new(record)))
+        Ok(TaskEnd::Task(Arc::new(record)))
     }
 
     /// What was said in a task, as a message that stands for it.

@@ -16,15 +16,14 @@ use url::Url;
 
 use super::*;
 use crate::executor::{ExecutorError, Job, Outcome, Report, Reports};
-use crate::push::{Courier, Undelivered};
+use crate::push::{PushError, PushSender};
 use crate::record::Record;
 use crate::record::tests::record;
-use crate::store::memory::Memory;
+use crate::store::memory::MemoryStore;
 use common::environment::{Clock, IdGenerator, SystemEnvironment};
 
 mod agents;
 mod answers;
-mod bounds;
 mod cancel;
 mod clients;
 mod close;
@@ -32,39 +31,40 @@ mod contexts;
 mod continued;
 mod duplicates;
 mod ends;
+mod failing_store;
 mod isolation;
 mod lists;
 mod modes;
 mod order;
 mod pushes;
 mod recovery;
+mod size_limits;
 mod stage;
+mod store_failures;
 mod streams;
-mod trouble;
-mod troubled;
 
 use stage::{Named, Post};
 use stage::{Run, Stage, TestClock};
 
 /// A service, and the executor's part for the test to play.
-struct Theatre {
+struct TestService {
     service: Service,
     runs: mpsc::UnboundedReceiver<Run>,
-    store: Memory,
+    store: MemoryStore,
     clock: Arc<TestClock>,
     stage: Arc<Stage>,
 }
 
-async fn theatre() -> Theatre {
-    Theatre::with(Settings::default()).await
+async fn theatre() -> TestService {
+    TestService::with(Settings::default()).await
 }
 
-impl Theatre {
+impl TestService {
     async fn with(settings: Settings) -> Self {
-        Self::over(settings, Memory::new(), Vec::new()).await
+        Self::over(settings, MemoryStore::new(), Vec::new()).await
     }
 
-    async fn over(settings: Settings, store: Memory, alive: Vec<String>) -> Self {
+    async fn over(settings: Settings, store: MemoryStore, alive: Vec<String>) -> Self {
         let behind = Arc::new(store.clone());
         Self::behind(settings, store, behind, alive).await
     }
@@ -72,8 +72,8 @@ impl Theatre {
     /// Over a store that keeps in `store` what it keeps.
     async fn behind(
         settings: Settings,
-        store: Memory,
-        behind: Arc<dyn Store>,
+        store: MemoryStore,
+        behind: Arc<dyn TaskStore>,
         alive: Vec<String>,
     ) -> Self {
         Self::for_clients(settings, store, behind, alive, None).await
@@ -82,8 +82,8 @@ impl Theatre {
     /// With these clients alone.
     async fn for_clients(
         settings: Settings,
-        store: Memory,
-        behind: Arc<dyn Store>,
+        store: MemoryStore,
+        behind: Arc<dyn TaskStore>,
         alive: Vec<String>,
         clients: Option<HashSet<String>>,
     ) -> Self {
@@ -104,7 +104,7 @@ impl Theatre {
             settings,
             executor: stage.clone(),
             store: behind,
-            courier: Arc::new(Post),
+            sender: Arc::new(Post),
             sessions: Arc::new(Named),
             env: clock.clone(),
             clients,
@@ -155,8 +155,8 @@ impl Theatre {
 
     /// Waits until the task is settled or waits for its client.
     async fn ended(&self, task_id: &str) -> Task {
-        if let Some(live) = self.service.core.lives.get(task_id) {
-            live.ended().await;
+        if let Some(live) = self.service.core.active_tasks.get(task_id) {
+            live.wait_ended().await;
         }
         self.store.load(task_id).await.unwrap().unwrap().task
     }

@@ -11,51 +11,53 @@ use super::Updates;
 use super::view::View;
 use crate::metrics::Listening;
 use crate::record::{Change, is_interrupted};
-use crate::store::{Feed, News};
+use crate::store::{Feed, TaskUpdate};
 
 /// The task as it stands, then what happens to it, until it is settled or waits for its client (1.0 §3.1.2).
 pub(super) fn updates(feed: Feed, view: View, listening: Listening) -> Updates {
-    let Feed { record, news } = feed;
-    let telling = Telling {
+    let Feed { record, updates } = feed;
+    let state = UpdateStream {
         task_id: record.task.id.clone(),
         context_id: record.task.context_id.clone(),
         metadata: record.task.metadata.clone().unwrap_or_default(),
-        news,
+        updates,
         view,
         over: false,
         _listening: listening,
     };
     let first = StreamResponse::Task(view.of(record.task));
     stream::once(future::ready(Ok(first)))
-        .chain(stream::unfold(telling, |mut telling| async move {
-            let update = telling.next().await?;
-            Some((Ok(update), telling))
+        .chain(stream::unfold(state, |mut state| async move {
+            let update = state.next().await?;
+            Some((Ok(update), state))
         }))
         .boxed()
 }
 
-struct Telling {
+struct UpdateStream {
     task_id: String,
     context_id: String,
     /// What is known about the run, told with the last event: streams have no other place for it.
     metadata: HashMap<String, Value>,
-    news: BoxStream<'static, News>,
+    updates: BoxStream<'static, TaskUpdate>,
     view: View,
     over: bool,
     _listening: Listening,
 }
 
-impl Telling {
+impl UpdateStream {
     async fn next(&mut self) -> Option<StreamResponse> {
         while !self.over {
-            let update = match self.news.next().await? {
-                News::Anew(record) => {
+            let update = match self.updates.next().await? {
+                TaskUpdate::Snapshot(record) => {
                     self.over = record.is_terminal() || record.is_interrupted();
                     self.metadata = record.task.metadata.clone().unwrap_or_default();
                     Some(StreamResponse::Task(self.view.of(record.task)))
                 }
                 // Whoever else listens may have it too, or not any more.
-                News::Change(_, change) => self.told(std::sync::Arc::unwrap_or_clone(change)),
+                TaskUpdate::Change(_, change) => {
+                    self.response(std::sync::Arc::unwrap_or_clone(change))
+                }
             };
             if update.is_some() {
                 return update;
@@ -64,7 +66,7 @@ impl Telling {
         None
     }
 
-    fn told(&mut self, change: Change) -> Option<StreamResponse> {
+    fn response(&mut self, change: Change) -> Option<StreamResponse> {
         match change {
             Change::Status(status) => {
                 let settled = status.state.is_terminal();

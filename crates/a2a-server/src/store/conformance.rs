@@ -14,7 +14,7 @@ use std::sync::Arc;
 use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use chrono::{DateTime, Utc};
 
-use super::{Filter, Store, StoreError};
+use super::{Filter, StoreError, TaskStore};
 use crate::caller::Version;
 use crate::record::{Change, Record};
 
@@ -98,7 +98,7 @@ macro_rules! store_laws {
 pub(crate) use store_laws;
 
 /// A store of any kind.
-pub(crate) type Any = Arc<dyn Store>;
+pub(crate) type Any = Arc<dyn TaskStore>;
 
 /// What a store is opened as.
 pub(crate) trait Opened<K> {

@@ -9,33 +9,33 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
 
-use super::hub::Hub;
 use super::queues::Queues;
+use super::task_events::TaskEvents;
 use super::usage::Usage;
 use super::{
-    Budget, Context, Cursor, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting,
-    body,
+    Budget, Context, Cursor, Feed, Filter, QueueTicket, Retention, StoreError, Summary,
+    SummaryPage, TaskStore, body,
 };
 use crate::caller::Version;
 use crate::record::{Change, Record, is_interrupted};
 
 /// Keeps everything in memory. Cheap to clone; clones share what they keep.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
-    kept: Arc<Mutex<Kept>>,
-    hub: Hub,
+pub struct MemoryStore {
+    state: Arc<Mutex<MemoryState>>,
+    events: TaskEvents,
     queues: Queues,
     usage: Usage,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    tasks: HashMap<String, Held>,
-    contexts: HashMap<String, Opened>,
+struct MemoryState {
+    tasks: HashMap<String, StoredTask>,
+    contexts: HashMap<String, OpenContext>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct StoredTask {
     summary: Summary,
     /// The record at some revision, as JSON, and the changes since with their times.
     base: Arc<[u8]>,
@@ -49,7 +49,7 @@ fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-impl Held {
+impl StoredTask {
     fn bytes(&self) -> usize {
         let log = self.log.iter().map(|(_, change)| change.len());
         self.base.len() + log.sum::<usize>()
@@ -67,25 +67,25 @@ impl Held {
 }
 
 #[derive(Debug)]
-struct Opened {
+struct OpenContext {
     context: Context,
     /// Its tasks. A context is forgotten with the last of them.
     tasks: usize,
 }
 
-impl Memory {
+impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn locked(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_state(&self) -> MutexGuard<'_, MemoryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(&self, task_id: &str) -> Result<Option<Record>, StoreError> {
-        let (base, log) = match self.locked().tasks.get(task_id) {
-            Some(held) => (Arc::clone(&held.base), held.log.clone()),
+        let (base, log) = match self.lock_state().tasks.get(task_id) {
+            Some(task) => (Arc::clone(&task.base), task.log.clone()),
             None => return Ok(None),
         };
         let unreadable = |why| StoreError::Damaged(format!("cannot read the task: {why}"));
@@ -102,19 +102,19 @@ impl Memory {
     /// Keeps `record` in place of `base` and the first `changes` after it.
     fn compact(&self, record: &Record, base: &Arc<[u8]>, changes: usize) -> Result<(), StoreError> {
         let whole = body::encode(record)?.into();
-        if let Some(held) = self.locked().tasks.get_mut(&record.task.id)
-            && Arc::ptr_eq(&held.base, base)
+        if let Some(task) = self.lock_state().tasks.get_mut(&record.task.id)
+            && Arc::ptr_eq(&task.base, base)
         {
-            let before = held.bytes();
-            held.base = whole;
-            held.log.drain(..changes);
-            let more = length(held.bytes()) - length(before);
+            let before = task.bytes();
+            task.base = whole;
+            task.log.drain(..changes);
+            let more = length(task.bytes()) - length(before);
             self.usage.add(&record.owner, more);
         }
         Ok(())
     }
 
-    fn take(
+    fn apply_change(
         &self,
         task_id: &str,
         revision: u64,
@@ -122,31 +122,31 @@ impl Memory {
         change: &Change,
     ) -> Result<(), StoreError> {
         let json = body::encode(change)?;
-        let mut kept = self.locked();
-        let held = kept.tasks.get_mut(task_id).ok_or(StoreError::Gone)?;
-        if held.summary.is_terminal() {
-            return Err(StoreError::Settled);
+        let mut state = self.lock_state();
+        let task = state.tasks.get_mut(task_id).ok_or(StoreError::NotFound)?;
+        if task.summary.is_terminal() {
+            return Err(StoreError::Terminal);
         }
-        if held.revision != revision {
+        if task.revision != revision {
             return Err(StoreError::Conflict);
         }
-        self.usage.add(&held.summary.owner, length(json.len()));
-        held.log.push((at_ms, json.into()));
-        held.revision += 1;
-        held.summary.apply(change, at_ms);
+        self.usage.add(&task.summary.owner, length(json.len()));
+        task.log.push((at_ms, json.into()));
+        task.revision += 1;
+        task.summary.apply(change, at_ms);
         // Under the lock, so that listeners hear of changes in their order.
-        self.hub.publish(task_id, held.revision, change);
+        self.events.publish(task_id, task.revision, change);
         Ok(())
     }
 }
 
-impl Kept {
+impl MemoryState {
     fn forget(&mut self, task_id: &str, usage: &Usage) -> bool {
-        let Some(held) = self.tasks.remove(task_id) else {
+        let Some(task) = self.tasks.remove(task_id) else {
             return false;
         };
-        usage.add(&held.summary.owner, -length(held.bytes()));
-        if let Entry::Occupied(mut opened) = self.contexts.entry(held.summary.context_id) {
+        usage.add(&task.summary.owner, -length(task.bytes()));
+        if let Entry::Occupied(mut opened) = self.contexts.entry(task.summary.context_id) {
             opened.get_mut().tasks = opened.get().tasks.saturating_sub(1);
             if opened.get().tasks == 0 {
                 opened.remove();
@@ -155,8 +155,8 @@ impl Kept {
         true
     }
 
-    fn page(&self, filter: &Filter) -> Listed {
-        let tasks = self.tasks.values().map(|held| &held.summary);
+    fn page(&self, filter: &Filter) -> SummaryPage {
+        let tasks = self.tasks.values().map(|task| &task.summary);
         let mut found: Vec<(i64, &str, &Summary)> = tasks
             .filter(|task| filter.takes(task))
             .map(|task| (task.changed_ms, task.id.as_str(), task))
@@ -170,7 +170,7 @@ impl Kept {
         let more = found.len() > filter.page_size;
         found.truncate(filter.page_size);
         let tasks: Vec<Summary> = found.into_iter().map(|(_, _, task)| task.clone()).collect();
-        Listed {
+        SummaryPage {
             next: tasks.last().filter(|_| more).map(Cursor::of),
             tasks,
             total,
@@ -181,7 +181,7 @@ impl Kept {
     fn outlived(&self, retention: &Retention, now: DateTime<Utc>) -> Vec<String> {
         let oldest = retention.before_ms(now);
         let mut by_owner: HashMap<&str, Vec<(i64, &str)>> = HashMap::new();
-        for task in self.tasks.values().map(|held| &held.summary) {
+        for task in self.tasks.values().map(|task| &task.summary) {
             if task.is_terminal() {
                 let settled = by_owner.entry(task.owner.as_str()).or_default();
                 settled.push((task.changed_ms, task.id.as_str()));
@@ -205,19 +205,20 @@ fn done<'a, T: Send + 'a>(outcome: Result<T, StoreError>) -> BoxFuture<'a, Resul
     future::ready(outcome).boxed()
 }
 
-impl Store for Memory {
+impl TaskStore for MemoryStore {
     fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
-        let held = match Held::new(record) {
-            Ok(held) => held,
+        let task = match StoredTask::new(record) {
+            Ok(task) => task,
             Err(error) => return done(Err(error)),
         };
-        let mut kept = self.locked();
-        if kept.tasks.contains_key(&record.task.id) {
+        let mut state = self.lock_state();
+        if state.tasks.contains_key(&record.task.id) {
             return done(Err(StoreError::Conflict));
         }
-        kept.contexts
+        state
+            .contexts
             .entry(record.task.context_id.clone())
-            .or_insert_with(|| Opened {
+            .or_insert_with(|| OpenContext {
                 context: Context {
                     owner: record.owner.clone(),
                     session: record.session.clone(),
@@ -225,8 +226,8 @@ impl Store for Memory {
                 tasks: 0,
             })
             .tasks += 1;
-        self.usage.add(&record.owner, length(held.bytes()));
-        kept.tasks.insert(record.task.id.clone(), held);
+        self.usage.add(&record.owner, length(task.bytes()));
+        state.tasks.insert(record.task.id.clone(), task);
         done(Ok(()))
     }
 
@@ -237,25 +238,25 @@ impl Store for Memory {
         at_ms: i64,
         change: &'a Change,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        done(self.take(task_id, revision, at_ms, change))
+        done(self.apply_change(task_id, revision, at_ms, change))
     }
 
     fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         done(self.find(task_id))
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>> {
-        done(Ok(self.locked().page(filter)))
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>> {
+        done(Ok(self.lock_state().page(filter)))
     }
 
     fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let was = self.locked().forget(task_id, &self.usage);
-        self.hub.forget(task_id);
+        let was = self.lock_state().forget(task_id, &self.usage);
+        self.events.forget(task_id);
         done(Ok(was))
     }
 
     fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
-        let listener = self.hub.listen(task_id);
+        let listener = self.events.subscribe(task_id);
         let record = match self.find(task_id) {
             Ok(Some(record)) => record,
             Ok(None) => return done(Ok(None)),
@@ -267,17 +268,17 @@ impl Store for Memory {
         done(Ok(Some(feed)))
     }
 
-    fn claim<'a>(
+    fn get_or_create_context<'a>(
         &'a self,
         context_id: &'a str,
         owner: &'a str,
         session: &'a str,
     ) -> BoxFuture<'a, Result<Context, StoreError>> {
-        let mut kept = self.locked();
-        let opened = kept
+        let mut state = self.lock_state();
+        let opened = state
             .contexts
             .entry(context_id.to_owned())
-            .or_insert_with(|| Opened {
+            .or_insert_with(|| OpenContext {
                 context: Context {
                     owner: owner.to_owned(),
                     session: session.to_owned(),
@@ -287,17 +288,17 @@ impl Store for Memory {
         done(Ok(opened.context.clone()))
     }
 
-    fn enter<'a>(
+    fn enqueue<'a>(
         &'a self,
         queue: &'a str,
         _task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Waiting, StoreError>> {
-        done(Ok(self.queues.enter(queue)))
+    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
+        done(Ok(self.queues.enqueue(queue)))
     }
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
-        let kept = self.locked();
-        let tasks = kept.tasks.values().map(|held| &held.summary);
+        let state = self.lock_state();
+        let tasks = state.tasks.values().map(|task| &task.summary);
         let open = tasks.filter(|task| !task.is_terminal()).cloned().collect();
         done(Ok(open))
     }
@@ -307,14 +308,14 @@ impl Store for Memory {
         config: &'a TaskPushNotificationConfig,
         version: Version,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let mut kept = self.locked();
-        let Some(held) = kept.tasks.get_mut(&config.task_id) else {
-            return done(Err(StoreError::Gone));
+        let mut state = self.lock_state();
+        let Some(task) = state.tasks.get_mut(&config.task_id) else {
+            return done(Err(StoreError::NotFound));
         };
-        let known = held.pushes.iter_mut().find(|(had, _)| had.id == config.id);
+        let known = task.pushes.iter_mut().find(|(had, _)| had.id == config.id);
         match known {
             Some(known) => *known = (config.clone(), version),
-            None => held.pushes.push((config.clone(), version)),
+            None => task.pushes.push((config.clone(), version)),
         }
         done(Ok(()))
     }
@@ -324,10 +325,10 @@ impl Store for Memory {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>> {
         done(Ok(self
-            .locked()
+            .lock_state()
             .tasks
             .get(task_id)
-            .map(|held| held.pushes.clone())
+            .map(|task| task.pushes.clone())
             .unwrap_or_default()))
     }
 
@@ -336,25 +337,25 @@ impl Store for Memory {
         task_id: &'a str,
         config_id: &'a str,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let mut kept = self.locked();
-        let Some(held) = kept.tasks.get_mut(task_id) else {
+        let mut state = self.lock_state();
+        let Some(task) = state.tasks.get_mut(task_id) else {
             return done(Ok(false));
         };
-        let before = held.pushes.len();
-        held.pushes
+        let before = task.pushes.len();
+        task.pushes
             .retain(|(config, _)| config.id.as_deref() != Some(config_id));
-        done(Ok(held.pushes.len() < before))
+        done(Ok(task.pushes.len() < before))
     }
 
-    fn retire<'a>(
+    fn prune<'a>(
         &'a self,
         retention: &'a Retention,
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>> {
-        let mut kept = self.locked();
-        let outlived = kept.outlived(retention, now);
+        let mut state = self.lock_state();
+        let outlived = state.outlived(retention, now);
         for id in &outlived {
-            kept.forget(id, &self.usage);
+            state.forget(id, &self.usage);
         }
         done(Ok(outlived.len()))
     }
@@ -365,8 +366,8 @@ impl Store for Memory {
         skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        let kept = self.locked();
-        let tasks = kept.tasks.values().map(|held| &held.summary);
+        let state = self.lock_state();
+        let tasks = state.tasks.values().map(|task| &task.summary);
         let waits = tasks.filter(|task| is_interrupted(&task.state) && task.changed_ms < before_ms);
         let mut waits: Vec<_> = waits.map(|task| (task.changed_ms, &task.id)).collect();
         waits.sort_unstable();
@@ -381,7 +382,7 @@ impl Store for Memory {
         budget: &'a Budget,
         forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let mut kept = self.locked();
+        let mut state = self.lock_state();
         let Some(lacks) = self.usage.lacks(owner, bytes, budget) else {
             return done(Ok(false));
         };
@@ -389,14 +390,14 @@ impl Store for Memory {
         if lacks == 0 {
             return done(Ok(true));
         }
-        let held = kept.tasks.values();
-        let own = held.filter(|held| held.summary.owner == owner && held.summary.is_terminal());
+        let task = state.tasks.values();
+        let own = task.filter(|task| task.summary.owner == owner && task.summary.is_terminal());
         let mut settled: Vec<(i64, String, usize)> = own
-            .map(|held| {
+            .map(|task| {
                 (
-                    held.summary.changed_ms,
-                    held.summary.id.clone(),
-                    held.bytes(),
+                    task.summary.changed_ms,
+                    task.summary.id.clone(),
+                    task.bytes(),
                 )
             })
             .collect();
@@ -414,7 +415,7 @@ impl Store for Memory {
         }
         if forget {
             for id in oldest {
-                kept.forget(&id, &self.usage);
+                state.forget(&id, &self.usage);
             }
         }
         done(Ok(true))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
-use super::{StoreError, Turn, Waiting};
+use super::{QueuePermit, QueueTicket, StoreError};
 
 /// The queues that somebody stands in. A name costs nothing once its queue is empty.
 #[derive(Debug, Clone, Default)]
@@ -17,28 +17,28 @@ pub struct Queues {
 #[derive(Debug)]
 struct Queue {
     /// One permit: the turn. It is fair, and a waiter that is dropped passes it on.
-    turn: Arc<Semaphore>,
+    semaphore: Arc<Semaphore>,
     /// Who waits or has the turn.
-    people: usize,
+    members: usize,
 }
 
 impl Queues {
     /// Takes a place in the queue `name`. It is taken when this returns.
-    pub fn enter(&self, name: &str) -> Waiting {
-        let (turn, place) = self.place(name);
-        let mut waiting = Box::pin(turn.acquire_owned());
+    pub fn enqueue(&self, name: &str) -> QueueTicket {
+        let (semaphore, slot) = self.slot(name);
+        let mut waiting = Box::pin(semaphore.acquire_owned());
         // A semaphore counts a waiter from the first time it is asked.
-        let at_once = waiting.as_mut().now_or_never();
+        let ready = waiting.as_mut().now_or_never();
         Box::pin(async move {
-            let permit = match at_once {
+            let permit = match ready {
                 Some(permit) => permit,
                 None => waiting.await,
             };
             let permit =
                 permit.map_err(|_| StoreError::Failed("the queue is closed".to_owned()))?;
-            Ok(Turn::new(move || {
+            Ok(QueuePermit::new(move || {
                 drop(permit);
-                drop(place);
+                drop(slot);
             }))
         })
     }
@@ -53,18 +53,18 @@ impl Queues {
         self.locked().is_empty()
     }
 
-    fn place(&self, name: &str) -> (Arc<Semaphore>, Place) {
+    fn slot(&self, name: &str) -> (Arc<Semaphore>, QueueSlot) {
         let mut by_name = self.locked();
         let queue = by_name.entry(name.to_owned()).or_insert_with(|| Queue {
-            turn: Arc::new(Semaphore::new(1)),
-            people: 0,
+            semaphore: Arc::new(Semaphore::new(1)),
+            members: 0,
         });
-        queue.people += 1;
-        let place = Place {
+        queue.members += 1;
+        let slot = QueueSlot {
             queues: self.clone(),
             name: name.to_owned(),
         };
-        (queue.turn.clone(), place)
+        (queue.semaphore.clone(), slot)
     }
 
     fn locked(&self) -> MutexGuard<'_, HashMap<String, Queue>> {
@@ -73,17 +73,17 @@ impl Queues {
 }
 
 /// Somebody in a queue, waiting or not.
-struct Place {
+struct QueueSlot {
     queues: Queues,
     name: String,
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         let mut by_name = self.queues.locked();
         if let Some(queue) = by_name.get_mut(&self.name) {
-            queue.people -= 1;
-            if queue.people == 0 {
+            queue.members -= 1;
+            if queue.members == 0 {
                 by_name.remove(&self.name);
             }
         }

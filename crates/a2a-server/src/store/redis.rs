@@ -24,15 +24,16 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc::{self, Receiver, UnboundedSender};
 use tokio::task::JoinSet;
 
-use self::bells::Bells;
-use self::ears::{Ears, Wish};
+use self::connection::RedisConnection;
 use self::inner::Inner;
 use self::lease::Handed;
-use self::link::Link;
-use self::queue::Leaving;
-use super::hub::Hub;
+use self::notifiers::Notifiers;
+use self::pubsub::{PubSubListener, SubscriptionRequest};
+use self::queue::ReleasedSlot;
+use super::task_events::TaskEvents;
 use super::{
-    Budget, Context, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting,
+    Budget, Context, Feed, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage,
+    TaskStore,
 };
 use crate::caller::Version;
 use crate::record::{Change, Record};
@@ -41,41 +42,41 @@ use common::environment::Environment;
 pub use self::address::{LEASE, Options, PREFIX};
 
 mod address;
-mod bells;
+mod connection;
 mod contexts;
-mod ears;
 mod failure;
 mod feed;
 mod inner;
 mod lease;
-mod link;
 mod listing;
+mod notifiers;
+mod pubsub;
 mod queue;
 mod scripts;
-mod survey;
+mod server_config;
 mod tasks;
 
 #[cfg(all(test, feature = "real"))]
 mod tests;
 
 /// Cancellations that wait in this process; more wait in Redis.
-const CANCELLATIONS: usize = 64;
+const CANCELLATION_CAPACITY: usize = 64;
 
-/// Keeps everything in a Redis. Dropping it stops what it does beside; [`Store::close`] also tells the other servers.
-pub struct Redis {
+/// Keeps everything in a Redis. Dropping it stops what it does beside; [`TaskStore::close`] also tells the other servers.
+pub struct RedisStore {
     inner: Arc<Inner>,
-    hub: Hub,
-    bells: Arc<Bells>,
-    wishes: UnboundedSender<Wish>,
-    leaving: UnboundedSender<Leaving>,
-    hears: Arc<AtomicBool>,
+    events: TaskEvents,
+    notifiers: Arc<Notifiers>,
+    requests: UnboundedSender<SubscriptionRequest>,
+    released: UnboundedSender<ReleasedSlot>,
+    is_listening: Arc<AtomicBool>,
     cancellations: Mutex<Option<Receiver<String>>>,
     handed: Mutex<Handed>,
     /// What goes on beside, until the store is closed or dropped.
     beside: Mutex<JoinSet<()>>,
 }
 
-impl Redis {
+impl RedisStore {
     /// Connects, and is one of the servers there from then on.
     ///
     /// # Errors
@@ -84,48 +85,48 @@ impl Redis {
     pub async fn connect(options: &Options, env: &dyn Environment) -> Result<Self, StoreError> {
         let address = address::Address::read(options)?;
         let inner = Arc::new(Inner::new(
-            Link::new(address.client, address.shown),
+            RedisConnection::new(address.client, address.shown),
             address.prefix,
             address.channels,
             env.uuid().to_string(),
             // Shorter ones would be over before they are said to be on.
             options.lease.max(Duration::from_millis(100)),
         ));
-        survey::look(&inner).await?;
+        server_config::check_server_config(&inner).await?;
         inner.heartbeat().await?;
 
-        let hub = Hub::default();
-        let bells = Arc::new(Bells::default());
-        let hears = Arc::new(AtomicBool::new(true));
-        let (wishes, wished) = mpsc::unbounded_channel();
-        let ears = Ears {
+        let events = TaskEvents::default();
+        let notifiers = Arc::new(Notifiers::default());
+        let is_listening = Arc::new(AtomicBool::new(true));
+        let (requests, request_receiver) = mpsc::unbounded_channel();
+        let listener = PubSubListener {
             inner: inner.clone(),
-            hub: hub.clone(),
-            bells: bells.clone(),
-            wishes: wished,
-            open: hears.clone(),
+            events: events.clone(),
+            notifiers: notifiers.clone(),
+            requests: request_receiver,
+            is_open: is_listening.clone(),
             tasks: HashSet::new(),
         };
-        let both = ears.connect().await?;
-        let (leaving, left) = mpsc::unbounded_channel();
-        let (asked, cancellations) = mpsc::channel(CANCELLATIONS);
+        let halves = listener.connect().await?;
+        let (released, left) = mpsc::unbounded_channel();
+        let (asked, cancellations) = mpsc::channel(CANCELLATION_CAPACITY);
 
         let mut beside = JoinSet::new();
-        beside.spawn(ears.listen(both));
-        beside.spawn(queue::leave_all(inner.clone(), left));
+        beside.spawn(listener.listen(halves));
+        beside.spawn(queue::release_slots(inner.clone(), left));
         beside.spawn(lease::beat(inner.clone()));
         beside.spawn(lease::pass_cancellations(
             inner.clone(),
-            bells.clone(),
+            notifiers.clone(),
             asked,
         ));
         Ok(Self {
             inner,
-            hub,
-            bells,
-            wishes,
-            leaving,
-            hears,
+            events,
+            notifiers,
+            requests,
+            released,
+            is_listening,
             cancellations: Mutex::new(Some(cancellations)),
             handed: Mutex::default(),
             beside: Mutex::new(beside),
@@ -134,14 +135,14 @@ impl Redis {
 
     /// Host, port and database, for people.
     pub fn shown(&self) -> &str {
-        self.inner.link.shown()
+        self.inner.connection.shown()
     }
 }
 
-impl fmt::Debug for Redis {
+impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")
-            .field("at", &self.inner.link.shown())
+            .field("at", &self.inner.connection.shown())
             .field("prefix", &self.inner.prefix)
             .field("server", &self.inner.server)
             .field("lease", &self.inner.lease)
@@ -149,7 +150,7 @@ impl fmt::Debug for Redis {
     }
 }
 
-impl Store for Redis {
+impl TaskStore for RedisStore {
     fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.create(record).boxed()
     }
@@ -168,7 +169,7 @@ impl Store for Redis {
         self.inner.load(task_id).boxed()
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>> {
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>> {
         self.inner.list(filter).boxed()
     }
 
@@ -177,37 +178,39 @@ impl Store for Redis {
     }
 
     fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
-        feed::follow(self.inner.clone(), &self.hub, &self.wishes, task_id).boxed()
+        feed::follow(self.inner.clone(), &self.events, &self.requests, task_id).boxed()
     }
 
-    fn claim<'a>(
+    fn get_or_create_context<'a>(
         &'a self,
         context_id: &'a str,
         owner: &'a str,
         session: &'a str,
     ) -> BoxFuture<'a, Result<Context, StoreError>> {
-        self.inner.claim(context_id, owner, session).boxed()
+        self.inner
+            .get_or_create_context(context_id, owner, session)
+            .boxed()
     }
 
-    fn enter<'a>(
+    fn enqueue<'a>(
         &'a self,
         queue: &'a str,
         _task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Waiting, StoreError>> {
-        queue::enter(
+    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
+        queue::enqueue(
             self.inner.clone(),
-            self.bells.clone(),
-            self.leaving.clone(),
+            self.notifiers.clone(),
+            self.released.clone(),
             queue,
         )
         .boxed()
     }
 
-    fn ask_to_cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.ask_to_cancel(task_id).boxed()
+    fn request_cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.request_cancel(task_id).boxed()
     }
 
-    fn cancellations(&self) -> BoxStream<'static, String> {
+    fn cancel_requests(&self) -> BoxStream<'static, String> {
         let receiver = self
             .cancellations
             .lock()
@@ -227,7 +230,7 @@ impl Store for Redis {
         self.inner.recover(&self.handed).boxed()
     }
 
-    fn recover_every(&self) -> Option<Duration> {
+    fn recovery_interval(&self) -> Option<Duration> {
         Some(self.inner.lease / 3)
     }
 
@@ -254,12 +257,12 @@ impl Store for Redis {
         self.inner.delete_push(task_id, config_id).boxed()
     }
 
-    fn retire<'a>(
+    fn prune<'a>(
         &'a self,
         retention: &'a Retention,
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>> {
-        self.inner.retire(retention, now).boxed()
+        self.inner.prune(retention, now).boxed()
     }
 
     fn unanswered(
@@ -285,12 +288,12 @@ impl Store for Redis {
         async {
             // A write, so that a Redis that takes none is not called ready.
             self.inner.heartbeat().await?;
-            if self.hears.load(Ordering::Relaxed) {
+            if self.is_listening.load(Ordering::Relaxed) {
                 return Ok(());
             }
             Err(StoreError::Failed(format!(
                 "Redis at {} answers and is not listened to yet; that takes a second at most",
-                self.inner.link.shown()
+                self.inner.connection.shown()
             )))
         }
         .boxed()

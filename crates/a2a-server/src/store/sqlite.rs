@@ -13,8 +13,8 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use super::hub::Hub;
 use super::queues::Queues;
+use super::task_events::TaskEvents;
 use super::usage::Usage;
 use super::{Fsync, StoreError, body};
 use crate::record::Record;
@@ -62,7 +62,7 @@ impl Options {
 
 /// Keeps tasks in an SQLite database. Cheap to clone; clones share it.
 #[derive(Clone)]
-pub struct Sqlite {
+pub struct SqliteStore {
     shared: Arc<Shared>,
 }
 
@@ -70,7 +70,7 @@ struct Shared {
     path: PathBuf,
     commands: mpsc::Sender<Command>,
     readers: Mutex<Readers>,
-    hub: Hub,
+    events: TaskEvents,
     queues: Queues,
     usage: Usage,
     last_error: LastError,
@@ -85,7 +85,7 @@ struct Readers {
     closed: bool,
 }
 
-impl Sqlite {
+impl SqliteStore {
     /// Opens a directory at the time `now`. It blocks, for no longer with many tasks.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Sqlite {
                 path,
                 commands,
                 readers: Mutex::default(),
-                hub: Hub::default(),
+                events: TaskEvents::default(),
                 queues: Queues::default(),
                 usage,
                 last_error,
@@ -192,7 +192,7 @@ impl Sqlite {
 
     /// Deletes tasks, and says how many there were.
     async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
-        let (hub, usage) = (self.shared.hub.clone(), self.shared.usage.clone());
+        let (events, usage) = (self.shared.events.clone(), self.shared.usage.clone());
         let work = move |connection: &Connection| {
             let mut all = Vec::with_capacity(ids.len());
             for id in ids {
@@ -204,7 +204,7 @@ impl Sqlite {
         let after = move |deleted: &Vec<Deleted>| {
             for task in deleted {
                 usage.add(&task.owner, -task.bytes);
-                hub.forget(&task.id);
+                events.forget(&task.id);
             }
         };
         Ok(self.write(0, work, after).await?.len())

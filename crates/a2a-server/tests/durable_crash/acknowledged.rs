@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use a2a_server::store::sqlite::{Options, Sqlite, check};
-use a2a_server::store::{Filter, Store};
+use a2a_server::store::sqlite::{Options, SqliteStore, check};
+use a2a_server::store::{Filter, TaskStore};
 
 use super::script;
 
@@ -58,7 +58,7 @@ impl Acknowledged {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let options = Options::new(directory);
-            let store = Sqlite::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap();
+            let store = SqliteStore::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap();
             assert_eq!(check(directory), Ok(Vec::new()));
             let mut unsettled = 0;
             let mut there = 0;
@@ -90,7 +90,11 @@ impl Acknowledged {
                     assert_eq!(pushes, [script::configuration(id)]);
                 }
                 let context = format!("context-of-{id}");
-                let owner = store.claim(&context, "eve", "x").await.unwrap().owner;
+                let owner = store
+                    .get_or_create_context(&context, "eve", "x")
+                    .await
+                    .unwrap()
+                    .owner;
                 assert_eq!(owner, found.owner);
             }
             let left = store.recover().await.unwrap();

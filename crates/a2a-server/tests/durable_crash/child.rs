@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use a2a_server::caller::Version;
-use a2a_server::store::sqlite::{Options, Sqlite};
-use a2a_server::store::{Fsync, Store};
+use a2a_server::store::sqlite::{Options, SqliteStore};
+use a2a_server::store::{Fsync, TaskStore};
 
 use super::script;
 
@@ -16,7 +16,7 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
     runtime.block_on(async {
         let mut options = Options::new(directory);
         options.fsync = fsync;
-        let store = Arc::new(Sqlite::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
+        let store = Arc::new(SqliteStore::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
         let writers = (0..AT_ONCE).map(|writer| {
             let store = Arc::clone(&store);
             let name = format!("{round}.{writer}");
@@ -31,7 +31,7 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
 }
 
 /// The life of a task. One in four is deleted, one in four is left as it is.
-async fn task(store: &Sqlite, id: &str, number: u64) {
+async fn task(store: &SqliteStore, id: &str, number: u64) {
     let mut record = script::made(id);
     store.create(&record).await.unwrap();
     say(&format!("kept {id} 0"));

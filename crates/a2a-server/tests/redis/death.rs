@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use a2a_server::a2a::TaskState;
-use a2a_server::store::redis::Redis;
-use a2a_server::store::{Store, StoreError, Summary};
+use a2a_server::store::redis::RedisStore;
+use a2a_server::store::{StoreError, Summary, TaskStore};
 use futures_util::StreamExt;
 
 use crate::redis_server::RedisServer;
-use crate::rig::{SHORT, append, chunk, create, mortal, soon, spoil, stand, until};
+use crate::rig::{SHORT, append, chunk, create, mortal, set_state, soon, spoil, until};
 
 /// The tasks that `store` takes when it takes any.
-async fn taken(store: &Redis) -> Vec<String> {
+async fn taken(store: &RedisStore) -> Vec<String> {
     until(|| async {
         let taken = store.recover().await.unwrap();
         let ids: Vec<String> = taken.into_iter().map(|task| task.id).collect();
@@ -34,7 +34,7 @@ async fn the_tasks_of_a_dead_server_are_taken_as_they_stand() {
     })
     .await;
     assert_eq!(records, [Summary::of(&task)]);
-    stand(&living, &mut task, TaskState::Failed).await;
+    set_state(&living, &mut task, TaskState::Failed).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,9 +82,9 @@ async fn what_is_settled_or_waits_for_its_client_is_not_taken() {
     let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     let mut settled = create(&dead, "settled").await;
-    stand(&dead, &mut settled, TaskState::Completed).await;
+    set_state(&dead, &mut settled, TaskState::Completed).await;
     let mut waits = create(&dead, "waits").await;
-    stand(&dead, &mut waits, TaskState::InputRequired).await;
+    set_state(&dead, &mut waits, TaskState::InputRequired).await;
     create(&dead, "runs").await;
     drop(dead);
     assert_eq!(taken(&living).await, ["runs"]);
@@ -123,11 +123,11 @@ async fn a_cancel_that_a_dead_server_did_not_hear_is_heard_by_who_takes_the_task
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     create(&dead, "t").await;
     drop(dead);
-    living.ask_to_cancel("t").await.unwrap();
+    living.request_cancel("t").await.unwrap();
     assert_eq!(taken(&living).await, ["t"]);
     // The next time it is asked, for the task has to be taken up before it can be canceled.
     assert_eq!(living.recover().await, Ok(Vec::new()));
-    let mut asked = living.cancellations();
+    let mut asked = living.cancel_requests();
     assert_eq!(soon(asked.next()).await.as_deref(), Some("t"));
 }
 

@@ -1,11 +1,11 @@
 //! Following costs one connection a server, and nothing once nobody does.
 
 use a2a_server::a2a::TaskState;
-use a2a_server::store::{News, Store};
+use a2a_server::store::{TaskStore, TaskUpdate};
 use futures_util::StreamExt;
 
 use crate::redis_server::RedisServer;
-use crate::rig::{append, chunk, client, create, server, soon, stand, until};
+use crate::rig::{append, chunk, client, create, server, set_state, soon, until};
 
 #[tokio::test]
 async fn a_hundred_followers_share_one_connection() {
@@ -66,12 +66,12 @@ async fn a_follower_that_falls_behind_is_given_the_whole() {
     for n in 0..500 {
         append(&one, &mut task, chunk(&n.to_string())).await;
     }
-    stand(&one, &mut task, TaskState::Completed).await;
+    set_state(&one, &mut task, TaskState::Completed).await;
     let mut last = None;
     let mut heard = 0;
-    while let Some(news) = soon(feed.news.next()).await {
+    while let Some(updates) = soon(feed.updates.next()).await {
         heard += 1;
-        if let News::Anew(whole) = news {
+        if let TaskUpdate::Snapshot(whole) = updates {
             last = Some(*whole);
         }
     }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use a2a_server::a2a::{Part, TaskState};
 use a2a_server::store::redis::Options;
-use a2a_server::store::{Store, StoreError};
+use a2a_server::store::{StoreError, TaskStore};
 
 use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
-use crate::rig::{append, chunk, connect, create, record, server, soon, stand};
+use crate::rig::{append, chunk, connect, create, record, server, set_state, soon};
 
 #[tokio::test]
 async fn a_change_whose_answer_was_lost_is_kept_once() {
@@ -43,10 +43,10 @@ async fn a_place_whose_answer_was_lost_is_taken_once() {
         server(&redis).await,
     );
     proxy.lose_an_answer();
-    let turn = soon(one.enter("q", "t1").await.unwrap()).await.unwrap();
+    let turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
     assert!(proxy.has_lost());
     drop(turn);
-    soon(other.enter("q", "t2").await.unwrap()).await.unwrap();
+    soon(other.enqueue("q", "t2").await.unwrap()).await.unwrap();
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn nothing_acknowledged_is_lost_when_redis_is_killed_again_and_again() {
                 let text = task.revision.to_string();
                 append(&store, &mut task, chunk(&text)).await;
             }
-            stand(&store, &mut task, TaskState::Completed).await;
+            set_state(&store, &mut task, TaskState::Completed).await;
             task
         }));
     }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use a2a_server::a2a::TaskState;
-use a2a_server::store::redis::{Options, Redis};
-use a2a_server::store::{News, Store, StoreError};
+use a2a_server::store::redis::{Options, RedisStore};
+use a2a_server::store::{StoreError, TaskStore, TaskUpdate};
 use futures_util::StreamExt;
 
 use crate::redis_server::RedisServer;
-use crate::rig::{append, chunk, connect, create, record, server, soon, stand, until};
+use crate::rig::{append, chunk, connect, create, record, server, set_state, soon, until};
 
 /// A Redis that has everything on the disk before it says so.
 fn lasting() -> RedisServer {
@@ -22,7 +22,7 @@ fn lasting() -> RedisServer {
     ])
 }
 
-async fn is_ready(store: &Redis) {
+async fn is_ready(store: &RedisStore) {
     until(|| async { store.ready().await.ok() }).await;
 }
 
@@ -35,9 +35,9 @@ async fn nothing_is_acknowledged_while_redis_is_away() {
     for refused in [
         store.create(&record("t")).await.err(),
         store.load("before").await.err(),
-        store.claim("c", "ann", "s").await.err(),
+        store.get_or_create_context("c", "ann", "s").await.err(),
         store.follow("before").await.err(),
-        store.enter("q", "t").await.err(),
+        store.enqueue("q", "t").await.err(),
         store.ready().await.err(),
     ] {
         let Some(StoreError::Failed(why)) = refused else {
@@ -63,16 +63,18 @@ async fn a_run_outlives_a_restart_of_redis() {
     let writer = tokio::spawn(async move {
         // Waits for Redis, and is kept then.
         append(&one, &mut task, chunk("meanwhile")).await;
-        stand(&one, &mut task, TaskState::Completed).await;
+        set_state(&one, &mut task, TaskState::Completed).await;
         (one, task)
     });
     redis.start_again();
     let (_one, task) = soon(writer).await.unwrap();
     let mut heard = feed.record;
-    while let Some(news) = soon(feed.news.next()).await {
-        match news {
-            News::Change(_, change) => heard.apply(change.as_ref().clone(), heard.changed_ms + 1),
-            News::Anew(whole) => heard = *whole,
+    while let Some(updates) = soon(feed.updates.next()).await {
+        match updates {
+            TaskUpdate::Change(_, change) => {
+                heard.apply(change.as_ref().clone(), heard.changed_ms + 1)
+            }
+            TaskUpdate::Snapshot(whole) => heard = *whole,
         }
     }
     assert_eq!(heard, task);
@@ -83,8 +85,8 @@ async fn a_run_outlives_a_restart_of_redis() {
 async fn a_turn_comes_although_redis_was_restarted() {
     let mut redis = lasting();
     let (one, other) = (server(&redis).await, server(&redis).await);
-    let turn = soon(one.enter("q", "t1").await.unwrap()).await.unwrap();
-    let mine = tokio::spawn(other.enter("q", "t2").await.unwrap());
+    let turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
+    let mine = tokio::spawn(other.enqueue("q", "t2").await.unwrap());
     redis.kill();
     drop(turn);
     redis.start_again();
@@ -98,8 +100,11 @@ async fn a_cancel_is_heard_although_redis_was_restarted() {
     create(&one, "t").await;
     redis.kill();
     redis.start_again();
-    until(|| async { other.ask_to_cancel("t").await.ok() }).await;
-    assert_eq!(soon(one.cancellations().next()).await.as_deref(), Some("t"));
+    until(|| async { other.request_cancel("t").await.ok() }).await;
+    assert_eq!(
+        soon(one.cancel_requests().next()).await.as_deref(),
+        Some("t")
+    );
 }
 
 #[tokio::test]
@@ -120,7 +125,7 @@ async fn nobody_counts_as_dead_because_redis_was() {
         assert_eq!(other.recover().await, Ok(Vec::new()));
         tokio::time::sleep(options.lease / 5).await;
     }
-    stand(&one, &mut task, TaskState::Completed).await;
+    set_state(&one, &mut task, TaskState::Completed).await;
 }
 
 #[tokio::test]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use a2a_server::store::{Store, Waiting};
+use a2a_server::store::{QueueTicket, TaskStore};
 
 use crate::redis_server::RedisServer;
 use crate::rig::{mortal, server, soon};
 
-async fn waits(waiting: &mut Waiting) -> bool {
+async fn waits(waiting: &mut QueueTicket) -> bool {
     tokio::time::timeout(Duration::from_millis(50), waiting)
         .await
         .is_err()
@@ -17,9 +17,9 @@ async fn waits(waiting: &mut Waiting) -> bool {
 async fn who_came_first_is_served_first_whatever_the_server() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
-    let first = one.enter("q", "t1").await.unwrap();
-    let mut second = other.enter("q", "t2").await.unwrap();
-    let mut third = one.enter("q", "t3").await.unwrap();
+    let first = one.enqueue("q", "t1").await.unwrap();
+    let mut second = other.enqueue("q", "t2").await.unwrap();
+    let mut third = one.enqueue("q", "t3").await.unwrap();
     let first = soon(first).await.unwrap();
     assert!(waits(&mut second).await);
     assert!(waits(&mut third).await);
@@ -34,9 +34,9 @@ async fn who_came_first_is_served_first_whatever_the_server() {
 async fn the_turn_of_a_dead_server_passes() {
     let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
-    let _turn = soon(dead.enter("q", "t1").await.unwrap()).await.unwrap();
-    let waits_too = dead.enter("q", "t2").await.unwrap();
-    let mut mine = living.enter("q", "t3").await.unwrap();
+    let _turn = soon(dead.enqueue("q", "t1").await.unwrap()).await.unwrap();
+    let waits_too = dead.enqueue("q", "t2").await.unwrap();
+    let mut mine = living.enqueue("q", "t3").await.unwrap();
     assert!(waits(&mut mine).await);
     drop(dead);
     soon(mine).await.unwrap();
@@ -47,8 +47,8 @@ async fn the_turn_of_a_dead_server_passes() {
 async fn a_server_that_says_farewell_leaves_its_queues() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
-    let _turn = soon(one.enter("q", "t1").await.unwrap()).await.unwrap();
-    let mut mine = other.enter("q", "t2").await.unwrap();
+    let _turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
+    let mut mine = other.enqueue("q", "t2").await.unwrap();
     assert!(waits(&mut mine).await);
     one.close().await.unwrap();
     // The lease of fifteen seconds is not waited for.
@@ -62,9 +62,9 @@ async fn a_server_that_says_farewell_leaves_its_queues() {
 async fn an_empty_queue_leaves_nothing_behind() {
     let redis = RedisServer::start();
     let one = server(&redis).await;
-    drop(soon(one.enter("q", "t1").await.unwrap()).await.unwrap());
+    drop(soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap());
     // Whoever comes next finds the place left.
-    drop(soon(one.enter("q", "t2").await.unwrap()).await.unwrap());
+    drop(soon(one.enqueue("q", "t2").await.unwrap()).await.unwrap());
     let mut client = crate::rig::client(&redis).await;
     crate::rig::until(|| {
         let mut client = client.clone();

@@ -1,7 +1,7 @@
 //! What Redis or its address is wrong about is told, and no password is.
 
 use a2a_server::store::redis::Options;
-use a2a_server::store::{Store, StoreError};
+use a2a_server::store::{StoreError, TaskStore};
 use redis::aio::MultiplexedConnection;
 
 use crate::redis_server::RedisServer;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use a2a_server::a2a::{Artifact, Part, TaskState};
 use a2a_server::record::{Change, Record};
-use a2a_server::store::redis::{Options, Redis};
-use a2a_server::store::{Store, StoreError};
+use a2a_server::store::redis::{Options, RedisStore};
+use a2a_server::store::{StoreError, TaskStore};
 use common::environment::SystemEnvironment;
 
 pub(crate) use crate::record::{record, status};
@@ -18,12 +18,12 @@ pub(crate) const SHORT: Duration = Duration::from_millis(400);
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A server on `redis`, with the usual lease.
-pub(crate) async fn server(redis: &RedisServer) -> Redis {
+pub(crate) async fn server(redis: &RedisServer) -> RedisStore {
     connect(&Options::new(redis.url())).await
 }
 
 /// A server on `redis` that counts as dead soon.
-pub(crate) async fn mortal(redis: &RedisServer) -> Redis {
+pub(crate) async fn mortal(redis: &RedisServer) -> RedisStore {
     connect(&Options {
         lease: SHORT,
         ..Options::new(redis.url())
@@ -31,15 +31,15 @@ pub(crate) async fn mortal(redis: &RedisServer) -> Redis {
     .await
 }
 
-pub(crate) async fn connect(options: &Options) -> Redis {
-    Redis::connect(options, &SystemEnvironment)
+pub(crate) async fn connect(options: &Options) -> RedisStore {
+    RedisStore::connect(options, &SystemEnvironment)
         .await
         .unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// Why nobody can be a server with these options.
 pub(crate) async fn refused(options: &Options) -> String {
-    match Redis::connect(options, &SystemEnvironment).await {
+    match RedisStore::connect(options, &SystemEnvironment).await {
         Ok(_) => panic!("it connected"),
         Err(StoreError::Failed(why)) => why,
         Err(other) => panic!("{other}"),
@@ -71,14 +71,14 @@ pub(crate) fn chunk(text: &str) -> Change {
 }
 
 /// Takes a task, which is being worked on at `store` then.
-pub(crate) async fn create(store: &Redis, id: &str) -> Record {
+pub(crate) async fn create(store: &RedisStore, id: &str) -> Record {
     let record = record(id);
     store.create(&record).await.unwrap();
     record
 }
 
 /// Appends what happened, and applies it.
-pub(crate) async fn append(store: &Redis, record: &mut Record, change: Change) {
+pub(crate) async fn append(store: &RedisStore, record: &mut Record, change: Change) {
     let at_ms = record.changed_ms + 1;
     store
         .append(&record.task.id, record.revision, at_ms, &change)
@@ -87,7 +87,7 @@ pub(crate) async fn append(store: &Redis, record: &mut Record, change: Change) {
     record.apply(change, at_ms);
 }
 
-pub(crate) async fn stand(store: &Redis, record: &mut Record, state: TaskState) {
+pub(crate) async fn set_state(store: &RedisStore, record: &mut Record, state: TaskState) {
     append(store, record, Change::Status(status(state))).await;
 }
 

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use a2a_server::a2a::TaskState;
 use a2a_server::record::Change;
 use a2a_server::store::redis::Options;
-use a2a_server::store::{Filter, News, Store, StoreError, Summary};
+use a2a_server::store::{Filter, StoreError, Summary, TaskStore, TaskUpdate};
 use futures_util::StreamExt;
 
 use crate::redis_server::RedisServer;
-use crate::rig::{append, chunk, connect, create, server, soon, spoil, stand};
+use crate::rig::{append, chunk, connect, create, server, set_state, soon, spoil};
 
 #[tokio::test]
 async fn another_server_gets_a_task() {
@@ -29,13 +29,13 @@ async fn another_server_follows_a_task() {
     let feed = other.follow("t").await.unwrap().unwrap();
     assert_eq!(feed.record, task);
     append(&one, &mut task, chunk("second")).await;
-    stand(&one, &mut task, TaskState::Completed).await;
-    let heard: Vec<News> = soon(feed.news.collect()).await;
+    set_state(&one, &mut task, TaskState::Completed).await;
+    let heard: Vec<TaskUpdate> = soon(feed.updates.collect()).await;
     assert_eq!(
         heard,
         [
-            News::Change(2, chunk("second").into()),
-            News::Change(3, Change::Status(task.task.status.clone()).into()),
+            TaskUpdate::Change(2, chunk("second").into()),
+            TaskUpdate::Change(3, Change::Status(task.task.status.clone()).into()),
         ]
     );
 }
@@ -46,14 +46,14 @@ async fn a_cancel_arrives_where_the_task_runs() {
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t1").await;
     create(&other, "t2").await;
-    other.ask_to_cancel("t1").await.unwrap();
-    one.ask_to_cancel("t2").await.unwrap();
+    other.request_cancel("t1").await.unwrap();
+    one.request_cancel("t2").await.unwrap();
     assert_eq!(
-        soon(one.cancellations().next()).await.as_deref(),
+        soon(one.cancel_requests().next()).await.as_deref(),
         Some("t1")
     );
     assert_eq!(
-        soon(other.cancellations().next()).await.as_deref(),
+        soon(other.cancel_requests().next()).await.as_deref(),
         Some("t2")
     );
 }
@@ -63,11 +63,11 @@ async fn a_cancel_follows_the_task_to_the_server_that_goes_on_with_it() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
-    stand(&one, &mut task, TaskState::InputRequired).await;
-    stand(&other, &mut task, TaskState::Working).await;
-    one.ask_to_cancel("t").await.unwrap();
+    set_state(&one, &mut task, TaskState::InputRequired).await;
+    set_state(&other, &mut task, TaskState::Working).await;
+    one.request_cancel("t").await.unwrap();
     assert_eq!(
-        soon(other.cancellations().next()).await.as_deref(),
+        soon(other.cancel_requests().next()).await.as_deref(),
         Some("t")
     );
 }
@@ -76,7 +76,7 @@ async fn a_cancel_follows_the_task_to_the_server_that_goes_on_with_it() {
 async fn nobody_cancels_what_is_not_there() {
     let redis = RedisServer::start();
     let one = server(&redis).await;
-    assert_eq!(one.ask_to_cancel("t").await, Err(StoreError::Gone));
+    assert_eq!(one.request_cancel("t").await, Err(StoreError::NotFound));
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_task_that_is_deleted_elsewhere_ends_its_feeds() {
     create(&one, "t").await;
     let mut feed = other.follow("t").await.unwrap().unwrap();
     assert_eq!(one.delete("t").await, Ok(true));
-    assert_eq!(soon(feed.news.next()).await, None);
+    assert_eq!(soon(feed.updates.next()).await, None);
     assert_eq!(other.load("t").await, Ok(None));
 }
 
@@ -118,12 +118,12 @@ async fn a_thousand_changes_from_two_servers_keep_their_order() {
     }
     let mut heard = feed.record;
     while heard.revision < 1000 {
-        match soon(feed.news.next()).await.unwrap() {
-            News::Change(revision, change) => {
+        match soon(feed.updates.next()).await.unwrap() {
+            TaskUpdate::Change(revision, change) => {
                 assert_eq!(revision, heard.revision + 1);
                 heard.apply(change.as_ref().clone(), 1);
             }
-            News::Anew(whole) => {
+            TaskUpdate::Snapshot(whole) => {
                 assert!(whole.revision > heard.revision);
                 heard = *whole;
             }
@@ -154,7 +154,7 @@ async fn databases_and_prefixes_are_worlds_of_their_own() {
         let mut feed = other.follow("t").await.unwrap().unwrap();
         append(&one, &mut task, chunk("not yours")).await;
         other.delete("t").await.unwrap();
-        assert_eq!(soon(feed.news.next()).await, None);
+        assert_eq!(soon(feed.updates.next()).await, None);
     }
     assert_eq!(one.list(&all()).await.unwrap().total, 1);
     assert_eq!(elsewhere.list(&all()).await.unwrap().total, 0);

@@ -11,7 +11,7 @@ use a2a_server::a2a::{
 };
 use a2a_server::caller::{ANONYMOUS_CLIENT, Caller, Version};
 use a2a_server::executor::scripted::Scripted;
-use a2a_server::push::{Courier, Undelivered};
+use a2a_server::push::{PushError, PushSender};
 use a2a_server::service::{INTERRUPTED, Parts, REASON, Send, Service, Sessions, Updates};
 use a2a_server::settings::Settings;
 use a2a_server::store::redis::Options;
@@ -31,7 +31,7 @@ const WORK: &str = "REMOTE_AGENT_TEST_WORK";
 
 struct Nobody;
 
-impl Courier for Nobody {
+impl PushSender for Nobody {
     fn accepts(&self, _: &Url) -> Result<(), String> {
         Err("is not asked for here".to_owned())
     }
@@ -41,9 +41,9 @@ impl Courier for Nobody {
         _: Url,
         _: HeaderMap,
         _: Bytes,
-    ) -> BoxFuture<'_, Result<Response<()>, Undelivered>> {
+    ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
         Box::pin(async {
-            Err(Undelivered {
+            Err(PushError {
                 text: "nobody carries anything here".to_owned(),
                 again: false,
             })
@@ -72,7 +72,7 @@ async fn service(url: &str) -> Service {
         settings: Settings::default(),
         executor: Arc::new(Scripted::default()),
         store: Arc::new(connect(&options).await),
-        courier: Arc::new(Nobody),
+        sender: Arc::new(Nobody),
         sessions: Arc::new(ByContext),
         env: Arc::new(SystemEnvironment),
         clients: None,

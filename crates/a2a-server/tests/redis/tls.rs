@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use a2a_server::store::Store;
+use a2a_server::store::TaskStore;
 use a2a_server::store::redis::Options;
 
 use crate::redis_server::RedisServer;

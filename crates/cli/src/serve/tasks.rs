@@ -1,8 +1,8 @@
 //! `remote-agent serve tasks`: the tasks that a server keeps, whoever's they are.
 
-mod place;
 mod running;
 mod salvage;
+mod source;
 mod stored;
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use crate::{
     output::{Lines, note},
     table,
 };
-use place::{Place, PlaceArgs};
+use source::{TaskSource, TaskSourceArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,7 +71,7 @@ enum Command {
         json: bool,
 
         #[command(flatten)]
-        place: PlaceArgs,
+        place: TaskSourceArgs,
 
         #[command(flatten)]
         files: FileArgs,
@@ -93,7 +93,7 @@ enum Command {
         ids: Vec<String>,
 
         #[command(flatten)]
-        place: PlaceArgs,
+        place: TaskSourceArgs,
 
         #[command(flatten)]
         files: FileArgs,
@@ -157,7 +157,7 @@ struct Found {
 }
 
 async fn list(
-    place: &Place,
+    place: &TaskSource,
     limit: usize,
     wanted: impl Fn(&Value) -> bool,
 ) -> Result<Found, Failure> {
@@ -213,7 +213,7 @@ fn show(found: &Found, json: bool) {
     }
 }
 
-async fn delete(place: &Place, ids: &[String]) -> Result<Exit, Failure> {
+async fn delete(place: &TaskSource, ids: &[String]) -> Result<Exit, Failure> {
     let mut exit = Exit::Ok;
     for id in ids {
         if place.delete(id).await? {

@@ -9,12 +9,12 @@ use a2a_server::executor::scripted::Scripted;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::error::StartError;
-use crate::config::{ExecutorWord, ServeConfig, TaskStore};
+use crate::config::{ExecutorWord, ServeConfig, TaskStoreKind};
 use crate::executor::{
     CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns, Redacted, password, secrets_of,
     secrets_of_given, state_dir,
 };
-use crate::journal::Journal;
+use crate::tracing_log::TracingLog;
 use common::config::{ConfigError, gateway_url};
 use common::redact::Secrets;
 use egress::credential::Trust;
@@ -41,7 +41,7 @@ fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
         given.map(|(name, value)| (name.as_str(), value.as_str())),
     ));
     all.extend(token(config)?);
-    if let TaskStore::Redis(address) = config.store(|name| std::env::var(name).ok())? {
+    if let TaskStoreKind::Redis(address) = config.store(|name| std::env::var(name).ok())? {
         all.extend(password(address.expose_secret()));
         all.push(address);
     }
@@ -51,7 +51,7 @@ fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
 fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let timeout = Duration::from_secs(config.timeout);
     let env = Arc::new(common::environment::SystemEnvironment);
-    let log = Arc::new(Journal);
+    let log = Arc::new(TracingLog);
     Ok(match config.executor {
         ExecutorWord::Scripted => Arc::new(Scripted::default()),
         ExecutorWord::Command => {

@@ -9,7 +9,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
 
-use super::{ClientConfig, ExecutorWord, ServeConfig, TaskStore, place};
+use super::{ClientConfig, ExecutorWord, ServeConfig, TaskStoreKind, place};
 use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
@@ -172,7 +172,7 @@ fn store(config: &ServeConfig) -> Result<(), ConfigError> {
         return Ok(());
     };
     match place::store(word, |_| None)? {
-        TaskStore::Directory(path) if path.to_string_lossy().contains("://") => {
+        TaskStoreKind::Directory(path) if path.to_string_lossy().contains("://") => {
             let message = "it is no kind of store that is known; there are `memory`, a directory, `redis://` and `rediss://`";
             Err(ConfigError::at("/taskStore", message))
         }

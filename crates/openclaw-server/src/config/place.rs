@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
-use super::{ServeConfig, TaskStore};
+use super::{ServeConfig, TaskStoreKind};
 use common::config::{self, ConfigError, Secret};
 
 /// Where a server keeps its state unless it is told: `openclaw-remote-agent/serve` in `$XDG_STATE_HOME`, else in
@@ -31,7 +31,7 @@ pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
         *path = config::resolved(path, folder);
     }
     if let Some(Secret::Known(word)) = &config.task_store
-        && let TaskStore::Directory(path) = named(word.expose_secret())
+        && let TaskStoreKind::Directory(path) = named(word.expose_secret())
     {
         let path = config::resolved(&path, folder)
             .to_string_lossy()
@@ -56,18 +56,18 @@ pub(super) fn put_over(config: &mut Value, over: Value) {
 pub(super) fn store(
     word: &Secret,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<TaskStore, ConfigError> {
+) -> Result<TaskStoreKind, ConfigError> {
     let word = secret(word, "/taskStore", variable)?;
     Ok(named(word.expose_secret()))
 }
 
-fn named(word: &str) -> TaskStore {
+fn named(word: &str) -> TaskStoreKind {
     match word {
-        "memory" => TaskStore::Memory,
+        "memory" => TaskStoreKind::Memory,
         _ if word.starts_with("redis://") || word.starts_with("rediss://") => {
-            TaskStore::Redis(word.into())
+            TaskStoreKind::Redis(word.into())
         }
-        _ => TaskStore::Directory(word.into()),
+        _ => TaskStoreKind::Directory(word.into()),
     }
 }
 

@@ -79,7 +79,7 @@ fn everything_that_can_be_set_is_read() {
     assert_eq!(config.thinking, Some(Thinking::High));
     assert_eq!(config.env_vars["KEY"], "s3cret");
     assert_eq!(config.limits.bounds().burst.get(), 3);
-    assert!(matches!(config.store(|_| None), Ok(TaskStore::Memory)));
+    assert!(matches!(config.store(|_| None), Ok(TaskStoreKind::Memory)));
     assert!(!format!("{config:?}").contains("s3cret"));
     assert!(!format!("{config:?}").contains("aaaa"));
 }
@@ -213,12 +213,12 @@ fn a_store_is_named_by_a_word_a_directory_an_address_or_a_variable() {
         let config = ServeConfig::parse(&json!({"taskStore": word}).to_string()).unwrap();
         config.store(|name| (name == "REDIS").then(|| "redis://:s3cret@h/0".to_owned()))
     };
-    assert!(matches!(store(json!("memory")), Ok(TaskStore::Memory)));
+    assert!(matches!(store(json!("memory")), Ok(TaskStoreKind::Memory)));
     assert!(
-        matches!(store(json!("dir")), Ok(TaskStore::Directory(path)) if path == Path::new("dir"))
+        matches!(store(json!("dir")), Ok(TaskStoreKind::Directory(path)) if path == Path::new("dir"))
     );
     let redis = store(json!({"source": "env", "id": "REDIS"})).unwrap();
-    assert!(matches!(redis, TaskStore::Redis(_)));
+    assert!(matches!(redis, TaskStoreKind::Redis(_)));
     assert!(!format!("{redis:?}").contains("s3cret"));
     let unset = store(json!({"source": "env", "id": "NONE"})).unwrap_err();
     assert_eq!(unset.path, "/taskStore");
@@ -235,7 +235,9 @@ fn paths_begin_at_the_folder_of_the_configuration() {
     assert_eq!(tls.key_file, Path::new("/k"));
     assert_eq!(config.openclaw_path, Path::new("openclaw"));
     let store = config.store(|_| None);
-    assert!(matches!(store, Ok(TaskStore::Directory(path)) if path == Path::new("/etc/serve/t")));
+    assert!(
+        matches!(store, Ok(TaskStoreKind::Directory(path)) if path == Path::new("/etc/serve/t"))
+    );
 }
 
 #[test]

@@ -11,8 +11,8 @@
 
 mod answer;
 mod child;
+mod error;
 mod listing;
-mod trouble;
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -35,12 +35,12 @@ use gateway_bridge::session_key;
 
 use super::delegated::Delegated;
 use super::environment;
-use super::harmless::harmless;
 use super::parts;
+use super::sanitize::sanitize;
 use super::settings::{Local, Thinking, state_dir};
 use answer::Reading;
 use child::Ended;
-use trouble::Trouble;
+use error::CommandError;
 
 /// How long the command may take to list the agents.
 const LISTING: Duration = Duration::from_secs(60);
@@ -83,9 +83,9 @@ impl Default for CommandSettings {
 }
 
 /// Has the command `openclaw` do the work.
-pub struct CommandExecutor(Arc<Turns>);
+pub struct CommandExecutor(Arc<TurnLimiter>);
 
-struct Turns {
+struct TurnLimiter {
     settings: CommandSettings,
     delegated: Delegated,
     home: Option<PathBuf>,
@@ -107,7 +107,7 @@ impl CommandExecutor {
                 None => std::env::var_os(name),
             }
         });
-        Self(Arc::new(Turns {
+        Self(Arc::new(TurnLimiter {
             delegated: Delegated::new(state_dir, env, log),
             home: std::env::home_dir().filter(|home| home.components().count() > 1),
             local: AtomicBool::new(settings.local == Local::Always),
@@ -122,7 +122,7 @@ impl Executor for CommandExecutor {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         Box::pin(async {
             let listed = self.0.listed().await;
-            listed.map_err(|trouble| ExecutorError(trouble.text))
+            listed.map_err(|command_error| ExecutorError(command_error.text))
         })
     }
 
@@ -155,12 +155,12 @@ impl Executor for CommandExecutor {
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
         let found = self.0.is_there();
         Box::pin(std::future::ready(
-            found.map_err(|trouble| ExecutorError(trouble.text)),
+            found.map_err(|command_error| ExecutorError(command_error.text)),
         ))
     }
 }
 
-impl Turns {
+impl TurnLimiter {
     async fn turn(
         &self,
         job: Job,
@@ -177,21 +177,22 @@ impl Turns {
         self.note(&agent, &job).await?;
         let handed = parts::to_agent(job.message.parts);
         let text = openclaw::text(&handed);
-        let text = harmless(&text);
+        let text = sanitize(&text);
         let (mut local, mut turned) = (self.local.load(Ordering::Relaxed), false);
         loop {
             let thinking = self.thinking();
             let command = self.command(agent.as_deref(), &job.session, &text, local, thinking);
             let ended = child::run(command, Some(&text), until, cancel).await;
-            let ended =
-                ended.map_err(|error| self.trouble(Trouble::of_start(&error, &self.settings)))?;
+            let ended = ended.map_err(|error| {
+                self.command_error(CommandError::of_start(&error, &self.settings))
+            })?;
             let reading = match ended {
-                Ended::Late => Err(Trouble::late(self.settings.timeout)),
-                Ended::Canceled => Err(Trouble::canceled()),
+                Ended::Late => Err(CommandError::late(self.settings.timeout)),
+                Ended::Canceled => Err(CommandError::canceled()),
                 Ended::Itself(finished) => answer::read(&finished, &job.task_id, &job.context_id),
             };
             match reading {
-                Ok(Reading::Turn { outcome, metadata }) => {
+                Ok(Reading::QueuePermit { outcome, metadata }) => {
                     self.local.store(local, Ordering::Relaxed);
                     if let Some(metadata) = metadata {
                         let _ = reports.send(metadata).await;
@@ -201,12 +202,12 @@ impl Turns {
                 // In all three cases nothing has begun.
                 Ok(Reading::OtherWay) => match self.settings.local {
                     Local::Auto if !turned => (local, turned) = (!local, true),
-                    only => return Err(self.trouble(Trouble::of_way(only))),
+                    only => return Err(self.command_error(CommandError::of_way(only))),
                 },
-                Err(trouble) if thinking.is_some() && self.may_do_without(&trouble) => {
+                Err(command_error) if thinking.is_some() && self.may_do_without(&command_error) => {
                     self.plain.store(true, Ordering::Relaxed);
                 }
-                Err(trouble) => return Err(self.trouble(trouble)),
+                Err(command_error) => return Err(self.command_error(command_error)),
             }
         }
     }
@@ -218,8 +219,8 @@ impl Turns {
     }
 
     /// The level was refused, and nobody has asked for it.
-    fn may_do_without(&self, trouble: &Trouble) -> bool {
-        self.settings.thinking.is_none() && trouble.reason == trouble::THINKING
+    fn may_do_without(&self, command_error: &CommandError) -> bool {
+        self.settings.thinking.is_none() && command_error.reason == error::THINKING
     }
 
     /// Writes down what the session works on.
@@ -233,30 +234,32 @@ impl Turns {
             None if job.delegation.is_none() && !self.default.initialized() => return Ok(()),
             None => {
                 let asked = self.default.get_or_try_init(|| self.default_agent()).await;
-                asked.map_err(|trouble| self.trouble(trouble))?
+                asked.map_err(|command_error| self.command_error(command_error))?
             }
         };
         let key = session_key::explicit_key(agent, &job.session);
         self.delegated.note(&key, job.delegation.as_ref()).await
     }
 
-    async fn default_agent(&self) -> Result<String, Trouble> {
+    async fn default_agent(&self) -> Result<String, CommandError> {
         let listed = self.listed().await?;
         let first = listed.into_iter().next();
-        first.map(|agent| agent.name).ok_or_else(Trouble::nobody)
+        first
+            .map(|agent| agent.name)
+            .ok_or_else(CommandError::nobody)
     }
 
-    async fn listed(&self) -> Result<Vec<Agent>, Trouble> {
+    async fn listed(&self) -> Result<Vec<Agent>, CommandError> {
         let mut command = self.openclaw();
         command.args(["agents", "list", "--json"]);
         let until = Instant::now() + LISTING;
         let ended = child::run(command, None, until, &CancellationToken::new()).await;
-        match ended.map_err(|error| Trouble::of_start(&error, &self.settings))? {
+        match ended.map_err(|error| CommandError::of_start(&error, &self.settings))? {
             Ended::Itself(finished) => listing::read(&finished),
-            Ended::Late => Err(Trouble::late(LISTING)),
-            Ended::Canceled => Err(Trouble::canceled()),
+            Ended::Late => Err(CommandError::late(LISTING)),
+            Ended::Canceled => Err(CommandError::canceled()),
         }
-        .map_err(|trouble| trouble.without(self.home.as_deref()))
+        .map_err(|command_error| command_error.without(self.home.as_deref()))
     }
 
     /// One turn as a command that reads its message from standard input.
@@ -312,18 +315,18 @@ impl Turns {
     }
 
     /// Whether there is such a command.
-    fn is_there(&self) -> Result<(), Trouble> {
+    fn is_there(&self) -> Result<(), CommandError> {
         let own = self
             .settings
             .env_vars
             .iter()
             .find(|(name, _)| name == "PATH");
         let path = own.map(|(_, value)| value.expose_secret().into());
-        trouble::find(&self.settings, path.or_else(|| std::env::var_os("PATH")))
+        error::find(&self.settings, path.or_else(|| std::env::var_os("PATH")))
     }
 
-    fn trouble(&self, trouble: Trouble) -> Outcome {
-        let Trouble { reason, text } = trouble.without(self.home.as_deref());
+    fn command_error(&self, command_error: CommandError) -> Outcome {
+        let CommandError { reason, text } = command_error.without(self.home.as_deref());
         Outcome::Failed { reason, text }
     }
 }

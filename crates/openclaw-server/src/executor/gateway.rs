@@ -6,8 +6,8 @@
 //! are counted in the process that asked, which a restart would lose.
 
 mod abort;
-mod faults;
-mod told;
+mod outcome;
+mod run_reporter;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,9 +33,9 @@ use peer::{
 
 use super::delegated::Delegated;
 use super::settings::Thinking;
-use super::{harmless, parts};
-use abort::{Parting, UnderWay};
-use told::Told;
+use super::{parts, sanitize};
+use abort::{AbortGuard, AbortRequest};
+use run_reporter::RunReporter;
 
 /// How long the gateway has to say that it is there.
 const THERE: Duration = Duration::from_secs(5);
@@ -128,7 +128,7 @@ impl Executor for GatewayExecutor {
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let (agent, id) = run.rsplit_once('/')?;
-        let place = Place {
+        let handle = RunHandle {
             runs: Arc::clone(&self.0),
             agent: agent.to_owned(),
             context: job.context_id,
@@ -137,12 +137,12 @@ impl Executor for GatewayExecutor {
         };
         Some(Box::pin(async move {
             let work = async {
-                match place.again(None).await {
-                    Ok(stream) => place.follow(stream, reports).await,
+                match handle.again(None).await {
+                    Ok(stream) => handle.follow(stream, reports).await,
                     Err(outcome) => outcome,
                 }
             };
-            place.until_canceled(work, &cancel).await
+            handle.until_canceled(work, &cancel).await
         }))
     }
 
@@ -216,7 +216,7 @@ impl Runs {
         let listed = self
             .listed()
             .await
-            .map_err(|error| faults::outcome(&error))?;
+            .map_err(|error| outcome::outcome(&error))?;
         listed
             .into_iter()
             .next()
@@ -238,7 +238,7 @@ impl Runs {
         let key = session_key::session_key(&agent, &job.session);
         if self.gateway.connection().dialect.is_none() {
             let connected = self.listed().await;
-            connected.map_err(|error| faults::outcome(&error))?;
+            connected.map_err(|error| outcome::outcome(&error))?;
         }
         if self.is_openclaw() {
             self.delegated.note(&key, job.delegation.as_ref()).await?;
@@ -247,7 +247,7 @@ impl Runs {
         // Kept first, so that a server that dies now looks for the run when it is back.
         let _ = reports.send(Report::Run(format!("{agent}/{run}"))).await;
         let outgoing = self.outgoing(&run, job.message.parts, job.delegation);
-        let place = Place {
+        let handle = RunHandle {
             runs: self,
             agent,
             context: job.context_id,
@@ -255,17 +255,17 @@ impl Runs {
             run,
         };
         let work = async {
-            match place.peer().stream(&outgoing).await {
-                Ok(stream) => place.follow(stream, reports).await,
+            match handle.peer().stream(&outgoing).await {
+                Ok(stream) => handle.follow(stream, reports).await,
                 // It may have been heard.
-                Err(error) if error.kind.is_cut() => match place.again(Some(error)).await {
-                    Ok(stream) => place.follow(stream, reports).await,
+                Err(error) if error.kind.is_cut() => match handle.again(Some(error)).await {
+                    Ok(stream) => handle.follow(stream, reports).await,
                     Err(outcome) => outcome,
                 },
-                Err(error) => faults::outcome(&error),
+                Err(error) => outcome::outcome(&error),
             }
         };
-        Ok(place.until_canceled(work, &cancel).await)
+        Ok(handle.until_canceled(work, &cancel).await)
     }
 
     fn outgoing(
@@ -275,7 +275,7 @@ impl Runs {
         delegation: Option<Value>,
     ) -> SendRequest {
         let mut parts = parts::to_agent(said);
-        if let Some(line) = harmless::line_before(&openclaw::text(&parts)) {
+        if let Some(line) = sanitize::line_before(&openclaw::text(&parts)) {
             parts.insert(0, parts::note(line));
         }
         let limit = u64::try_from(self.settings.timeout.as_millis()).unwrap_or(u64::MAX);
@@ -307,7 +307,7 @@ fn rank(status: MemberStatus) -> u8 {
 }
 
 /// Where one run is.
-struct Place {
+struct RunHandle {
     runs: Arc<Runs>,
     agent: String,
     context: String,
@@ -315,7 +315,7 @@ struct Place {
     run: String,
 }
 
-impl Place {
+impl RunHandle {
     fn peer(&self) -> Box<dyn Peer> {
         let opening = CallOptions {
             context_id: Some(&self.context),
@@ -327,10 +327,10 @@ impl Place {
 
     /// Listens to the run until it ends, over one connection after another.
     async fn follow(&self, mut stream: Box<dyn EventStream>, reports: Reports) -> Outcome {
-        let told = Told::new(reports);
+        let reporter = RunReporter::new(reports);
         loop {
             let broken = match stream.next().await {
-                Some(Ok((event, _))) => match told.tell(event).await {
+                Some(Ok((event, _))) => match reporter.tell(event).await {
                     Some(outcome) => return outcome,
                     None => continue,
                 },
@@ -353,12 +353,12 @@ impl Place {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind.is_away() => last = Some(error),
                 Err(error) if error.kind == PeerErrorKind::TaskForgotten => {
-                    return Err(faults::interrupted());
+                    return Err(outcome::interrupted());
                 }
-                Err(error) => return Err(faults::outcome(&error)),
+                Err(error) => return Err(outcome::outcome(&error)),
             }
         }
-        Err(last.map_or_else(faults::interrupted, |error| faults::outcome(&error)))
+        Err(last.map_or_else(outcome::interrupted, |error| outcome::outcome(&error)))
     }
 
     /// Goes on with `work` until it ends. When `cancel` says so, or this is dropped, the run is aborted at the gateway.
@@ -367,16 +367,16 @@ impl Place {
         work: impl Future<Output = Outcome>,
         cancel: &CancellationToken,
     ) -> Outcome {
-        let mut under_way = UnderWay::new(self.parting());
+        let mut abort_guard = AbortGuard::new(self.abort_request());
         let canceled = tokio::select! {
             outcome = work => {
-                drop(under_way.take());
+                drop(abort_guard.take());
                 return outcome;
             }
-            () = cancel.cancelled() => under_way.take(),
+            () = cancel.cancelled() => abort_guard.take(),
         };
-        if let Some(parting) = canceled {
-            parting.abort().await;
+        if let Some(abort_request) = canceled {
+            abort_request.abort().await;
         }
         Outcome::Failed {
             reason: "canceled",
@@ -384,8 +384,8 @@ impl Place {
         }
     }
 
-    fn parting(&self) -> Parting {
-        Parting::new(self.peer(), self.run.clone())
+    fn abort_request(&self) -> AbortRequest {
+        AbortRequest::new(self.peer(), self.run.clone())
     }
 }
 

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::harmless::inert;
+use super::sanitize::inert;
 
 /// Parts of a message as they are handed to an agent, [`inert`] wherever the agent reads them as text.
 pub(super) fn to_agent(parts: Vec<Part>) -> Vec<a2a::Part> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a::{Artifact, Part};
 
 use super::super::{Job, Outcome, Report};
-use super::{kit, words};
+use super::{commands, tck};
 
 /// One thing to do.
 pub(super) enum Step {
@@ -25,7 +25,7 @@ pub(super) struct Script {
 
 /// What `job` asks for: by the id of its message, else by the first word of its text.
 pub(super) fn of(job: &Job, patience: Duration) -> Script {
-    kit::script(&job.message.message_id, patience).unwrap_or_else(|| words::script(job))
+    tck::script(&job.message.message_id, patience).unwrap_or_else(|| commands::script(job))
 }
 
 impl Script {

@@ -18,16 +18,16 @@ use crate::http::guard::Rules;
 use crate::http::serve::Connections;
 use crate::http::sockets::{Answer, Server, ada_and_the_operator, rules, start};
 use crate::http::{App, BODY_LIMIT, CardFacts, KEEP_ALIVE};
-use crate::push::{Courier, Undelivered};
+use crate::push::{PushError, PushSender};
 use crate::service::{Parts as Made, Send, Sessions};
 use crate::settings::Settings;
-use crate::store::memory::Memory;
+use crate::store::memory::MemoryStore;
 use common::environment::SystemEnvironment;
 
 /// Carries nothing.
 struct Nowhere;
 
-impl Courier for Nowhere {
+impl PushSender for Nowhere {
     fn accepts(&self, _url: &Url) -> Result<(), String> {
         Err("there are none here".into())
     }
@@ -37,9 +37,15 @@ impl Courier for Nowhere {
         _url: Url,
         _headers: HeaderMap,
         _body: bytes::Bytes,
-    ) -> BoxFuture<'_, Result<http::Response<()>, Undelivered>> {
+    ) -> BoxFuture<'_, Result<http::Response<()>, PushError>> {
         let text = "there are none here".into();
-        async { Err(Undelivered { text, again: false }) }.boxed()
+        async {
+            Err(PushError {
+                text,
+                retryable: false,
+            })
+        }
+        .boxed()
     }
 }
 
@@ -65,8 +71,8 @@ async fn whole(rules: Rules, clients: ClientRegistry) -> Whole {
     let service = Service::start(Made {
         settings: Settings::default(),
         executor: Arc::new(Scripted::default()),
-        store: Arc::new(Memory::new()),
-        courier: Arc::new(Nowhere),
+        store: Arc::new(MemoryStore::new()),
+        sender: Arc::new(Nowhere),
         sessions: Arc::new(Plain),
         env: Arc::new(SystemEnvironment),
         clients: None,

@@ -16,11 +16,11 @@ use url::Url;
 
 use crate::executor::scripted::Scripted;
 use crate::http::{App, BODY_LIMIT, CardFacts, Identify, KEEP_ALIVE, Scheme, router};
-use crate::push::{Courier, Undelivered};
+use crate::push::{PushError, PushSender};
 use crate::refusal::{A2aError, ErrorReason};
 use crate::service::{self, Service, Sessions, Settings};
-use crate::store::Store;
-use crate::store::memory::Memory;
+use crate::store::TaskStore;
+use crate::store::memory::MemoryStore;
 use common::environment::SystemEnvironment;
 
 /// The token that the server knows, where it asks for one.
@@ -30,7 +30,7 @@ pub(super) const V1: (&str, &str) = ("a2a-version", "1.0");
 
 pub(super) struct Options {
     pub(super) settings: Settings,
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn TaskStore>,
     pub(super) identify: Arc<dyn Identify>,
     pub(super) card: CardFacts,
     pub(super) agents: &'static [&'static str],
@@ -43,7 +43,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
-            store: Arc::new(Memory::new()),
+            store: Arc::new(MemoryStore::new()),
             identify: Arc::new(Everybody),
             card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
             agents: &["main"],
@@ -99,7 +99,7 @@ impl Server {
             settings: options.settings,
             executor: Arc::new(Scripted::with_agents(options.agents.iter().copied())),
             store: options.store,
-            courier: Arc::new(Nowhere),
+            sender: Arc::new(Nowhere),
             sessions: Arc::new(Plain),
             env: Arc::new(SystemEnvironment),
             clients: None,
@@ -346,7 +346,7 @@ impl Identify for Nobody {
 
 struct Nowhere;
 
-impl Courier for Nowhere {
+impl PushSender for Nowhere {
     fn accepts(&self, url: &Url) -> Result<(), String> {
         if url.scheme() == "https" {
             Ok(())
@@ -360,7 +360,7 @@ impl Courier for Nowhere {
         _: Url,
         _: HeaderMap,
         _: Bytes,
-    ) -> BoxFuture<'_, Result<http::Response<()>, Undelivered>> {
+    ) -> BoxFuture<'_, Result<http::Response<()>, PushError>> {
         Box::pin(async { Ok(http::Response::new(())) })
     }
 }

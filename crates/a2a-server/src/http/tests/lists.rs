@@ -12,14 +12,14 @@ use crate::http::list;
 use crate::http::read::Dialect;
 use crate::http::sse::Binding;
 use crate::record::tests::record;
-use crate::store::Store as _;
-use crate::store::sqlite::{self, Sqlite};
+use crate::store::TaskStore as _;
+use crate::store::sqlite::{self, SqliteStore};
 
 #[tokio::test]
 async fn a_list_of_a_failing_store_is_503_or_breaks_off() {
     let directory = tempfile::tempdir().unwrap();
     let options = sqlite::Options::new(directory.path());
-    let store = Sqlite::open(&options, chrono::Utc::now()).unwrap();
+    let store = SqliteStore::open(&options, chrono::Utc::now()).unwrap();
     let server = Server::with(Options {
         store: Arc::new(store.clone()),
         ..Options::default()

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::*;
 
 /// Tries until it is stopped.
-const PATIENT: Pace = Pace {
-    answer: Duration::from_secs(3600),
+const PATIENT: RetryPolicy = RetryPolicy {
+    response_timeout: Duration::from_secs(3600),
     ..FAST
 };
 
@@ -18,7 +18,7 @@ async fn webhook_of_removed_client_gets_nothing_more() {
     rig.becomes(TaskState::Working).await;
     assert_eq!(hook.next().await.state(), Some("TASK_STATE_WORKING"));
     rig.becomes(TaskState::InputRequired).await;
-    rig.notifier.addressed().await;
+    rig.notifier.barrier().await;
     rig.notifier.retain_clients(&Arc::new(HashSet::new()));
     rig.becomes(TaskState::Canceled).await;
     let figures = rig.done().await;

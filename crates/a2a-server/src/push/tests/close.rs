@@ -16,8 +16,8 @@ async fn what_waits_is_delivered_before_the_end() {
 #[tokio::test]
 async fn what_is_not_delivered_in_time_is_given_up_and_counted() {
     let hook = Hook::that_answers([Answer::Never]).await;
-    let patient = Pace {
-        answer: Duration::from_secs(600),
+    let patient = RetryPolicy {
+        response_timeout: Duration::from_secs(600),
         ..FAST
     };
     let mut rig = Rig::with(Limits::default(), patient).await;
@@ -33,10 +33,10 @@ async fn what_is_not_delivered_in_time_is_given_up_and_counted() {
 #[tokio::test]
 async fn nobody_waits_for_another_try_at_the_end() {
     let hook = Hook::that_answers([Answer::Status(500)]).await;
-    let slow = Pace {
-        tries: 100,
-        first: Duration::from_secs(600),
-        longest: Duration::from_secs(600),
+    let slow = RetryPolicy {
+        max_attempts: 100,
+        base_delay: Duration::from_secs(600),
+        max_delay: Duration::from_secs(600),
         ..FAST
     };
     let mut rig = Rig::with(Limits::default(), slow).await;

@@ -1,8 +1,8 @@
-use super::heard::Heard;
+use super::log_capture::Heard;
 use super::*;
 
 /// A webhook that answers so is told once; what is logged, and the figures.
-async fn told_once(answers: impl Into<Vec<Answer>>) -> (Hook, Figures) {
+async fn told_once(answers: impl Into<Vec<Answer>>) -> (Hook, PushCounts) {
     let hook = Hook::that_answers(answers).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1).await;
@@ -23,14 +23,14 @@ async fn told_once(answers: impl Into<Vec<Answer>>) -> (Hook, Figures) {
     (hook, figures.expect("it is delivered or given up"))
 }
 
-const DELIVERED: Figures = Figures {
+const DELIVERED: PushCounts = PushCounts {
     waiting: 0,
     delivered: 1,
     failed: 0,
     dropped: 0,
 };
 
-const FAILED: Figures = Figures {
+const FAILED: PushCounts = PushCounts {
     delivered: 0,
     failed: 1,
     ..DELIVERED
@@ -106,8 +106,8 @@ async fn what_comes_later_waits_until_what_failed_has_arrived() {
 async fn a_webhook_that_does_not_answer_holds_no_other() {
     let dead = Hook::that_answers([Answer::Never]).await;
     let live = Hook::that_answers([Answer::Status(200)]).await;
-    let patient = Pace {
-        answer: Duration::from_secs(600),
+    let patient = RetryPolicy {
+        response_timeout: Duration::from_secs(600),
         ..FAST
     };
     let mut rig = Rig::with(Limits::default(), patient).await;

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use url::Url;
 
-use crate::push::{Courier, Undelivered};
+use crate::push::{PushError, PushSender};
 
 /// What a request is answered with.
 #[derive(Debug, Clone)]
@@ -134,7 +134,7 @@ async fn message(socket: &mut TcpStream) -> (String, Vec<u8>) {
 /// Goes to any address except port 1.
 pub(super) struct Tcp;
 
-impl Courier for Tcp {
+impl PushSender for Tcp {
     fn accepts(&self, url: &Url) -> Result<(), String> {
         match url.port() {
             Some(1) => Err("leads to a forbidden port".to_owned()),
@@ -147,15 +147,15 @@ impl Courier for Tcp {
         url: Url,
         headers: HeaderMap,
         body: Bytes,
-    ) -> BoxFuture<'_, Result<Response<()>, Undelivered>> {
+    ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
         Box::pin(async move { exchange(&url, &headers, &body).await.ok_or_else(cut) })
     }
 }
 
-fn cut() -> Undelivered {
-    Undelivered {
+fn cut() -> PushError {
+    PushError {
         text: "the connection broke off".to_owned(),
-        again: true,
+        retryable: true,
     }
 }
 
@@ -187,6 +187,6 @@ async fn exchange(url: &Url, headers: &HeaderMap, body: &[u8]) -> Option<Respons
 }
 
 /// The same for those who want it shared.
-pub(super) fn tcp() -> Arc<dyn Courier> {
+pub(super) fn tcp() -> Arc<dyn PushSender> {
     Arc::new(Tcp)
 }

@@ -48,7 +48,7 @@ async fn the_configured_agent_is_asked_where_the_request_names_none() {
         agent_id: Some("main".to_owned()),
         ..Settings::default()
     };
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     theatre.begin(says("hello")).await;
     assert_eq!(theatre.run().await.job.agent.as_deref(), Some("main"));
     theatre.begin(to("other")).await;

@@ -66,7 +66,7 @@ async fn in_0_3_blocking_waits_and_gets_the_task() {
 
 #[tokio::test]
 async fn in_0_3_without_async_mode_nothing_said_gets_a_message_and_the_task_stays() {
-    let mut theatre = Theatre::with(sync()).await;
+    let mut theatre = TestService::with(sync()).await;
     let asked = theatre.ask(old_alice(), says("hello"));
     let run = theatre.run().await;
     run.report(artifact("a", "forty")).await;
@@ -79,7 +79,7 @@ async fn in_0_3_without_async_mode_nothing_said_gets_a_message_and_the_task_stay
 
 #[tokio::test]
 async fn in_0_3_without_async_mode_what_failed_is_told_as_the_task() {
-    let mut theatre = Theatre::with(sync()).await;
+    let mut theatre = TestService::with(sync()).await;
     let asked = theatre.ask(old_alice(), says("hello"));
     theatre.run().await.end(Outcome::Rejected("no".to_owned()));
     let task = task(asked.await.unwrap().unwrap());
@@ -88,7 +88,7 @@ async fn in_0_3_without_async_mode_what_failed_is_told_as_the_task() {
 
 #[tokio::test]
 async fn in_0_3_without_async_mode_what_the_request_says_wins() {
-    let mut theatre = Theatre::with(sync()).await;
+    let mut theatre = TestService::with(sync()).await;
     let answer = theatre
         .service
         .send(&old_alice(), says("one").at_once())
@@ -105,7 +105,7 @@ async fn in_0_3_without_async_mode_what_the_request_says_wins() {
 
 #[tokio::test]
 async fn without_async_mode_1_0_is_answered_with_the_task() {
-    let mut theatre = Theatre::with(sync()).await;
+    let mut theatre = TestService::with(sync()).await;
     let asked = theatre.ask(alice(), says("hello"));
     theatre.run().await.done();
     assert_eq!(
@@ -132,7 +132,7 @@ async fn waiting_is_bounded_by_the_timeout_and_then_gets_the_task_as_it_stands()
         timeout: 10 * SECOND,
         ..Settings::default()
     };
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     // The run before it holds the context's turn for most of the time.
     let first = theatre.begin(says("one").in_context("c")).await;
     let run = theatre.run().await;
@@ -258,7 +258,7 @@ async fn a_history_of_less_than_nothing_is_refused() {
 async fn a_client_has_so_many_unsettled_tasks_and_no_more() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 2;
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     theatre.begin(says("one")).await;
     theatre.begin(says("two")).await;
     let refusal = theatre
@@ -280,7 +280,7 @@ async fn a_client_has_so_many_unsettled_tasks_and_no_more() {
 async fn a_message_that_was_refused_counts_for_nothing() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
-    let theatre = Theatre::with(settings).await;
+    let theatre = TestService::with(settings).await;
     theatre.begin_as(&bob(), says("his").in_context("c")).await;
     for _ in 0..3 {
         let send = says("hers").in_context("c");

@@ -54,7 +54,7 @@ async fn a_task_that_took_too_long_cannot_be_canceled() {
         timeout: SECOND,
         ..Settings::default()
     };
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     let id = theatre.begin(says("hello")).await.id;
     let _run = theatre.run().await;
     theatre.ended(&id).await;

@@ -1,6 +1,6 @@
 //! What ends with a client that the operator removes.
 
-use super::troubled::Trouble;
+use super::failing_store::FailingStore;
 use super::*;
 use crate::store::StoreError;
 
@@ -10,7 +10,7 @@ fn bob_alone() -> HashSet<String> {
 }
 
 /// A task of Alice's that waits for her answer.
-async fn waiting(theatre: &mut Theatre) -> String {
+async fn waiting(theatre: &mut TestService) -> String {
     let id = theatre.begin(says("hello")).await.id;
     let question = vec![Part::text("which?")];
     theatre.run().await.end(Outcome::InputRequired(question));
@@ -19,7 +19,7 @@ async fn waiting(theatre: &mut Theatre) -> String {
 }
 
 /// Follows a task of Alice's to its end.
-async fn last_event(theatre: &Theatre, task_id: &str) -> impl Future<Output = String> + use<> {
+async fn last_event(theatre: &TestService, task_id: &str) -> impl Future<Output = String> + use<> {
     let updates = theatre.service.subscribe(&alice(), task_id).await.unwrap();
     async move {
         let all: Vec<_> = updates.collect().await;
@@ -85,9 +85,9 @@ async fn webhooks_of_removed_client_are_deleted() {
 
 #[tokio::test]
 async fn webhooks_that_cannot_be_deleted_keep_no_task_open() {
-    let store = Trouble {
+    let store = FailingStore {
         no_pushes: true,
-        ..Trouble::new()
+        ..FailingStore::new()
     };
     let mut theatre = store.open().await;
     let id = waiting(&mut theatre).await;
@@ -98,7 +98,7 @@ async fn webhooks_that_cannot_be_deleted_keep_no_task_open() {
 
 #[tokio::test(start_paused = true)]
 async fn end_of_removed_client_is_tried_again_after_a_store_error() {
-    let store = Trouble::new();
+    let store = FailingStore::new();
     let mut theatre = store.open().await;
     let id = waiting(&mut theatre).await;
     let last = last_event(&theatre, &id).await;
@@ -136,7 +136,7 @@ async fn added_client_begins_again() {
 
 #[tokio::test]
 async fn run_left_by_removed_client_is_stopped_at_the_start() {
-    let store = Memory::new();
+    let store = MemoryStore::new();
     let mut left = record("t");
     left.owner = "alice".to_owned();
     left.run = Some("run".to_owned());
@@ -145,7 +145,7 @@ async fn run_left_by_removed_client_is_stopped_at_the_start() {
     let behind = Arc::new(store.clone());
     let (settings, alive) = (Settings::default(), vec!["run".to_owned()]);
     let clients = Some(bob_alone());
-    let theatre = Theatre::for_clients(settings, store, behind, alive, clients).await;
+    let theatre = TestService::for_clients(settings, store, behind, alive, clients).await;
     let task = theatre.ended("t").await;
     assert_eq!(task.status.state, TaskState::Canceled);
     assert!(said(&task).contains("removed"), "{}", said(&task));

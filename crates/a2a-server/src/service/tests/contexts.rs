@@ -36,7 +36,7 @@ async fn a_conversation_goes_on_in_its_session() {
 
 #[tokio::test]
 async fn a_configured_session_takes_what_names_no_context() {
-    let mut theatre = Theatre::with(settings(Some("my-session"), false)).await;
+    let mut theatre = TestService::with(settings(Some("my-session"), false)).await;
     let one = theatre.begin(says("one")).await;
     let run = theatre.run().await;
     assert_eq!(run.job.session, "my-session");
@@ -49,7 +49,7 @@ async fn a_configured_session_takes_what_names_no_context() {
 
 #[tokio::test]
 async fn a_configured_session_that_a_context_leads_to_is_that_context() {
-    let mut theatre = Theatre::with(settings(Some("a2a-work"), false)).await;
+    let mut theatre = TestService::with(settings(Some("a2a-work"), false)).await;
     let task = theatre.begin(says("one")).await;
     assert_eq!(task.context_id, "work");
     assert_eq!(theatre.run().await.job.session, "a2a-work");
@@ -57,7 +57,7 @@ async fn a_configured_session_that_a_context_leads_to_is_that_context() {
 
 #[tokio::test]
 async fn a_configured_session_is_each_clients_own_where_there_are_several() {
-    let mut theatre = Theatre::with(settings(Some("mine"), true)).await;
+    let mut theatre = TestService::with(settings(Some("mine"), true)).await;
     theatre.begin_as(&alice(), says("one")).await;
     theatre.begin_as(&bob(), says("two")).await;
     let (first, second) = (theatre.run().await, theatre.run().await);
@@ -67,7 +67,7 @@ async fn a_configured_session_is_each_clients_own_where_there_are_several() {
 
 #[tokio::test]
 async fn the_usual_conversation_of_a_client_cannot_be_taken_before_he_opens_it() {
-    let theatre = Theatre::with(settings(Some("mine"), true)).await;
+    let theatre = TestService::with(settings(Some("mine"), true)).await;
     let send = says("one").in_context("mine:bob");
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
@@ -79,14 +79,14 @@ async fn the_usual_conversation_of_a_client_cannot_be_taken_before_he_opens_it()
 
 #[tokio::test]
 async fn the_session_has_the_clients_name_where_there_are_several() {
-    let mut theatre = Theatre::with(settings(None, true)).await;
+    let mut theatre = TestService::with(settings(None, true)).await;
     theatre.begin(says("one").in_context("c")).await;
     assert_eq!(theatre.run().await.job.session, "a2a-alice-c");
 }
 
 #[tokio::test]
 async fn another_clients_context_is_not_found() {
-    let mut theatre = Theatre::with(settings(None, true)).await;
+    let mut theatre = TestService::with(settings(None, true)).await;
     theatre.begin(says("one").in_context("c")).await;
     let send = says("two").in_context("c");
     let refusal = theatre.service.send(&bob(), send).await.unwrap_err();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A task that asked "which?", and waits.
-async fn asking(theatre: &mut Theatre) -> Task {
+async fn asking(theatre: &mut TestService) -> Task {
     let id = theatre.begin(says("hello").in_context("c")).await.id;
     let run = theatre.run().await;
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
@@ -64,7 +64,7 @@ async fn the_same_answer_twice_in_a_row_is_two_answers() {
     assert_eq!(yes.count(), 2);
 }
 
-async fn refusal(theatre: &Theatre, send: Send) -> A2aError {
+async fn refusal(theatre: &TestService, send: Send) -> A2aError {
     theatre.service.send(&alice(), send).await.unwrap_err()
 }
 

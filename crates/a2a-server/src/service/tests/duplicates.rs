@@ -2,7 +2,7 @@
 
 use tokio::sync::Semaphore;
 
-use super::troubled::Trouble;
+use super::failing_store::FailingStore;
 use super::*;
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn another_clients_message_of_the_same_id_is_another_message() {
 async fn a_message_that_was_refused_may_be_sent_again() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     let first = theatre.begin(says("one")).await;
     let send = says("two").named("m");
     let refused = theatre.service.send(&alice(), send.clone()).await;
@@ -97,9 +97,9 @@ async fn a_message_that_was_refused_may_be_sent_again() {
 #[tokio::test]
 async fn a_message_that_is_sent_again_before_it_is_kept_is_worked_on_once() {
     let gate = Arc::new(Semaphore::new(0));
-    let store = Trouble {
+    let store = FailingStore {
         gate: Some(gate.clone()),
-        ..Trouble::new()
+        ..FailingStore::new()
     };
     let mut theatre = store.open().await;
     let first = theatre.ask(alice(), says("hello").named("m").at_once());

@@ -1,6 +1,6 @@
 //! Every state a task can come to.
 
-use super::troubled::Trouble;
+use super::failing_store::FailingStore;
 use super::*;
 
 async fn ends_as(outcome: Outcome) -> Task {
@@ -88,7 +88,7 @@ async fn a_run_that_takes_too_long_is_stopped_and_its_task_has_failed() {
         timeout: 5 * SECOND,
         ..Settings::default()
     };
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
     let task = theatre.ended(&id).await;
@@ -104,7 +104,7 @@ async fn what_a_run_says_after_its_time_changes_nothing() {
         timeout: Duration::from_millis(1),
         ..Settings::default()
     };
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
     theatre.ended(&id).await;
@@ -140,8 +140,8 @@ async fn a_run_that_panics_fails_its_task_and_no_other() {
     let service = Service::start(Parts {
         settings: Settings::default(),
         executor: Arc::new(Panics),
-        store: Arc::new(Memory::new()),
-        courier: Arc::new(Post),
+        store: Arc::new(MemoryStore::new()),
+        sender: Arc::new(Post),
         sessions: Arc::new(Named),
         env: Arc::new(SystemEnvironment),
         clients: None,
@@ -192,7 +192,7 @@ async fn a_run_that_says_nothing_is_working_after_a_moment() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let _run = theatre.run().await;
-    tokio::time::sleep(super::super::life::QUIET * 2).await;
+    tokio::time::sleep(super::super::task_runner::QUIET_PERIOD * 2).await;
     assert_eq!(theatre.state(&id).await, TaskState::Working);
 }
 
@@ -212,7 +212,7 @@ async fn the_executor_is_told_who_asks_what_and_where() {
 }
 
 /// Keeps so many tasks that ask their client something.
-async fn asking(store: &Memory, count: usize) {
+async fn asking(store: &MemoryStore, count: usize) {
     for n in 0..count {
         let mut left = record(&format!("t{n:03}"));
         left.task.status.state = TaskState::InputRequired;
@@ -222,7 +222,7 @@ async fn asking(store: &Memory, count: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn tasks_that_cannot_be_ended_starve_no_other() {
-    let store = Trouble::new();
+    let store = FailingStore::new();
     asking(&store.memory, 101).await;
     store.fail(100);
     let theatre = store.open().await;
@@ -250,7 +250,7 @@ async fn a_question_nobody_answers_ends_its_task() {
         unanswered: 3600 * SECOND,
         ..Settings::default()
     };
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     let id = theatre.begin(says("hello")).await.id;
     let question = vec![Part::text("which?")];
     theatre.run().await.end(Outcome::InputRequired(question));

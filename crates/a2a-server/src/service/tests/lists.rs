@@ -19,7 +19,7 @@ fn ids(listed: &ListTasksResponse) -> Vec<&str> {
     listed.tasks.iter().map(|task| task.id.as_str()).collect()
 }
 
-async fn list(theatre: &Theatre, request: ListTasksRequest) -> ListTasksResponse {
+async fn list(theatre: &TestService, request: ListTasksRequest) -> ListTasksResponse {
     let page = theatre.service.list(&alice(), request).await.unwrap();
     whole(page).await.unwrap()
 }
@@ -176,7 +176,7 @@ async fn artifacts_are_listed_where_they_are_asked_for() {
 }
 
 /// A task with three messages: two of the client, and the question between them.
-async fn talk(theatre: &mut Theatre) -> String {
+async fn talk(theatre: &mut TestService) -> String {
     let id = theatre.begin(says("one")).await.id;
     let question = vec![Part::text("which?")];
     theatre.run().await.end(Outcome::InputRequired(question));
@@ -226,7 +226,7 @@ async fn lists_show_as_much_history_as_is_asked_for() {
 async fn a_page_ends_before_it_is_too_large() {
     let mut settings = Settings::default();
     settings.limits.page_bytes = 3_000;
-    let theatre = Theatre::with(settings).await;
+    let theatre = TestService::with(settings).await;
     let mut sent = Vec::new();
     for size in [900, 900, 900, 900, 9_000, 900] {
         sent.push(theatre.begin(says(&"x".repeat(size))).await.id);

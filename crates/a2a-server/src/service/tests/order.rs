@@ -50,7 +50,7 @@ async fn contexts_do_not_wait_for_each_other() {
 async fn there_are_so_many_runs_at_a_time_and_no_more() {
     let mut settings = Settings::default();
     settings.limits.runs = 2;
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     for context in ["a", "b", "c"] {
         theatre.begin(says("hello").in_context(context)).await;
     }
@@ -99,7 +99,7 @@ async fn a_run_that_does_not_stop_is_dropped_in_the_end() {
 async fn a_large_message_is_whole_when_its_turn_comes() {
     let mut settings = Settings::default();
     settings.limits.runs = 1;
-    let mut theatre = Theatre::with(settings).await;
+    let mut theatre = TestService::with(settings).await;
     let first = theatre.begin(says("one")).await.id;
     let long = "x".repeat(100_000);
     let second = theatre.begin(says(&long)).await.id;

@@ -119,7 +119,7 @@ async fn a_webhook_that_may_not_be_reached_is_refused_and_so_is_its_message() {
 async fn a_task_has_so_many_webhooks_and_no_more() {
     let mut settings = Settings::default();
     settings.limits.pushes_per_task = 1;
-    let theatre = Theatre::with(settings).await;
+    let theatre = TestService::with(settings).await;
     let service = &theatre.service;
     let id = theatre.begin(says("hello")).await.id;
     let first = webhook(&id, Some("a"));
@@ -140,7 +140,7 @@ async fn a_task_that_is_deleted_while_it_runs_is_told_of_as_canceled() {
     while theatre.state(&id).await != TaskState::Working {
         tokio::task::yield_now().await;
     }
-    service.core.notifier.addressed().await;
+    service.core.notifier.barrier().await;
     let config = webhook(&id, Some("w"));
     service.create_push(&alice(), config).await.unwrap();
     assert_eq!(service.delete(&id).await, Ok(true));

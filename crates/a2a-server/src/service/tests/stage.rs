@@ -105,7 +105,7 @@ impl Executor for Stage {
 /// Sends to nowhere but hosts of `example.com`.
 pub(super) struct Post;
 
-impl Courier for Post {
+impl PushSender for Post {
     fn accepts(&self, url: &Url) -> Result<(), String> {
         match url.host_str() {
             Some("example.com") => Ok(()),
@@ -118,7 +118,7 @@ impl Courier for Post {
         _url: Url,
         _headers: http::HeaderMap,
         _body: bytes::Bytes,
-    ) -> BoxFuture<'_, Result<http::Response<()>, Undelivered>> {
+    ) -> BoxFuture<'_, Result<http::Response<()>, PushError>> {
         Box::pin(std::future::ready(Ok(http::Response::new(()))))
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 /// Streams a message up to the run.
 pub(super) async fn streamed(
-    theatre: &mut Theatre,
+    theatre: &mut TestService,
     send: Send,
 ) -> (tokio::task::JoinHandle<Updates>, Run) {
     let service = theatre.service.clone();

@@ -5,23 +5,23 @@ use futures_util::StreamExt;
 
 use super::{Any, append, artifact, create, load, settle};
 use crate::record::{Change, Record};
-use crate::store::{Feed, News};
+use crate::store::{Feed, TaskUpdate};
 
 /// Reads a feed to its end, and says what it came to.
 async fn read(feed: Feed) -> (Record, usize) {
     let Feed {
         mut record,
-        mut news,
+        mut updates,
     } = feed;
     let mut heard = 0;
-    while let Some(next) = news.next().await {
+    while let Some(next) = updates.next().await {
         heard += 1;
         match next {
-            News::Change(revision, change) => {
+            TaskUpdate::Change(revision, change) => {
                 record.apply(change.as_ref().clone(), record.changed_ms);
                 assert_eq!(record.revision, revision);
             }
-            News::Anew(whole) => {
+            TaskUpdate::Snapshot(whole) => {
                 assert!(whole.revision > record.revision);
                 record = *whole;
             }
@@ -48,13 +48,13 @@ pub(crate) async fn a_follower_hears_what_follows(store: Any) {
     let mut feed = follow(&store, "t").await;
     assert_eq!(feed.record, made);
     append(&store, &mut made, chunk(0), 2).await;
-    let heard = feed.news.next().await;
-    assert_eq!(heard, Some(News::Change(2, chunk(0).into())));
+    let heard = feed.updates.next().await;
+    assert_eq!(heard, Some(TaskUpdate::Change(2, chunk(0).into())));
     settle(&store, &mut made, TaskState::Completed, 3).await;
-    let heard = feed.news.next().await;
+    let heard = feed.updates.next().await;
     let end = Change::Status(made.task.status.clone());
-    assert_eq!(heard, Some(News::Change(3, end.into())));
-    assert_eq!(feed.news.next().await, None);
+    assert_eq!(heard, Some(TaskUpdate::Change(3, end.into())));
+    assert_eq!(feed.updates.next().await, None);
 }
 
 pub(crate) async fn a_follower_of_a_settled_task_hears_nothing(store: Any) {

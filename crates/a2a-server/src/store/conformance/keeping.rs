@@ -74,7 +74,7 @@ pub(crate) async fn chunks_of_an_artifact_are_joined(store: Any) {
 }
 
 pub(crate) async fn a_change_needs_a_task(store: Any) {
-    assert_eq!(refused(&store, "t", 0).await, StoreError::Gone);
+    assert_eq!(refused(&store, "t", 0).await, StoreError::NotFound);
 }
 
 pub(crate) async fn a_change_at_another_revision_is_a_conflict(store: Any) {
@@ -114,9 +114,9 @@ pub(crate) async fn a_settled_task_stays_as_it_is(store: Any) {
     ] {
         let mut expected = create(&store, id, "ann", "c", 0).await;
         settle(&store, &mut expected, state, 1).await;
-        assert_eq!(refused(&store, id, 1).await, StoreError::Settled);
+        assert_eq!(refused(&store, id, 1).await, StoreError::Terminal);
         // Who was not told of the end learns that it ended, not that somebody was faster.
-        assert_eq!(refused(&store, id, 0).await, StoreError::Settled);
+        assert_eq!(refused(&store, id, 0).await, StoreError::Terminal);
         assert_eq!(load(&store, id).await, Some(expected));
     }
 }
@@ -142,7 +142,7 @@ pub(crate) async fn a_deleted_task_is_gone(store: Any) {
     for id in ["running", "ended"] {
         assert_eq!(store.delete(id).await, Ok(true));
         assert_eq!(load(&store, id).await, None);
-        assert_eq!(refused(&store, id, 0).await, StoreError::Gone);
+        assert_eq!(refused(&store, id, 0).await, StoreError::NotFound);
     }
     assert_eq!(super::ids(&store, &super::all()).await, ["kept"]);
 }

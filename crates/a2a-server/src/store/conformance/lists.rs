@@ -6,7 +6,7 @@ use a2a::TaskState;
 
 use super::{Any, all, append, artifact, create, ids, load, moment, settle};
 use crate::record::Change;
-use crate::store::{Budget, Filter, Listed, Retention, Summary};
+use crate::store::{Budget, Filter, Retention, Summary, SummaryPage};
 
 pub(crate) async fn the_last_changed_comes_first(store: Any) {
     let mut first = create(&store, "first", "ann", "c", 0).await;
@@ -110,7 +110,7 @@ pub(crate) async fn it_is_the_status_that_has_to_be_newer(store: Any) {
 }
 
 /// Reads all pages, and does something after the first.
-async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<Listed> {
+async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<SummaryPage> {
     let mut between = Some(between);
     let mut filter = Filter {
         page_size: size,
@@ -131,7 +131,7 @@ async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<Lis
     }
 }
 
-fn read(pages: &[Listed]) -> Vec<String> {
+fn read(pages: &[SummaryPage]) -> Vec<String> {
     let records = pages.iter().flat_map(|page| &page.tasks);
     records.map(|task| task.id.clone()).collect()
 }
@@ -174,7 +174,7 @@ pub(crate) async fn tasks_of_one_moment_are_all_listed(store: Any) {
 }
 
 pub(crate) async fn nothing_is_listed_of_nothing(store: Any) {
-    assert_eq!(store.list(&all()).await, Ok(Listed::default()));
+    assert_eq!(store.list(&all()).await, Ok(SummaryPage::default()));
 }
 
 pub(crate) async fn retention_by_age_takes_what_is_too_old(store: Any) {
@@ -186,10 +186,10 @@ pub(crate) async fn retention_by_age_takes_what_is_too_old(store: Any) {
         age: Duration::from_secs(60),
         count: 1_000,
     };
-    assert_eq!(store.retire(&retention, moment(60_001)).await, Ok(2));
+    assert_eq!(store.prune(&retention, moment(60_001)).await, Ok(2));
     assert_eq!(ids(&store, &all()).await, ["new"]);
     assert_eq!(load(&store, "old").await, None);
-    assert_eq!(store.retire(&retention, moment(60_001)).await, Ok(0));
+    assert_eq!(store.prune(&retention, moment(60_001)).await, Ok(0));
 }
 
 pub(crate) async fn retention_by_count_leaves_the_last_settled(store: Any) {
@@ -202,7 +202,7 @@ pub(crate) async fn retention_by_count_leaves_the_last_settled(store: Any) {
         age: Duration::from_secs(60),
         count: 3,
     };
-    assert_eq!(store.retire(&retention, moment(200)).await, Ok(7));
+    assert_eq!(store.prune(&retention, moment(200)).await, Ok(7));
     assert_eq!(ids(&store, &all()).await, ["t0", "t1", "t2"]);
 }
 
@@ -219,7 +219,7 @@ pub(crate) async fn retention_counts_each_client_apart(store: Any) {
         age: Duration::from_secs(60),
         count: 100,
     };
-    assert_eq!(store.retire(&retention, moment(500)).await, Ok(300));
+    assert_eq!(store.prune(&retention, moment(500)).await, Ok(300));
     let of = |owner: &str| Filter {
         owner: Some(owner.to_owned()),
         ..all()
@@ -239,7 +239,7 @@ pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
         age: Duration::from_millis(1),
         count: 0,
     };
-    assert_eq!(store.retire(&retention, moment(86_400_000)).await, Ok(1));
+    assert_eq!(store.prune(&retention, moment(86_400_000)).await, Ok(1));
     assert_eq!(ids(&store, &all()).await, ["waits"]);
 }
 

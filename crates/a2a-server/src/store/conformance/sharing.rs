@@ -6,43 +6,66 @@ use a2a::{TaskPushNotificationConfig, TaskState};
 
 use super::{Any, create, settle};
 use crate::caller::Version;
-use crate::store::{Context, StoreError, Waiting};
+use crate::store::{Context, QueueTicket, StoreError};
 
 pub(crate) async fn a_context_belongs_to_who_came_first(store: Any) {
     let anns = Context {
         owner: "ann".to_owned(),
         session: "s1".to_owned(),
     };
-    assert_eq!(store.claim("c", "ann", "s1").await, Ok(anns.clone()));
-    assert_eq!(store.claim("c", "bob", "s2").await, Ok(anns.clone()));
+    assert_eq!(
+        store.get_or_create_context("c", "ann", "s1").await,
+        Ok(anns.clone())
+    );
+    assert_eq!(
+        store.get_or_create_context("c", "bob", "s2").await,
+        Ok(anns.clone())
+    );
     // The session stays as it was, too.
-    assert_eq!(store.claim("c", "ann", "s3").await, Ok(anns));
-    assert_eq!(store.claim("d", "bob", "s2").await.unwrap().owner, "bob");
+    assert_eq!(
+        store.get_or_create_context("c", "ann", "s3").await,
+        Ok(anns)
+    );
+    assert_eq!(
+        store
+            .get_or_create_context("d", "bob", "s2")
+            .await
+            .unwrap()
+            .owner,
+        "bob"
+    );
 }
 
 pub(crate) async fn a_context_outlives_its_tasks_while_one_is_kept(store: Any) {
-    store.claim("c", "ann", "s").await.unwrap();
+    store.get_or_create_context("c", "ann", "s").await.unwrap();
     create(&store, "t1", "ann", "c", 0).await;
     create(&store, "t2", "ann", "c", 0).await;
     store.delete("t1").await.unwrap();
-    assert_eq!(store.claim("c", "bob", "s").await.unwrap().owner, "ann");
+    assert_eq!(
+        store
+            .get_or_create_context("c", "bob", "s")
+            .await
+            .unwrap()
+            .owner,
+        "ann"
+    );
 }
 
 /// Whether something is still waited for, after everybody else has had time to go on.
-async fn waits(future: &mut Waiting) -> bool {
+async fn waits(future: &mut QueueTicket) -> bool {
     tokio::time::timeout(Duration::from_millis(30), future)
         .await
         .is_err()
 }
 
-async fn enter(store: &Any, queue: &str, task: &str) -> Waiting {
-    store.enter(queue, task).await.unwrap()
+async fn enqueue(store: &Any, queue: &str, task: &str) -> QueueTicket {
+    store.enqueue(queue, task).await.unwrap()
 }
 
 pub(crate) async fn turns_come_in_order(store: Any) {
-    let first = enter(&store, "q", "t1").await.await.unwrap();
-    let mut second = enter(&store, "q", "t2").await;
-    let mut third = enter(&store, "q", "t3").await;
+    let first = enqueue(&store, "q", "t1").await.await.unwrap();
+    let mut second = enqueue(&store, "q", "t2").await;
+    let mut third = enqueue(&store, "q", "t3").await;
     assert!(waits(&mut second).await);
     assert!(waits(&mut third).await);
     drop(first);
@@ -53,22 +76,22 @@ pub(crate) async fn turns_come_in_order(store: Any) {
 }
 
 pub(crate) async fn a_place_is_taken_before_it_is_waited_for(store: Any) {
-    let first = enter(&store, "q", "t1").await;
-    let mut second = enter(&store, "q", "t2").await;
+    let first = enqueue(&store, "q", "t1").await;
+    let mut second = enqueue(&store, "q", "t2").await;
     assert!(waits(&mut second).await);
     drop(first.await.unwrap());
     second.await.unwrap();
 }
 
 pub(crate) async fn queues_do_not_wait_for_one_another(store: Any) {
-    let _one = enter(&store, "q", "t1").await.await.unwrap();
-    let _other = enter(&store, "p", "t2").await.await.unwrap();
+    let _one = enqueue(&store, "q", "t1").await.await.unwrap();
+    let _other = enqueue(&store, "p", "t2").await.await.unwrap();
 }
 
 pub(crate) async fn who_gives_up_waiting_keeps_nobody(store: Any) {
-    let first = enter(&store, "q", "t1").await.await.unwrap();
-    let mut second = enter(&store, "q", "t2").await;
-    let mut last = enter(&store, "q", "t3").await;
+    let first = enqueue(&store, "q", "t1").await.await.unwrap();
+    let mut second = enqueue(&store, "q", "t2").await;
+    let mut last = enqueue(&store, "q", "t3").await;
     assert!(waits(&mut second).await);
     assert!(waits(&mut last).await);
     drop(second);
@@ -147,7 +170,7 @@ pub(crate) async fn a_configuration_needs_a_task(store: Any) {
     let made = config("t", "one", "https://a.example/");
     assert_eq!(
         store.put_push(&made, Version::V1).await,
-        Err(StoreError::Gone)
+        Err(StoreError::NotFound)
     );
 }
 

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use super::Memory;
-use crate::store::Store;
+use super::MemoryStore;
+use crate::store::TaskStore;
 
-crate::store::conformance::store_laws!(async { (Arc::new(Memory::new()) as Arc<dyn Store>, ()) });
+crate::store::conformance::store_laws!(async {
+    (Arc::new(MemoryStore::new()) as Arc<dyn TaskStore>, ())
+});

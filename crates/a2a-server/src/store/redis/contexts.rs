@@ -21,7 +21,7 @@ struct Push {
 }
 
 impl Inner {
-    pub(super) async fn claim(
+    pub(super) async fn get_or_create_context(
         &self,
         context_id: &str,
         owner: &str,
@@ -35,7 +35,7 @@ impl Inner {
             .arg(owner)
             .arg(session)
             .arg(SPARE.as_secs() * 1000);
-        let (owner, session): (String, String) = self.link.call(&call).await?;
+        let (owner, session): (String, String) = self.connection.call(&call).await?;
         Ok(Context { owner, session })
     }
 
@@ -58,10 +58,10 @@ impl Inner {
             .arg(&config.task_id)
             .arg(config.id.as_deref().unwrap_or_default())
             .arg(entry);
-        let said: String = self.link.call(&call).await?;
+        let said: String = self.connection.call(&call).await?;
         match said.as_str() {
             "ok" => Ok(()),
-            _ => Err(StoreError::Gone),
+            _ => Err(StoreError::NotFound),
         }
     }
 
@@ -70,7 +70,7 @@ impl Inner {
         task_id: &str,
     ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
         let entries: Vec<Vec<u8>> = self
-            .link
+            .connection
             .ask(Cmd::new().arg("HVALS").arg(self.push_key(task_id)))
             .await?;
         let mut found = Vec::with_capacity(entries.len());
@@ -91,7 +91,7 @@ impl Inner {
     ) -> Result<bool, StoreError> {
         let mut cmd = Cmd::new();
         cmd.arg("HDEL").arg(self.push_key(task_id)).arg(config_id);
-        self.link.ask(&cmd).await
+        self.connection.ask(&cmd).await
     }
 
     fn push_key(&self, task_id: &str) -> String {
@@ -103,7 +103,7 @@ impl Inner {
         StoreError::Failed(format!(
             "the push notification configurations of task `{task_id}` in Redis at {} cannot be read; another program, or \
              another version of this one, has written under the prefix",
-            self.link.shown()
+            self.connection.shown()
         ))
     }
 }

@@ -11,60 +11,62 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use super::ears::Wish;
 use super::inner::Inner;
+use super::pubsub::SubscriptionRequest;
 use crate::record::Record;
-use crate::store::hub::Hub;
-use crate::store::{Feed, News, StoreError};
+use crate::store::task_events::TaskEvents;
+use crate::store::{Feed, StoreError, TaskUpdate};
 
 /// How long to wait before a task that could not be loaded is loaded again.
-const PAUSE: Duration = Duration::from_millis(200);
+const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(200);
 
 /// Tells the ears that somebody left.
-struct Left {
+struct UnsubscribeGuard {
     task_id: String,
-    wishes: UnboundedSender<Wish>,
+    requests: UnboundedSender<SubscriptionRequest>,
 }
 
-impl Drop for Left {
+impl Drop for UnsubscribeGuard {
     fn drop(&mut self) {
         let task_id = std::mem::take(&mut self.task_id);
         // There are no ears once the store is gone.
-        let _ = self.wishes.send(Wish::Left(task_id));
+        let _ = self
+            .requests
+            .send(SubscriptionRequest::Unsubscribe(task_id));
     }
 }
 
 /// News of a task. The fields are dropped in this order: who left is not in the hub any more when the ears hear of it.
-struct Watched {
-    news: BoxStream<'static, News>,
-    _left: Left,
+struct SubscribedFeed {
+    updates: BoxStream<'static, TaskUpdate>,
+    _unsubscribe: UnsubscribeGuard,
 }
 
-impl Stream for Watched {
-    type Item = News;
+impl Stream for SubscribedFeed {
+    type Item = TaskUpdate;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<News>> {
-        self.news.poll_next_unpin(cx)
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
+        self.updates.poll_next_unpin(cx)
     }
 }
 
 /// The task as it stands, and what follows.
 pub(super) async fn follow(
     inner: Arc<Inner>,
-    hub: &Hub,
-    wishes: &UnboundedSender<Wish>,
+    events: &TaskEvents,
+    requests: &UnboundedSender<SubscriptionRequest>,
     task_id: &str,
 ) -> Result<Option<Feed>, StoreError> {
     // Before the listener, so that it is dropped after it.
-    let left = Left {
+    let left = UnsubscribeGuard {
         task_id: task_id.to_owned(),
-        wishes: wishes.clone(),
+        requests: requests.clone(),
     };
-    let listener = hub.listen(task_id);
+    let listener = events.subscribe(task_id);
     let (reply, listening) = oneshot::channel();
     let gone = || StoreError::Failed("the store is closed".to_owned());
-    wishes
-        .send(Wish::Follow(task_id.to_owned(), reply))
+    requests
+        .send(SubscriptionRequest::Subscribe(task_id.to_owned(), reply))
         .map_err(|_| gone())?;
     listening.await.map_err(|_| gone())??;
     let Some(record) = inner.load(task_id).await? else {
@@ -73,9 +75,9 @@ pub(super) async fn follow(
     let feed = listener.feed(record, move |id| reload(inner.clone(), id).boxed());
     Ok(Some(Feed {
         record: feed.record,
-        news: Watched {
-            news: feed.news,
-            _left: left,
+        updates: SubscribedFeed {
+            updates: feed.updates,
+            _unsubscribe: left,
         }
         .boxed(),
     }))
@@ -87,7 +89,7 @@ fn reload(inner: Arc<Inner>, task_id: String) -> BoxFuture<'static, Option<Recor
         loop {
             match inner.load(&task_id).await {
                 Ok(found) => return found,
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Err(_) => tokio::time::sleep(RECONNECT_BASE_DELAY).await,
             }
         }
     }

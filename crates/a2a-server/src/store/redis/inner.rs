@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::link::Link;
+use super::connection::RedisConnection;
 use super::scripts::Scripts;
 
 /// The way to Redis, what is done there, and who this server is.
 pub(super) struct Inner {
-    pub(super) link: Link,
+    pub(super) connection: RedisConnection,
     pub(super) scripts: Scripts,
     /// What every key begins with.
     pub(super) prefix: String,
@@ -27,7 +27,7 @@ pub(super) struct Inner {
 
 impl Inner {
     pub(super) fn new(
-        link: Link,
+        connection: RedisConnection,
         prefix: String,
         channels: String,
         server: String,
@@ -35,7 +35,7 @@ impl Inner {
     ) -> Self {
         Self {
             scripts: Scripts::new(&prefix, &channels, &server),
-            link,
+            connection,
             prefix,
             channels,
             server,

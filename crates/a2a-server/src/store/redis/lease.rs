@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::Sender;
 use tokio::time::MissedTickBehavior;
 
-use super::bells::Bells;
 use super::inner::Inner;
+use super::notifiers::Notifiers;
 use crate::store::{StoreError, Summary};
 
 /// How many tasks are taken at a time.
@@ -28,10 +28,14 @@ pub(super) async fn beat(inner: Arc<Inner>) {
 }
 
 /// Passes on which tasks this server is asked to cancel, until nobody listens.
-pub(super) async fn pass_cancellations(inner: Arc<Inner>, bells: Arc<Bells>, to: Sender<String>) {
+pub(super) async fn pass_cancellations(
+    inner: Arc<Inner>,
+    notifiers: Arc<Notifiers>,
+    to: Sender<String>,
+) {
     let key = format!("{}cancels:{}", inner.prefix, inner.server);
     loop {
-        bells.cancels.notified().await;
+        notifiers.cancels.notified().await;
         loop {
             match pass(&inner, &key, &to).await {
                 Ok(true) => {}
@@ -52,14 +56,14 @@ pub(super) async fn pass_cancellations(inner: Arc<Inner>, bells: Arc<Bells>, to:
 async fn pass(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
     let mut range = redis::cmd("LRANGE");
     range.arg(key).arg(0).arg(CANCELS - 1);
-    let asked: Vec<String> = inner.link.ask(&range).await?;
+    let asked: Vec<String> = inner.connection.ask(&range).await?;
     let any = !asked.is_empty();
     for task_id in asked {
         // After it was passed on: rather twice than never.
         let mut done = redis::cmd("LREM");
         done.arg(key).arg(0).arg(&task_id);
         let _ = to.send(task_id).await;
-        let _: usize = inner.link.ask(&done).await?;
+        let _: usize = inner.connection.ask(&done).await?;
     }
     Ok(any)
 }
@@ -76,12 +80,12 @@ pub(super) struct Handed {
 impl Inner {
     pub(super) async fn heartbeat(&self) -> Result<(), StoreError> {
         let call = self.scripts.heartbeat.call().arg(self.lease_ms());
-        let _: String = self.link.call(&call).await?;
+        let _: String = self.connection.call(&call).await?;
         Ok(())
     }
 
     pub(super) async fn farewell(&self) -> Result<(), StoreError> {
-        let _: String = self.link.call(&self.scripts.farewell.call()).await?;
+        let _: String = self.connection.call(&self.scripts.farewell.call()).await?;
         Ok(())
     }
 
@@ -89,7 +93,7 @@ impl Inner {
     pub(super) async fn recover(&self, handed: &Mutex<Handed>) -> Result<Vec<Summary>, StoreError> {
         while let Some(task_id) = { locked(handed).canceled.pop() } {
             // Where it is gone there is nothing to cancel.
-            if let Err(StoreError::Failed(why)) = self.ask_to_cancel(&task_id).await {
+            if let Err(StoreError::Failed(why)) = self.request_cancel(&task_id).await {
                 locked(handed).canceled.push(task_id);
                 return Err(StoreError::Failed(why));
             }
@@ -98,7 +102,7 @@ impl Inner {
             return Ok(Vec::new());
         }
         let call = self.scripts.recover.call().arg(self.lease_ms()).arg(MOST);
-        let (taken, canceled): (Vec<String>, Vec<String>) = self.link.call(&call).await?;
+        let (taken, canceled): (Vec<String>, Vec<String>) = self.connection.call(&call).await?;
         if taken.is_empty() {
             return Ok(Vec::new());
         }
@@ -123,7 +127,7 @@ impl Inner {
         let call = done
             .iter()
             .fold(self.scripts.handed_out.call(), |call, id| call.arg(id));
-        let told: Result<String, StoreError> = self.link.call(&call).await;
+        let told: Result<String, StoreError> = self.connection.call(&call).await;
         let mut handed = locked(handed);
         handed.canceled.extend(
             canceled
@@ -141,7 +145,10 @@ impl Inner {
     /// Whether Redis was started less than a lease ago. Servers that were cut off from it need that time to be heard of
     /// again.
     async fn is_young(&self) -> Result<bool, StoreError> {
-        let info: String = self.link.ask(redis::cmd("INFO").arg("server")).await?;
+        let info: String = self
+            .connection
+            .ask(redis::cmd("INFO").arg("server"))
+            .await?;
         Ok(field(&info, "uptime_in_seconds")
             .and_then(|seconds| seconds.parse::<u64>().ok())
             .is_some_and(|seconds| seconds.saturating_mul(1000) < self.lease_ms()))

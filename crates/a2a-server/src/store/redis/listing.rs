@@ -8,7 +8,9 @@ use chrono::{DateTime, Utc};
 
 use super::inner::Inner;
 use super::tasks::{Row, summary};
-use crate::store::{Budget, Cursor, Filter, Listed, Retention, StoreError, Summary, state_word};
+use crate::store::{
+    Budget, Cursor, Filter, Retention, StoreError, Summary, SummaryPage, state_word,
+};
 
 /// How many tasks are forgotten in one step, in which Redis does nothing else.
 const BATCH: usize = 100;
@@ -31,7 +33,7 @@ fn index(filter: &Filter) -> (String, &str, &'static str) {
 }
 
 impl Inner {
-    pub(super) async fn list(&self, filter: &Filter) -> Result<Listed, StoreError> {
+    pub(super) async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
         let (index, owner, state) = index(filter);
         let since = filter.changed_after.map(|at| at.timestamp_micros());
         let (score, last) = match &filter.after {
@@ -49,9 +51,9 @@ impl Inner {
             .arg(owner)
             .arg(state)
             .arg(since.map(|at| at.to_string()).unwrap_or_default());
-        let (total, more, found): (usize, bool, Vec<Row>) = self.link.call(&call).await?;
+        let (total, more, found): (usize, bool, Vec<Row>) = self.connection.call(&call).await?;
         let tasks: Vec<Summary> = found.into_iter().map(summary).collect();
-        Ok(Listed {
+        Ok(SummaryPage {
             next: tasks.last().filter(|_| more).map(Cursor::of),
             tasks,
             total,
@@ -75,7 +77,7 @@ impl Inner {
                 .arg("LIMIT")
                 .arg(0)
                 .arg(skip.saturating_add(limit));
-            let found: Vec<(String, i64)> = self.link.ask(&range).await?;
+            let found: Vec<(String, i64)> = self.connection.ask(&range).await?;
             waits.extend(found.into_iter().map(|(id, changed_ms)| (changed_ms, id)));
         }
         waits.sort_unstable();
@@ -99,10 +101,10 @@ impl Inner {
             .arg(budget.per_client)
             .arg(budget.total)
             .arg(u8::from(forget));
-        self.link.call(&call).await
+        self.connection.call(&call).await
     }
 
-    pub(super) async fn retire(
+    pub(super) async fn prune(
         &self,
         retention: &Retention,
         now: DateTime<Utc>,
@@ -112,12 +114,12 @@ impl Inner {
         loop {
             let call = self
                 .scripts
-                .retire
+                .prune
                 .call()
                 .arg(before)
                 .arg(retention.count)
                 .arg(BATCH);
-            let step: usize = self.link.call(&call).await?;
+            let step: usize = self.connection.call(&call).await?;
             forgotten += step;
             if step < BATCH {
                 return Ok(forgotten);

@@ -9,78 +9,81 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::timeout;
 
-use super::bells::Bells;
 use super::inner::Inner;
-use crate::store::{StoreError, Turn, Waiting};
+use super::notifiers::Notifiers;
+use crate::store::{QueuePermit, QueueTicket, StoreError};
 
 /// A queue, and a place in it that somebody leaves.
-pub(super) type Leaving = (String, String);
+pub(super) type ReleasedSlot = (String, String);
 
 /// A place in a queue; dropping it leaves it.
-struct Place {
+struct QueueSlot {
     queue: String,
-    place: String,
-    bells: Arc<Bells>,
-    leaving: UnboundedSender<Leaving>,
+    slot: String,
+    notifiers: Arc<Notifiers>,
+    released: UnboundedSender<ReleasedSlot>,
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
-        self.bells.take_down(&self.place);
-        let place = (
+        self.notifiers.remove(&self.slot);
+        let slot = (
             std::mem::take(&mut self.queue),
-            std::mem::take(&mut self.place),
+            std::mem::take(&mut self.slot),
         );
         // Where nobody takes it any more the store is gone, and its places go with its lease.
-        let _ = self.leaving.send(place);
+        let _ = self.released.send(slot);
     }
 }
 
 /// Takes a place in a queue.
-pub(super) async fn enter(
+pub(super) async fn enqueue(
     inner: Arc<Inner>,
-    bells: Arc<Bells>,
-    leaving: UnboundedSender<Leaving>,
+    notifiers: Arc<Notifiers>,
+    released: UnboundedSender<ReleasedSlot>,
     queue: &str,
-) -> Result<Waiting, StoreError> {
-    let place = Place {
+) -> Result<QueueTicket, StoreError> {
+    let slot = QueueSlot {
         queue: queue.to_owned(),
-        place: inner.token(),
-        bells: bells.clone(),
-        leaving,
+        slot: inner.token(),
+        notifiers: notifiers.clone(),
+        released,
     };
-    let bell = bells.hang(&place.place);
-    let mut mine = look(&inner, &place).await?;
+    let notify = notifiers.insert(&slot.slot);
+    let mut mine = try_acquire(&inner, &slot).await?;
     Ok(async move {
         while !mine {
-            let _ = timeout(inner.lease / 2, bell.notified()).await;
+            let _ = timeout(inner.lease / 2, notify.notified()).await;
             // While Redis is away it is nobody's turn.
-            mine = look(&inner, &place).await.unwrap_or(false);
+            mine = try_acquire(&inner, &slot).await.unwrap_or(false);
         }
-        Ok(Turn::new(move || drop(place)))
+        Ok(QueuePermit::new(move || drop(slot)))
     }
     .boxed())
 }
 
 /// Takes the place unless it is taken, and says whether it is its turn.
-async fn look(inner: &Inner, place: &Place) -> Result<bool, StoreError> {
+async fn try_acquire(inner: &Inner, slot: &QueueSlot) -> Result<bool, StoreError> {
     let call = inner
         .scripts
-        .enter
+        .enqueue
         .call()
-        .arg(&place.queue)
-        .arg(&place.place)
+        .arg(&slot.queue)
+        .arg(&slot.slot)
         .arg(inner.lease_ms());
-    inner.link.call(&call).await
+    inner.connection.call(&call).await
 }
 
 /// Leaves places for those who cannot wait until it is done.
-pub(super) async fn leave_all(inner: Arc<Inner>, mut leaving: UnboundedReceiver<Leaving>) {
-    while let Some((queue, place)) = leaving.recv().await {
-        let call = inner.scripts.leave.call().arg(&queue).arg(&place);
+pub(super) async fn release_slots(
+    inner: Arc<Inner>,
+    mut released: UnboundedReceiver<ReleasedSlot>,
+) {
+    while let Some((queue, slot)) = released.recv().await {
+        let call = inner.scripts.leave.call().arg(&queue).arg(&slot);
         loop {
             let left: Result<String, StoreError> =
-                inner.link.call_patiently(&call, inner.lease).await;
+                inner.connection.call_until(&call, inner.lease).await;
             match left {
                 Ok(_) => break,
                 // This server lives, so nobody skips the place: it has to be left however long that takes.

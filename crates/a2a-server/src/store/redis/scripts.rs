@@ -12,7 +12,7 @@ pub(super) struct Scripts {
     pub(super) load: Lua,
     pub(super) compact: Lua,
     pub(super) delete: Lua,
-    pub(super) retire: Lua,
+    pub(super) prune: Lua,
     pub(super) room: Lua,
     pub(super) list: Lua,
     pub(super) claim_context: Lua,
@@ -22,7 +22,7 @@ pub(super) struct Scripts {
     pub(super) recover: Lua,
     pub(super) handed_out: Lua,
     pub(super) cancel: Lua,
-    pub(super) enter: Lua,
+    pub(super) enqueue: Lua,
     pub(super) leave: Lua,
 }
 
@@ -50,7 +50,7 @@ impl Scripts {
             load: lua(include_str!("lua/load.lua")),
             compact: lua(include_str!("lua/compact.lua")),
             delete: lua(include_str!("lua/delete.lua")),
-            retire: lua(include_str!("lua/retire.lua")),
+            prune: lua(include_str!("lua/prune.lua")),
             room: lua(include_str!("lua/room.lua")),
             list: lua(include_str!("lua/list.lua")),
             claim_context: lua(include_str!("lua/claim_context.lua")),
@@ -60,7 +60,7 @@ impl Scripts {
             recover: lua(include_str!("lua/recover.lua")),
             handed_out: lua(include_str!("lua/handed_out.lua")),
             cancel: lua(include_str!("lua/cancel.lua")),
-            enter: lua(include_str!("lua/enter.lua")),
+            enqueue: lua(include_str!("lua/enqueue.lua")),
             leave: lua(include_str!("lua/leave.lua")),
         }
     }

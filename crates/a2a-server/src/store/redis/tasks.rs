@@ -45,7 +45,7 @@ impl Inner {
             .arg(record.agent.as_deref().unwrap_or_default())
             .arg(record.asked().unwrap_or_default())
             .arg(status.message.as_ref().map(excerpt).unwrap_or_default());
-        let said: String = self.link.call(&call).await?;
+        let said: String = self.connection.call(&call).await?;
         self.outcome(&record.task.id, Some(phase), &said)
     }
 
@@ -85,7 +85,7 @@ impl Inner {
             .arg(asked)
             .arg(says.unwrap_or_default());
         // A run that goes on here outlives a restart of Redis. After the lease it is somebody else's.
-        let said: String = self.link.call_patiently(&call, self.lease).await?;
+        let said: String = self.connection.call_until(&call, self.lease).await?;
         self.outcome(task_id, phase, &said)
     }
 
@@ -110,11 +110,11 @@ impl Inner {
             }
             "settled" => {
                 self.ended(task_id);
-                Err(StoreError::Settled)
+                Err(StoreError::Terminal)
             }
             _ => {
                 self.ended(task_id);
-                Err(StoreError::Gone)
+                Err(StoreError::NotFound)
             }
         }
     }
@@ -127,7 +127,7 @@ impl Inner {
     /// What Redis has of a task.
     async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
         let call = self.scripts.load.call().arg(task_id);
-        self.link.call(&call).await
+        self.connection.call(&call).await
     }
 
     /// The task that was fetched.
@@ -170,23 +170,23 @@ impl Inner {
             .arg(record.revision)
             .arg(whole);
         // Nothing is lost where it is not done; the next one to load the task tries again.
-        let _: Result<i64, StoreError> = self.link.call(&call).await;
+        let _: Result<i64, StoreError> = self.connection.call(&call).await;
     }
 
     pub(super) async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
         let call = self.scripts.delete.call().arg(task_id);
-        let was: bool = self.link.call(&call).await?;
+        let was: bool = self.connection.call(&call).await?;
         self.ended(task_id);
         Ok(was)
     }
 
-    pub(super) async fn ask_to_cancel(&self, task_id: &str) -> Result<(), StoreError> {
+    pub(super) async fn request_cancel(&self, task_id: &str) -> Result<(), StoreError> {
         let call = self.scripts.cancel.call().arg(task_id);
-        let said: String = self.link.call(&call).await?;
+        let said: String = self.connection.call(&call).await?;
         match said.as_str() {
             // What is settled needs no cancelling.
             "ok" | "settled" => Ok(()),
-            _ => Err(StoreError::Gone),
+            _ => Err(StoreError::NotFound),
         }
     }
 
@@ -194,7 +194,7 @@ impl Inner {
         StoreError::Damaged(format!(
             "task `{task_id}` in Redis at {} cannot be read ({why}); another program, or another version of this one, \
              has written under the prefix",
-            self.link.shown()
+            self.connection.shown()
         ))
     }
 }
@@ -232,7 +232,7 @@ pub(super) fn summary(row: Row) -> Summary {
 }
 
 /// A change as it goes over a channel: the revision it made, and itself.
-pub(super) fn news_of(payload: &[u8]) -> Option<(u64, Change)> {
+pub(super) fn decode_update(payload: &[u8]) -> Option<(u64, Change)> {
     let (revision, change) = entry_of(payload)?;
     let change = serde_json::from_slice(change).ok()?;
     Some((u64::try_from(revision).ok()?, change))

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use super::{Options, Redis};
-use crate::store::Store;
+use super::{Options, RedisStore};
+use crate::store::TaskStore;
 use crate::store::conformance::{Any, store_laws};
 use common::environment::SystemEnvironment;
 
@@ -21,10 +21,10 @@ mod redis_server;
 
 async fn open() -> Option<(Any, RedisServer)> {
     let server = RedisServer::start();
-    let store = Redis::connect(&Options::new(server.url()), &SystemEnvironment)
+    let store = RedisStore::connect(&Options::new(server.url()), &SystemEnvironment)
         .await
         .unwrap_or_else(|why| panic!("{why}"));
-    Some((Arc::new(store) as Arc<dyn Store>, server))
+    Some((Arc::new(store) as Arc<dyn TaskStore>, server))
 }
 
 store_laws!(open());

@@ -9,7 +9,7 @@ use super::tasks::number;
 use crate::caller::Version;
 use crate::record::Record;
 use crate::store::{
-    Context, Cursor, Filter, Listed, StoreError, Summary, body, state_of, state_word,
+    Context, Cursor, Filter, StoreError, Summary, SummaryPage, body, state_of, state_word,
 };
 
 /// A record, and how many changes it was put together from.
@@ -144,7 +144,7 @@ fn unreadable(id: &str, why: &str) -> StoreError {
 }
 
 /// Returns a page.
-pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<Listed, SqlError> {
+pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<SummaryPage, SqlError> {
     let transaction = connection.unchecked_transaction()?;
     let (mut clauses, mut values) = conditions(filter);
     let total: i64 = transaction
@@ -166,7 +166,7 @@ pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<Listed, S
     let mut tasks: Vec<Summary> = rows.collect::<Result<_, _>>()?;
     let more = tasks.len() > filter.page_size;
     tasks.truncate(filter.page_size);
-    Ok(Listed {
+    Ok(SummaryPage {
         next: tasks.last().filter(|_| more).map(Cursor::of),
         tasks,
         total: usize::try_from(total).unwrap_or_default(),

@@ -12,14 +12,15 @@ use tokio::sync::oneshot;
 use super::database::SqlError;
 use super::tasks::{self, Effect, New};
 use super::writer::{self, Command};
-use super::{DELETE_BATCH, Readers, Sqlite, length, queries};
+use super::{DELETE_BATCH, Readers, SqliteStore, length, queries};
 use crate::caller::Version;
 use crate::record::{Change, Record};
 use crate::store::{
-    Budget, Context, Feed, Filter, Listed, Retention, Store, StoreError, Summary, Waiting, body,
+    Budget, Context, Feed, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage,
+    TaskStore, body,
 };
 
-impl Store for Sqlite {
+impl TaskStore for SqliteStore {
     fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             let json = body::encode(record)?;
@@ -53,16 +54,18 @@ impl Store for Sqlite {
                 Ok((owner, json))
             };
             let usage = self.shared.usage.clone();
-            let (hub, id) = (self.shared.hub.clone(), task_id.to_owned());
-            let followed = hub.is_followed(task_id).then(|| change.clone());
+            let (events, id) = (self.shared.events.clone(), task_id.to_owned());
+            let followed = events.has_listeners(task_id).then(|| change.clone());
             let after = move |(owner, json): &(String, Vec<u8>)| {
                 usage.add(owner, length(json.len()));
                 let began_meanwhile = || {
-                    let change = hub.is_followed(&id).then(|| serde_json::from_slice(json));
+                    let change = events
+                        .has_listeners(&id)
+                        .then(|| serde_json::from_slice(json));
                     change.and_then(Result::ok)
                 };
                 if let Some(change) = followed.or_else(began_meanwhile) {
-                    hub.publish(&id, revision + 1, &change);
+                    events.publish(&id, revision + 1, &change);
                 }
             };
             self.write(bytes, work, after).await?;
@@ -75,7 +78,7 @@ impl Store for Sqlite {
         self.find(task_id).boxed()
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listed, StoreError>> {
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>> {
         let filter = filter.clone();
         self.read(move |connection| queries::page(connection, &filter))
             .boxed()
@@ -87,7 +90,7 @@ impl Store for Sqlite {
 
     fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
         async move {
-            let listener = self.shared.hub.listen(task_id);
+            let listener = self.shared.events.subscribe(task_id);
             let Some(record) = self.load(task_id).await? else {
                 return Ok(None);
             };
@@ -101,7 +104,7 @@ impl Store for Sqlite {
         .boxed()
     }
 
-    fn claim<'a>(
+    fn get_or_create_context<'a>(
         &'a self,
         context_id: &'a str,
         owner: &'a str,
@@ -115,7 +118,7 @@ impl Store for Sqlite {
             }
             let [id, owner, session] = [context_id, owner, session].map(str::to_owned);
             let work = move |connection: &Connection| {
-                tasks::claim(connection, &id, &owner, &session)?;
+                tasks::get_or_create_context(connection, &id, &owner, &session)?;
                 let context = queries::context(connection, &id)?;
                 context.ok_or(SqlError::Refused(StoreError::Conflict))
             };
@@ -124,12 +127,12 @@ impl Store for Sqlite {
         .boxed()
     }
 
-    fn enter<'a>(
+    fn enqueue<'a>(
         &'a self,
         queue: &'a str,
         _task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Waiting, StoreError>> {
-        future::ready(Ok(self.shared.queues.enter(queue))).boxed()
+    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
+        future::ready(Ok(self.shared.queues.enqueue(queue))).boxed()
     }
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
@@ -186,7 +189,7 @@ impl Store for Sqlite {
         self.write(0, work, |_| {}).boxed()
     }
 
-    fn retire<'a>(
+    fn prune<'a>(
         &'a self,
         retention: &'a Retention,
         now: DateTime<Utc>,

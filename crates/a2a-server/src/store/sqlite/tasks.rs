@@ -45,7 +45,7 @@ pub(super) fn create(connection: &Connection, new: &New) -> Result<(), SqlError>
     }
     let key = connection.last_insert_rowid();
     insert_log(connection, key, revision, task.changed_ms, &new.json)?;
-    claim(connection, &task.context_id, &task.owner, &new.session)?;
+    get_or_create_context(connection, &task.context_id, &task.owner, &new.session)?;
     Ok(())
 }
 
@@ -94,10 +94,10 @@ pub(super) fn append(
     let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
     let found: Option<(i64, i64, i64, String)> = find.query_row([id], row).optional()?;
     let Some((key, at, phase, owner)) = found else {
-        return Err(StoreError::Gone.into());
+        return Err(StoreError::NotFound.into());
     };
     if phase == Phase::Terminal as i64 {
-        return Err(StoreError::Settled.into());
+        return Err(StoreError::Terminal.into());
     }
     if at != number(revision) {
         return Err(StoreError::Conflict.into());
@@ -224,7 +224,7 @@ pub(super) fn shrink(connection: &Connection) -> Result<(), rusqlite::Error> {
 }
 
 /// Gives a context to `owner` unless it has one.
-pub(super) fn claim(
+pub(super) fn get_or_create_context(
     connection: &Connection,
     id: &str,
     owner: &str,
@@ -254,7 +254,7 @@ pub(super) fn put_push(
         )?
         .execute([task_id, config_id, version_word(version), json])?;
     match put {
-        0 => Err(StoreError::Gone.into()),
+        0 => Err(StoreError::NotFound.into()),
         _ => Ok(()),
     }
 }

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use super::{Options, Sqlite};
+use super::{Options, SqliteStore};
 use crate::store::conformance::{moment, store_laws};
-use crate::store::{Store, StoreError};
+use crate::store::{StoreError, TaskStore};
 
 mod damage;
 mod lock;
 mod reopen;
 mod room;
 
-fn open(directory: &TempDir) -> Sqlite {
+fn open(directory: &TempDir) -> SqliteStore {
     try_open(directory.path()).unwrap()
 }
 
-fn try_open(directory: &Path) -> Result<Sqlite, StoreError> {
-    Sqlite::open(&Options::new(directory), moment(0))
+fn try_open(directory: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open(&Options::new(directory), moment(0))
 }
 
 /// Why a directory cannot be opened.
@@ -32,18 +32,18 @@ fn refused(directory: &Path) -> String {
 }
 
 /// The same as an [`Any`](crate::store::conformance::Any).
-fn any(store: &Sqlite) -> Arc<dyn Store> {
+fn any(store: &SqliteStore) -> Arc<dyn TaskStore> {
     Arc::new(store.clone())
 }
 
 /// Closes a store and opens it again.
-async fn reopen(store: Sqlite, directory: &TempDir) -> Sqlite {
+async fn reopen(store: SqliteStore, directory: &TempDir) -> SqliteStore {
     store.close().await.unwrap();
     open(directory)
 }
 
 store_laws!(async {
     let directory = tempfile::tempdir().unwrap();
-    let store: Arc<dyn Store> = Arc::new(open(&directory));
+    let store: Arc<dyn TaskStore> = Arc::new(open(&directory));
     (store, directory)
 });

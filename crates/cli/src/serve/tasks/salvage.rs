@@ -9,7 +9,7 @@ use crate::{
     output::{Lines, note},
     serve::flags::FileArgs,
 };
-use openclaw_server::config::TaskStore;
+use openclaw_server::config::TaskStoreKind;
 
 /// Checks the file of the tasks.
 ///
@@ -66,8 +66,8 @@ pub(super) fn export(files: &FileArgs) -> Result<Exit, Failure> {
 fn directory(files: &FileArgs) -> Result<PathBuf, Failure> {
     let store = files.read()?.store(|name| std::env::var(name).ok());
     match store.map_err(|error| Failure::usage(error.to_string()))? {
-        TaskStore::Directory(path) => Ok(path),
-        TaskStore::Memory | TaskStore::Redis(_) => Err(Failure::usage(
+        TaskStoreKind::Directory(path) => Ok(path),
+        TaskStoreKind::Memory | TaskStoreKind::Redis(_) => Err(Failure::usage(
             "the configuration keeps tasks in no directory; there is no file to read",
         )),
     }

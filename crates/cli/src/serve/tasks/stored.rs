@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use a2a_server::http::api::shown;
-use a2a_server::store::{Cursor, Filter, Store, StoreError};
+use a2a_server::store::{Cursor, Filter, StoreError, TaskStore};
 
 use super::Page;
 use crate::{exit::Failure, output::note};
 
 const PAGE: usize = 100;
 
-pub(super) struct Stored(pub(super) Arc<dyn Store>);
+pub(super) struct Stored(pub(super) Arc<dyn TaskStore>);
 
 impl Stored {
     pub(super) async fn page(&self, after: Option<&str>) -> Result<Page, Failure> {

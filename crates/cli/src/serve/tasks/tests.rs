@@ -5,19 +5,19 @@ use std::sync::Arc;
 use a2a_server::a2a::{Task, TaskState, TaskStatus};
 use a2a_server::caller::Version;
 use a2a_server::record::Record;
-use a2a_server::store::Store;
-use a2a_server::store::memory::Memory;
+use a2a_server::store::TaskStore;
+use a2a_server::store::memory::MemoryStore;
 use serde_json::Value;
 
-use super::place::Place;
 use super::running::Running;
+use super::source::TaskSource;
 use super::stored::Stored;
 use super::{delete, list};
 use crate::exit::{Exit, Failure};
 use egress::raw_server::{RawServer, send};
 
-async fn stored(tasks: u32) -> Place {
-    let store = Memory::new();
+async fn stored(tasks: u32) -> TaskSource {
+    let store = MemoryStore::new();
     for number in 0..tasks {
         let state = match number % 2 {
             0 => TaskState::Working,
@@ -47,7 +47,7 @@ async fn stored(tasks: u32) -> Place {
         };
         store.create(&record).await.unwrap();
     }
-    Place::Stored(Stored(Arc::new(store)))
+    TaskSource::Stored(Stored(Arc::new(store)))
 }
 
 fn any(_: &Value) -> bool {
@@ -100,8 +100,8 @@ fn json(status: &str, body: &str) -> Vec<egress::raw_server::Step> {
     ))]
 }
 
-fn running(server: &RawServer, token: Option<&str>) -> Place {
-    Place::Running(Running::new(server.url("/"), token.map(str::to_owned)).unwrap())
+fn running(server: &RawServer, token: Option<&str>) -> TaskSource {
+    TaskSource::Running(Running::new(server.url("/"), token.map(str::to_owned)).unwrap())
 }
 
 #[tokio::test]

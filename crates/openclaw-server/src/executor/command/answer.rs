@@ -10,8 +10,8 @@ use a2a::TaskState;
 use gateway_bridge::openclaw;
 
 use super::child::Finished;
+use super::error::CommandError;
 use super::parts;
-use super::trouble::Trouble;
 
 /// So many places that look like the beginning of JSON are tried and passed over.
 const TRIES: usize = 1000;
@@ -21,7 +21,7 @@ const TRIES: usize = 1000;
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Reading {
     /// It has an end.
-    Turn {
+    QueuePermit {
         /// How it ended.
         outcome: Outcome,
         /// What OpenClaw tells about it beside that.
@@ -35,20 +35,24 @@ pub(super) enum Reading {
 ///
 /// # Errors
 /// There is no answer in it: why.
-pub(super) fn read(finished: &Finished, task: &str, context: &str) -> Result<Reading, Trouble> {
+pub(super) fn read(
+    finished: &Finished,
+    task: &str,
+    context: &str,
+) -> Result<Reading, CommandError> {
     let printed = String::from_utf8_lossy(&finished.out);
     let said = String::from_utf8_lossy(&finished.err);
     let found = found(&printed, is_answer);
     if let Some(message) = found.as_ref().and_then(error) {
         return match is_other_way(message) {
             true => Ok(Reading::OtherWay),
-            false => Err(Trouble::told(message)),
+            false => Err(CommandError::told(message)),
         };
     }
     let Some(answer) = found else {
         return match !finished.status.success() && is_other_way(&said) {
             true => Ok(Reading::OtherWay),
-            false => Err(Trouble::without_answer(finished)),
+            false => Err(CommandError::without_answer(finished)),
         };
     };
     let response = match answer.get("payloads") {
@@ -56,7 +60,7 @@ pub(super) fn read(finished: &Finished, task: &str, context: &str) -> Result<Rea
         None => answer,
     };
     let task = openclaw::answered(&response, task, context)
-        .map_err(|error| Trouble::misshapen(&error.message))?;
+        .map_err(|error| CommandError::misshapen(&error.message))?;
     let said: Vec<_> = task
         .artifacts()
         .flat_map(|artifact| parts::from_agent(artifact.parts()))
@@ -64,14 +68,14 @@ pub(super) fn read(finished: &Finished, task: &str, context: &str) -> Result<Rea
     let metadata = task.json()["metadata"].as_object();
     let outcome = match task.state() {
         TaskState::Completed if finished.status.success() => Outcome::Completed(Some(said)),
-        TaskState::Canceled => return Err(Trouble::stopped()),
+        TaskState::Canceled => return Err(CommandError::stopped()),
         _ => {
             let words: Vec<_> = said.iter().filter_map(|part| part.as_text()).collect();
             let why = task.status_text().unwrap_or_else(|| words.join("\n\n"));
-            return Err(Trouble::agent(&why));
+            return Err(CommandError::agent(&why));
         }
     };
-    Ok(Reading::Turn {
+    Ok(Reading::QueuePermit {
         outcome,
         metadata: metadata.map(|all| Report::Metadata(parts::owned(all))),
     })

@@ -11,19 +11,19 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// How long the group has to end by itself when it is told to.
-const GRACE: Duration = Duration::from_secs(2);
+const TERMINATE_GRACE: Duration = Duration::from_secs(2);
 
 /// How often to look whether it has.
-const LOOK: Duration = Duration::from_millis(20);
+const GROUP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long what a process has left behind may go on to write.
-const AFTERWARDS: Duration = Duration::from_millis(250);
+const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The most that is read of what a process prints, in bytes.
-const MOST_OUT: usize = 16 * 1024 * 1024;
+const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 
 /// So much of the end of what it says beside that is kept, in bytes.
-const MOST_ERR: usize = 8 * 1024;
+const MAX_STDERR_BYTES: usize = 8 * 1024;
 
 /// How a process ended.
 #[derive(Debug)]
@@ -88,10 +88,10 @@ pub(super) async fn run(
         };
         if stopped.is_some() {
             group.ask_to_end();
-            let deadline = Instant::now() + GRACE;
-            let _ = timeout(GRACE, &mut work).await;
+            let deadline = Instant::now() + TERMINATE_GRACE;
+            let _ = timeout(TERMINATE_GRACE, &mut work).await;
             while group.is_there() && Instant::now() < deadline {
-                sleep(LOOK).await;
+                sleep(GROUP_POLL_INTERVAL).await;
             }
         }
         stopped
@@ -137,7 +137,7 @@ async fn to_the_end(
     };
     if !over {
         // What it has left behind may hold its pipes open for as long as it likes.
-        let _ = timeout(AFTERWARDS, talk).await;
+        let _ = timeout(PIPE_DRAIN_TIMEOUT, talk).await;
     }
     Ok(status)
 }
@@ -152,7 +152,10 @@ async fn feed(stdin: Option<ChildStdin>, input: Option<&str>) {
 /// Reads to the end and keeps the beginning.
 async fn front(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>, more: &mut bool) {
     let Some(mut pipe) = pipe else { return };
-    let _ = (&mut pipe).take(MOST_OUT as u64).read_to_end(kept).await;
+    let _ = (&mut pipe)
+        .take(MAX_STDOUT_BYTES as u64)
+        .read_to_end(kept)
+        .await;
     let rest = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
     *more = rest.is_ok_and(|bytes| bytes > 0);
 }
@@ -161,8 +164,8 @@ async fn front(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>, more: &
 async fn tail(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
     while let Ok(1..) = pipe.read_buf(kept).await {
-        if kept.len() > 2 * MOST_ERR {
-            kept.drain(..kept.len() - MOST_ERR);
+        if kept.len() > 2 * MAX_STDERR_BYTES {
+            kept.drain(..kept.len() - MAX_STDERR_BYTES);
         }
     }
 }

@@ -5,17 +5,17 @@ use serde_json::Value;
 
 use super::answer::{error, found};
 use super::child::Finished;
-use super::trouble::Trouble;
+use super::error::CommandError;
 
 /// The agents, the default one first.
-pub(super) fn read(finished: &Finished) -> Result<Vec<Agent>, Trouble> {
+pub(super) fn read(finished: &Finished) -> Result<Vec<Agent>, CommandError> {
     let printed = String::from_utf8_lossy(&finished.out);
     let is_list = |value: &Value| {
         error(value).is_some() || value.as_array().is_some_and(|all| all.iter().all(is_agent))
     };
-    let found = found(&printed, is_list).ok_or_else(|| Trouble::without_answer(finished))?;
+    let found = found(&printed, is_list).ok_or_else(|| CommandError::without_answer(finished))?;
     if let Some(message) = error(&found) {
-        return Err(Trouble::told(message));
+        return Err(CommandError::told(message));
     }
     let mut listed: Vec<_> = found
         .as_array()

@@ -7,43 +7,44 @@ use tokio::time::timeout;
 use peer::Peer;
 
 /// How long a run may take to be aborted, the connection included.
-const ABORT: Duration = Duration::from_secs(10);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What it takes to abort a run.
-pub(super) struct Parting {
+pub(super) struct AbortRequest {
     peer: Box<dyn Peer>,
     run: String,
 }
 
-impl Parting {
+impl AbortRequest {
     pub(super) fn new(peer: Box<dyn Peer>, run: String) -> Self {
         Self { peer, run }
     }
 
     pub(super) async fn abort(self) {
         // One that cannot be aborted ends by its own time limit.
-        let _ = timeout(ABORT, self.peer.cancel(&self.run)).await;
+        let _ = timeout(ABORT_TIMEOUT, self.peer.cancel(&self.run)).await;
     }
 }
 
 /// A run that is aborted when this is dropped, unless what that takes was taken before.
-pub(super) struct UnderWay(Option<Parting>);
+pub(super) struct AbortGuard(Option<AbortRequest>);
 
-impl UnderWay {
-    pub(super) fn new(parting: Parting) -> Self {
-        Self(Some(parting))
+impl AbortGuard {
+    pub(super) fn new(abort_request: AbortRequest) -> Self {
+        Self(Some(abort_request))
     }
 
-    pub(super) fn take(&mut self) -> Option<Parting> {
+    pub(super) fn take(&mut self) -> Option<AbortRequest> {
         self.0.take()
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for AbortGuard {
     fn drop(&mut self) {
-        if let (Some(parting), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current())
+        if let (Some(abort_request), Ok(runtime)) =
+            (self.0.take(), tokio::runtime::Handle::try_current())
         {
-            runtime.spawn(parting.abort());
+            runtime.spawn(abort_request.abort());
         }
     }
 }

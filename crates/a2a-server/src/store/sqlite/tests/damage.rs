@@ -6,7 +6,7 @@ use super::{any, open, refused};
 use crate::record::{Change, Record};
 use crate::store::conformance::{append, artifact, create, load, settle};
 use crate::store::sqlite::{check, export};
-use crate::store::{Store, StoreError};
+use crate::store::{StoreError, TaskStore};
 
 /// Tasks of every kind in a database that is closed.
 async fn made(directory: &tempfile::TempDir) -> Vec<Record> {

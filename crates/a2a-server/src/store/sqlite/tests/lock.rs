@@ -3,7 +3,7 @@
 use super::{open, refused, reopen, try_open};
 use crate::store::conformance::moment;
 use crate::store::sqlite::{Holder, holder};
-use crate::store::{Store, StoreError};
+use crate::store::{StoreError, TaskStore};
 
 #[tokio::test]
 async fn a_second_server_is_told_who_has_the_directory() {

@@ -6,7 +6,7 @@ use super::{any, open, refused, reopen};
 use crate::caller::Version;
 use crate::record::Change;
 use crate::store::conformance::{all, append, artifact, create, ids, load, moment, settle, status};
-use crate::store::{Filter, Store, Summary};
+use crate::store::{Filter, Summary, TaskStore};
 
 fn chunk(text: &str, append: bool) -> Change {
     Change::Artifact {
@@ -41,16 +41,30 @@ async fn everything_is_there_again() {
     settle(&tasks, &mut done, TaskState::Completed, 220).await;
     create(&tasks, "deleted", "bob", "d", 300).await;
     store.delete("deleted").await.unwrap();
-    store.claim("e", "cid", "s").await.unwrap();
+    store.get_or_create_context("e", "cid", "s").await.unwrap();
     store.close().await.unwrap();
     for _ in 0..3 {
         let store = any(&open(&directory));
         assert_eq!(load(&store, "running").await.as_ref(), Some(&running));
         assert_eq!(load(&store, "done").await.as_ref(), Some(&done));
         assert_eq!(ids(&store, &all()).await, ["done", "running"]);
-        assert_eq!(store.claim("c", "eve", "x").await.unwrap().owner, "ann");
-        assert_eq!(store.claim("d", "eve", "x").await.unwrap().owner, "bob");
-        let own = store.claim("e", "eve", "x").await.unwrap();
+        assert_eq!(
+            store
+                .get_or_create_context("c", "eve", "x")
+                .await
+                .unwrap()
+                .owner,
+            "ann"
+        );
+        assert_eq!(
+            store
+                .get_or_create_context("d", "eve", "x")
+                .await
+                .unwrap()
+                .owner,
+            "bob"
+        );
+        let own = store.get_or_create_context("e", "eve", "x").await.unwrap();
         assert_eq!((own.owner.as_str(), own.session.as_str()), ("cid", "s"));
         store.close().await.unwrap();
     }

@@ -7,10 +7,10 @@ use a2a::TaskState;
 use super::{any, open};
 use crate::record::{Change, Record};
 use crate::store::conformance::{append, artifact, create, load, moment, record, settle};
-use crate::store::sqlite::Sqlite;
-use crate::store::{Retention, Store, StoreError};
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Retention, StoreError, TaskStore};
 
-async fn talk(store: &Sqlite, id: &str, at: i64) -> Record {
+async fn talk(store: &SqliteStore, id: &str, at: i64) -> Record {
     let tasks = any(store);
     let mut task = create(&tasks, id, "ann", &format!("context-of-{id}"), at).await;
     for n in 0..20 {
@@ -36,7 +36,7 @@ async fn forgotten_tasks_leave_no_room_behind() {
         age: Duration::from_secs(3_600),
         count: 5,
     };
-    assert_eq!(store.retire(&retention, moment(100)).await, Ok(95));
+    assert_eq!(store.prune(&retention, moment(100)).await, Ok(95));
     let path = store.path().to_owned();
     store.close().await.unwrap();
     // A task takes about 12 kB.
@@ -45,7 +45,10 @@ async fn forgotten_tasks_leave_no_room_behind() {
     let store = open(&directory);
     // The contexts of those that are gone are free, the others are not.
     for (context, owner) in [("context-of-t0", "bob"), ("context-of-t99", "ann")] {
-        let found = store.claim(context, "bob", "s").await.unwrap();
+        let found = store
+            .get_or_create_context(context, "bob", "s")
+            .await
+            .unwrap();
         assert_eq!(found.owner, owner, "{context}");
     }
 }
@@ -102,5 +105,12 @@ async fn one_refused_write_takes_no_other_with_it() {
     let (broken, created) = tokio::join!(broken, store.create(&record));
     assert!(matches!(broken, Err(StoreError::Failed(_))), "{broken:?}");
     assert_eq!(created, Ok(()));
-    assert_eq!(store.claim("half", "bob", "s").await.unwrap().owner, "bob");
+    assert_eq!(
+        store
+            .get_or_create_context("half", "bob", "s")
+            .await
+            .unwrap()
+            .owner,
+        "bob"
+    );
 }

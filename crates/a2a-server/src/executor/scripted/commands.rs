@@ -1,0 +1,199 @@
+//! What the first word of a message asks for.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use a2a::{Part, PartContent};
+use serde_json::{Value, json};
+
+use super::super::{Job, Outcome, Report};
+use super::script::{Script, Step, artifact, piece, text, working};
+
+const ARTIFACT: &str = "answer";
+
+/// What a run is called that is waited for again after a restart: this, and for how many milliseconds.
+const RUN: &str = "scripted-";
+
+/// No script is asked for more events than this, or for longer waits than an hour each, or for more bytes at a time.
+const MAX_EVENTS: u64 = 1_000_000;
+const MAX_WAIT_MS: u64 = 3_600_000;
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Messages to try.
+pub(super) const EXAMPLES: [&str; 5] = [
+    "echo hello",
+    "stream 20 5",
+    "ask which colour",
+    "slow",
+    "fail why",
+];
+
+/// What the text of `job` asks for. The word may end with a colon. What is no word that is known is told back, which is
+/// also what becomes of the answer to `ask` and `auth`.
+pub(super) fn script(job: &Job) -> Script {
+    let said = said(job);
+    let (word, rest) = said.split_once([' ', '\n']).unwrap_or((&said, ""));
+    let rest = rest.trim();
+    match word.strip_suffix(':').unwrap_or(word) {
+        // The rest, as an artifact.
+        "echo" => gives(text(rest)),
+        // The rest, as a message and no task.
+        "message" => Script::end(Outcome::Message(text(rest))),
+        // The rest, as the last status's message.
+        "say" => Script::end(Outcome::Completed(Some(text(rest)))),
+        // An artifact in three pieces, the rest the last of them.
+        "task" => pieces(["alpha ".to_owned(), "beta ".to_owned(), rest.to_owned()]),
+        // `chunks N`: an artifact in N pieces.
+        "chunks" => stream(first(rest, 3, MAX_EVENTS), Duration::ZERO),
+        // `stream N MS`: the same, so many milliseconds apart.
+        "stream" => stream(first(rest, 20, MAX_EVENTS), milliseconds(second(rest), 5)),
+        // `slow MS`: works so long, or until it is canceled.
+        "slow" => slow(rest),
+        // `begun TEXT`: an artifact at once, then works until it is canceled.
+        "begun" => Script::of(
+            [working(), artifact(ARTIFACT, text(rest)), Step::WaitForEver],
+            Outcome::Completed(None),
+        ),
+        // `resume MS`: a run that is waited for again after a restart.
+        "resume" => resumable(milliseconds(rest, 1000)),
+        "ask" => Script::end(Outcome::InputRequired(text(rest))),
+        "auth" => Script::end(Outcome::AuthRequired(text(rest))),
+        "reject" => Script::end(Outcome::Rejected(rest.to_owned())),
+        "fail" => Script::end(Outcome::Failed {
+            reason: "scripted",
+            text: rest.to_owned(),
+        }),
+        // What parts came, as JSON.
+        "parts" => gives(vec![Part::data(parts(job))]),
+        // A file, a link and data.
+        "gift" => gives(gift()),
+        // `big N`: N bytes of text.
+        "big" => gives(text("x".repeat(bytes(rest)))),
+        // Who asks whom, and where.
+        "who" => gives(vec![Part::data(who(job))]),
+        // Facts about the run.
+        "usage" => Script::of(
+            [
+                Step::Tell(Report::Metadata(usage())),
+                artifact(ARTIFACT, text(rest)),
+            ],
+            Outcome::Completed(None),
+        ),
+        _ => gives(text(format!("you said {said}"))),
+    }
+}
+
+/// What is left of a run of that name.
+pub(super) fn resumed(run: &str) -> Option<Script> {
+    let left = run.strip_prefix(RUN)?.parse().ok()?;
+    Some(Script::of(
+        [
+            Step::Wait(Duration::from_millis(left)),
+            artifact(ARTIFACT, text("taken up again")),
+        ],
+        Outcome::Completed(None),
+    ))
+}
+
+fn resumable(time: Duration) -> Script {
+    Script::of(
+        [
+            Step::Tell(Report::Run(format!("{RUN}{}", time.as_millis()))),
+            working(),
+            Step::Wait(time),
+            artifact(ARTIFACT, text("done in one go")),
+        ],
+        Outcome::Completed(None),
+    )
+}
+
+fn slow(rest: &str) -> Script {
+    let wait = match rest.parse::<u64>() {
+        Ok(time) => Step::Wait(Duration::from_millis(time.min(MAX_WAIT_MS))),
+        Err(_) => Step::WaitForEver,
+    };
+    Script::of(
+        [working(), wait],
+        Outcome::Completed(Some(text("slowly done"))),
+    )
+}
+
+fn gives(parts: Vec<Part>) -> Script {
+    Script::of([artifact(ARTIFACT, parts)], Outcome::Completed(None))
+}
+
+fn pieces<const N: usize>(all: [String; N]) -> Script {
+    let steps = all
+        .into_iter()
+        .enumerate()
+        .map(|(at, one)| piece(ARTIFACT, text(one), at > 0, at + 1 == N));
+    Script::of(steps, Outcome::Completed(None))
+}
+
+/// `count` pieces, each after a wait. They are numbered, so that a reader can tell whether one is missing.
+fn stream(count: u64, apart: Duration) -> Script {
+    let steps = (0..count).flat_map(move |at| {
+        let wait = (!apart.is_zero()).then_some(Step::Wait(apart));
+        let said = text(format!("{at} "));
+        wait.into_iter()
+            .chain([piece(ARTIFACT, said, at > 0, at + 1 == count)])
+    });
+    Script::of(steps, Outcome::Completed(None))
+}
+
+fn said(job: &Job) -> String {
+    let texts = job.message.parts.iter().filter_map(Part::as_text);
+    texts.collect::<String>().trim().to_owned()
+}
+
+fn first(rest: &str, otherwise: u64, most: u64) -> u64 {
+    let word = rest.split_whitespace().next().unwrap_or_default();
+    word.parse().unwrap_or(otherwise).min(most)
+}
+
+fn second(rest: &str) -> &str {
+    rest.split_whitespace().nth(1).unwrap_or_default()
+}
+
+fn milliseconds(word: &str, otherwise: u64) -> Duration {
+    Duration::from_millis(word.parse().unwrap_or(otherwise).min(MAX_WAIT_MS))
+}
+
+fn bytes(rest: &str) -> usize {
+    usize::try_from(first(rest, 1 << 20, MAX_BYTES)).unwrap_or_default()
+}
+
+fn parts(job: &Job) -> Value {
+    let parts = job.message.parts.iter();
+    // The word itself is left out.
+    let seen = parts.filter(|part| !matches!(part.content, PartContent::Text(_)));
+    // 0.3 knows data only as an object.
+    json!({"parts": seen.map(|part| json!(part)).collect::<Vec<_>>()})
+}
+
+fn gift() -> Vec<Part> {
+    vec![
+        Part::raw(b"\0\xffhello".to_vec())
+            .with_filename("a.bin")
+            .with_media_type("application/octet-stream"),
+        Part::url("https://files.test/b.png")
+            .with_filename("b.png")
+            .with_media_type("image/png"),
+        Part::data(json!({"count": 2, "nested": {"list": ["x", null, true]}})),
+    ]
+}
+
+fn who(job: &Job) -> Value {
+    json!({
+        "client": job.client,
+        "agent": job.agent,
+        "session": job.session,
+        "contextId": job.context_id,
+        "taskId": job.task_id,
+        "delegation": job.delegation,
+    })
+}
+
+fn usage() -> HashMap<String, Value> {
+    HashMap::from([("usage".to_owned(), json!({"input": 3, "output": 5}))])
+}

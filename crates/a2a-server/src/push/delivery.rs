@@ -1,0 +1,171 @@
+//! A notification with its address.
+
+use std::sync::Arc;
+
+use a2a::{AuthenticationInfo, TaskPushNotificationConfig};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::caller::Version;
+use crate::refusal::{A2aError, ErrorReason};
+
+/// The header of a webhook's own token, as the official servers write it.
+const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
+
+/// The longest URL, token and credential, in bytes. A registration is kept as long as its task.
+const MAX_FIELD_BYTES: usize = 4096;
+
+/// The longest name of an authentication scheme.
+const MAX_SCHEME_BYTES: usize = 64;
+
+/// The configuration that a notification belongs to. Its notifications are delivered one after another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ConfigKey {
+    pub(super) task_id: String,
+    pub(super) config_id: String,
+}
+
+/// A notification on its way.
+pub(super) struct PushDelivery {
+    pub(super) address: Arc<ConfigKey>,
+    /// Scheme, host and port of the webhook: all that is shown of its URL.
+    pub(super) origin: String,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    /// Cancelled once the client is removed whose webhook it is.
+    pub(super) removed: CancellationToken,
+}
+
+impl PushDelivery {
+    /// # Errors
+    /// The configuration cannot be sent to.
+    pub(super) fn new(
+        config: &TaskPushNotificationConfig,
+        version: Version,
+        body: Bytes,
+        removed: CancellationToken,
+    ) -> Result<Self, A2aError> {
+        let (url, mut headers) = read(config)?;
+        let media_type = match version {
+            Version::V0_3 => "application/json",
+            Version::V1 => "application/a2a+json",
+        };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        Ok(Self {
+            address: Arc::new(ConfigKey {
+                task_id: config.task_id.clone(),
+                config_id: config.id.clone().unwrap_or_default(),
+            }),
+            origin: url.origin().ascii_serialization(),
+            url,
+            headers,
+            body,
+            removed,
+        })
+    }
+}
+
+/// Where a configuration leads, and the headers that show the webhook who calls.
+///
+/// # Errors
+/// [`ErrorReason::InvalidParams`] at the field that is wrong.
+pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMap), A2aError> {
+    let url = url(&config.url)?;
+    // Whatever is registered is kept, whether or not a header is made of it.
+    if let Some(info) = &config.authentication {
+        scheme(info.scheme.trim())?;
+    }
+    if config
+        .id
+        .as_ref()
+        .is_some_and(|id| id.len() > MAX_FIELD_BYTES)
+    {
+        let text = format!("`id` is longer than {MAX_FIELD_BYTES} bytes");
+        return Err(A2aError::new(ErrorReason::InvalidParams, text).at("id"));
+    }
+    let mut headers = HeaderMap::new();
+    let token = config.token.as_deref().filter(|token| !token.is_empty());
+    if let Some(token) = token {
+        headers.insert(TOKEN, value(token, "token")?);
+    }
+    if let Some(authorization) = authorization(config.authentication.as_ref(), token)? {
+        headers.insert(AUTHORIZATION, authorization);
+    }
+    Ok((url, headers))
+}
+
+/// The credentials that were registered; where there are none, the token is the credential.
+fn authorization(
+    registered: Option<&AuthenticationInfo>,
+    token: Option<&str>,
+) -> Result<Option<HeaderValue>, A2aError> {
+    let credentials = registered.and_then(|info| {
+        let credentials = info
+            .credentials
+            .as_deref()
+            .filter(|text| !text.is_empty())?;
+        Some((info.scheme.trim(), credentials))
+    });
+    let text = match (credentials, token) {
+        (Some(("", credentials)), _) => format!("Bearer {credentials}"),
+        (Some((scheme, credentials)), _) => format!("{scheme} {credentials}"),
+        (None, Some(token)) => format!("Bearer {token}"),
+        (None, None) => return Ok(None),
+    };
+    value(&text, "authentication").map(Some)
+}
+
+/// Checks the name of an authentication scheme: a token (RFC 9110 §11.1), or nothing.
+fn scheme(name: &str) -> Result<(), A2aError> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.len() <= MAX_SCHEME_BYTES && name.chars().all(is_token) {
+        return Ok(());
+    }
+    let text = format!(
+        "`scheme` is no name of an authentication scheme: one word such as `Bearer`, of at most {MAX_SCHEME_BYTES} bytes"
+    );
+    Err(A2aError::new(ErrorReason::InvalidParams, text).at("authentication"))
+}
+
+/// A header's value that is printed nowhere.
+fn value(text: &str, field: &'static str) -> Result<HeaderValue, A2aError> {
+    let mut value = (text.len() <= MAX_FIELD_BYTES)
+        .then(|| HeaderValue::from_str(text).ok())
+        .flatten()
+        .ok_or_else(|| {
+            let text = format!(
+                "`{field}` cannot stand in an HTTP header: it must be printable and at most {MAX_FIELD_BYTES} bytes"
+            );
+            A2aError::new(ErrorReason::InvalidParams, text).at(field)
+        })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn url(text: &str) -> Result<Url, A2aError> {
+    let refuse = |why: String| {
+        let text = format!("`url` {why}; it must be the http(s) address of a webhook");
+        Err(A2aError::new(ErrorReason::InvalidParams, text).at("url"))
+    };
+    if text.len() > MAX_FIELD_BYTES {
+        return refuse(format!("is longer than {MAX_FIELD_BYTES} bytes"));
+    }
+    let url = match Url::parse(text) {
+        Ok(url) => url,
+        Err(error) => return refuse(format!("is no URL ({error})")),
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        return refuse(format!("begins with `{}:`", url.scheme()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return refuse("carries a user name or password: use `authentication`".to_owned());
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests;

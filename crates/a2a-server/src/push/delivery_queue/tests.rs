@@ -1,0 +1,118 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use a2a::TaskPushNotificationConfig;
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::caller::Version;
+
+fn delivery(config: &str, host: &str, body: &'static str) -> PushDelivery {
+    let config = TaskPushNotificationConfig {
+        url: format!("https://{host}/{config}"),
+        id: Some(config.to_owned()),
+        task_id: "t1".to_owned(),
+        token: None,
+        authentication: None,
+        tenant: None,
+    };
+    let body = Bytes::from_static(body.as_bytes());
+    PushDelivery::new(&config, Version::V1, body, CancellationToken::new()).unwrap()
+}
+
+fn address(config: &str) -> ConfigKey {
+    ConfigKey {
+        task_id: "t1".to_owned(),
+        config_id: config.to_owned(),
+    }
+}
+
+fn capacity(deliveries: usize, bytes: usize) -> DeliveryQueues {
+    DeliveryQueues::new(QueueCapacity { deliveries, bytes })
+}
+
+fn bodies(deliveries: &[PushDelivery]) -> Vec<&[u8]> {
+    deliveries
+        .iter()
+        .map(|delivery| &delivery.body[..])
+        .collect()
+}
+
+fn pop(queues: &DeliveryQueues, config: &str) -> Option<Bytes> {
+    queues.pop(&address(config)).map(|next| next.delivery.body)
+}
+
+#[test]
+fn a_lane_begins_once_and_ends_when_it_is_empty() {
+    let queues = capacity(100, 1000);
+    assert!(queues.push(delivery("w1", "a.test", "1")).is_first);
+    assert!(!queues.push(delivery("w1", "a.test", "2")).is_first);
+    assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"1"[..]));
+    assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"2"[..]));
+    // The second is under way: what comes now joins the same lane.
+    assert!(!queues.push(delivery("w1", "a.test", "3")).is_first);
+    assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"3"[..]));
+    assert_eq!(pop(&queues, "w1"), None);
+    assert!(queues.push(delivery("w1", "a.test", "4")).is_first);
+}
+
+#[test]
+fn what_is_under_way_counts_until_the_next_is_asked_for() {
+    let queues = capacity(100, 1000);
+    queues.push(delivery("w1", "a.test", "1"));
+    pop(&queues, "w1");
+    assert_eq!(queues.waiting(), 1);
+    pop(&queues, "w1");
+    assert_eq!(queues.waiting(), 0);
+    assert!(queues.state().origins.is_empty());
+}
+
+#[test]
+fn without_room_the_oldest_of_the_same_lane_goes() {
+    let queues = capacity(4, 1000);
+    queues.push(delivery("w1", "a.test", "1"));
+    queues.push(delivery("w1", "a.test", "2"));
+    let put = queues.push(delivery("w1", "a.test", "3"));
+    assert_eq!(bodies(&put.dropped), [b"1"]);
+    assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"2"[..]));
+}
+
+#[test]
+fn one_origin_takes_half_of_the_room_at_most() {
+    let queues = capacity(4, 1000);
+    queues.push(delivery("w1", "a.test", "1"));
+    queues.push(delivery("w2", "a.test", "2"));
+    let third = queues.push(delivery("w3", "a.test", "3"));
+    assert_eq!(bodies(&third.dropped), [b"3"]);
+    assert!(!third.is_first);
+    let other = queues.push(delivery("w4", "b.test", "4"));
+    assert!(other.is_first && other.dropped.is_empty());
+}
+
+#[test]
+fn without_room_for_its_bytes_as_many_go_as_it_needs() {
+    let queues = capacity(100, 20);
+    queues.push(delivery("w1", "a.test", "1234"));
+    queues.push(delivery("w1", "a.test", "5678"));
+    let put = queues.push(delivery("w1", "a.test", "123456789"));
+    assert_eq!(put.dropped.len(), 2);
+    assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"123456789"[..]));
+}
+
+#[test]
+fn what_is_larger_than_the_room_is_not_taken() {
+    let queues = capacity(100, 8);
+    let put = queues.push(delivery("w1", "a.test", "12345"));
+    assert_eq!((put.dropped.len(), queues.waiting()), (1, 0));
+}
+
+#[test]
+fn what_is_put_back_comes_first() {
+    let queues = capacity(100, 1000);
+    queues.push(delivery("w1", "a.test", "1"));
+    queues.push(delivery("w1", "a.test", "2"));
+    let first = queues.pop(&address("w1")).unwrap();
+    queues.push_front(first.delivery);
+    assert_eq!(bodies(&queues.drain()), [b"1", b"2"]);
+    assert_eq!(queues.waiting(), 0);
+}

@@ -1,0 +1,108 @@
+//! When to try again.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response, StatusCode};
+
+use super::PushError;
+
+/// How often and how fast a notification is tried.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RetryPolicy {
+    /// How often, the first time among them.
+    pub(super) max_attempts: u32,
+    /// How long the webhook may take to answer.
+    pub(super) response_timeout: Duration,
+    /// The wait before the second try; it doubles. Each is shortened by up to half, so that notifications which failed
+    /// together do not come back together.
+    pub(super) base_delay: Duration,
+    /// The longest wait, whoever asks for it.
+    pub(super) max_delay: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// Half a minute of trying beside what the webhook takes to answer.
+    fn default() -> Self {
+        Self {
+            max_attempts: 6,
+            response_timeout: Duration::from_secs(10),
+            base_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What came of a try.
+#[derive(Debug, PartialEq)]
+pub(super) enum AttemptOutcome {
+    /// The webhook has it.
+    Delivered,
+    /// Another try would not help: why.
+    Permanent(String),
+    /// Another try may help: why it did not this time, and how long the webhook asks to wait.
+    Retry(String, Option<Duration>),
+}
+
+/// What an answer means; `None` where none came in time.
+pub(super) fn classify(
+    answer: Option<Result<Response<()>, PushError>>,
+    now: DateTime<Utc>,
+) -> AttemptOutcome {
+    match answer {
+        None => AttemptOutcome::Retry("the webhook does not answer".to_owned(), None),
+        Some(Err(error)) if error.retryable => AttemptOutcome::Retry(error.text, None),
+        Some(Err(error)) => AttemptOutcome::Permanent(error.text),
+        Some(Ok(response)) => status(response.status(), response.headers(), now),
+    }
+}
+
+fn status(status: StatusCode, headers: &HeaderMap, now: DateTime<Utc>) -> AttemptOutcome {
+    let said = || format!("the webhook answers {}", status.as_u16());
+    match status {
+        status if status.is_success() => AttemptOutcome::Delivered,
+        status if status.is_redirection() => AttemptOutcome::Permanent(format!(
+            "{}: redirects are not followed, register the address it leads to",
+            said()
+        )),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+            AttemptOutcome::Retry(said(), after(headers, now))
+        }
+        status if status.is_server_error() => AttemptOutcome::Retry(said(), after(headers, now)),
+        _ => AttemptOutcome::Permanent(said()),
+    }
+}
+
+/// How long the webhook asks to wait (RFC 9110 §10.2.3): seconds or a date.
+fn after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = DateTime::parse_from_rfc2822(text).ok()?;
+    Some(
+        (date.with_timezone(&Utc) - now)
+            .to_std()
+            .unwrap_or_default(),
+    )
+}
+
+impl RetryPolicy {
+    /// How long to wait after the `tried`th try. `random` is from 0 up to 1. A webhook's own wish counts unless it is
+    /// shorter than the wait would have been at least, which would make the tries a burst.
+    pub(super) fn wait(&self, tried: u32, wish: Option<Duration>, random: f64) -> Duration {
+        let whole = self
+            .base_delay
+            .saturating_mul(2u32.saturating_pow(tried.saturating_sub(1)));
+        let own = whole
+            .min(self.max_delay)
+            .mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0);
+        wish.map_or(own, |wish| {
+            wish.clamp(own.min(self.max_delay), self.max_delay)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use http::HeaderValue;
+
+use super::*;
+
+fn answered(code: u16, retry_after: Option<&'static str>) -> AttemptOutcome {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    if let Some(value) = retry_after {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(RETRY_AFTER, value);
+    }
+    let now = DateTime::from_timestamp(784_111_777, 0).unwrap();
+    classify(Some(Ok(response)), now)
+}
+
+fn again(wish: Option<u64>, code: u16) -> AttemptOutcome {
+    let why = format!("the webhook answers {code}");
+    AttemptOutcome::Retry(why, wish.map(Duration::from_secs))
+}
+
+#[test]
+fn any_success_is_a_delivery() {
+    for code in [200, 201, 202, 204] {
+        assert_eq!(answered(code, None), AttemptOutcome::Delivered);
+    }
+}
+
+#[test]
+fn only_what_may_pass_is_tried_again() {
+    for code in [408, 429, 500, 502, 503, 504] {
+        assert_eq!(answered(code, None), again(None, code));
+    }
+    for code in [301, 307, 400, 401, 403, 404, 410] {
+        assert!(
+            matches!(answered(code, None), AttemptOutcome::Permanent(_)),
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn a_webhook_may_ask_for_seconds_or_name_a_time() {
+    assert_eq!(answered(429, Some("7")), again(Some(7), 429));
+    let date = "Sun, 06 Nov 1994 08:49:47 GMT";
+    assert_eq!(answered(503, Some(date)), again(Some(10), 503));
+    let past = "Sun, 06 Nov 1994 08:00:00 GMT";
+    assert_eq!(answered(503, Some(past)), again(Some(0), 503));
+    assert_eq!(answered(503, Some("soon")), again(None, 503));
+}
+
+#[test]
+fn the_wait_doubles_up_to_the_longest() {
+    let retry_policy = RetryPolicy::default();
+    let waits = (1..9).map(|tried| retry_policy.wait(tried, None, 0.0).as_secs());
+    assert_eq!(waits.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(retry_policy.wait(u32::MAX, None, 0.0).as_secs(), 60);
+}
+
+#[test]
+fn chance_shortens_the_wait_by_up_to_half() {
+    let retry_policy = RetryPolicy::default();
+    assert_eq!(retry_policy.wait(2, None, 0.5), Duration::from_millis(1500));
+    assert_eq!(retry_policy.wait(2, None, 1.0), Duration::from_secs(1));
+}
+
+#[test]
+fn a_webhooks_wish_counts_within_bounds() {
+    let retry_policy = RetryPolicy::default();
+    let wait = |wish| {
+        retry_policy
+            .wait(1, Some(Duration::from_secs(wish)), 0.0)
+            .as_secs()
+    };
+    assert_eq!([wait(0), wait(7), wait(86_400)], [1, 7, 60]);
+}

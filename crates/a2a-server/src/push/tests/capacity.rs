@@ -1,0 +1,63 @@
+use super::*;
+
+#[tokio::test]
+async fn where_too_much_waits_the_newest_is_kept() {
+    let hook = Hook::that_answers([Answer::Never]).await;
+    let limits = Limits {
+        waiting_pushes: 4,
+        ..Limits::default()
+    };
+    let patient = RetryPolicy {
+        response_timeout: Duration::from_secs(600),
+        ..FAST
+    };
+    let mut rig = Rig::with(limits, patient).await;
+    rig.register("w1", &hook.url, Version::V1).await;
+    rig.becomes(TaskState::Working).await;
+    // Under way from now on.
+    hook.next().await;
+    for state in [
+        TaskState::InputRequired,
+        TaskState::Working,
+        TaskState::Completed,
+    ] {
+        rig.becomes(state).await;
+        settle(&rig).await;
+    }
+    let figures = rig.notifier.figures();
+    // Half of the room is this origin's: the one under way, and the newest.
+    assert_eq!((figures.waiting, figures.dropped), (2, 2));
+}
+
+/// Until every change has been looked at.
+async fn settle(rig: &Rig) {
+    while rig.notifier.intake.capacity() < rig.notifier.intake.max_capacity() {
+        tokio::task::yield_now().await;
+    }
+    // The one that was taken out last may be half addressed.
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_that_cannot_be_sent_to_is_refused_where_it_is_wrong() {
+    let rig = Rig::new().await;
+    for (url, wrong) in [
+        ("hook", "is no URL"),
+        ("ftp://hook.test/", "begins with `ftp:`"),
+        (
+            "https://me:pw@hook.test/",
+            "carries a user name or password",
+        ),
+        ("https://hook.test:1/", "leads to a forbidden port"),
+    ] {
+        let refused = rig.notifier.accepts(&config("w1", url)).unwrap_err();
+        assert_eq!(refused.field.as_deref(), Some("url"), "{url}");
+        assert!(refused.text.contains(wrong), "{}", refused.text);
+    }
+    assert_eq!(
+        rig.notifier.accepts(&config("w1", "https://hook.test/")),
+        Ok(())
+    );
+}

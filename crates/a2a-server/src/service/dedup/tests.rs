@@ -1,0 +1,82 @@
+#![allow(clippy::unwrap_used)]
+
+use a2a::{Message, Part, Role};
+
+use std::sync::Arc;
+
+use super::super::active_task::ActiveTask;
+use super::{DEDUP_WINDOW, MAX_MESSAGES, MessageDedup};
+
+fn message(id: &str) -> Message {
+    let mut message = Message::new(Role::User, vec![Part::text("hello")]);
+    message.message_id = id.to_owned();
+    message
+}
+
+fn get_or_insert(
+    dedup: &MessageDedup,
+    client: &str,
+    message: &Message,
+    agent: Option<&str>,
+    task_id: &str,
+) -> Option<String> {
+    let live = Arc::new(ActiveTask::new());
+    let before = dedup.get_or_insert(client, message, agent, task_id, &live);
+    before.map(|before| before.task_id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_known_again_for_a_while() {
+    let dedup = MessageDedup::default();
+    assert_eq!(get_or_insert(&dedup, "p", &message("m"), None, "one"), None);
+    tokio::time::advance(DEDUP_WINDOW / 2).await;
+    assert_eq!(
+        get_or_insert(&dedup, "p", &message("m"), None, "two"),
+        Some("one".to_owned())
+    );
+    tokio::time::advance(DEDUP_WINDOW).await;
+    assert_eq!(get_or_insert(&dedup, "p", &message("m"), None, "two"), None);
+}
+
+#[tokio::test]
+async fn no_more_than_so_many_are_remembered() {
+    let dedup = MessageDedup::default();
+    for id in 0..MAX_MESSAGES + 5 {
+        get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
+    }
+    let known = dedup.0.lock().unwrap();
+    assert_eq!(known.tasks.len(), MAX_MESSAGES);
+    assert_eq!(known.order.len(), MAX_MESSAGES);
+}
+
+#[tokio::test]
+async fn what_was_answered_takes_no_more_room_than_the_rest() {
+    let dedup = MessageDedup::default();
+    for id in 0..MAX_MESSAGES + 5 {
+        get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
+        dedup.remove("p", &id.to_string(), "t");
+    }
+    let known = dedup.0.lock().unwrap();
+    assert_eq!(known.tasks.len(), 0);
+    assert!(known.order.len() <= MAX_MESSAGES);
+}
+
+#[tokio::test]
+async fn another_agent_is_another_message() {
+    let dedup = MessageDedup::default();
+    get_or_insert(&dedup, "p", &message("m"), Some("main"), "one");
+    assert_eq!(
+        get_or_insert(&dedup, "p", &message("m"), Some("other"), "two"),
+        None
+    );
+}
+
+#[tokio::test]
+async fn what_is_over_does_not_free_the_id_of_another_message() {
+    let dedup = MessageDedup::default();
+    get_or_insert(&dedup, "p", &message("m"), Some("main"), "one");
+    get_or_insert(&dedup, "p", &message("m"), Some("other"), "two");
+    dedup.remove("p", "m", "one");
+    let again = get_or_insert(&dedup, "p", &message("m"), Some("other"), "three");
+    assert_eq!(again, Some("two".to_owned()));
+}

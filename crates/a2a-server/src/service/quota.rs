@@ -1,0 +1,117 @@
+//! The tasks that are not settled, as far as this server has to do with them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::refusal::{A2aError, ErrorReason};
+
+/// After so many settled tasks the store is asked to forget what retention does not keep, if that does not come sooner.
+const PRUNE_AFTER: usize = 256;
+
+/// The ids of tasks that are not settled, by client.
+#[derive(Debug, Default)]
+pub(super) struct TaskQuota(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    by_client: HashMap<String, BTreeSet<String>>,
+    settled: usize,
+    /// The clients there are; `None` where every name is one.
+    clients: Option<Arc<HashSet<String>>>,
+}
+
+impl State {
+    fn is_client(&self, name: &str) -> bool {
+        let clients = self.clients.as_ref();
+        clients.is_none_or(|clients| clients.contains(name))
+    }
+
+    fn tasks_of_removed(&self) -> Vec<String> {
+        let others = self.by_client.iter();
+        let others = others.filter(|(name, _)| !self.is_client(name));
+        others.flat_map(|(_, tasks)| tasks.clone()).collect()
+    }
+}
+
+impl TaskQuota {
+    /// From now on these are the clients. Returns the tasks of others.
+    pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) -> Vec<String> {
+        let mut state = self.locked();
+        state.clients = Some(Arc::clone(clients));
+        state.tasks_of_removed()
+    }
+
+    /// The tasks of clients that the operator removed.
+    pub(super) fn tasks_of_removed(&self) -> Vec<String> {
+        self.locked().tasks_of_removed()
+    }
+
+    /// Whether the operator has not removed this client.
+    pub(super) fn is_client(&self, name: &str) -> bool {
+        self.locked().is_client(name)
+    }
+
+    /// Counts one more task of a client, within `limit`.
+    pub(super) fn try_insert(
+        &self,
+        client: &str,
+        task_id: &str,
+        limit: usize,
+    ) -> Result<(), A2aError> {
+        let mut state = self.locked();
+        if !state.is_client(client) {
+            let text = "the operator removed this client; ask for a new token";
+            return Err(A2aError::new(ErrorReason::Unauthenticated, text));
+        }
+        let tasks = state.by_client.entry(client.to_owned()).or_default();
+        let count = tasks.len();
+        if count >= limit {
+            if count == 0 {
+                state.by_client.remove(client);
+            }
+            let mut refusal = A2aError::new(
+                ErrorReason::ResourceExhausted,
+                format!(
+                    "you have {count} tasks that are not settled, as many as you may have; wait for one, or cancel one"
+                ),
+            );
+            refusal.retry_after_s = Some(10);
+            return Err(refusal);
+        }
+        tasks.insert(task_id.to_owned());
+        Ok(())
+    }
+
+    /// A task is settled, or gone. Says whether it is time to forget old ones.
+    pub(super) fn remove(&self, client: &str, task_id: &str) -> bool {
+        let mut state = self.locked();
+        if let Some(tasks) = state.by_client.get_mut(client) {
+            tasks.remove(task_id);
+            if tasks.is_empty() {
+                state.by_client.remove(client);
+            }
+        }
+        state.settled += 1;
+        let many = state.settled >= PRUNE_AFTER;
+        if many {
+            state.settled = 0;
+        }
+        many
+    }
+
+    /// At most `most` tasks of a client, those that follow `from` and then those before it: with another `from` others.
+    pub(super) fn sample(&self, client: &str, from: &str, most: usize) -> Vec<String> {
+        let state = self.locked();
+        let Some(tasks) = state.by_client.get(client) else {
+            return Vec::new();
+        };
+        let after = tasks.range::<str, _>((Included(from), Unbounded));
+        let before = tasks.range::<str, _>((Unbounded, Excluded(from)));
+        after.chain(before).take(most).cloned().collect()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

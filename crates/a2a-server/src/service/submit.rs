@@ -1,0 +1,391 @@
+//! Taking messages: which task one begins or answers, and that it is kept before its sender is told so.
+
+use chrono::{DateTime, Utc};
+use std::sync::Arc;
+
+use a2a::{Message, Task, TaskPushNotificationConfig, TaskState};
+use tokio::sync::oneshot;
+
+use super::active_task::{ActiveTask, CancelReason, TaskEnd};
+use super::core::{Core, refused};
+use super::dedup::Duplicate;
+use super::size::bytes;
+use super::task_runner::{RunRequest, TaskRunner, WriteError};
+use super::validate::{answers, waits};
+use super::weight::WeightPermit;
+use super::{Send, status};
+use crate::caller::{Caller, Version};
+use crate::record::{Change, Record};
+use crate::refusal::{A2aError, ErrorReason};
+use crate::store::{Feed, QueueTicket};
+
+/// Where a message says where it stands in a row of delegations.
+pub const DELEGATION: &str = "openclaw-remote-agent/delegation";
+
+/// What became of a message.
+pub(super) enum Accepted {
+    /// It is worked on here.
+    Active(Arc<ActiveTask>, String, Option<Box<Feed>>),
+    /// It came before, and its task is not worked on here any more.
+    Stored(Box<Record>),
+}
+
+/// A message that is to be worked on.
+struct Submission {
+    caller: Caller,
+    send: Send,
+    /// The agent that it names.
+    agent: Option<String>,
+    push: Option<TaskPushNotificationConfig>,
+    /// The id of the task, if it begins one.
+    new_task_id: String,
+    /// The sender follows the task.
+    follow: bool,
+    /// The work on it.
+    active: Arc<ActiveTask>,
+    /// Its place in memory.
+    weight: Option<WeightPermit>,
+}
+
+impl Submission {
+    /// The task that it begins or answers.
+    fn task_id(&self) -> &str {
+        non_empty(self.send.request.message.task_id.as_ref()).unwrap_or(&self.new_task_id)
+    }
+}
+
+/// A message that is kept, and whose work can begin.
+struct QueuedTask {
+    runner: TaskRunner,
+    waiting: QueueTicket,
+    request: RunRequest,
+    feed: Option<Feed>,
+}
+
+impl Core {
+    /// Takes a message, unless it came before, and sees to it that it is worked on.
+    pub(super) async fn submit(
+        self: &Arc<Self>,
+        caller: &Caller,
+        send: Send,
+        follow: bool,
+    ) -> Result<Accepted, A2aError> {
+        if self.closing.is_cancelled() {
+            return Err(stopping());
+        }
+        self.check(&send.request.message)?;
+        let weight = self
+            .weights
+            .try_acquire(&caller.client, &send.request.message)?;
+        let agent = self.agent(caller, &send).await?;
+        self.fits(&send, agent.as_deref()).await?;
+        let push = self.wanted_push(caller, &send)?;
+        let new_task_id = self.env.uuid().to_string();
+        let new = Submission {
+            caller: caller.clone(),
+            send,
+            agent,
+            push,
+            new_task_id,
+            follow,
+            active: Arc::new(ActiveTask::new()),
+            weight,
+        };
+        while let Some(before) = self.find_duplicate(&new) {
+            let task_id = before.task_id.clone();
+            if let Some(taken) = self.known(caller, before, follow).await? {
+                return Ok(taken);
+            }
+            // Its task is gone, so it is a new message after all.
+            let message_id = &new.send.request.message.message_id;
+            self.dedup.remove(&caller.client, message_id, &task_id);
+        }
+        let (begun, begins) = oneshot::channel();
+        // In the background, where no client that goes away can cut it short.
+        self.tasks.spawn(self.clone().process(new, begun));
+        begins.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    fn find_duplicate(&self, new: &Submission) -> Option<Duplicate> {
+        let (client, message) = (&new.caller.client, &new.send.request.message);
+        self.dedup.get_or_insert(
+            client,
+            message,
+            new.agent.as_deref(),
+            new.task_id(),
+            &new.active,
+        )
+    }
+
+    /// The task of a message that came before, if there still is one.
+    async fn known(
+        &self,
+        caller: &Caller,
+        before: Duplicate,
+        follow: bool,
+    ) -> Result<Option<Accepted>, A2aError> {
+        let task_id = before.task_id;
+        if let Some(active) = before.active {
+            // It may be on its way into the store only now, and be refused there.
+            if let Some(TaskEnd::Error(refusal)) = active.wait_stored().await {
+                return Err(refusal);
+            }
+            let feed = if follow {
+                self.store
+                    .follow(&task_id)
+                    .await
+                    .map_err(|error| refused(error, &task_id))?
+            } else {
+                None
+            };
+            return Ok(Some(Accepted::Active(active, task_id, feed.map(Box::new))));
+        }
+        match self.owned(caller, &task_id).await {
+            Ok(record) => Ok(Some(Accepted::Stored(Box::new(record)))),
+            Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Keeps a message, tells its sender that it is kept, and works on it.
+    async fn process(
+        self: Arc<Self>,
+        new: Submission,
+        begun: oneshot::Sender<Result<Accepted, A2aError>>,
+    ) {
+        let client = new.caller.client.clone();
+        let message_id = new.send.request.message.message_id.clone();
+        let task_id = new.task_id().to_owned();
+        let active = new.active.clone();
+        match self.admit(new).await {
+            Ok(queued) => {
+                active.mark_stored();
+                if !self.quota.is_client(&client) {
+                    // Removed after it was let in, and perhaps before its task could be found.
+                    active.cancel(CancelReason::ClientRemoved);
+                }
+                let feed = queued.feed.map(Box::new);
+                // A client that is gone already does not stop its task.
+                let _ = begun.send(Ok(Accepted::Active(active, task_id, feed)));
+                queued.runner.run(queued.waiting, queued.request).await;
+            }
+            Err(refusal) => {
+                self.dedup.remove(&client, &message_id, &task_id);
+                active.finish(TaskEnd::Error(refusal.clone()));
+                let _ = begun.send(Err(refusal));
+            }
+        }
+    }
+
+    async fn admit(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
+        // Asked again, where the end waits for this one: what begins later would be kept by a store that is closed.
+        if self.closing.is_cancelled() {
+            return Err(stopping());
+        }
+        let message = &new.send.request.message;
+        // Room is made once the message is not refused for anything else: nothing is forgotten for one that is.
+        let size = bytes(message);
+        self.make_room(&new.caller.client, size, false).await?;
+        if let Some(task_id) = non_empty(message.task_id.as_ref()) {
+            let agent = new.agent.as_deref();
+            let context = non_empty(message.context_id.as_ref());
+            let record = self.owned(&new.caller, task_id).await?;
+            answers(&record, context, agent)?;
+            waits(&record, self.settings.limits.history)?;
+            self.make_room(&new.caller.client, size, true).await?;
+            return self.store_message(new, record, true).await;
+        }
+        // Counted before a context is opened, so that a client who may have no more opens none.
+        let client = new.caller.client.clone();
+        let task_id = new.new_task_id.clone();
+        self.acquire_quota(&client, &task_id).await?;
+        let queued = self.begin(new).await;
+        if queued.is_err() {
+            self.release_quota(&client, &task_id);
+        }
+        queued
+    }
+
+    async fn begin(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
+        let context = non_empty(new.send.request.message.context_id.as_ref());
+        let (context_id, session) = self.conversation(&new.caller, context).await?;
+        let size = bytes(&new.send.request.message);
+        self.make_room(&new.caller.client, size, true).await?;
+        let named = new.agent.clone();
+        let agent = named.or_else(|| self.settings.agent_id.clone());
+        let new_task_id = new.new_task_id.clone();
+        let record = self.new_record(&new.caller, new_task_id, context_id, session, agent);
+        self.store_message(new, record, false).await
+    }
+
+    /// Keeps the message with its task, and takes the task's place in the queue of its session.
+    async fn store_message(
+        self: &Arc<Self>,
+        new: Submission,
+        record: Record,
+        answers: bool,
+    ) -> Result<QueuedTask, A2aError> {
+        let delegation = delegation(&new.send);
+        let mut message = new.send.request.message;
+        message.task_id = Some(record.task.id.clone());
+        message.context_id = Some(record.task.context_id.clone());
+        let push = new.push.map(|mut push| {
+            push.task_id.clone_from(&record.task.id);
+            (push, new.caller.version)
+        });
+        let request = RunRequest::New { delegation };
+        let mut runner = TaskRunner::new(self.clone(), new.active, record);
+        runner.weight = new.weight;
+        let kept = if answers {
+            runner.answer_with(message, push).await
+        } else {
+            runner.begin_with(message, push).await
+        };
+        let placed = match kept {
+            Ok(()) => runner.enqueue(new.follow).await,
+            Err(refusal) => Err(refusal),
+        };
+        match placed {
+            Ok((waiting, feed)) => Ok(QueuedTask {
+                runner,
+                waiting,
+                request,
+                feed,
+            }),
+            Err(refusal) => {
+                runner.roll_back(answers).await;
+                Err(refusal)
+            }
+        }
+    }
+
+    fn new_record(
+        &self,
+        caller: &Caller,
+        id: String,
+        context_id: String,
+        session: String,
+        agent: Option<String>,
+    ) -> Record {
+        let now = DateTime::<Utc>::from(self.env.system_time());
+        Record {
+            task: Task {
+                id,
+                context_id,
+                status: a2a::TaskStatus {
+                    state: TaskState::Submitted,
+                    message: None,
+                    timestamp: Some(now),
+                },
+                artifacts: None,
+                history: None,
+                metadata: None,
+            },
+            owner: caller.client.clone(),
+            agent,
+            session,
+            version: caller.version,
+            run: None,
+            created_ms: now.timestamp_millis(),
+            changed_ms: now.timestamp_millis(),
+            revision: 0,
+        }
+    }
+}
+
+type Push = Option<(TaskPushNotificationConfig, Version)>;
+
+impl TaskRunner {
+    /// Keeps a new task with its first message.
+    async fn begin_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
+        let id = &self.record.task.id;
+        self.core.active_tasks.insert(id, self.active.clone());
+        self.record.task.history = Some(vec![message]);
+        let created = self.core.store.create(&self.record).await;
+        created.map_err(|error| refused(error, id))?;
+        self.core.metrics.entered(&TaskState::Submitted);
+        match push {
+            Some((push, version)) => self.core.keep_push(&push, version).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the answer to a task's question.
+    async fn answer_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
+        if let Some((push, version)) = push {
+            self.core.keep_push(&push, version).await?;
+        }
+        // Of two answers at the same time the store takes one; that one has the task.
+        self.add(Change::Message(message)).await?;
+        let id = &self.record.task.id;
+        self.core.active_tasks.insert(id, self.active.clone());
+        let env = &*self.core.env;
+        let status = status::new(env, &self.record, TaskState::Submitted, None);
+        self.add(Change::Status(status)).await
+    }
+
+    /// Takes a place in the queue of the session, and begins to follow the task for whoever wants that.
+    async fn enqueue(&self, follow: bool) -> Result<(QueueTicket, Option<Feed>), A2aError> {
+        let id = &self.record.task.id;
+        let feed = match follow {
+            true => Some(self.core.feed(id).await?),
+            false => None,
+        };
+        let queue = &self.record.session;
+        let waiting = self.core.store.enqueue(queue, id).await;
+        Ok((waiting.map_err(|error| refused(error, id))?, feed))
+    }
+
+    /// The message was refused halfway: nobody is to find a task that nobody works on.
+    async fn roll_back(mut self, answers: bool) {
+        let id = self.record.task.id.clone();
+        if !answers {
+            // Where that fails too it is found by whoever looks for what is left.
+            if let Err(error) = self.core.store.delete(&id).await {
+                tracing::warn!(task_id = id, %error, "a task that was refused stays for now");
+            }
+        } else if self.record.task.status.state == TaskState::Submitted {
+            let status = status::interrupted(&*self.core.env, &self.record);
+            self.core.active_tasks.remove(&id, &self.active);
+            if let Err(WriteError::Store(_)) = self.write(Change::Status(status)).await {
+                self.core.clone().tasks.spawn(self.persist_until_stored());
+            }
+            return;
+        }
+        self.core.active_tasks.remove(&id, &self.active);
+    }
+
+    async fn add(&mut self, change: Change) -> Result<(), A2aError> {
+        self.write(change).await.map_err(|lost| match lost {
+            WriteError::Store(refusal) => refusal,
+            WriteError::Superseded => A2aError::new(
+                ErrorReason::UnsupportedOperation,
+                format!(
+                    "the task `{}` changed in the meantime; get it and ask again",
+                    self.record.task.id
+                ),
+            ),
+        })
+    }
+}
+
+fn non_empty(id: Option<&String>) -> Option<&str> {
+    id.map(String::as_str).filter(|id| !id.is_empty())
+}
+
+fn delegation(send: &Send) -> Option<serde_json::Value> {
+    let request = &send.request;
+    [&request.message.metadata, &request.metadata]
+        .into_iter()
+        .flatten()
+        .find_map(|metadata| metadata.get(DELEGATION).cloned())
+}
+
+fn stopping() -> A2aError {
+    let mut refusal = A2aError::new(
+        ErrorReason::Unavailable,
+        "the server is being stopped and takes no more messages; ask again in a moment",
+    );
+    refusal.retry_after_s = Some(5);
+    refusal
+}

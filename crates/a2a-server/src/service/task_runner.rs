@@ -1,0 +1,499 @@
+//! The life of a task while it is worked on: from the message to its end, or to a question for the client.
+//!
+//! One background task owns the record and the run. What the executor reports is kept by the store before anybody hears of
+//! it, and what is kept first holds: a canceled task stays canceled whatever the run says later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::{Message, Part, Role, TaskState};
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::active_task::{ActiveTask, TaskEnd};
+use super::core::{Core, refused};
+use super::running::Running;
+use super::size::bytes;
+use super::status;
+use super::submit::DELEGATION;
+use super::weight::WeightPermit;
+use crate::executor::{Job, Outcome, Report, Reports};
+use crate::record::{Change, Record};
+use crate::refusal::{A2aError, ErrorReason};
+use crate::store::{QueuePermit, QueueTicket, StoreError};
+
+mod persist;
+mod size_limit;
+
+pub(super) use persist::WriteError;
+
+/// How long nothing may happen before a client is shown the task and told that it is being worked on. Within this time an
+/// agent can still answer with a message in place of a task.
+pub(super) const QUIET_PERIOD: Duration = Duration::from_millis(200);
+
+/// Reports that wait to be kept.
+const REPORT_CAPACITY: usize = 16;
+
+/// Starts a run, or takes up one that goes on already.
+pub(super) type Start =
+    Box<dyn FnOnce(Reports, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
+
+/// What is run once the task's turn has come.
+pub(super) enum RunRequest {
+    /// The newest message of the client. The delegation came with its request.
+    New {
+        /// Where the message stands in a row of delegations.
+        delegation: Option<serde_json::Value>,
+    },
+    /// The run of that name, which an earlier server began.
+    Reattach(String),
+}
+
+/// A task that waits for its turn gives its body back to the store, if that has so many bytes.
+const UNLOAD_BYTES: usize = 4096;
+
+/// A task that is worked on.
+pub(super) struct TaskRunner {
+    pub(super) core: Arc<Core>,
+    pub(super) active: Arc<ActiveTask>,
+    pub(super) record: Record,
+    /// The executor has reported something that a client is shown.
+    pub(super) reported: bool,
+    /// How many bytes its artifacts take.
+    size: usize,
+    /// What the store did not take in the end, though it was asked again and again.
+    unstored: Option<Change>,
+    /// The place of its message in memory.
+    pub(super) weight: Option<WeightPermit>,
+    /// The record lacks its body: the task waits for its turn, or the run has its message.
+    unloaded: bool,
+    /// The task has been with its client before.
+    continued: bool,
+}
+
+/// How a run ends.
+enum RunEnd {
+    Outcome(Outcome),
+    Canceled,
+    TimedOut,
+    /// It said more than a task may hold.
+    TooLarge,
+    /// Its client has no room left for what it would say.
+    NoRoom,
+    /// The server is being stopped.
+    ServerStopped,
+    /// Not by this server's doing.
+    WriteError(WriteError),
+}
+
+impl From<WriteError> for RunEnd {
+    fn from(lost: WriteError) -> Self {
+        Self::WriteError(lost)
+    }
+}
+
+/// The right to run: the head of the context's queue, and one of the runs there may be.
+struct RunPermit {
+    _turn: QueuePermit,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl TaskRunner {
+    /// The work on a task, as far as it has come.
+    pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: Record) -> Self {
+        let artifacts = record.task.artifacts.iter().flatten();
+        let size = artifacts.map(bytes).sum();
+        Self {
+            core,
+            active,
+            record,
+            reported: false,
+            size,
+            unstored: None,
+            weight: None,
+            unloaded: false,
+            continued: false,
+        }
+    }
+
+    /// Waits for the task's turn, works on it, and writes how that ended.
+    pub(super) async fn run(mut self, waiting: QueueTicket, request: RunRequest) {
+        let mut held = None;
+        let permit = self.acquire_permit(waiting).await;
+        let permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);
+        let ending = match permit {
+            Ok(permit) => {
+                let start = self.start(request);
+                let (reports, reported) = mpsc::channel(REPORT_CAPACITY);
+                let running = Running::start(self.core.metrics.clone(), reports, start);
+                let (ending, running) = self.work(running, reported).await;
+                held = Some((permit, running));
+                ending
+            }
+            Err(ending) => ending,
+        };
+        let end = self.end(ending).await;
+        // Before it is over for those who wait for that, so that they never find it here again.
+        self.core
+            .active_tasks
+            .remove(&self.record.task.id, &self.active);
+        self.active.finish(end);
+        // The next message of the context waits until this run has really stopped.
+        if let Some((permit, running)) = held {
+            if let Some(running) = running {
+                running
+                    .stop(&self.core.dropping, &self.record.task.id)
+                    .await;
+            }
+            drop(permit);
+        }
+        if self.unstored.is_some() {
+            self.persist_until_stored().await;
+        }
+    }
+
+    async fn acquire_permit(&mut self, waiting: QueueTicket) -> Result<RunPermit, RunEnd> {
+        let slots = self.core.slots.clone();
+        let permit = async move {
+            let turn = waiting.await?;
+            let slot = slots
+                .acquire_owned()
+                .await
+                .map_err(|_| StoreError::Failed("there are no runs any more".to_owned()))?;
+            Ok(RunPermit {
+                _turn: turn,
+                _slot: slot,
+            })
+        };
+        tokio::pin!(permit);
+        let quiet = sleep(QUIET_PERIOD);
+        tokio::pin!(quiet);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.active.canceled.cancelled() => return Err(RunEnd::Canceled),
+                () = self.core.closing.cancelled() => return Err(RunEnd::ServerStopped),
+                permit = &mut permit => {
+                    let permit = permit.map_err(|error: StoreError| {
+                        RunEnd::WriteError(WriteError::Store(refused(error, &self.record.task.id)))
+                    })?;
+                    return match self.core.make_room(&self.record.owner, 0, true).await {
+                        Err(refusal) if refusal.reason == ErrorReason::ResourceExhausted => {
+                            Err(RunEnd::NoRoom)
+                        }
+                        // A store that does not answer now may when there is something to keep.
+                        _ => Ok(permit),
+                    };
+                }
+                () = &mut quiet, if !quiet.is_elapsed() => {
+                    self.active.mark_visible();
+                    self.unload();
+                }
+            }
+        }
+    }
+
+    /// Drops what a record of some size holds until its turn has come: many may wait, and few run.
+    fn unload(&mut self) {
+        if bytes(&self.record.task) >= UNLOAD_BYTES {
+            let task = &mut self.record.task;
+            (task.history, task.artifacts, task.metadata) = (None, None, None);
+            self.unloaded = true;
+            self.weight = None;
+        }
+    }
+
+    async fn reload(&mut self) -> Result<(), WriteError> {
+        if !std::mem::take(&mut self.unloaded) {
+            return Ok(());
+        }
+        let id = &self.record.task.id;
+        match self.core.store.load(id).await {
+            Ok(Some(record)) if record.revision == self.record.revision => {
+                self.record = record;
+                Ok(())
+            }
+            Ok(_) => Err(WriteError::Superseded),
+            Err(error) => Err(WriteError::Store(refused(error, id))),
+        }
+    }
+
+    /// What starts the run. A large message goes to the run, and is loaded again when that has ended.
+    fn start(&mut self, request: RunRequest) -> Start {
+        let executor = self.core.executor.clone();
+        let cut = || Outcome::Failed {
+            reason: status::INTERRUPTED,
+            text: status::CUT.to_owned(),
+        };
+        let history = self.record.task.history.take().unwrap_or_default();
+        self.continued = history.len() > 1;
+        let asked = |message: &Message| message.role == Role::User;
+        let message = if bytes(&history) >= UNLOAD_BYTES {
+            self.unloaded = true;
+            history.into_iter().rfind(asked)
+        } else {
+            let message = history.iter().rfind(|message| asked(message)).cloned();
+            self.record.task.history = Some(history).filter(|history| !history.is_empty());
+            message
+        };
+        let Some(message) = message else {
+            return Box::new(move |_, _| Box::pin(std::future::ready(cut())));
+        };
+        match request {
+            RunRequest::New { delegation } => {
+                let job = job(&self.record, message, delegation);
+                Box::new(move |reports, cancel| executor.run(job, reports, cancel))
+            }
+            RunRequest::Reattach(run) => {
+                let metadata = message.metadata.as_ref();
+                let delegation = metadata.and_then(|metadata| metadata.get(DELEGATION).cloned());
+                let job = job(&self.record, message, delegation);
+                Box::new(move |reports, cancel| {
+                    let again = executor.reattach(job, run, reports, cancel);
+                    Box::pin(async move {
+                        match again {
+                            Some(outcome) => outcome.await,
+                            None => cut(),
+                        }
+                    })
+                })
+            }
+        }
+    }
+
+    /// Follows the run to its end. Gives it back where it may still go on.
+    async fn work(
+        &mut self,
+        mut running: Running,
+        mut reports: Receiver<Report>,
+    ) -> (RunEnd, Option<Running>) {
+        let deadline = sleep_until(Instant::now() + self.core.settings.timeout);
+        tokio::pin!(deadline);
+        let quiet = sleep(QUIET_PERIOD);
+        tokio::pin!(quiet);
+        loop {
+            let report = tokio::select! {
+                biased;
+                () = self.active.canceled.cancelled() => return (RunEnd::Canceled, Some(running)),
+                () = self.core.closing.cancelled() => return (RunEnd::ServerStopped, Some(running)),
+                () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
+                Some(report) = reports.recv() => report,
+                outcome = running.outcome() => {
+                    let ending = self.drain_reports(&mut reports).await;
+                    return (ending.unwrap_or(RunEnd::Outcome(outcome)), None);
+                }
+                () = &mut quiet, if !quiet.is_elapsed() => match self.ensure_working().await {
+                    Ok(()) => continue,
+                    Err(lost) => return (RunEnd::WriteError(lost), Some(running)),
+                },
+            };
+            if let Err(ending) = self.apply_report(report).await {
+                return (ending, Some(running));
+            }
+        }
+    }
+
+    /// What was reported before the run ended.
+    async fn drain_reports(&mut self, reports: &mut Receiver<Report>) -> Option<RunEnd> {
+        while let Ok(report) = reports.try_recv() {
+            if let Err(ending) = self.apply_report(report).await {
+                return Some(ending);
+            }
+        }
+        None
+    }
+
+    async fn apply_report(&mut self, report: Report) -> Result<(), RunEnd> {
+        match report {
+            Report::Run(run) => Ok(self.write(Change::Run(run)).await?),
+            Report::Metadata(more) => Ok(self.write(Change::Metadata(more)).await?),
+            Report::Working(None) => {
+                self.reported = true;
+                Ok(self.ensure_working().await?)
+            }
+            Report::Working(Some(parts)) => {
+                self.check_size(bytes(&parts))?;
+                self.reported = true;
+                self.set_status(TaskState::Working, Some(parts)).await?;
+                self.active.mark_visible();
+                Ok(())
+            }
+            Report::Artifact {
+                artifact,
+                append,
+                last_chunk,
+            } => {
+                let size = self.size_with(&artifact, append);
+                self.check_size(size)?;
+                self.reported = true;
+                self.ensure_working().await?;
+                let change = Change::Artifact {
+                    artifact,
+                    append,
+                    last_chunk,
+                };
+                self.write(change).await?;
+                self.size = size;
+                Ok(())
+            }
+        }
+    }
+
+    /// Says that the task is being worked on, unless that is known.
+    async fn ensure_working(&mut self) -> Result<(), WriteError> {
+        if self.record.task.status.state != TaskState::Working {
+            self.set_status(TaskState::Working, None).await?;
+        }
+        self.active.mark_visible();
+        Ok(())
+    }
+
+    async fn end(&mut self, ending: RunEnd) -> TaskEnd {
+        let ending = match ending {
+            RunEnd::Outcome(outcome) => {
+                match self.check_size(size_limit::outcome_bytes(&outcome)) {
+                    Ok(()) => RunEnd::Outcome(outcome),
+                    Err(too_large) => too_large,
+                }
+            }
+            ending => ending,
+        };
+        let ended = match ending {
+            RunEnd::Outcome(outcome) => match self.finish(outcome).await {
+                Ok(Some(answer)) => return TaskEnd::Message(Box::new(answer)),
+                Ok(None) => Ok(()),
+                Err(lost) => Err(lost),
+            },
+            RunEnd::Canceled => {
+                let reason = self.active.reason();
+                let status = status::canceled(self.env(), &self.record, reason);
+                self.write(Change::Status(status)).await
+            }
+            RunEnd::TimedOut => {
+                let timeout = self.core.settings.timeout;
+                let status = status::timed_out(self.env(), &self.record, timeout);
+                self.write(Change::Status(status)).await
+            }
+            RunEnd::TooLarge => {
+                let most = self.core.settings.limits.artifact_bytes;
+                let status = status::too_large(self.env(), &self.record, most);
+                self.write(Change::Status(status)).await
+            }
+            RunEnd::NoRoom => {
+                self.write(Change::Status(status::no_room(self.env(), &self.record)))
+                    .await
+            }
+            RunEnd::ServerStopped => {
+                let status = status::interrupted(self.env(), &self.record);
+                self.write(Change::Status(status)).await
+            }
+            RunEnd::WriteError(lost) => Err(lost),
+        };
+        match ended {
+            Ok(()) => self.ended().await,
+            Err(lost) => self.handle_write_error(lost).await,
+        }
+    }
+
+    /// The task as it ended. The record that is left here has no body.
+    async fn ended(&mut self) -> TaskEnd {
+        if self.unloaded {
+            let id = &self.record.task.id;
+            return match self.core.store.load(id).await {
+                Ok(Some(record)) => TaskEnd::Task(Arc::new(record)),
+                Ok(None) => TaskEnd::Error(A2aError::task_not_found(id)),
+                Err(error) => TaskEnd::Error(refused(error, id)),
+            };
+        }
+        let task = &mut self.record.task;
+        let bodies = (
+            task.history.take(),
+            task.artifacts.take(),
+            task.metadata.take(),
+        );
+        let mut whole = self.record.clone();
+        let task = &mut whole.task;
+        (task.history, task.artifacts, task.metadata) = bodies;
+        TaskEnd::Task(Arc::new(whole))
+    }
+
+    /// Writes what the executor said last. Gives back a message where that is all there is.
+    async fn finish(&mut self, outcome: Outcome) -> Result<Option<Message>, WriteError> {
+        match outcome {
+            Outcome::Completed(parts) => self.set_status(TaskState::Completed, parts).await?,
+            Outcome::InputRequired(parts) => {
+                self.set_status(TaskState::InputRequired, Some(parts))
+                    .await?;
+            }
+            Outcome::AuthRequired(parts) => {
+                self.set_status(TaskState::AuthRequired, Some(parts))
+                    .await?;
+            }
+            Outcome::Rejected(text) => {
+                self.set_status(TaskState::Rejected, Some(vec![Part::text(text)]))
+                    .await?;
+            }
+            Outcome::Failed { reason, text } => {
+                let state = TaskState::Failed;
+                let status =
+                    status::with_reason(self.env(), &self.record, state, Some(reason), text);
+                self.write(Change::Status(status)).await?;
+            }
+            Outcome::Message(parts) => return self.answer(parts).await,
+        }
+        Ok(None)
+    }
+
+    /// Answers by a message alone where no client knows of the task; else the message completes it.
+    async fn answer(&mut self, parts: Vec<Part>) -> Result<Option<Message>, WriteError> {
+        if !self.reported && !self.continued && self.active.try_answer_directly() {
+            let deleted = self.core.store.delete(&self.record.task.id).await;
+            match deleted {
+                Ok(_) => {
+                    self.core
+                        .release_quota(&self.record.owner, &self.record.task.id);
+                    let mut message = status::message(self.env(), &self.record, parts);
+                    // There is no such task.
+                    message.task_id = None;
+                    return Ok(Some(message));
+                }
+                Err(error) => tracing::warn!(
+                    task_id = self.record.task.id,
+                    %error,
+                    "a task that was answered by a message stays, because the store failed"
+                ),
+            }
+        }
+        self.set_status(TaskState::Completed, Some(parts)).await?;
+        Ok(None)
+    }
+
+    async fn set_status(
+        &mut self,
+        state: TaskState,
+        parts: Option<Vec<Part>>,
+    ) -> Result<(), WriteError> {
+        let status = status::new(self.env(), &self.record, state, parts);
+        self.write(Change::Status(status)).await
+    }
+
+    fn env(&self) -> &dyn common::environment::Environment {
+        &*self.core.env
+    }
+}
+
+/// What the executor is asked.
+fn job(record: &Record, message: Message, delegation: Option<serde_json::Value>) -> Job {
+    Job {
+        task_id: record.task.id.clone(),
+        context_id: record.task.context_id.clone(),
+        session: record.session.clone(),
+        agent: record.agent.clone(),
+        client: record.owner.clone(),
+        message,
+        delegation,
+    }
+}

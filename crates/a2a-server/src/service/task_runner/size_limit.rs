@@ -1,0 +1,45 @@
+//! How much of what a run says a task holds.
+
+use a2a::{Artifact, Part};
+
+use super::super::size::bytes;
+use super::{RunEnd, TaskRunner};
+use crate::executor::Outcome;
+
+impl TaskRunner {
+    /// How many bytes all artifacts take with this one.
+    pub(super) fn size_with(&self, artifact: &Artifact, append: bool) -> usize {
+        let replaced = match append {
+            true => 0,
+            false => self
+                .record
+                .task
+                .artifacts
+                .iter()
+                .flatten()
+                .rfind(|known| known.artifact_id == artifact.artifact_id)
+                .map_or(0, bytes),
+        };
+        self.size.saturating_sub(replaced) + bytes(artifact)
+    }
+
+    /// Whether a task may hold so much.
+    pub(super) fn check_size(&self, size: usize) -> Result<(), RunEnd> {
+        match size <= self.core.settings.limits.artifact_bytes {
+            true => Ok(()),
+            false => Err(RunEnd::TooLarge),
+        }
+    }
+}
+
+/// How many bytes it takes what the agent says at the end.
+pub(super) fn outcome_bytes(outcome: &Outcome) -> usize {
+    let said: Option<&Vec<Part>> = match outcome {
+        Outcome::Completed(parts) => parts.as_ref(),
+        Outcome::Message(parts) | Outcome::InputRequired(parts) | Outcome::AuthRequired(parts) => {
+            Some(parts)
+        }
+        Outcome::Rejected(_) | Outcome::Failed { .. } => None,
+    };
+    said.map_or(0, bytes)
+}

@@ -1,0 +1,222 @@
+//! A store that fails when a test says so, or that several servers share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use chrono::{DateTime, Utc};
+use futures_util::stream::BoxStream;
+use tokio::sync::{Semaphore, broadcast};
+
+use super::*;
+use crate::record::Change;
+use crate::store::{Budget, Context, Feed, QueueTicket, Retention, StoreError, Summary};
+
+/// A memory that fails when it is told to, or that several servers share.
+#[derive(Clone)]
+pub(super) struct FailingStore {
+    pub(super) memory: MemoryStore,
+    /// So many appends fail from now on.
+    pub(super) failing: Arc<AtomicUsize>,
+    /// Why these tasks cannot be loaded.
+    pub(super) unread: Arc<Mutex<HashMap<String, StoreError>>>,
+    /// Webhooks cannot be read.
+    pub(super) no_pushes: bool,
+    /// Nobody gets a place in a queue.
+    pub(super) full: bool,
+    /// What fails is kept all the same.
+    pub(super) keeps: bool,
+    /// A new task waits for one of these, where there are any.
+    pub(super) gate: Option<Arc<Semaphore>>,
+    /// Tasks that another server is asked to cancel.
+    pub(super) asked: Option<broadcast::Sender<String>>,
+}
+
+impl FailingStore {
+    pub(super) fn new() -> Self {
+        Self {
+            memory: MemoryStore::new(),
+            failing: Arc::default(),
+            unread: Arc::default(),
+            no_pushes: false,
+            full: false,
+            keeps: false,
+            gate: None,
+            asked: None,
+        }
+    }
+
+    pub(super) fn shared() -> Self {
+        Self {
+            asked: Some(broadcast::Sender::new(16)),
+            ..Self::new()
+        }
+    }
+
+    pub(super) fn fail(&self, appends: usize) {
+        self.failing.store(appends, Ordering::SeqCst);
+    }
+
+    pub(super) async fn open(&self) -> TestService {
+        self.open_with(Settings::default()).await
+    }
+
+    pub(super) async fn open_with(&self, settings: Settings) -> TestService {
+        TestService::behind(
+            settings,
+            self.memory.clone(),
+            Arc::new(self.clone()),
+            Vec::new(),
+        )
+        .await
+    }
+}
+
+type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+impl TaskStore for FailingStore {
+    fn create<'a>(&'a self, record: &'a Record) -> Answer<'a, ()> {
+        Box::pin(async move {
+            if let Some(gate) = &self.gate {
+                gate.acquire().await.unwrap().forget();
+            }
+            self.memory.create(record).await
+        })
+    }
+
+    fn append<'a>(
+        &'a self,
+        task_id: &'a str,
+        revision: u64,
+        at_ms: i64,
+        change: &'a Change,
+    ) -> Answer<'a, ()> {
+        let less = |left: usize| left.checked_sub(1);
+        let order = Ordering::SeqCst;
+        if self.failing.fetch_update(order, order, less).is_err() {
+            return self.memory.append(task_id, revision, at_ms, change);
+        }
+        Box::pin(async move {
+            if self.keeps {
+                self.memory.append(task_id, revision, at_ms, change).await?;
+            }
+            Err(StoreError::Failed("secret place: no room".to_owned()))
+        })
+    }
+
+    fn load<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<Record>> {
+        if let Some(error) = self.unread.lock().unwrap().get(task_id) {
+            return Box::pin(std::future::ready(Err(error.clone())));
+        }
+        self.memory.load(task_id)
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> Answer<'a, crate::store::SummaryPage> {
+        self.memory.list(filter)
+    }
+
+    fn delete<'a>(&'a self, task_id: &'a str) -> Answer<'a, bool> {
+        self.memory.delete(task_id)
+    }
+
+    fn follow<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<Feed>> {
+        self.memory.follow(task_id)
+    }
+
+    fn get_or_create_context<'a>(
+        &'a self,
+        context_id: &'a str,
+        owner: &'a str,
+        session: &'a str,
+    ) -> Answer<'a, Context> {
+        self.memory
+            .get_or_create_context(context_id, owner, session)
+    }
+
+    fn enqueue<'a>(&'a self, queue: &'a str, task_id: &'a str) -> Answer<'a, QueueTicket> {
+        if self.full {
+            let full = StoreError::Failed("the queue is full".to_owned());
+            return Box::pin(std::future::ready(Err(full)));
+        }
+        self.memory.enqueue(queue, task_id)
+    }
+
+    fn request_cancel<'a>(&'a self, task_id: &'a str) -> Answer<'a, ()> {
+        if let Some(asked) = &self.asked {
+            let _ = asked.send(task_id.to_owned());
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn cancel_requests(&self) -> BoxStream<'static, String> {
+        let Some(asked) = &self.asked else {
+            return self.memory.cancel_requests();
+        };
+        futures_util::stream::unfold(asked.subscribe(), |mut asked| async move {
+            let id = asked.recv().await.ok()?;
+            Some((id, asked))
+        })
+        .boxed()
+    }
+
+    fn recover(&self) -> Answer<'_, Vec<Summary>> {
+        match self.asked {
+            // The other server lives.
+            Some(_) => Box::pin(std::future::ready(Ok(Vec::new()))),
+            None => self.memory.recover(),
+        }
+    }
+
+    fn recovery_interval(&self) -> Option<Duration> {
+        self.asked.as_ref().map(|_| 5 * SECOND)
+    }
+
+    fn put_push<'a>(
+        &'a self,
+        config: &'a TaskPushNotificationConfig,
+        version: Version,
+    ) -> Answer<'a, ()> {
+        self.memory.put_push(config, version)
+    }
+
+    fn pushes<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> Answer<'a, Vec<(TaskPushNotificationConfig, Version)>> {
+        if self.no_pushes {
+            let failed = StoreError::Failed("no webhooks".to_owned());
+            return Box::pin(std::future::ready(Err(failed)));
+        }
+        self.memory.pushes(task_id)
+    }
+
+    fn delete_push<'a>(&'a self, task_id: &'a str, config_id: &'a str) -> Answer<'a, bool> {
+        self.memory.delete_push(task_id, config_id)
+    }
+
+    fn prune<'a>(&'a self, retention: &'a Retention, now: DateTime<Utc>) -> Answer<'a, usize> {
+        self.memory.prune(retention, now)
+    }
+
+    fn unanswered(&self, before_ms: i64, skip: usize, limit: usize) -> Answer<'_, Vec<String>> {
+        self.memory.unanswered(before_ms, skip, limit)
+    }
+
+    fn make_room<'a>(
+        &'a self,
+        owner: &'a str,
+        bytes: u64,
+        budget: &'a Budget,
+        forget: bool,
+    ) -> Answer<'a, bool> {
+        self.memory.make_room(owner, bytes, budget, forget)
+    }
+
+    fn ready(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Err(StoreError::Failed(
+            "no room".to_owned(),
+        ))))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.memory.close()
+    }
+}

@@ -1,0 +1,168 @@
+//! The connection that everything but listening goes over. It is made anew when it breaks.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind,
+};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::failure::{self, is_away};
+use super::scripts::Call;
+use crate::store::StoreError;
+
+/// How long a connection may take to come about.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an answer may take.
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long everybody is told of a connection that could not be made before another one is tried.
+const HEALTH_CHECK_PAUSE: Duration = Duration::from_millis(50);
+
+/// The way to Redis.
+pub(super) struct RedisConnection {
+    client: Client,
+    config: AsyncConnectionConfig,
+    shown: String,
+    slot: Mutex<Slot>,
+}
+
+#[derive(Default)]
+struct Slot {
+    connection: Option<MultiplexedConnection>,
+    /// How many connections there have been, so that nobody gives up one that is newer than the one that failed him.
+    number: u64,
+    failed: Option<(Instant, RedisError)>,
+}
+
+impl RedisConnection {
+    /// A way to Redis that nobody has gone yet. `shown` is what people are told of the address.
+    pub(super) fn new(client: Client, shown: String) -> Self {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(RESPONSE_TIMEOUT))
+            .set_pipeline_buffer_size(1024);
+        Self {
+            client,
+            config,
+            shown,
+            slot: Mutex::default(),
+        }
+    }
+
+    /// Makes a call, a second time where the connection broke: every call can be made twice without harm.
+    pub(super) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, StoreError> {
+        match self.once(call).await {
+            Err(why) if is_retryable(&why) => self.once(call).await,
+            done => done,
+        }
+        .map_err(|why| self.failed(&why))
+    }
+
+    /// Makes a call again and again for at most `patience` while Redis is away.
+    pub(super) async fn call_until<T: FromRedisValue>(
+        &self,
+        call: &Call<'_>,
+        patience: Duration,
+    ) -> Result<T, StoreError> {
+        let end = Instant::now() + patience;
+        let mut pause = HEALTH_CHECK_PAUSE;
+        loop {
+            match self.once(call).await {
+                Err(why) if is_away(&why) && Instant::now() + pause < end => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(1));
+                }
+                done => return done.map_err(|why| self.failed(&why)),
+            }
+        }
+    }
+
+    /// Sends a command of one's own, a second time where the connection broke.
+    pub(super) async fn ask<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, StoreError> {
+        match self.send(cmd).await {
+            Err(why) if is_retryable(&why) => self.send(cmd).await,
+            done => done,
+        }
+        .map_err(|why| self.failed(&why))
+    }
+
+    async fn send<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, RedisError> {
+        let (number, mut connection) = self.connection().await?;
+        let answer = cmd.query_async(&mut connection).await;
+        self.note(number, &answer).await;
+        answer
+    }
+
+    /// What people are told of an error.
+    pub(super) fn failed(&self, why: &RedisError) -> StoreError {
+        failure::told(why, &self.shown)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    async fn once<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, RedisError> {
+        let (number, mut connection) = self.connection().await?;
+        let mut answer = call.cmd.query_async(&mut connection).await;
+        if matches!(&answer, Err(why) if why.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+        {
+            answer = match call.lua.script.load_async(&mut connection).await {
+                Ok(_) => call.cmd.query_async(&mut connection).await,
+                Err(why) => Err(why),
+            };
+        }
+        self.note(number, &answer).await;
+        answer
+    }
+
+    async fn connection(&self) -> Result<(u64, MultiplexedConnection), RedisError> {
+        // Whoever waits here while somebody tries to connect hears what came of it.
+        let mut slot = self.slot.lock().await;
+        if let Some(connection) = &slot.connection {
+            return Ok((slot.number, connection.clone()));
+        }
+        if let Some((at, why)) = &slot.failed
+            && at.elapsed() < HEALTH_CHECK_PAUSE
+        {
+            return Err(why.clone());
+        }
+        let made = self
+            .client
+            .get_multiplexed_async_connection_with_config(&self.config)
+            .await;
+        match made {
+            Ok(connection) => {
+                slot.number += 1;
+                slot.connection = Some(connection.clone());
+                slot.failed = None;
+                Ok((slot.number, connection))
+            }
+            Err(why) => {
+                slot.failed = Some((Instant::now(), why.clone()));
+                Err(why)
+            }
+        }
+    }
+
+    /// Gives the connection up where an answer says that it is of no more use.
+    async fn note<T>(&self, number: u64, answer: &Result<T, RedisError>) {
+        if matches!(answer, Err(why) if is_away(why)) {
+            let mut slot = self.slot.lock().await;
+            if slot.number == number {
+                slot.connection = None;
+            }
+        }
+    }
+}
+
+/// Whether a fresh connection may do better at once. Who waited for an answer in vain has waited long enough.
+fn is_retryable(why: &RedisError) -> bool {
+    is_away(why) && !why.is_timeout()
+}

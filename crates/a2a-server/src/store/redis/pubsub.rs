@@ -1,0 +1,260 @@
+//! The one connection that listens, for everybody in this process: to the tasks that somebody follows, and to what is said to
+//! this server.
+//!
+//! A channel may drop what is said while nobody listens. So whoever follows a task listens first and loads it then, and is
+//! given it anew after the connection broke.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use redis::aio::{PubSubSink, PubSubStream};
+use redis::{Msg, Value};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+
+use super::connection::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
+use super::inner::Inner;
+use super::notifiers::Notifiers;
+use super::tasks::decode_update;
+use crate::store::StoreError;
+use crate::store::task_events::TaskEvents;
+
+/// How often to ask whether the connection still stands.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// How long to wait before the first attempt at a new connection; twice as long before every further one.
+const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(50);
+/// At most so long.
+const RECONNECT_MAX_DELAY: Duration = Duration::from_secs(1);
+/// Wishes that go to Redis together.
+const MAX_BATCH: usize = 256;
+
+/// What the ears are asked for.
+pub(super) enum SubscriptionRequest {
+    /// To listen to a task, which is in the hub by now; and to say when that is so.
+    Subscribe(String, oneshot::Sender<Result<(), StoreError>>),
+    /// Somebody stopped listening to a task.
+    Unsubscribe(String),
+}
+
+/// The ears of a server.
+pub(super) struct PubSubListener {
+    pub(super) inner: Arc<Inner>,
+    pub(super) events: TaskEvents,
+    pub(super) notifiers: Arc<Notifiers>,
+    pub(super) requests: UnboundedReceiver<SubscriptionRequest>,
+    /// Whether they hear anything now.
+    pub(super) is_open: Arc<AtomicBool>,
+    /// The tasks that are listened to.
+    pub(super) tasks: HashSet<String>,
+}
+
+type PubSubHalves = (PubSubSink, PubSubStream);
+
+/// Why a connection is not used any longer.
+enum ListenEnd {
+    /// It broke.
+    Broken,
+    /// Nobody will wish for anything any more.
+    StoreClosed,
+}
+
+impl PubSubListener {
+    /// Connects, and listens to what is listened to already.
+    ///
+    /// # Errors
+    /// Redis cannot be listened to.
+    pub(super) async fn connect(&self) -> Result<PubSubHalves, StoreError> {
+        let made = async {
+            let pubsub = self.inner.connection.client().get_async_pubsub().await?;
+            let (mut sink, stream) = pubsub.split();
+            let own = format!("{}server:{}", self.inner.channels, self.inner.server);
+            let tasks = self.tasks.iter().map(|id| self.channel(id));
+            let channels: Vec<String> = std::iter::once(own).chain(tasks).collect();
+            sink.subscribe(&channels).await?;
+            Ok((sink, stream))
+        };
+        match timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, made).await {
+            Ok(made) => made.map_err(|why| self.inner.connection.failed(&why)),
+            Err(_) => Err(self.unavailable()),
+        }
+    }
+
+    /// Listens until nobody can wish for anything any more, first over `halves`.
+    pub(super) async fn listen(mut self, halves: PubSubHalves) {
+        let mut halves = Some(halves);
+        let mut pause = RECONNECT_BASE_DELAY;
+        loop {
+            let why = match halves.take() {
+                Some(halves) => {
+                    pause = RECONNECT_BASE_DELAY;
+                    self.is_open.store(true, Ordering::Relaxed);
+                    // Whatever was said before now may have been missed.
+                    self.events.resync_all();
+                    self.notifiers.notify_all();
+                    let end = self.process_messages(halves).await;
+                    self.is_open.store(false, Ordering::Relaxed);
+                    if matches!(end, ListenEnd::StoreClosed) {
+                        return;
+                    }
+                    tracing::warn!(
+                        redis = self.inner.connection.shown(),
+                        "the connection that listens to Redis broke"
+                    );
+                    self.unavailable()
+                }
+                None => match self.connect().await {
+                    Ok(made) => {
+                        tracing::info!(
+                            redis = self.inner.connection.shown(),
+                            "listening to Redis again"
+                        );
+                        halves = Some(made);
+                        continue;
+                    }
+                    Err(why) => why,
+                },
+            };
+            if matches!(
+                self.reject_requests(&why, pause).await,
+                ListenEnd::StoreClosed
+            ) {
+                return;
+            }
+            pause = (pause * 2).min(RECONNECT_MAX_DELAY);
+        }
+    }
+
+    async fn process_messages(&mut self, (mut sink, mut stream): PubSubHalves) -> ListenEnd {
+        let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
+        ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut requests = Vec::new();
+        loop {
+            tokio::select! {
+                said = stream.next() => match said {
+                    Some(said) => self.handle_message(&said),
+                    None => return ListenEnd::Broken,
+                },
+                taken = self.requests.recv_many(&mut requests, MAX_BATCH) => {
+                    if taken == 0 {
+                        return ListenEnd::StoreClosed;
+                    }
+                    if let Err(why) = self.apply_requests(&mut sink, &mut requests).await {
+                        tracing::debug!(%why, "could not listen to a task");
+                        return ListenEnd::Broken;
+                    }
+                }
+                _ = ping.tick() => {
+                    if !matches!(timeout(RESPONSE_TIMEOUT, sink.ping::<Value>()).await, Ok(Ok(_))) {
+                        return ListenEnd::Broken;
+                    }
+                }
+            }
+        }
+    }
+
+    fn handle_message(&self, said: &Msg) {
+        let Some(name) = said
+            .get_channel_name()
+            .strip_prefix(self.inner.channels.as_str())
+        else {
+            return;
+        };
+        let payload = said.get_payload_bytes();
+        if let Some(task_id) = name.strip_prefix("task:") {
+            if !self.events.has_listeners(task_id) {
+                return;
+            }
+            match decode_update(payload) {
+                Some((revision, change)) => self.events.publish(task_id, revision, &change),
+                None => self.events.forget(task_id),
+            }
+        } else if let Some(place) = payload.strip_prefix(b"turn ") {
+            if let Ok(place) = std::str::from_utf8(place) {
+                self.notifiers.notify_slot(place);
+            }
+        } else {
+            self.notifiers.cancels.notify_one();
+        }
+    }
+
+    /// Fulfils wishes, all of them together.
+    async fn apply_requests(
+        &mut self,
+        sink: &mut PubSubSink,
+        requests: &mut Vec<SubscriptionRequest>,
+    ) -> Result<(), StoreError> {
+        let mut begin = Vec::new();
+        let mut end = Vec::new();
+        let mut waiting = Vec::new();
+        for request in requests.drain(..) {
+            match request {
+                SubscriptionRequest::Subscribe(task_id, reply) => {
+                    if !self.tasks.contains(&task_id) {
+                        begin.push(self.channel(&task_id));
+                        self.tasks.insert(task_id);
+                    }
+                    waiting.push(reply);
+                }
+                SubscriptionRequest::Unsubscribe(task_id) => {
+                    // Where somebody else came in the meantime he is in the hub.
+                    if !self.events.has_listeners(&task_id) && self.tasks.remove(&task_id) {
+                        end.push(self.channel(&task_id));
+                    }
+                }
+            }
+        }
+        // One that came and left in the same breath is in both, and what counts is that it left.
+        let asked = async {
+            if !begin.is_empty() {
+                sink.subscribe(&begin).await?;
+            }
+            if !end.is_empty() {
+                sink.unsubscribe(&end).await?;
+            }
+            Ok(())
+        };
+        let outcome = match timeout(RESPONSE_TIMEOUT, asked).await {
+            Ok(outcome) => outcome.map_err(|why| self.inner.connection.failed(&why)),
+            Err(_) => Err(self.unavailable()),
+        };
+        for reply in waiting {
+            // Who does not wait any more says so by leaving.
+            let _ = reply.send(outcome.clone());
+        }
+        outcome
+    }
+
+    /// Says no to everybody for a while.
+    async fn reject_requests(&mut self, why: &StoreError, pause: Duration) -> ListenEnd {
+        let end = Instant::now() + pause;
+        loop {
+            match tokio::time::timeout_at(end, self.requests.recv()).await {
+                Ok(Some(SubscriptionRequest::Subscribe(_, reply))) => {
+                    let _ = reply.send(Err(why.clone()));
+                }
+                Ok(Some(SubscriptionRequest::Unsubscribe(task_id))) => {
+                    if !self.events.has_listeners(&task_id) {
+                        self.tasks.remove(&task_id);
+                    }
+                }
+                Ok(None) => return ListenEnd::StoreClosed,
+                Err(_) => return ListenEnd::Broken,
+            }
+        }
+    }
+
+    fn channel(&self, task_id: &str) -> String {
+        format!("{}task:{task_id}", self.inner.channels)
+    }
+
+    fn unavailable(&self) -> StoreError {
+        StoreError::Failed(format!(
+            "Redis at {} does not answer; once it does everything goes on by itself",
+            self.inner.connection.shown()
+        ))
+    }
+}

@@ -1,0 +1,57 @@
+//! What is looked at before a Redis is used.
+
+use super::inner::Inner;
+use super::lease::field;
+use crate::store::StoreError;
+
+/// How things are laid out under the prefix.
+const FORMAT: &str = "2";
+
+/// Looks whether the prefix is free or ours, and says in the log what this Redis promises.
+///
+/// # Errors
+/// It is not, or Redis does not answer.
+pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError> {
+    let call = inner.scripts.open.call().arg(FORMAT);
+    let said: String = inner.connection.call(&call).await?;
+    let shown = inner.connection.shown();
+    match said.as_str() {
+        "ok" => {}
+        "foreign" => {
+            return Err(StoreError::Failed(format!(
+                "keys under the prefix `{}` in Redis at {shown} belong to another program; name another prefix with \
+                 `?prefix=`",
+                inner.prefix
+            )));
+        }
+        _ => {
+            return Err(StoreError::Failed(format!(
+                "the tasks under the prefix `{}` in Redis at {shown} were written by another version; use that one, or \
+                 name another prefix with `?prefix=`",
+                inner.prefix
+            )));
+        }
+    }
+    let info: String = inner.connection.ask(&redis::cmd("INFO")).await?;
+    let evicts = field(&info, "maxmemory_policy").is_some_and(|policy| policy != "noeviction");
+    let limited = field(&info, "maxmemory").is_some_and(|bytes| bytes != "0");
+    if evicts && limited {
+        tracing::warn!(
+            redis = shown,
+            "this Redis forgets tasks when it is full: `maxmemory-policy` should be `noeviction`"
+        );
+    }
+    let appends = field(&info, "aof_enabled") == Some("1");
+    tracing::info!(
+        redis = shown,
+        appendonly = appends,
+        "tasks are kept in Redis, as well as it keeps anything"
+    );
+    if !appends {
+        tracing::warn!(
+            redis = shown,
+            "`appendonly` is off: what happened since its last snapshot is lost when this Redis stops"
+        );
+    }
+    Ok(())
+}

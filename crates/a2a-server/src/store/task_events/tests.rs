@@ -1,0 +1,161 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex};
+
+use a2a::{TaskState, TaskStatus};
+use futures_util::{FutureExt, StreamExt};
+
+use super::TaskEvents;
+use crate::record::tests::record;
+use crate::record::{Change, Record};
+use crate::store::TaskUpdate;
+
+fn working() -> Change {
+    status(TaskState::Working)
+}
+
+fn status(state: TaskState) -> Change {
+    Change::Status(TaskStatus {
+        state,
+        message: None,
+        timestamp: None,
+    })
+}
+
+/// A task that changes, with a hub that tells of it.
+struct Task {
+    events: TaskEvents,
+    record: Arc<Mutex<Record>>,
+}
+
+impl Task {
+    fn new(capacity: usize) -> Self {
+        Self {
+            events: TaskEvents::new(capacity),
+            record: Arc::new(Mutex::new(record("t"))),
+        }
+    }
+
+    fn change(&self, change: &Change) {
+        let mut record = self.record.lock().unwrap();
+        record.apply(change.clone(), 0);
+        self.events.publish("t", record.revision, change);
+    }
+
+    fn follow(&self) -> futures_util::stream::BoxStream<'static, TaskUpdate> {
+        let listener = self.events.subscribe("t");
+        let now = self.record.lock().unwrap().clone();
+        let kept = self.record.clone();
+        let reload = move |_| std::future::ready(Some(kept.lock().unwrap().clone())).boxed();
+        listener.feed(now, reload).updates
+    }
+}
+
+#[tokio::test]
+async fn listeners_hear_every_change_in_order() {
+    let task = Task::new(8);
+    let mut updates = task.follow();
+    task.change(&Change::Run("one".into()));
+    task.change(&working());
+    assert_eq!(
+        updates.next().await,
+        Some(TaskUpdate::Change(1, Arc::new(Change::Run("one".into()))))
+    );
+    assert_eq!(
+        updates.next().await,
+        Some(TaskUpdate::Change(2, Arc::new(working())))
+    );
+    assert_eq!(updates.next().now_or_never(), None);
+}
+
+#[tokio::test]
+async fn a_listener_that_falls_behind_is_given_the_whole_and_goes_on_from_there() {
+    let task = Task::new(2);
+    let mut updates = task.follow();
+    for _ in 0..5 {
+        task.change(&working());
+    }
+    let whole = task.record.lock().unwrap().clone();
+    assert_eq!(
+        updates.next().await,
+        Some(TaskUpdate::Snapshot(Box::new(whole)))
+    );
+    task.change(&Change::Run("six".into()));
+    assert_eq!(
+        updates.next().await,
+        Some(TaskUpdate::Change(6, Arc::new(Change::Run("six".into()))))
+    );
+}
+
+#[tokio::test]
+async fn a_change_that_was_lost_on_the_way_is_made_up_for() {
+    let task = Task::new(8);
+    let mut updates = task.follow();
+    // Kept, and never told of.
+    task.record.lock().unwrap().apply(working(), 0);
+    task.change(&working());
+    assert!(
+        matches!(updates.next().await, Some(TaskUpdate::Snapshot(record)) if record.revision == 2)
+    );
+}
+
+#[tokio::test]
+async fn what_was_loaded_already_is_not_told_again() {
+    let task = Task::new(8);
+    let listener = task.events.subscribe("t");
+    task.change(&working());
+    let now = task.record.lock().unwrap().clone();
+    let mut updates = listener
+        .feed(now, |_| std::future::ready(None).boxed())
+        .updates;
+    task.change(&Change::Run("two".into()));
+    assert_eq!(
+        updates.next().await,
+        Some(TaskUpdate::Change(2, Arc::new(Change::Run("two".into()))))
+    );
+}
+
+#[tokio::test]
+async fn the_feed_ends_after_the_change_that_settles() {
+    let task = Task::new(8);
+    let mut updates = task.follow();
+    task.change(&status(TaskState::Failed));
+    assert!(matches!(
+        updates.next().await,
+        Some(TaskUpdate::Change(1, _))
+    ));
+    assert_eq!(updates.next().await, None);
+    assert_eq!(task.events.listened_tasks(), 0);
+}
+
+#[tokio::test]
+async fn a_listener_that_fell_behind_a_settled_task_is_given_its_end() {
+    let task = Task::new(1);
+    let mut updates = task.follow();
+    task.change(&working());
+    task.change(&status(TaskState::Completed));
+    assert!(
+        matches!(updates.next().await, Some(TaskUpdate::Snapshot(record)) if record.is_terminal())
+    );
+    assert_eq!(updates.next().await, None);
+}
+
+#[tokio::test]
+async fn the_feed_of_a_deleted_task_ends() {
+    let task = Task::new(8);
+    let mut updates = task.follow();
+    task.events.forget("t");
+    assert_eq!(updates.next().await, None);
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_follows_any_more_costs_nothing() {
+    let task = Task::new(8);
+    let one = task.follow();
+    let other = task.follow();
+    assert_eq!(task.events.listened_tasks(), 1);
+    drop(one);
+    assert_eq!(task.events.listened_tasks(), 1);
+    drop(other);
+    assert_eq!(task.events.listened_tasks(), 0);
+}

@@ -1,0 +1,151 @@
+//! Where the tasks are: with a server that runs, or in a store that this command opens itself.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use a2a_server::store::redis::{self, RedisStore};
+use a2a_server::store::sqlite::{self, Holder, SqliteStore};
+use common::environment::{Clock as _, SystemEnvironment};
+use url::Url;
+
+use super::Page;
+use super::running::Running;
+use super::stored::Stored;
+use crate::{
+    exit::{Exit, Failure},
+    output::note,
+    serve::flags::FileArgs,
+};
+use openclaw_server::config::TaskStoreKind;
+
+/// Which server's tasks are meant.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub(super) struct TaskSourceArgs {
+    /// Ask the server at this URL [default: the one that has the tasks' directory, on this machine]
+    #[arg(long, value_name = "URL")]
+    url: Option<Url>,
+
+    /// Show the server the operator's token in this environment variable
+    #[arg(long, value_name = "VAR")]
+    bearer_env: Option<String>,
+}
+
+/// Where the tasks are.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+pub(super) enum TaskSource {
+    /// A server has them.
+    Running(Running),
+    /// Nobody has them, or whoever likes.
+    Stored(Stored),
+    /// There is no directory yet.
+    Nowhere,
+}
+
+impl TaskSourceArgs {
+    /// Finds the tasks.
+    ///
+    /// # Errors
+    /// Nobody can say, or the store cannot be opened.
+    pub(super) async fn open(&self, files: &FileArgs) -> Result<TaskSource, Failure> {
+        if let Some(url) = &self.url {
+            return Ok(TaskSource::Running(Running::new(
+                url.clone(),
+                self.token()?,
+            )?));
+        }
+        let store = files.read()?.store(|name| std::env::var(name).ok());
+        match store.map_err(|error| Failure::usage(error.to_string()))? {
+            TaskStoreKind::Memory => Err(Failure::usage(
+                "the configuration keeps tasks in the server's memory: name the server that runs with --url",
+            )),
+            TaskStoreKind::Directory(path) => self.directory(&path).await,
+            TaskStoreKind::Redis(address) => {
+                let options = redis::Options::new(address);
+                let store = RedisStore::connect(&options, &SystemEnvironment).await;
+                let store = store.map_err(|error| Failure {
+                    exit: Exit::Unreachable,
+                    message: error.to_string(),
+                })?;
+                Ok(TaskSource::Stored(Stored(Arc::new(store))))
+            }
+        }
+    }
+
+    async fn directory(&self, path: &Path) -> Result<TaskSource, Failure> {
+        if !path.exists() {
+            note(format_args!(
+                "no server has kept tasks in {} yet",
+                path.display()
+            ));
+            return Ok(TaskSource::Nowhere);
+        }
+        let holder = sqlite::holder(path).map_err(|error| Failure::new(error.to_string()))?;
+        if let Some(holder) = holder {
+            return self.ask(path, holder);
+        }
+        let options = sqlite::Options::new(path);
+        let now = SystemEnvironment.system_time();
+        let opened =
+            tokio::task::spawn_blocking(move || SqliteStore::open(&options, now.into())).await;
+        let opened = opened.map_err(|error| Failure::new(error.to_string()))?;
+        let store = opened.map_err(|error| Failure::new(error.to_string()))?;
+        Ok(TaskSource::Stored(Stored(Arc::new(store))))
+    }
+
+    fn ask(&self, path: &Path, holder: Option<Holder>) -> Result<TaskSource, Failure> {
+        let url = holder.and_then(|holder| holder.url);
+        let url = url.and_then(|url| Url::parse(&url).ok()).ok_or_else(|| {
+            Failure::new(format!(
+                "the tasks in {} are in use, and whoever has them does not say where it can be asked: name the server with --url, or stop it",
+                path.display()
+            ))
+        })?;
+        Ok(TaskSource::Running(Running::new(url, self.token()?)?))
+    }
+
+    fn token(&self) -> Result<Option<String>, Failure> {
+        let Some(variable) = &self.bearer_env else {
+            return Ok(None);
+        };
+        match std::env::var(variable) {
+            Ok(token) if !token.is_empty() => Ok(Some(token)),
+            _ => Err(Failure::usage(format!(
+                "the environment variable `{variable}` of --bearer-env is not set"
+            ))),
+        }
+    }
+}
+
+impl TaskSource {
+    /// Tasks of all clients, the last changed first; those after `after`, where that is given.
+    ///
+    /// # Errors
+    /// They cannot be had.
+    pub(super) async fn page(&self, after: Option<&str>) -> Result<Page, Failure> {
+        match self {
+            Self::Running(running) => running.page(after).await,
+            Self::Stored(stored) => stored.page(after).await,
+            Self::Nowhere => Ok(Page::default()),
+        }
+    }
+
+    /// Deletes a task. Says whether there was one.
+    ///
+    /// # Errors
+    /// It cannot be deleted.
+    pub(super) async fn delete(&self, id: &str) -> Result<bool, Failure> {
+        match self {
+            Self::Running(running) => running.delete(id).await,
+            Self::Stored(stored) => stored.delete(id).await,
+            Self::Nowhere => Ok(false),
+        }
+    }
+
+    /// Leaves the tasks to others.
+    pub(super) async fn close(self) {
+        if let Self::Stored(stored) = self {
+            stored.close().await;
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What can be wrong with the command, in one table: a word for programs, and what, why and what to do.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::child::Finished;
+use super::{CommandSettings, Local};
+
+/// The longest text that is passed on of what OpenClaw says, in characters.
+const MAX_TEXT_CHARS: usize = 1000;
+
+/// Why a turn has no answer.
+#[derive(Debug, PartialEq)]
+pub(super) struct CommandError {
+    /// One word for programs.
+    pub reason: &'static str,
+    /// What failed, why, and what to do next.
+    pub text: String,
+}
+
+impl CommandError {
+    fn new(reason: &'static str, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { reason, text }
+    }
+
+    /// The command does not start.
+    pub(super) fn of_start(error: &io::Error, settings: &CommandSettings) -> Self {
+        let folder = settings
+            .working_directory
+            .as_deref()
+            .filter(|folder| !folder.is_dir());
+        if let Some(folder) = folder {
+            let text = format!(
+                "the command is to be run in {}, which is no directory; set `working_directory` to one",
+                folder.display()
+            );
+            return Self::new("working_directory_not_found", text);
+        }
+        let path = settings.openclaw_path.display();
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::not_found(settings),
+            // A file that is no program has no kind of its own in the standard library.
+            io::ErrorKind::PermissionDenied => Self::not_executable(settings),
+            _ if error.raw_os_error() == Some(NO_PROGRAM) => Self::not_executable(settings),
+            _ => Self::new(
+                "not_started",
+                format!("the command `{path}` does not start: {error}"),
+            ),
+        }
+    }
+
+    fn not_found(settings: &CommandSettings) -> Self {
+        let path = settings.openclaw_path.display();
+        let text = format!(
+            "there is no command `{path}`; install OpenClaw, or set `openclaw_path` to where it is"
+        );
+        Self::new("binary_not_found", text)
+    }
+
+    fn not_executable(settings: &CommandSettings) -> Self {
+        let path = settings.openclaw_path.display();
+        let text = format!(
+            "`{path}` cannot be executed; set `openclaw_path` to the command of OpenClaw, and its mode so that it may be run"
+        );
+        Self::new("binary_not_executable", text)
+    }
+
+    pub(super) fn late(limit: Duration) -> Self {
+        let text = format!(
+            "OpenClaw was not done within {} s and was stopped; ask for less, or set a longer `timeout`",
+            limit.as_secs_f64()
+        );
+        Self::new("timeout", text)
+    }
+
+    /// OpenClaw itself ended the turn.
+    pub(super) fn stopped() -> Self {
+        Self::new(
+            "timeout",
+            "OpenClaw ended the turn before it was done; ask for less, or set a longer `timeout`",
+        )
+    }
+
+    pub(super) fn canceled() -> Self {
+        Self::new("canceled", "the turn was stopped on request")
+    }
+
+    pub(super) fn nobody() -> Self {
+        Self::new(
+            "agent_not_found",
+            "OpenClaw has no agent; make one with `openclaw agents add`",
+        )
+    }
+
+    /// OpenClaw refused every way that `local` allows.
+    pub(super) fn of_way(local: Local) -> Self {
+        match local {
+            Local::Auto => Self::new(
+                "gateway_unreachable",
+                "OpenClaw's gateway came and went while the command was run; send the message again",
+            ),
+            Local::Always => Self::new(
+                "gateway_running",
+                "cannot run the turn with `--local`: a gateway runs on OpenClaw's state; stop it, or set `local` to `auto`",
+            ),
+            Local::Never => Self::new(
+                "gateway_unreachable",
+                "cannot reach OpenClaw's gateway: the connection is refused; start it, or set `local` to `auto`",
+            ),
+        }
+    }
+
+    /// The same, with `~` for the operator's home.
+    pub(super) fn without(mut self, home: Option<&Path>) -> Self {
+        if let Some(home) = home.and_then(Path::to_str) {
+            self.text = self.text.replace(home, "~");
+        }
+        self
+    }
+
+    pub(super) fn misshapen(why: &str) -> Self {
+        Self::new(
+            "invalid_json",
+            format!("the answer of OpenClaw cannot be used: {why}"),
+        )
+    }
+
+    /// The turn failed, as OpenClaw says.
+    pub(super) fn agent(why: &str) -> Self {
+        let text = match shown(why) {
+            none if none.is_empty() => {
+                "the agent's turn failed and OpenClaw does not say why".to_owned()
+            }
+            why => why,
+        };
+        Self::new("agent_failed", text)
+    }
+
+    /// OpenClaw says what went wrong before a turn.
+    pub(super) fn told(message: &str) -> Self {
+        let lower = message.to_ascii_lowercase();
+        let reason = match () {
+            () if lower.contains("thinking level") && lower.contains("not supported") => THINKING,
+            () if lower.contains("unknown agent id") => "agent_not_found",
+            () if lower.contains("gateway") && lower.contains("not reachable") => {
+                "gateway_unreachable"
+            }
+            () if lower.contains("config")
+                && (lower.contains("invalid") || lower.contains("parse")) =>
+            {
+                "bad_config"
+            }
+            () => "openclaw_error",
+        };
+        Self::new(reason, format!("OpenClaw says: {}", shown(message)))
+    }
+
+    /// There is no answer in what the process has left.
+    pub(super) fn without_answer(finished: &Finished) -> Self {
+        let said = String::from_utf8_lossy(&finished.err);
+        let said = end(said.trim());
+        let heard = |what: String| match said {
+            "" => what,
+            said => format!("{what}; its last words were: {said}"),
+        };
+        #[cfg(unix)]
+        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&finished.status) {
+            return Self::new(
+                "killed",
+                heard(format!("the command was ended by signal {signal}")),
+            );
+        }
+        if finished.more {
+            return Self::new(
+                "output_too_large",
+                "the command printed more than an answer can be; it is not read to its end",
+            );
+        }
+        match finished.status.code() {
+            Some(0) if finished.out.iter().all(u8::is_ascii_whitespace) => {
+                Self::new("no_output", heard("the command printed nothing".into()))
+            }
+            Some(0) => Self::new(
+                "invalid_json",
+                heard("the command printed no answer in JSON; is `openclaw_path` the command of OpenClaw?".into()),
+            ),
+            code => {
+                let lower = said.to_ascii_lowercase();
+                let bad = lower.contains("config") && (lower.contains("invalid") || lower.contains("parse"));
+                let reason = if bad { "bad_config" } else { "exit_status" };
+                let code = code.map_or("no status".to_owned(), |code| format!("status {code}"));
+                Self::new(reason, heard(format!("the command ended with {code}")))
+            }
+        }
+    }
+}
+
+/// The reason of a level of thinking that the model does not take.
+pub(super) const THINKING: &str = "thinking_not_supported";
+
+/// What the system says of a file that is no program (`ENOEXEC`).
+const NO_PROGRAM: i32 = 8;
+
+fn shown(text: &str) -> String {
+    text.trim().chars().take(MAX_TEXT_CHARS).collect()
+}
+
+/// The last characters of `text`.
+fn end(text: &str) -> &str {
+    let from = text.char_indices().rev().nth(MAX_TEXT_CHARS - 1);
+    from.map_or(text, |(at, _)| &text[at..])
+}
+
+/// Whether the command is there, by the directories of `path` where it is only a name.
+pub(super) fn find(settings: &CommandSettings, path: Option<OsString>) -> Result<(), CommandError> {
+    let named = &settings.openclaw_path;
+    let folder = settings
+        .working_directory
+        .as_deref()
+        .unwrap_or(Path::new(""));
+    let places: Vec<PathBuf> = match named.components().count() {
+        0 | 1 => std::env::split_paths(&path.unwrap_or_default())
+            .map(|place| place.join(named))
+            .collect(),
+        _ => vec![folder.join(named)],
+    };
+    let files: Vec<_> = places
+        .iter()
+        .filter_map(|place| place.metadata().ok())
+        .filter(|about| about.is_file())
+        .collect();
+    match () {
+        () if files.iter().any(is_executable) => Ok(()),
+        () if files.is_empty() => Err(CommandError::not_found(settings)),
+        () => Err(CommandError::not_executable(settings)),
+    }
+}
+
+fn is_executable(about: &std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    return std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    return about.is_file();
+}

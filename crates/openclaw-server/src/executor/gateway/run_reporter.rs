@@ -1,0 +1,202 @@
+//! What is said of a run, as reports and the end of a task.
+
+use a2a_server::a2a::Artifact;
+use a2a_server::executor::{Outcome, Report, Reports};
+use serde_json::Value;
+
+use a2a::{Event, TaskState};
+
+use super::parts;
+
+/// Passes on what is said of one run.
+pub(super) struct RunReporter(Reports);
+
+impl RunReporter {
+    pub(super) fn new(reports: Reports) -> Self {
+        Self(reports)
+    }
+
+    /// Passes one event on; the outcome where it is the last one.
+    pub(super) async fn tell(&self, event: Event) -> Option<Outcome> {
+        let said = event.json();
+        let state = match &event {
+            Event::Message(message) => {
+                return Some(Outcome::Completed(Some(parts::of_message(message.json()))));
+            }
+            Event::Task(task) => task.state(),
+            Event::Status(update) => update.state(),
+            Event::Artifact(_) => {
+                self.artifact(
+                    &said["artifact"],
+                    said["append"] == true,
+                    said["lastChunk"] == true,
+                )
+                .await;
+                return None;
+            }
+            Event::Unknown(_) => return None,
+        };
+        for artifact in said["artifacts"].as_array().map_or(&[][..], Vec::as_slice) {
+            self.artifact(artifact, false, state.is_terminal()).await;
+        }
+        if let Some(metadata) = said["metadata"].as_object().filter(|all| !all.is_empty()) {
+            self.report(Report::Metadata(parts::owned(metadata))).await;
+        }
+        self.stands(&state, &said["status"]["message"]).await
+    }
+
+    /// What the state of the run means, with what the agent says about it.
+    async fn stands(&self, state: &TaskState, message: &Value) -> Option<Outcome> {
+        let words = parts::of_message(message);
+        let text = || {
+            let texts: Vec<_> = words.iter().filter_map(|part| part.as_text()).collect();
+            texts.join("\n\n")
+        };
+        Some(match state {
+            TaskState::Working => {
+                let words = (!words.is_empty()).then_some(words);
+                self.report(Report::Working(words)).await;
+                return None;
+            }
+            TaskState::Completed => Outcome::Completed((!words.is_empty()).then_some(words)),
+            TaskState::InputRequired => Outcome::InputRequired(words),
+            TaskState::AuthRequired => Outcome::AuthRequired(words),
+            TaskState::Rejected => Outcome::Rejected(text()),
+            TaskState::Failed => Outcome::Failed {
+                reason: "agent_failed",
+                text: or(
+                    text(),
+                    "the agent's run failed and the gateway does not say why",
+                ),
+            },
+            TaskState::Canceled => Outcome::Failed {
+                reason: "aborted",
+                text: "the run was aborted at the gateway, by somebody else than the client".into(),
+            },
+            TaskState::Submitted | TaskState::Other(_) => return None,
+        })
+    }
+
+    async fn artifact(&self, artifact: &Value, append: bool, last_chunk: bool) {
+        let text = |key: &str| artifact[key].as_str().map(str::to_owned);
+        let all = artifact["parts"].as_array();
+        let artifact = Artifact {
+            artifact_id: text("artifactId").unwrap_or_default(),
+            name: text("name"),
+            description: text("description"),
+            parts: parts::from_agent(all.map_or(&[][..], Vec::as_slice)),
+            metadata: artifact["metadata"].as_object().map(parts::owned),
+            extensions: None,
+        };
+        self.report(Report::Artifact {
+            artifact,
+            append,
+            last_chunk,
+        })
+        .await;
+    }
+
+    /// Who has gone wants to hear nothing more.
+    async fn report(&self, report: Report) {
+        let _ = self.0.send(report).await;
+    }
+}
+
+fn or(text: String, otherwise: &str) -> String {
+    if text.is_empty() {
+        otherwise.to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    async fn reporter(event: Value) -> (Vec<Report>, Option<Outcome>) {
+        let (reports, mut heard) = mpsc::channel(8);
+        let outcome = RunReporter::new(reports)
+            .tell(Event::read(event).unwrap())
+            .await;
+        let mut all = Vec::new();
+        while let Some(report) = heard.recv().await {
+            all.push(report);
+        }
+        (all, outcome)
+    }
+
+    #[tokio::test]
+    async fn pieces_of_text_are_pieces_of_the_artifact() {
+        let event = json!({"kind": "artifact-update", "taskId": "t", "append": true, "lastChunk": false,
+            "artifact": {"artifactId": "reply", "parts": [{"kind": "text", "text": "more"}]}});
+        let (reports, outcome) = reporter(event).await;
+        let [
+            Report::Artifact {
+                artifact,
+                append: true,
+                last_chunk: false,
+            },
+        ] = &reports[..]
+        else {
+            unreachable!("{reports:?}")
+        };
+        assert_eq!((artifact.parts[0].as_text(), outcome), (Some("more"), None));
+    }
+
+    #[tokio::test]
+    async fn a_tool_of_the_agent_is_told_of_in_words() {
+        let event = json!({"kind": "status-update", "taskId": "t", "status": {"state": "working",
+            "message": {"kind": "message", "parts": [{"kind": "text", "text": "Tool ls started."}]}}});
+        let (reports, outcome) = reporter(event).await;
+        let [Report::Working(Some(words))] = &reports[..] else {
+            unreachable!("{reports:?}")
+        };
+        assert_eq!(
+            (words[0].as_text(), outcome),
+            (Some("Tool ls started."), None)
+        );
+    }
+
+    #[tokio::test]
+    async fn the_end_says_what_the_run_cost() {
+        let event = json!({"kind": "status-update", "taskId": "t", "final": true, "status": {"state": "completed"},
+            "metadata": {"openclaw": {"usage": {"total": 3}}}});
+        let (reports, outcome) = reporter(event).await;
+        let [Report::Metadata(all)] = &reports[..] else {
+            unreachable!("{reports:?}")
+        };
+        assert_eq!(all["openclaw"]["usage"]["total"], 3);
+        assert_eq!(outcome, Some(Outcome::Completed(None)));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_over_already_comes_as_a_whole() {
+        let event = json!({"kind": "task", "id": "t", "status": {"state": "failed",
+            "message": {"kind": "message", "parts": [{"kind": "text", "text": "no model"}]}},
+            "artifacts": [{"artifactId": "reply", "parts": [{"kind": "text", "text": "so far"}]}]});
+        let (reports, outcome) = reporter(event).await;
+        assert!(
+            matches!(
+                &reports[..],
+                [Report::Artifact {
+                    append: false,
+                    last_chunk: true,
+                    ..
+                }]
+            ),
+            "{reports:?}"
+        );
+        assert_eq!(
+            outcome,
+            Some(Outcome::Failed {
+                reason: "agent_failed",
+                text: "no model".into()
+            })
+        );
+    }
+}

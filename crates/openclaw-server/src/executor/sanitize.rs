@@ -1,0 +1,194 @@
+//! What a client writes is for the agent to read, and never a command to OpenClaw.
+//!
+//! OpenClaw 2026.9.6 looks at a message before the agent does, after JavaScript's `trim`. A `/` in front is a command:
+//! `/new` and `/reset` throw the session away (with the rights of an operator, which the command `openclaw agent` takes for
+//! itself), `/NAME` and `$NAME` call up a skill of the operator, and the command refuses `/compact`. It looks for `$NAME`
+//! everywhere, unless the message begins with a `/`; `//` begins no command. Directives such as `/think high` on a later
+//! line count in channels alone, not here. So a message in which it would find any of this gets a line in front that begins
+//! with `//` and says what it does; the client's own words stay as they are. Session keys in a message mean nothing to it: the
+//! session is named beside the message.
+//!
+//! It also attaches images of its machine that a message names by a path, see [`inert`].
+
+use std::borrow::Cow;
+
+use gateway_bridge::openclaw::is_space;
+
+/// What stands before a message in which something looks like a command.
+const LINE: &str = "// Text of an A2A client. Slash commands and $references in it have no effect.";
+
+/// The line that has to stand before `text` for nothing in it to be a command; `None` where nothing is.
+pub(super) fn line_before(text: &str) -> Option<&'static str> {
+    (text.trim_start_matches(is_space).starts_with('/') || refers(text)).then_some(LINE)
+}
+
+/// `text` with that line before it, where it needs one.
+pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
+    match line_before(text) {
+        Some(line) => format!("{line}\n\n{text}").into(),
+        None => text.into(),
+    }
+}
+
+/// `$` and a name stand in it somewhere.
+fn refers(text: &str) -> bool {
+    let named = |rest: &str| {
+        let first = rest.bytes().next();
+        first.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':'))
+    };
+    text.match_indices('$')
+        .any(|(at, _)| named(&text[at + 1..]))
+}
+
+/// The extensions of the images that OpenClaw attaches.
+const IMAGES: [&str; 10] = [
+    "png", "jpg", "jpeg", "gif", "webp", "bmp", "tiff", "tif", "heic", "heif",
+];
+
+/// `text` in which no path of this machine leads to an image: `./x.png` becomes `./x[.]png`, which a model still reads and
+/// OpenClaw does not. OpenClaw 2026.9.6 takes for such a path whatever ends with the extension of an image and is
+///
+/// - `file://` and what follows, up to white space, a quote, `<`, `>` or `]`,
+/// - `/`, `~`, `./`, `../` or a drive (`C:\`) at the beginning or after white space, a quote or `(`, and what follows, up to
+///   white space, a quote, a parenthesis or a bracket. It blanks `[media attached: …]` before, so `]` counts as space.
+///
+/// An address such as `https://example.com/x.png` is none of these, and stays as it is.
+pub(super) fn inert(text: &str) -> Cow<'_, str> {
+    let mut dots = Vec::new();
+    let (mut in_url, mut in_path, mut may_begin) = (false, false, true);
+    for (at, c) in text.char_indices() {
+        let rest = &text.as_bytes()[at..];
+        in_path = (in_path && !ends_path(c)) || (may_begin && begins_path(rest));
+        in_url = (in_url && !ends_url(c)) || begins_with(rest, b"file://");
+        if c == '.'
+            && (in_path || in_url)
+            && IMAGES
+                .iter()
+                .any(|name| begins_with(&rest[1..], name.as_bytes()))
+        {
+            dots.push(at);
+        }
+        may_begin = is_space(c) || matches!(c, '"' | '\'' | '`' | '(' | ']');
+    }
+    if dots.is_empty() {
+        return text.into();
+    }
+    let (mut changed, mut from) = (String::with_capacity(text.len() + 2 * dots.len()), 0);
+    for at in dots {
+        changed.push_str(&text[from..at]);
+        changed.push_str("[.]");
+        from = at + 1;
+    }
+    changed.push_str(&text[from..]);
+    changed.into()
+}
+
+fn begins_with(bytes: &[u8], word: &[u8]) -> bool {
+    bytes
+        .get(..word.len())
+        .is_some_and(|first| first.eq_ignore_ascii_case(word))
+}
+
+fn begins_path(rest: &[u8]) -> bool {
+    match rest {
+        [b'/' | b'~', ..] | [b'.', b'/', ..] | [b'.', b'.', b'/', ..] => true,
+        [drive, b':', b'/' | b'\\', ..] => drive.is_ascii_alphabetic(),
+        _ => false,
+    }
+}
+
+fn ends_path(c: char) -> bool {
+    is_space(c) || matches!(c, '"' | '\'' | '`' | '(' | ')' | '[' | ']')
+}
+
+fn ends_url(c: char) -> bool {
+    is_space(c) || matches!(c, '"' | '\'' | '`' | '<' | '>' | ']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_in_front_gets_a_line_before_it() {
+        for text in ["/new", " \n/reset now", "/some-skill", "//x"] {
+            let sent = sanitize(text);
+            assert!(sent.starts_with("// ") && sent.ends_with(text), "{sent}");
+        }
+    }
+
+    /// What JavaScript's `trim` takes off, one of each kind, and `U+0085`, which it leaves.
+    #[test]
+    fn a_command_behind_white_space_of_javascript_is_found() {
+        for space in [
+            '\t', '\u{b}', '\u{c}', ' ', '\u{a0}', '\u{feff}', '\n', '\r', '\u{2028}', '\u{2029}',
+            '\u{1680}', '\u{2000}', '\u{200a}', '\u{202f}', '\u{205f}', '\u{3000}',
+        ] {
+            let text = format!("{space}/new");
+            assert!(sanitize(&text).starts_with("// "), "{text:?}");
+        }
+        assert_eq!(sanitize("\u{85}/new"), "\u{85}/new");
+    }
+
+    #[test]
+    fn a_reference_anywhere_gets_a_line_before_the_message() {
+        for text in ["use $deploy", "a\n$x", "$a:b"] {
+            assert!(sanitize(text).starts_with("// "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_to_an_image_is_inert() {
+        for (said, read) in [
+            ("./x.png", "./x[.]png"),
+            (
+                "see (../a/b.JPG), '~/c.heic'",
+                "see (../a/b[.]JPG), '~/c[.]heic'",
+            ),
+            ("C:\\a\\b.bmp d:/e.tif", "C:\\a\\b[.]bmp d:/e[.]tif"),
+            ("at:file:///etc/x(1).gif", "at:file:///etc/x(1)[.]gif"),
+            ("FILE://h/x.webp?", "FILE://h/x[.]webp?"),
+            ("/a.png.png/b.jpeg", "/a[.]png[.]png/b[.]jpeg"),
+            (
+                "\u{feff}/a.png\u{2003}/b.png",
+                "\u{feff}/a[.]png\u{2003}/b[.]png",
+            ),
+            ("[media attached: a]/b.png", "[media attached: a]/b[.]png"),
+            ("/é.png", "/é[.]png"),
+        ] {
+            assert_eq!(inert(said), read, "{said}");
+            assert_eq!(inert(read), read, "{read}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_no_path_stays_as_it_is() {
+        for text in [
+            "x.png",
+            "a/x.png",
+            "https://example.com/a/x.png",
+            "(https://example.com/x.png)",
+            "/a b.png",
+            "./x.pn g",
+            "./notes.txt",
+            "1./2.png",
+        ] {
+            assert!(matches!(inert(text), Cow::Borrowed(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_text_stays_as_it_is() {
+        for text in [
+            "say /new to him",
+            "-x",
+            "it costs $ 5",
+            "--local",
+            "agent:main:main",
+            "${HOME}",
+            "",
+        ] {
+            assert_eq!(sanitize(text), text);
+        }
+    }
+}

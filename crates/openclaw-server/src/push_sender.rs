@@ -1,0 +1,127 @@
+//! Carries notifications to webhooks, under the egress policy.
+
+use std::sync::Arc;
+
+use a2a_server::push::{PushError, PushSender};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, Response};
+use url::Url;
+
+use common::config::covers;
+use egress::access::allowed;
+use egress::address::special_host;
+use egress::body::read_error;
+use egress::{Access, Net, NetError, NetFault, Request};
+
+/// Which webhooks clients may register.
+#[derive(Debug, Clone, Default)]
+pub struct WebhookPolicy {
+    /// Where the operator lists addresses, only these and what is below them. A listed one may be plain HTTP, and may be
+    /// an address that is not public. Where none is listed, any public one over HTTPS.
+    pub listed: Vec<Url>,
+    /// Any address at all, this machine's own and the network's behind it too.
+    pub anywhere: bool,
+}
+
+impl WebhookPolicy {
+    /// How far a notification to `url` may be followed. A name is judged again after it resolves.
+    ///
+    /// # Errors
+    /// Why it may not be sent, as the end of a sentence.
+    fn access(&self, url: &Url) -> Result<Access, String> {
+        let listed = self.listed.iter().any(|listed| covers(listed, url));
+        if !listed && !self.anywhere {
+            self.unlisted(url)?;
+        }
+        allowed(url, self.anywhere, listed).map_err(|error| error.to_string())
+    }
+
+    fn unlisted(&self, url: &Url) -> Result<(), String> {
+        if !self.listed.is_empty() {
+            return Err("is not among the webhooks that the operator allows".to_owned());
+        }
+        if let Some(class) = special_host(url) {
+            return Err(format!(
+                "leads to a {class} address; a webhook must be public, or be allowed by the operator"
+            ));
+        }
+        if url.scheme() != "https" {
+            return Err("is not https, and the operator has not allowed it".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A [`PushSender`] over the network.
+#[derive(Clone)]
+pub struct HttpPushSender {
+    net: Arc<dyn Net>,
+    webhooks: Arc<WebhookPolicy>,
+}
+
+impl HttpPushSender {
+    /// A courier that reaches the webhooks that the operator allows.
+    pub fn new(net: Arc<dyn Net>, webhooks: WebhookPolicy) -> Self {
+        Self {
+            net,
+            webhooks: Arc::new(webhooks),
+        }
+    }
+}
+
+impl PushSender for HttpPushSender {
+    fn accepts(&self, url: &Url) -> Result<(), String> {
+        self.webhooks.access(url).map(drop)
+    }
+
+    fn post(
+        &self,
+        url: Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
+        Box::pin(async move {
+            // Asked again, since the operator may allow less than when it was registered.
+            let access = self.webhooks.access(&url).map_err(|why| PushError {
+                text: format!("the webhook {why}"),
+                retryable: false,
+            })?;
+            let request = Request {
+                method: Method::POST,
+                url,
+                headers,
+                body: Some(body),
+                access,
+                trust: None,
+                repeatable: false,
+                authorization: None,
+            };
+            let answer = self.net.exchange(request).await.map_err(undelivered)?;
+            let mut response = Response::new(());
+            *response.status_mut() = answer.status;
+            *response.headers_mut() = answer.headers;
+            // A body that is read leaves the connection to the next notification.
+            read_error(answer.body).await;
+            Ok(response)
+        })
+    }
+}
+
+fn undelivered(error: NetError) -> PushError {
+    let retryable = match error.fault() {
+        NetFault::Dns | NetFault::Unreachable | NetFault::Tls | NetFault::Cut => true,
+        NetFault::AddressRefused
+        | NetFault::TokenUnavailable
+        | NetFault::TooLarge
+        | NetFault::EventTooLarge
+        | NetFault::Protocol => false,
+    };
+    PushError {
+        text: error.to_string(),
+        retryable,
+    }
+}
+
+#[cfg(test)]
+mod tests;
