@@ -5,40 +5,35 @@
 //!   [`crate::v0_3`]. `read` holds what they read alike, `fields` how a JSON object is read,
 //!   `shape` how much one may hold.
 //! - `sse` writes streams, `error` refusals, `card` agent cards.
-//! - [`door`] puts it all together: [`guard`] before everything, and `page`, `api` and `health` for the operator. [`serve`]
-//!   takes connections, [`tls`] secures them.
+//! - [`app`] puts it all together: [`access_control`] before everything, and `page`, `api` and `health` for the operator.
+//!   The crate `http_server` takes connections, and bounds them and requests.
 
+pub mod access_control;
 pub mod api;
+pub mod app;
 pub(crate) mod body;
-mod body_budget;
 pub(crate) mod call;
 mod card;
 pub mod clients;
-pub mod door;
 pub mod error;
 mod etag;
 mod fields;
-pub mod guard;
 mod handle;
 mod health;
-mod held;
 pub mod identify;
 mod list;
 mod page;
 mod paths;
-pub mod rate;
 mod read;
 mod rest;
 mod rpc;
-pub mod serve;
 mod shape;
 mod sse;
-pub mod tls;
 mod version;
 mod write;
 
 #[cfg(test)]
-mod sockets;
+mod testing;
 #[cfg(test)]
 mod tests;
 

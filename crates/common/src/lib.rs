@@ -6,9 +6,7 @@
 pub mod audit;
 pub mod config;
 pub mod confusables;
-pub mod connection_limit;
 pub mod environment;
-pub mod host_names;
 pub mod jws;
 pub mod log;
 pub mod panics;

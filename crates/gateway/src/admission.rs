@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-use common::connection_limit::{ConnectionLimiter, ConnectionPermit};
+use http_server::connection_limit::{ConnectionLimiter, ConnectionPermit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};

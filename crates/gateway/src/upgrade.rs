@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io;
 
-use common::host_names::HostNames;
 use http::uri::Authority;
+use http_server::host::HostNames;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::config::ServerConfig;
@@ -55,7 +55,7 @@ impl AccessControl {
     }
 
     fn is_own_name(&self, host: &str) -> bool {
-        without_port(host).is_some_and(|name| self.names.has(name))
+        without_port(host).is_some_and(|name| self.names.contains(name))
     }
 
     /// A browser says where a page comes from. Only the gateway's own origin, by the name that `host` is, and configured ones

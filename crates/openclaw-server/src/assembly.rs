@@ -9,15 +9,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_server::http::access_control::{AccessControl, AccessRules};
+use a2a_server::http::app::{self, ContextIdentify, Operator};
 use a2a_server::http::clients::ClientRegistry;
-use a2a_server::http::door::{self, Guarded, Operator};
-use a2a_server::http::guard::{Guard, HostNames, Proxies, Rules, network};
-use a2a_server::http::serve::{Connections, serve};
-use a2a_server::http::tls::{TlsError, acceptor};
 use a2a_server::http::{self as wire, App, CardFacts, Router};
 use a2a_server::service::{Parts, Service};
 use a2a_server::settings::Settings;
 use common::environment::SystemEnvironment;
+use http_server::forwarded::{TrustedProxies, parse_network};
+use http_server::host::HostNames;
+use http_server::serve::{ConnectionConfig, serve};
+use http_server::tls::{TlsFile, TlsFiles, acceptor};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +44,7 @@ pub struct Server {
     tls: Option<TlsAcceptor>,
     app: Router,
     service: Service,
-    connections: Connections,
+    connections: ConnectionConfig,
     clients: Arc<ClientRegistry>,
     watch: Watch,
     config: ServeConfig,
@@ -99,7 +101,7 @@ impl Server {
         let url = own_url(&config, address);
         Ok(Self {
             app: app(&config, &service, &clients, &about),
-            connections: Connections {
+            connections: ConnectionConfig {
                 proxies: proxies(&config),
                 ..config.limits.connections()
             },
@@ -157,13 +159,14 @@ impl Server {
                 .run(self.config.clone(), self.clients, self.service.clone());
             AbortOnDropHandle::new(tokio::spawn(watching))
         });
-        let patience = self.connections.drain;
+        let patience = self.connections.drain_timeout;
         let serving = serve(
             self.listener,
             self.tls,
             self.app,
             self.connections,
             shutdown.clone(),
+            |message| tracing::warn!("{message}"),
         );
         let closing = async {
             shutdown.cancelled().await;
@@ -203,40 +206,54 @@ fn app(
     card.documentation_url.clone_from(&config.documentation_url);
     let wire = wire::router(App {
         service: service.clone(),
-        identify: Arc::new(Guarded(Arc::clone(clients))),
+        identify: Arc::new(ContextIdentify(Arc::clone(clients))),
         card,
         body_limit: config.limits.body_bytes,
         keep_alive: Duration::from_millis(config.limits.keep_alive_ms),
     });
     let public = config.public_url.as_ref().and_then(Url::host_str);
     let hosts = config.hosts.iter().map(String::as_str).chain(public);
-    let rules = Rules {
+    let rules = AccessRules {
         names: HostNames::new(config.listen.ip(), hosts),
         public_url: config.public_url.clone(),
         proxies: proxies(config),
         tls: config.tls.is_some(),
-        bounds: config.limits.bounds(),
+        limits: config.limits.http(),
     };
     let operator = Operator {
         service: service.clone(),
         about: about.to_owned(),
     };
-    door::router(wire, operator, Guard::new(rules, Arc::clone(clients)))
+    app::router(
+        wire,
+        operator,
+        AccessControl::new(rules, Arc::clone(clients)),
+    )
 }
 
-fn proxies(config: &ServeConfig) -> Option<Proxies> {
-    let at = config.trusted_proxies.iter().filter_map(|at| network(at));
-    config.behind_proxy.then(|| Proxies { at: at.collect() })
+fn proxies(config: &ServeConfig) -> Option<TrustedProxies> {
+    let at = config
+        .trusted_proxies
+        .iter()
+        .filter_map(|at| parse_network(at));
+    config
+        .behind_proxy
+        .then(|| TrustedProxies { at: at.collect() })
 }
 
 fn secured(config: &ServeConfig) -> Result<Option<TlsAcceptor>, ConfigError> {
     let Some(files) = &config.tls else {
         return Ok(None);
     };
-    let acceptor = acceptor(&files.cert_file, &files.key_file).map_err(|error| {
-        let place = match error {
-            TlsError::Certificates(_) => "/tls/certFile",
-            TlsError::Key(_) => "/tls/keyFile",
+    let acceptor = acceptor(&TlsFiles {
+        certificates: &files.cert_file,
+        key: &files.key_file,
+        client_authorities: None,
+    });
+    let acceptor = acceptor.map_err(|error| {
+        let place = match error.file {
+            TlsFile::Key => "/tls/keyFile",
+            TlsFile::Certificates | TlsFile::ClientAuthorities => "/tls/certFile",
         };
         ConfigError::at(place, error.to_string())
     })?;

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::door::Operator;
+use super::app::Operator;
 use super::error::plain;
 use super::etag;
 use crate::refusal::{A2aError, ErrorReason};

@@ -8,7 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::door::Operator;
+use super::app::Operator;
 use crate::metrics::CONTENT_TYPE;
 
 /// It is there.

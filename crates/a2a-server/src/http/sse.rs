@@ -12,7 +12,7 @@ use http::header::CACHE_CONTROL;
 use http::request::Parts;
 use serde::Serialize;
 
-use super::guard::Seen;
+use super::access_control::RequestContext;
 use super::read::Dialect;
 use super::rpc::Id;
 use super::{clients, error};
@@ -32,7 +32,7 @@ pub(crate) enum Binding {
 
 /// Ends the updates with an error once the token of the request is not valid any more.
 pub(crate) fn while_valid(updates: Updates, parts: &Parts) -> Updates {
-    let seen = parts.extensions.get::<Seen>();
+    let seen = parts.extensions.get::<RequestContext>();
     let Some(Ok(principal)) = seen.map(|seen| &seen.principal) else {
         return updates;
     };

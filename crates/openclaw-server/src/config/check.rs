@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use a2a_server::caller::ANONYMOUS_CLIENT;
-use a2a_server::http::guard::{is_loopback, network};
+use http_server::forwarded::parse_network;
+use http_server::host::is_loopback;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
@@ -60,7 +61,7 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
     names(clients)?;
     for (i, text) in config.trusted_proxies.iter().enumerate() {
         let place = format!("/trustedProxies/{i}");
-        if network(text).is_none() {
+        if parse_network(text).is_none() {
             let message = format!(
                 "`{}` is no address; write it as `10.0.0.7` or `10.0.0.0/24`",
                 text.escape_debug()

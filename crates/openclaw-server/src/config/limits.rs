@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use a2a_server::http::guard::Bounds;
-use a2a_server::http::serve::Connections;
 use a2a_server::settings;
 use a2a_server::store::Budget;
+use http_server::request_limit::HttpLimits;
+use http_server::serve::ConnectionConfig;
 use serde::{Deserialize, Deserializer};
 
 use common::validation::{whole, whole_size};
@@ -93,23 +93,23 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let bounds = Bounds::default();
-        let connections = Connections::default();
+        let http = HttpLimits::default();
+        let connections = ConnectionConfig::default();
         let tasks = settings::Limits::default();
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
-            connections: connections.most,
+            connections: connections.total,
             connections_per_address: None,
-            open_requests: bounds.open,
-            requests_per_second: bounds.per_second.get().into(),
-            burst: bounds.burst.get().into(),
-            body_bytes: bounds.body,
-            total_body_bytes: bounds.bodies,
+            open_requests: http.open_requests,
+            requests_per_second: http.requests_per_second.get().into(),
+            burst: http.burst.get().into(),
+            body_bytes: http.body_bytes,
+            total_body_bytes: http.total_body_bytes,
             body_bytes_per_client: None,
-            head_ms: millis(connections.head),
-            body_ms: millis(bounds.body_time),
+            head_ms: millis(connections.header_timeout),
+            body_ms: millis(http.body_timeout),
             keep_alive_ms: millis(a2a_server::http::KEEP_ALIVE),
-            shutdown_ms: millis(connections.drain),
+            shutdown_ms: millis(connections.drain_timeout),
             runs: tasks.runs,
             tasks_per_client: tasks.tasks_per_client,
             parts: tasks.parts,
@@ -125,31 +125,32 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How much may come in.
-    pub fn bounds(&self) -> Bounds {
+    /// What clients may take of the server by HTTP.
+    pub fn http(&self) -> HttpLimits {
         let some = |number: u64| {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
         };
-        Bounds {
-            per_second: some(self.requests_per_second),
+        HttpLimits {
+            requests_per_second: some(self.requests_per_second),
             burst: some(self.burst),
-            open: self.open_requests,
-            body: self.body_bytes,
-            bodies: self.total_body_bytes,
-            bodies_per_client: self.body_share(),
-            body_time: Duration::from_millis(self.body_ms),
+            open_requests: self.open_requests,
+            body_bytes: self.body_bytes,
+            total_body_bytes: self.total_body_bytes,
+            body_bytes_per_client: self.body_share(),
+            body_timeout: Duration::from_millis(self.body_ms),
+            ..HttpLimits::default()
         }
     }
 
     /// How many connections there may be, and how long they may take.
-    pub fn connections(&self) -> Connections {
-        Connections {
-            most: self.connections,
+    pub fn connections(&self) -> ConnectionConfig {
+        ConnectionConfig {
+            total: self.connections,
             per_address: self.connection_share(),
-            head: Duration::from_millis(self.head_ms),
-            drain: self.shutdown(),
-            ..Connections::default()
+            header_timeout: Duration::from_millis(self.head_ms),
+            drain_timeout: self.shutdown(),
+            ..ConnectionConfig::default()
         }
     }
 

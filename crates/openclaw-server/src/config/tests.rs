@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
-use a2a_server::http::guard::Bounds;
-use a2a_server::http::serve::Connections;
 use a2a_server::settings;
+use http_server::request_limit::HttpLimits;
+use http_server::serve::ConnectionConfig;
 use serde_json::json;
 
 use super::*;
@@ -55,8 +55,8 @@ fn an_empty_configuration_is_the_default_and_the_schema_says_the_same() {
         .collect();
     let read: Limits = serde_json::from_value(Value::Object(written)).unwrap();
     assert_eq!(read, Limits::default());
-    assert_eq!(read.bounds(), Bounds::default());
-    assert_eq!(read.connections(), Connections::default());
+    assert_eq!(read.http(), HttpLimits::default());
+    assert_eq!(read.connections(), ConnectionConfig::default());
     assert_eq!(read.tasks(), settings::Limits::default());
 }
 
@@ -78,7 +78,7 @@ fn everything_that_can_be_set_is_read() {
     assert_eq!(config.timeout, 7);
     assert_eq!(config.thinking, Some(Thinking::High));
     assert_eq!(config.env_vars["KEY"], "s3cret");
-    assert_eq!(config.limits.bounds().burst.get(), 3);
+    assert_eq!(config.limits.http().burst.get(), 3);
     assert!(matches!(config.store(|_| None), Ok(TaskStoreKind::Memory)));
     assert!(!format!("{config:?}").contains("s3cret"));
     assert!(!format!("{config:?}").contains("aaaa"));

@@ -10,7 +10,10 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::http::sockets::{read, start};
+use crate::testing::{read, start};
+
+/// The largest head of a request by default.
+const MAX_HEADER: usize = 64 << 10;
 
 const HELLO: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -18,12 +21,12 @@ fn hello() -> Router {
     Router::new().route("/", get(|| async { "hello" }))
 }
 
-fn quick() -> Connections {
-    Connections {
-        head: Duration::from_millis(100),
-        handshake: Duration::from_millis(100),
-        drain: Duration::from_millis(200),
-        ..Connections::default()
+fn quick() -> ConnectionConfig {
+    ConnectionConfig {
+        header_timeout: Duration::from_millis(100),
+        handshake_timeout: Duration::from_millis(100),
+        drain_timeout: Duration::from_millis(200),
+        ..ConnectionConfig::default()
     }
 }
 
@@ -47,11 +50,11 @@ async fn a_connection_that_is_silent_is_closed() {
     assert!(all.ends_with("hello"), "{all}");
 }
 
-/// Connections that only end where the server closes them.
-fn patient() -> Connections {
-    Connections {
-        most: 4,
-        head: Duration::from_secs(3600),
+/// ConnectionConfig that only end where the server closes them.
+fn patient() -> ConnectionConfig {
+    ConnectionConfig {
+        total: 4,
+        header_timeout: Duration::from_secs(3600),
         ..quick()
     }
 }
@@ -75,7 +78,7 @@ async fn full_server_closes_longest_silent_for_newcomer() {
 
 #[tokio::test]
 async fn address_over_its_share_closes_its_own_connection() {
-    let connections = Connections {
+    let connections = ConnectionConfig {
         per_address: 1,
         ..patient()
     };
@@ -92,9 +95,9 @@ async fn address_over_its_share_closes_its_own_connection() {
 
 #[tokio::test]
 async fn trusted_proxy_has_more_than_one_share() {
-    let connections = Connections {
+    let connections = ConnectionConfig {
         per_address: 1,
-        proxies: Some(Proxies::default()),
+        proxies: Some(TrustedProxies::default()),
         ..patient()
     };
     let server = start(hello(), connections).await;
@@ -109,7 +112,7 @@ async fn trusted_proxy_has_more_than_one_share() {
 #[tokio::test]
 async fn a_head_that_is_too_long_is_refused() {
     let server = start(hello(), quick()).await;
-    let long = format!("X-Long: {}", "x".repeat(4 * HEAD));
+    let long = format!("X-Long: {}", "x".repeat(4 * MAX_HEADER));
     // Or the connection is reset before the refusal is read.
     assert!(matches!(server.get("/", &[&long]).await, 431 | 0));
 }
@@ -140,7 +143,7 @@ async fn until(stream: &mut TcpStream, text: &str) -> String {
 #[tokio::test]
 async fn at_the_end_a_stream_may_end_in_order_and_nobody_else_is_let_in() {
     let (app, send) = streaming();
-    let server = start(app, Connections::default()).await;
+    let server = start(app, ConnectionConfig::default()).await;
     let mut stream = server.write(HELLO).await;
     until(&mut stream, "one").await;
     server.stop.cancel();
@@ -174,10 +177,10 @@ async fn what_does_not_end_is_cut() {
 
 #[tokio::test]
 async fn a_silent_connection_does_not_hold_up_the_end() {
-    let connections = Connections {
-        head: Duration::from_secs(3600),
-        drain: Duration::from_secs(3600),
-        ..Connections::default()
+    let connections = ConnectionConfig {
+        header_timeout: Duration::from_secs(3600),
+        drain_timeout: Duration::from_secs(3600),
+        ..ConnectionConfig::default()
     };
     let server = start(hello(), connections).await;
     let mut idle = server.write(HELLO).await;
@@ -195,13 +198,13 @@ async fn who_does_not_read_its_answer_is_cut_and_the_answer_dropped() {
         let told = told.lock().unwrap().take();
         let all = futures_util::stream::repeat_with(move || {
             let _ends_with_the_answer = &told;
-            Ok::<_, Infallible>(vec![0; HEAD])
+            Ok::<_, Infallible>(vec![0; MAX_HEADER])
         });
         async { Body::from_stream(all) }
     };
-    let connections = Connections {
-        write: Duration::from_millis(100),
-        ..Connections::default()
+    let connections = ConnectionConfig {
+        write_timeout: Duration::from_millis(100),
+        ..ConnectionConfig::default()
     };
     let app = Router::new().route("/", get(endless));
     let server = start(app, connections).await;
@@ -212,7 +215,7 @@ async fn who_does_not_read_its_answer_is_cut_and_the_answer_dropped() {
 
 #[tokio::test]
 async fn a_body_whose_length_is_in_doubt_is_refused() {
-    let server = start(hello(), Connections::default()).await;
+    let server = start(hello(), ConnectionConfig::default()).await;
     for lines in [
         "Content-Length: 1\r\nContent-Length: 2",
         "Content-Length: -1",
@@ -230,7 +233,7 @@ async fn a_body_whose_length_is_in_doubt_is_refused() {
 
 #[tokio::test]
 async fn what_is_no_plain_request_ends_without_another_protocol() {
-    let server = start(hello(), Connections::default()).await;
+    let server = start(hello(), ConnectionConfig::default()).await;
     let upgrade = [
         "Connection: upgrade",
         "Upgrade: websocket",

@@ -1,4 +1,4 @@
-//! A stream that gives up on whoever does not take what is written to it.
+//! A stream whose writes fail when the other side does not read.
 
 use std::future::Future as _;
 use std::io::{self, ErrorKind, IoSlice};
@@ -9,22 +9,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail once nothing could be written for some time. Without it a client that stops reading would keep
-/// its connection, and what is being told to it, for ever.
-pub(super) struct Impatient<S> {
+/// A stream whose writes fail after nothing could be written for some time. Without it a client that stops reading would keep
+/// its connection, and the answer that waits for it, for ever.
+pub(crate) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
-    /// Runs while the other side takes nothing.
-    waiting: Option<Pin<Box<Sleep>>>,
+    timeout: Duration,
+    /// Runs while the other side reads nothing.
+    sleep: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Impatient<S> {
-    /// `stream`, on which a write may wait so long.
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
+impl<S> WriteTimeout<S> {
+    /// Wraps `stream`, on which a write may wait for `timeout`.
+    pub(crate) fn new(stream: S, timeout: Duration) -> Self {
         Self {
             stream,
-            patience,
-            waiting: None,
+            timeout,
+            sleep: None,
         }
     }
 
@@ -34,22 +34,20 @@ impl<S> Impatient<S> {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.waiting = None;
+            self.sleep = None;
             return written;
         }
-        let patience = self.patience;
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(sleep(patience)));
-        ready!(waiting.as_mut().poll(context));
+        let timeout = self.timeout;
+        let expired = self.sleep.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(expired.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(
             ErrorKind::TimedOut,
-            "the client takes nothing of what it is sent",
+            "the client does not read",
         )))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -59,7 +57,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -101,27 +99,27 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_nothing_is_given_up_in_time() {
+    async fn write_fails_when_the_other_side_does_not_read() {
         let (near, _far) = duplex(8);
-        let mut near = Impatient::new(near, PATIENCE);
+        let mut near = WriteTimeout::new(near, TIMEOUT);
         let begun = Instant::now();
         let error = near.write_all(&[0; 9]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs());
+        assert_eq!(begun.elapsed().as_secs(), TIMEOUT.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_little_by_little_gets_everything() {
+    async fn slow_reader_gets_everything() {
         let (near, mut far) = duplex(1);
-        let mut near = Impatient::new(near, PATIENCE);
+        let mut near = WriteTimeout::new(near, TIMEOUT);
         let slow = tokio::spawn(async move {
             let mut all = Vec::new();
             while let Ok(byte) = far.read_u8().await {
                 all.push(byte);
-                sleep(PATIENCE / 2).await;
+                sleep(TIMEOUT / 2).await;
             }
             all
         });

@@ -7,12 +7,12 @@ use axum::routing::get;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::http::serve::{Connections, serve};
+use crate::serve::{ConnectionConfig, serve};
 
 struct Files {
     folder: tempfile::TempDir,
@@ -37,7 +37,11 @@ impl Files {
 
     fn acceptor(&self, certificates: &str, key: &str) -> Result<TlsAcceptor, TlsError> {
         let folder = self.folder.path();
-        acceptor(&folder.join(certificates), &folder.join(key))
+        acceptor(&TlsFiles {
+            certificates: &folder.join(certificates),
+            key: &folder.join(key),
+            client_authorities: None,
+        })
     }
 }
 
@@ -49,12 +53,12 @@ async fn a_client_that_says_nothing_keeps_nobody_from_a_secure_connection() {
     let app = Router::new().route("/", get(|| async { "secret" }));
     let stop = CancellationToken::new();
     let _end = stop.clone().drop_guard();
-    let connections = Connections {
-        handshake: Duration::from_millis(300),
-        ..Connections::default()
+    let connections = ConnectionConfig {
+        handshake_timeout: Duration::from_millis(300),
+        ..ConnectionConfig::default()
     };
     let tls = files.acceptor("cert.pem", "key.pem").unwrap();
-    tokio::spawn(serve(listener, Some(tls), app, connections, stop));
+    tokio::spawn(serve(listener, Some(tls), app, connections, stop, |_| {}));
 
     let mut silent = TcpStream::connect(address).await.unwrap();
     let mut roots = RootCertStore::empty();

@@ -6,35 +6,35 @@ fn some(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).unwrap()
 }
 
-fn address(text: &str) -> Payer {
-    Payer::address(text.parse().unwrap())
+fn address(text: &str) -> RateLimitKey {
+    RateLimitKey::address(text.parse().unwrap())
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_the_burst_a_client_waits_for_its_turn_and_others_do_not() {
-    let rate = Rate::new(some(2), some(3));
-    let ada = Payer::Client("ada".into());
+    let rate = RateLimiter::new(some(2), some(3));
+    let ada = RateLimitKey::Client("ada".into());
     for _ in 0..3 {
-        assert_eq!(rate.take(&ada), Ok(()));
+        assert_eq!(rate.check(&ada), Ok(()));
     }
-    assert_eq!(rate.take(&ada), Err(Duration::from_millis(500)));
-    assert_eq!(rate.take(&Payer::Client("bob".into())), Ok(()));
+    assert_eq!(rate.check(&ada), Err(Duration::from_millis(500)));
+    assert_eq!(rate.check(&RateLimitKey::Client("bob".into())), Ok(()));
     tokio::time::advance(Duration::from_millis(500)).await;
-    assert_eq!(rate.take(&ada), Ok(()));
+    assert_eq!(rate.check(&ada), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn newcomers_share_a_rate_when_there_are_too_many_and_are_told_apart_again_later() {
-    let rate = Rate::remembering(some(1), some(1), 2);
+    let rate = RateLimiter::with_max_addresses(some(1), some(1), 2);
     for known in ["192.0.2.1", "192.0.2.2"] {
-        assert_eq!(rate.take(&address(known)), Ok(()));
+        assert_eq!(rate.check(&address(known)), Ok(()));
     }
-    assert_eq!(rate.take(&address("192.0.2.3")), Ok(()));
-    assert!(rate.take(&address("192.0.2.4")).is_err());
+    assert_eq!(rate.check(&address("192.0.2.3")), Ok(()));
+    assert!(rate.check(&address("192.0.2.4")).is_err());
     assert_eq!(rate.addresses.len(), 2);
     tokio::time::advance(Duration::from_secs(3)).await;
     for later in ["192.0.2.5", "192.0.2.6"] {
-        assert_eq!(rate.take(&address(later)), Ok(()), "{later}");
+        assert_eq!(rate.check(&address(later)), Ok(()), "{later}");
     }
 }
 
@@ -48,15 +48,15 @@ fn a_network_of_ipv6_counts_once_and_an_ipv4_address_in_it_as_itself() {
 
 #[test]
 fn what_is_closed_makes_room() {
-    let open = Open::new(2);
-    let ada = Payer::Client("ada".into());
-    let first = open.enter(ada.clone());
-    let second = open.enter(ada.clone());
+    let open = OpenRequests::new(2);
+    let ada = RateLimitKey::Client("ada".into());
+    let first = open.try_open(ada.clone());
+    let second = open.try_open(ada.clone());
     assert!(first.is_some() && second.is_some());
-    assert!(open.enter(ada.clone()).is_none());
-    assert!(open.enter(Payer::Client("bob".into())).is_some());
+    assert!(open.try_open(ada.clone()).is_none());
+    assert!(open.try_open(RateLimitKey::Client("bob".into())).is_some());
     drop(second);
-    assert!(open.enter(ada).is_some());
+    assert!(open.try_open(ada).is_some());
     drop(first);
-    assert!(open.now.lock().unwrap().is_empty());
+    assert!(open.counts.lock().unwrap().is_empty());
 }

@@ -1,13 +1,13 @@
-//! What a proxy says of the client behind it.
+//! What trusted proxies say of the client behind them.
 
 use std::net::IpAddr;
 
-use axum::http::HeaderMap;
-use axum::http::header::FORWARDED;
+use http::HeaderMap;
+use http::header::FORWARDED;
 use ipnet::IpNet;
 
 /// Headers that only a proxy sets.
-const MARKS: [&str; 6] = [
+const PROXY_HEADERS: [&str; 6] = [
     "forwarded",
     "x-forwarded-for",
     "x-forwarded-host",
@@ -16,68 +16,71 @@ const MARKS: [&str; 6] = [
     "via",
 ];
 
-/// Whether a proxy has passed the request on.
-pub(super) fn is_passed_on(headers: &HeaderMap) -> bool {
-    MARKS.iter().any(|name| headers.contains_key(*name))
+/// Whether a proxy forwarded the request.
+pub fn is_forwarded(headers: &HeaderMap) -> bool {
+    PROXY_HEADERS.iter().any(|name| headers.contains_key(*name))
 }
 
-/// A network in words, or an address, which is one by itself.
-pub fn network(text: &str) -> Option<IpNet> {
+/// Parses a network, or an address, which is a network of one.
+pub fn parse_network(text: &str) -> Option<IpNet> {
     let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
     text.parse().ok().or_else(address)
 }
 
-/// The proxies whose word counts: this machine's own, and those at these addresses.
+/// The proxies whose headers count: those on this machine, and those at these addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Proxies {
+pub struct TrustedProxies {
     /// Addresses beside loopback.
     pub at: Vec<IpNet>,
 }
 
-/// What a proxy says of the client behind it.
+/// A client as the proxies in front of it describe it.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(super) struct Said {
+pub struct ForwardedClient {
     /// The client's address.
-    pub(super) client: Option<IpAddr>,
+    pub address: Option<IpAddr>,
     /// What the client called the server, with its port if it said one.
-    pub(super) host: Option<String>,
+    pub host: Option<String>,
     /// Whether the client's connection was TLS.
-    pub(super) secure: bool,
+    pub is_tls: bool,
 }
 
-impl Proxies {
-    /// Whether the word of whoever connects from `ip` counts.
-    pub fn trust(&self, ip: IpAddr) -> bool {
+impl TrustedProxies {
+    /// Whether the proxy headers of a connection from `ip` count.
+    pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         ip.is_loopback() || self.at.iter().any(|net| net.contains(&ip))
     }
 
-    /// What the nearest proxies that are trusted say. `X-Forwarded-*` where there is any of it, else `Forwarded` (RFC 7239).
-    pub(super) fn read(&self, headers: &HeaderMap) -> Said {
-        if MARKS[1..4].iter().any(|name| headers.contains_key(*name)) {
+    /// Returns what the nearest trusted proxies say of the client. `X-Forwarded-*` where there is any of it, else `Forwarded` (RFC 7239).
+    pub fn client_of(&self, headers: &HeaderMap) -> ForwardedClient {
+        if PROXY_HEADERS[1..4]
+            .iter()
+            .any(|name| headers.contains_key(*name))
+        {
             let hops = list(headers, "x-forwarded-for");
-            return Said {
-                client: self.client(hops.iter().map(|hop| node(hop))),
+            return ForwardedClient {
+                address: self.address(hops.iter().map(|hop| node(hop))),
                 host: list(headers, "x-forwarded-host").pop(),
-                secure: is_https(list(headers, "x-forwarded-proto").pop().as_deref()),
+                is_tls: is_https(list(headers, "x-forwarded-proto").pop().as_deref()),
             };
         }
         let hops = list(headers, FORWARDED.as_str());
         let last = hops.last().map(String::as_str).unwrap_or_default();
-        Said {
-            client: self.client(hops.iter().map(|hop| parameter(hop, "for").and_then(node))),
+        ForwardedClient {
+            address: self.address(hops.iter().map(|hop| parameter(hop, "for").and_then(node))),
             host: parameter(last, "host").map(str::to_owned),
-            secure: is_https(parameter(last, "proto")),
+            is_tls: is_https(parameter(last, "proto")),
         }
     }
 
-    /// The first from the end that is no proxy of ours. What is before it, anybody may have written.
-    fn client(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
+    /// Returns the last address that is no trusted proxy. The client itself may have written those before it.
+    fn address(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
         let mut nearest = None;
         for hop in hops.rev() {
             let ip = hop?;
             nearest = Some(ip);
-            if !self.trust(ip) {
+            if !self.contains(ip) {
                 break;
             }
         }
@@ -135,10 +138,10 @@ mod tests {
     }
 
     fn client(pairs: &[(&'static str, &'static str)]) -> Option<String> {
-        let proxies = Proxies {
+        let proxies = TrustedProxies {
             at: vec!["10.0.0.0/8".parse().unwrap()],
         };
-        Some(proxies.read(&headers(pairs)).client?.to_string())
+        Some(proxies.client_of(&headers(pairs)).address?.to_string())
     }
 
     #[test]
@@ -168,21 +171,21 @@ mod tests {
 
     #[test]
     fn the_standard_header_counts_where_there_is_no_other() {
-        let proxies = Proxies::default();
+        let proxies = TrustedProxies::default();
         let standard = (
             "forwarded",
             "for=127.0.0.1, for=\"[2001:db8::1]:80\";host=agents.example;proto=https",
         );
-        let said = proxies.read(&headers(&[standard]));
-        let expected = Said {
-            client: Some("2001:db8::1".parse().unwrap()),
+        let said = proxies.client_of(&headers(&[standard]));
+        let expected = ForwardedClient {
+            address: Some("2001:db8::1".parse().unwrap()),
             host: Some("agents.example".into()),
-            secure: true,
+            is_tls: true,
         };
         assert_eq!(said, expected);
         let other = ("x-forwarded-for", "192.0.2.9");
-        let said = proxies.read(&headers(&[standard, other]));
-        assert_eq!(said.client, Some("192.0.2.9".parse().unwrap()));
+        let said = proxies.client_of(&headers(&[standard, other]));
+        assert_eq!(said.address, Some("192.0.2.9".parse().unwrap()));
         assert_eq!(said.host, None);
     }
 }

@@ -1,8 +1,8 @@
 //! Limits open connections, in all and per client address.
 //!
-//! A newcomer takes the place of a silent connection: of its own address where that has its share, of any address where the
-//! server has its total. The module knows no protocol and no clock, and depends on no runtime: its user says
-//! which address connects, and when a request of an accepted client begins and ends.
+//! A new connection takes the place of a silent one: of its own address where that has its share, of any address where the
+//! server has its total. The module knows no protocol and no clock: its user says which address connects, and when a request of
+//! an authenticated client begins and ends.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// The address that shares are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is one end site.
-pub fn network(address: IpAddr) -> IpAddr {
+/// Returns the address that shares are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is one end
+/// site.
+pub fn end_site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let network = u128::from(address) & !u128::from(u64::MAX);
@@ -40,9 +41,9 @@ struct State {
 struct Connection {
     /// `None` for a proxy, which has no share of its own.
     network: Option<IpAddr>,
-    /// A request of an accepted client has begun on it.
+    /// A request of an authenticated client has begun on it.
     authenticated: bool,
-    /// Requests of accepted clients that are under way.
+    /// Requests of authenticated clients that are under way.
     active: usize,
     /// The event at which its silence began.
     silent_since: u64,
@@ -59,7 +60,7 @@ impl Connection {
 /// Why a connection is not admitted: there is none that could make room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionLimitError {
-    /// Each connection of the address's share has a request of an accepted client under way.
+    /// Each connection of the address's share has a request of an authenticated client under way.
     #[error("the address has its share of connections, and all are in use")]
     Address,
     /// Each connection of the server has one.
@@ -78,12 +79,12 @@ impl ConnectionLimiter {
     }
 
     /// Admits a connection from `address`. Evicts the longest-silent connection where there is no room otherwise; one that
-    /// never had a request of an accepted client goes before one that had, and one that has a request under way stays.
+    /// never had a request of an authenticated client goes before one that had, and one that has a request under way stays.
     ///
     /// # Errors
     /// Every connection that could make room is in use.
     pub fn admit(&self, address: IpAddr) -> Result<ConnectionPermit, ConnectionLimitError> {
-        self.admit_as(Some(network(address)))
+        self.admit_as(Some(end_site(address)))
     }
 
     /// Admits a connection of a proxy, which carries the requests of many clients: it counts against the total alone.
@@ -119,10 +120,8 @@ impl ConnectionLimiter {
         };
         state.connections.insert(id, connection);
         Ok(ConnectionPermit {
-            handle: ConnectionHandle {
-                limiter: self.clone(),
-                id,
-            },
+            limiter: self.clone(),
+            id,
             evicted,
         })
     }
@@ -153,57 +152,54 @@ impl State {
 /// The place of an open connection. Dropping it frees the place.
 #[derive(Debug)]
 pub struct ConnectionPermit {
-    handle: ConnectionHandle,
+    limiter: ConnectionLimiter,
+    id: u64,
     evicted: CancellationToken,
 }
 
 impl ConnectionPermit {
-    /// Returns once the place is another's. The connection has to be closed then.
+    /// Returns once another connection has the place. This one has to be closed then.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// A handle for the requests of the connection.
-    pub fn handle(&self) -> ConnectionHandle {
-        self.handle.clone()
+    /// Whether another connection has the place.
+    pub fn is_evicted(&self) -> bool {
+        self.evicted.is_cancelled()
     }
-}
 
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        let ConnectionHandle { limiter, id } = &self.handle;
-        limiter.locked().connections.remove(id);
-    }
-}
-
-/// A connection as its requests know it. Does not keep its place.
-#[derive(Debug, Clone)]
-pub struct ConnectionHandle {
-    limiter: ConnectionLimiter,
-    id: u64,
-}
-
-impl ConnectionHandle {
-    /// Begins a request of an accepted client. The connection stays at least until the guard is dropped, and its silence
+    /// Begins a request of an authenticated client. The connection stays at least until the guard is dropped, and its silence
     /// begins anew then.
     pub fn begin(&self) -> ActiveGuard {
         if let Some(connection) = self.limiter.locked().connections.get_mut(&self.id) {
             connection.authenticated = true;
             connection.active += 1;
         }
-        ActiveGuard(self.clone())
+        ActiveGuard {
+            limiter: self.limiter.clone(),
+            id: self.id,
+        }
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        self.limiter.locked().connections.remove(&self.id);
     }
 }
 
 /// A request under way. Dropping it ends the request.
 #[derive(Debug)]
-pub struct ActiveGuard(ConnectionHandle);
+pub struct ActiveGuard {
+    limiter: ConnectionLimiter,
+    id: u64,
+}
 
 impl Drop for ActiveGuard {
     fn drop(&mut self) {
-        let mut state = self.0.limiter.locked();
+        let mut state = self.limiter.locked();
         let now = state.next_event();
-        if let Some(connection) = state.connections.get_mut(&self.0.id) {
+        if let Some(connection) = state.connections.get_mut(&self.id) {
             connection.active = connection.active.saturating_sub(1);
             connection.silent_since = now;
         }

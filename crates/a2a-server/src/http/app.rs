@@ -1,4 +1,4 @@
-//! The whole server, behind its guard: the wire, and what is for the operator.
+//! The whole application: the wire, and what is for the operator, behind the access control.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use axum::response::Response;
 use axum::routing::{delete, get, post};
 use http::request::Parts;
 
+use super::access_control::{AccessControl, RequestContext, control};
 use super::clients::ClientRegistry;
 use super::error::plain;
-use super::guard::{Guard, Seen, guard};
 use super::identify::Identify;
 use super::page::Page;
 use super::{api, health};
@@ -27,32 +27,32 @@ pub struct Operator {
     pub about: String,
 }
 
-/// Puts the operator's part beside the wire, and the guard before both.
-pub fn router(wire: Router, operator: Operator, guarding: Arc<Guard>) -> Router {
+/// Puts the operator's part beside the wire, and the access control before both.
+pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> Router {
     let page = Page::new();
-    let shown = get(move || async move { page.answer() }).layer(from_fn(near));
+    let shown = get(move || async move { page.answer() }).layer(from_fn(require_direct));
     let api = Router::new()
         .route("/api/tasks", get(api::tasks))
         .route("/api/tasks/{id}", delete(api::delete))
         .route("/api/tasks/{id}/cancel", post(api::cancel))
-        .layer(from_fn(operators));
+        .layer(from_fn(require_operator));
     let health = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .layer(from_fn(known));
+        .layer(from_fn(require_client));
     let own = Router::new()
         .route("/", shown)
         .merge(api)
         .merge(health)
         .with_state(Arc::new(operator));
-    wire.merge(own).layer(from_fn_with_state(guarding, guard))
+    wire.merge(own).layer(from_fn_with_state(access, control))
 }
 
-/// Lets through who is at this machine.
-async fn near(request: Request, next: Next) -> Response {
-    match seen(&request) {
-        Ok(seen) if seen.direct => next.run(request).await,
+/// Lets requests from this machine through.
+async fn require_direct(request: Request, next: Next) -> Response {
+    match context(&request) {
+        Ok(context) if context.direct => next.run(request).await,
         Ok(_) => plain(&A2aError::new(
             ErrorReason::PermissionDenied,
             "the operator's page is shown on the server's own machine alone; from elsewhere, forward the port (`ssh -L`)",
@@ -61,11 +61,11 @@ async fn near(request: Request, next: Next) -> Response {
     }
 }
 
-/// Lets through the operator: who is at this machine where nobody has to say who he is, else who shows an operator's token.
-async fn operators(request: Request, next: Next) -> Response {
-    let may = seen(&request).and_then(|seen| {
-        let principal = seen.principal.clone()?;
-        match (principal.authenticated, principal.operator, seen.direct) {
+/// Lets the operator through: requests from this machine where the server has no tokens, else those with an operator's token.
+async fn require_operator(request: Request, next: Next) -> Response {
+    let may = context(&request).and_then(|context| {
+        let principal = context.principal.clone()?;
+        match (principal.authenticated, principal.operator, context.direct) {
             (true, true, _) | (false, _, true) => Ok(()),
             (true, false, _) => Err(A2aError::new(
                 ErrorReason::PermissionDenied,
@@ -83,14 +83,14 @@ async fn operators(request: Request, next: Next) -> Response {
     }
 }
 
-/// Lets through who is at this machine, and every client.
-async fn known(request: Request, next: Next) -> Response {
-    let may = seen(&request).and_then(|seen| match (&seen.principal, seen.direct) {
+/// Lets requests from this machine and of known clients through.
+async fn require_client(request: Request, next: Next) -> Response {
+    let may = context(&request).and_then(|context| match (&context.principal, context.direct) {
         (_, true) => Ok(()),
         (Ok(principal), _) if principal.authenticated => Ok(()),
         (Ok(_), _) => Err(A2aError::new(
             ErrorReason::PermissionDenied,
-            "this is told on the server's own machine alone",
+            "only available from localhost",
         )),
         (Err(refusal), _) => Err(refusal.clone()),
     });
@@ -100,24 +100,30 @@ async fn known(request: Request, next: Next) -> Response {
     }
 }
 
-fn seen(request: &Request) -> Result<&Seen, A2aError> {
-    request.extensions().get::<Seen>().ok_or_else(unguarded)
+fn context(request: &Request) -> Result<&RequestContext, A2aError> {
+    request
+        .extensions()
+        .get::<RequestContext>()
+        .ok_or_else(no_context)
 }
 
-fn unguarded() -> A2aError {
+fn no_context() -> A2aError {
     A2aError::new(
         ErrorReason::InternalError,
-        "the request did not pass the guard",
+        "the request did not pass the access control",
     )
 }
 
-/// Tells the wire whom the guard has seen.
-pub struct Guarded(pub Arc<ClientRegistry>);
+/// Identifies clients as the access control did.
+pub struct ContextIdentify(pub Arc<ClientRegistry>);
 
-impl Identify for Guarded {
+impl Identify for ContextIdentify {
     fn identify(&self, parts: &Parts, _remote: SocketAddr) -> Result<(String, bool), A2aError> {
-        let seen = parts.extensions.get::<Seen>().ok_or_else(unguarded)?;
-        let principal = seen.principal.clone()?;
+        let context = parts
+            .extensions
+            .get::<RequestContext>()
+            .ok_or_else(no_context)?;
+        let principal = context.principal.clone()?;
         Ok((principal.name.to_string(), principal.authenticated))
     }
 

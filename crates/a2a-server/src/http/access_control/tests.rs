@@ -1,19 +1,22 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::routing::{get, post};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::http::sockets::{Server, ada_and_the_operator, guarded, read, rules};
+use crate::http::testing::{ada_and_the_operator, guarded, rules};
+use http_server::testing::{Server, read};
 
 /// Answers with what the guard has seen.
 fn mirror() -> Router {
     let seen = |request: Request| async move {
-        let seen = request.extensions().get::<Seen>().unwrap();
+        let seen = request.extensions().get::<RequestContext>().unwrap();
         let who = match &seen.principal {
             Ok(principal) => principal.name.to_string(),
             Err(refusal) => refusal.reason.word().into(),
@@ -30,9 +33,9 @@ async fn open() -> Server {
 
 async fn behind_a_proxy() -> Server {
     let names = HostNames::new([127, 0, 0, 1].into(), ["agents.example"]);
-    let rules = Rules {
+    let rules = AccessRules {
         names,
-        proxies: Some(Proxies::default()),
+        proxies: Some(TrustedProxies::default()),
         ..rules()
     };
     guarded(mirror(), rules, ada_and_the_operator()).await
@@ -182,16 +185,16 @@ async fn behind_a_proxy_an_own_page_is_one_of_the_forwarded_origin() {
 
 #[test]
 fn who_is_no_proxy_is_refused_behind_one() {
-    let rules = Rules {
-        proxies: Some(Proxies::default()),
+    let rules = AccessRules {
+        proxies: Some(TrustedProxies::default()),
         ..rules()
     };
-    let guard = Guard::new(rules, Arc::new(ada_and_the_operator()));
+    let guard = AccessControl::new(rules, Arc::new(ada_and_the_operator()));
     let request = || {
         let request = Request::builder().header("host", "localhost");
         request.body(Body::empty()).unwrap()
     };
-    let from = |ip: &str| guard.see((ip.parse::<IpAddr>().unwrap(), 1).into(), &request());
+    let from = |ip: &str| guard.context((ip.parse::<IpAddr>().unwrap(), 1).into(), &request());
     assert!(from("127.0.0.1").is_ok());
     assert_eq!(
         from("192.0.2.9").unwrap_err().reason,
@@ -199,11 +202,11 @@ fn who_is_no_proxy_is_refused_behind_one() {
     );
 }
 
-fn few() -> Rules {
+fn few() -> AccessRules {
     let some = |number| NonZeroU32::new(number).unwrap();
     let mut rules = rules();
-    rules.bounds.per_second = some(1);
-    rules.bounds.burst = some(2);
+    rules.limits.requests_per_second = some(1);
+    rules.limits.burst = some(2);
     rules
 }
 
@@ -262,7 +265,7 @@ async fn a_client_has_only_so_many_requests_open() {
     };
     let app = mirror().route("/forever", get(forever));
     let mut rules = rules();
-    rules.bounds.open = 1;
+    rules.limits.open_requests = 1;
     let server = guarded(app, rules, ada_and_the_operator()).await;
     let ada = "Authorization: Bearer token-of-ada";
     let head = format!("GET /forever HTTP/1.1\r\nHost: localhost\r\n{ada}\r\n\r\n");
@@ -278,9 +281,9 @@ async fn a_client_has_only_so_many_requests_open() {
     drop(first);
 }
 
-fn small() -> Rules {
+fn small() -> AccessRules {
     let mut rules = rules();
-    rules.bounds.body = 2000;
+    rules.limits.body_bytes = 2000;
     rules
 }
 
@@ -303,7 +306,7 @@ async fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
 #[tokio::test]
 async fn a_body_that_does_not_arrive_ends_the_request() {
     let mut rules = rules();
-    rules.bounds.body_time = Duration::from_millis(50);
+    rules.limits.body_timeout = Duration::from_millis(50);
     let server = guarded(mirror(), rules, ClientRegistry::open()).await;
     let slow = server.write(
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\nhalf",
@@ -312,12 +315,12 @@ async fn a_body_that_does_not_arrive_ends_the_request() {
 }
 
 /// Room for 8,000 bytes of bodies, 4,000 of them one client's, and time enough.
-fn tight() -> Rules {
+fn tight() -> AccessRules {
     let mut rules = rules();
-    rules.bounds.body = 4000;
-    rules.bounds.bodies = 8000;
-    rules.bounds.bodies_per_client = 4000;
-    rules.bounds.body_time = Duration::from_secs(3600);
+    rules.limits.body_bytes = 4000;
+    rules.limits.total_body_bytes = 8000;
+    rules.limits.body_bytes_per_client = 4000;
+    rules.limits.body_timeout = Duration::from_secs(3600);
     rules
 }
 
@@ -341,7 +344,7 @@ async fn in_time<F: Future>(answer: F) -> F::Output {
 #[tokio::test]
 async fn unfinished_bodies_of_one_client_leave_room_for_others() {
     let mut rules = rules();
-    rules.bounds.body_time = Duration::from_secs(3600);
+    rules.limits.body_timeout = Duration::from_secs(3600);
     let server = guarded(mirror(), rules, ada_and_the_operator()).await;
     let mut open = Vec::new();
     for _ in 0..13 {
@@ -397,7 +400,7 @@ async fn client_over_its_share_of_bodies_is_refused_alone() {
 async fn body_beyond_the_total_is_unavailable_for_now() {
     let (app, mut holds) = holding();
     let mut rules = tight();
-    rules.bounds.bodies = 6000;
+    rules.limits.total_body_bytes = 6000;
     let server = guarded(app, rules, ada_and_the_operator()).await;
     let held = held(&server, ADA, &mut holds).await;
     let refused = in_time(server.ask("POST /", &[OPERATOR], &"x".repeat(4000))).await;

@@ -1,71 +1,45 @@
-//! A server on a socket and clients that write what they like, for tests.
+//! A server on a socket and clients that write any bytes, for tests.
 
 #![allow(clippy::unwrap_used)]
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::clients::{ClientRegistry, RegisteredClient, TokenDigest};
-use super::guard::{Bounds, Guard, HostNames, Rules, guard};
-use super::serve::{Connections, serve};
+use crate::serve::{ConnectionConfig, serve};
 
 /// A server that ends with the test.
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
-    pub(super) stop: CancellationToken,
-    pub(super) ended: JoinHandle<()>,
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Stops it.
+    pub stop: CancellationToken,
+    /// Ends with it.
+    pub ended: JoinHandle<()>,
     _end: DropGuard,
 }
 
 /// What a server answered.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) head: String,
-    pub(super) body: String,
-}
-
-/// Rules of a server that only this machine reaches.
-pub(super) fn rules() -> Rules {
-    Rules {
-        names: HostNames::new([127, 0, 0, 1].into(), []),
-        public_url: None,
-        proxies: None,
-        tls: false,
-        bounds: Bounds::default(),
-    }
-}
-
-/// Ada, whose token is `token-of-ada`, and the operator, whose is `token-of-op`.
-pub(super) fn ada_and_the_operator() -> ClientRegistry {
-    let client = |name: &str, operator| RegisteredClient {
-        name: name.into(),
-        digest: TokenDigest::of(&format!("token-of-{name}")),
-        operator,
-    };
-    ClientRegistry::new(vec![client("ada", false), client("op", true)])
-}
-
-/// Serves `app` behind a guard.
-pub(super) async fn guarded(app: Router, rules: Rules, clients: ClientRegistry) -> Server {
-    let guarding = Guard::new(rules, Arc::new(clients));
-    let app = app.layer(from_fn_with_state(guarding, guard));
-    start(app, Connections::default()).await
+pub struct Answer {
+    /// The status; 0 where nothing was read.
+    pub status: u16,
+    /// The lines of the head, with names in lower case.
+    pub head: String,
+    /// The body.
+    pub body: String,
 }
 
 /// Serves `app` as it is.
-pub(super) async fn start(app: Router, connections: Connections) -> Server {
+pub async fn start(app: Router, config: ConnectionConfig) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let ended = tokio::spawn(serve(listener, None, app, connections, stop.clone()));
+    let ended = tokio::spawn(serve(listener, None, app, config, stop.clone(), |_| {}));
     Server {
         address,
         ended,
@@ -76,14 +50,14 @@ pub(super) async fn start(app: Router, connections: Connections) -> Server {
 
 impl Server {
     /// Connects, and writes `text`.
-    pub(super) async fn write(&self, text: &str) -> TcpStream {
+    pub async fn write(&self, text: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
         stream
     }
 
     /// Asks with these lines of a head, beside those that end the connection; `Host` is the server's own unless a line names one.
-    pub(super) async fn ask(&self, what: &str, lines: &[&str], body: &str) -> Answer {
+    pub async fn ask(&self, what: &str, lines: &[&str], body: &str) -> Answer {
         let mut head = format!("{what} HTTP/1.1\r\nConnection: close\r\n");
         if !lines.iter().any(|line| line.starts_with("Host:")) {
             head += &format!("Host: {}\r\n", self.address);
@@ -99,13 +73,13 @@ impl Server {
     }
 
     /// The status of a GET of `path` with these lines.
-    pub(super) async fn get(&self, path: &str, lines: &[&str]) -> u16 {
+    pub async fn get(&self, path: &str, lines: &[&str]) -> u16 {
         self.ask(&format!("GET {path}"), lines, "").await.status
     }
 }
 
 /// What comes until the server closes.
-pub(super) async fn read(mut stream: TcpStream) -> Answer {
+pub async fn read(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
     // A server that closes while more is sent resets the connection; what it said before counts.
     let _ = stream.read_to_end(&mut bytes).await;

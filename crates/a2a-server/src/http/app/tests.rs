@@ -14,15 +14,16 @@ use url::Url;
 use super::*;
 use crate::caller::{ANONYMOUS_CLIENT, Caller, Version};
 use crate::executor::scripted::Scripted;
-use crate::http::guard::Rules;
-use crate::http::serve::Connections;
-use crate::http::sockets::{Answer, Server, ada_and_the_operator, rules, start};
+use crate::http::access_control::AccessRules;
+use crate::http::testing::{ada_and_the_operator, rules};
 use crate::http::{App, BODY_LIMIT, CardFacts, KEEP_ALIVE};
 use crate::push::{PushError, PushSender};
 use crate::service::{Parts as Made, Send, Sessions};
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use common::environment::SystemEnvironment;
+use http_server::serve::ConnectionConfig;
+use http_server::testing::{Answer, Server, start};
 
 /// Carries nothing.
 struct Nowhere;
@@ -67,7 +68,7 @@ struct Whole {
     service: Service,
 }
 
-async fn whole(rules: Rules, clients: ClientRegistry) -> Whole {
+async fn whole(rules: AccessRules, clients: ClientRegistry) -> Whole {
     let service = Service::start(Made {
         settings: Settings::default(),
         executor: Arc::new(Scripted::default()),
@@ -86,15 +87,19 @@ async fn whole(rules: Rules, clients: ClientRegistry) -> Whole {
     let clients = Arc::new(clients);
     let wire = crate::http::router(App {
         service: service.clone(),
-        identify: Arc::new(Guarded(Arc::clone(&clients))),
+        identify: Arc::new(ContextIdentify(Arc::clone(&clients))),
         card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
         body_limit: BODY_LIMIT,
         keep_alive: KEEP_ALIVE,
     });
-    let app = router(wire, operator, Guard::new(rules, Arc::clone(&clients)));
+    let app = router(
+        wire,
+        operator,
+        AccessControl::new(rules, Arc::clone(&clients)),
+    );
     Whole {
         clients,
-        server: start(app, Connections::default()).await,
+        server: start(app, ConnectionConfig::default()).await,
         service,
     }
 }
@@ -276,8 +281,8 @@ fn large(text: &str) -> String {
 #[tokio::test]
 async fn parsed_body_frees_its_share_while_its_answer_waits() {
     let mut rules = rules();
-    rules.bounds.body = 4000;
-    rules.bounds.bodies_per_client = 4000;
+    rules.limits.body_bytes = 4000;
+    rules.limits.body_bytes_per_client = 4000;
     let whole = whole(rules, ada_and_the_operator()).await;
     let (slow, echo) = (large("slow"), large("echo"));
     let lines = [ADA, "Content-Type: application/json", "A2A-Version: 1.0"];

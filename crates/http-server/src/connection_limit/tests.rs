@@ -9,7 +9,7 @@ fn address(text: &str) -> IpAddr {
 }
 
 fn is_evicted(permit: &ConnectionPermit) -> bool {
-    permit.evicted.is_cancelled()
+    permit.is_evicted()
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn full_server_evicts_longest_silent_of_any_address() {
 fn unauthenticated_connection_goes_before_authenticated() {
     let limiter = ConnectionLimiter::new(2, 2);
     let known = limiter.admit(HERE).unwrap();
-    drop(known.handle().begin());
+    drop(known.begin());
     let unknown = limiter.admit(HERE).unwrap();
     let _third = limiter.admit(HERE).unwrap();
     assert!(is_evicted(&unknown) && !is_evicted(&known));
@@ -49,8 +49,8 @@ fn silence_begins_anew_when_a_request_ends() {
     let limiter = ConnectionLimiter::new(2, 2);
     let first = limiter.admit(HERE).unwrap();
     let second = limiter.admit(HERE).unwrap();
-    let early = first.handle().begin();
-    drop(second.handle().begin());
+    let early = first.begin();
+    drop(second.begin());
     drop(early);
     let third = limiter.admit(HERE).unwrap();
     assert!(is_evicted(&second) && !is_evicted(&first));
@@ -62,13 +62,13 @@ fn silence_begins_anew_when_a_request_ends() {
 fn connection_in_use_is_never_evicted() {
     let limiter = ConnectionLimiter::new(2, 1);
     let first = limiter.admit(HERE).unwrap();
-    let using = first.handle().begin();
+    let using = first.begin();
     assert_eq!(
         limiter.admit(HERE).unwrap_err(),
         ConnectionLimitError::Address
     );
     let second = limiter.admit(address("192.0.2.2")).unwrap();
-    let _also = second.handle().begin();
+    let _also = second.begin();
     let refused = limiter.admit(address("192.0.2.3"));
     assert_eq!(refused.unwrap_err(), ConnectionLimitError::Total);
     assert!(!is_evicted(&first) && !is_evicted(&second));
@@ -81,10 +81,10 @@ fn connection_in_use_is_never_evicted() {
 fn closed_connection_frees_its_place() {
     let limiter = ConnectionLimiter::new(1, 1);
     let first = limiter.admit(HERE).unwrap();
-    let late = first.handle();
+    let active = first.begin();
     drop(first);
     let second = limiter.admit(HERE).unwrap();
-    drop(late.begin());
+    drop(active);
     assert!(!is_evicted(&second));
 }
 
@@ -99,7 +99,7 @@ fn ipv6_network_shares_one_share() {
 
 #[test]
 fn mapped_ipv4_address_counts_as_ipv4() {
-    assert_eq!(network(address("::ffff:192.0.2.1")), HERE);
+    assert_eq!(end_site(address("::ffff:192.0.2.1")), HERE);
 }
 
 #[test]

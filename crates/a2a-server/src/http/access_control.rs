@@ -1,0 +1,241 @@
+//! Decides which requests reach the server at all, before anything looks at what they ask for.
+//!
+//! In order: the proxy, `Host`, the origin of a web page, the rate, the body.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use http_server::forwarded::{TrustedProxies, is_forwarded};
+use http_server::host::{self, HostError, HostNames, is_loopback};
+use http_server::rate_limit::RateLimitKey;
+use http_server::request_limit::{HttpLimits, LimitError, RequestLimiter};
+use http_server::serve::Connection;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::Scheme;
+use super::clients::{self, ClientRegistry, Principal};
+use super::error;
+use crate::refusal::{A2aError, ErrorReason};
+
+/// Which requests the server takes.
+#[derive(Debug, Clone)]
+pub struct AccessRules {
+    /// The names the server answers to.
+    pub names: HostNames,
+    /// The URL that clients elsewhere reach it at, if it is configured.
+    pub public_url: Option<Url>,
+    /// The proxies in front of it, if any.
+    pub proxies: Option<TrustedProxies>,
+    /// Whether its own connections are TLS.
+    pub tls: bool,
+    /// What clients may take of it.
+    pub limits: HttpLimits,
+}
+
+/// What is known of a request, as an extension of it.
+#[derive(Debug, Clone)]
+pub struct RequestContext {
+    /// The client's address; behind a proxy the one that the proxy names.
+    pub client: IpAddr,
+    /// The server as the client knows it: scheme, host and port.
+    pub origin: String,
+    /// It comes from this machine, to a name of this machine, and through no proxy.
+    pub direct: bool,
+    /// Whose it is.
+    pub principal: Result<Principal, A2aError>,
+}
+
+/// Decides which requests reach the server.
+pub struct AccessControl {
+    rules: AccessRules,
+    clients: Arc<ClientRegistry>,
+    limiter: RequestLimiter,
+}
+
+impl AccessControl {
+    /// Lets in what the rules and the clients allow.
+    pub fn new(rules: AccessRules, clients: Arc<ClientRegistry>) -> Arc<Self> {
+        Arc::new(Self {
+            limiter: RequestLimiter::new(rules.limits),
+            rules,
+            clients,
+        })
+    }
+
+    /// Checks what a request says of where it goes and comes from.
+    fn context(&self, remote: SocketAddr, request: &Request) -> Result<RequestContext, A2aError> {
+        let headers = request.headers();
+        let forwarded = is_forwarded(headers);
+        let mut client = remote.ip().to_canonical();
+        let from_here = client.is_loopback();
+        let mut secure = self.rules.tls;
+        let mut host = host::requested_host(headers, request.uri())?;
+        match &self.rules.proxies {
+            Some(proxies) if !proxies.contains(client) => {
+                return Err(A2aError::new(
+                    ErrorReason::PermissionDenied,
+                    "this server takes requests from its proxy alone; ask through it, or name the proxy's address in `trustedProxies`",
+                ));
+            }
+            Some(proxies) if forwarded => {
+                let behind = proxies.client_of(headers);
+                client = behind.address.unwrap_or(client);
+                secure |= behind.is_tls;
+                if let Some(named) = behind.host {
+                    host = host::parse_host(&named)?;
+                }
+            }
+            // The client is not the one who connects, and the server cannot tell clients behind the proxy apart.
+            None if forwarded && !self.clients.requires_token() => {
+                return Err(A2aError::new(
+                    ErrorReason::PermissionDenied,
+                    "a proxy has passed this on, and this server was told of none; start it with `--behind-proxy` and clients, or ask it directly",
+                ));
+            }
+            _ => {}
+        }
+        if !self.rules.names.contains(host.host()) {
+            return Err(A2aError::new(
+                ErrorReason::PermissionDenied,
+                "this server does not answer to the name in `Host`; ask for a name it has, or give it this one with `--host NAME`",
+            ));
+        }
+        let scheme = if secure { "https" } else { "http" };
+        let context = RequestContext {
+            client,
+            origin: format!("{scheme}://{host}"),
+            direct: from_here && !forwarded && is_loopback(host.host()),
+            principal: self.clients.identify(headers),
+        };
+        let public = self.rules.public_url.as_ref();
+        let public = public.map(|url| url.origin().ascii_serialization());
+        let is_public = |origin: &str| public.as_deref() == Some(origin);
+        if host::is_foreign_origin(headers, &context.origin, is_public)
+            || host::is_cross_site(headers, request.method())
+        {
+            return Err(A2aError::new(
+                ErrorReason::PermissionDenied,
+                "this server takes nothing from pages of other origins; ask from a program, or from its own page",
+            ));
+        }
+        Ok(context)
+    }
+}
+
+impl RequestContext {
+    fn rate_limit_key(&self) -> RateLimitKey {
+        match &self.principal {
+            Ok(principal) => RateLimitKey::Client(Arc::clone(&principal.name)),
+            Err(_) => RateLimitKey::address(self.client),
+        }
+    }
+}
+
+/// The middleware.
+pub async fn control(
+    State(access): State<Arc<AccessControl>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let refused = |refusal: A2aError| error::at(&method, uri.path(), &refusal);
+    let remote = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let Some(remote) = remote.map(|info| info.0) else {
+        return refused(A2aError::new(
+            ErrorReason::InternalError,
+            "the connection has no address",
+        ));
+    };
+    let limiter = &access.limiter;
+    let context = match access.context(remote, &request) {
+        Ok(context) => context,
+        Err(refusal) => {
+            // Requests that are refused must not fill the log either.
+            if let Err(error) = limiter.check_rate(&RateLimitKey::address(remote.ip())) {
+                return refused(error.into());
+            }
+            tracing::info!(client = %remote.ip(), reason = refusal.reason.word(), "refused a request: {refusal}");
+            return refused(refusal);
+        }
+    };
+    let key = context.rate_limit_key();
+    let opened = limiter
+        .check_rate(&key)
+        .and_then(|()| limiter.try_open(key.clone()));
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(error) => return refused(error.into()),
+    };
+    let known = context.principal.is_ok();
+    let revoked = match &context.principal {
+        Ok(principal) => principal.revoked.clone(),
+        Err(_) => CancellationToken::new(),
+    };
+    // The connection of an unknown client can be evicted, and the server does not read its body.
+    let connection = request.extensions().get::<Connection>();
+    let active = connection.filter(|_| known).map(Connection::begin);
+    let answering = async {
+        if known {
+            let (parts, body) = request.into_parts();
+            let body = limiter.read_body(key.clone(), &parts.headers, body).await?;
+            request = Request::from_parts(parts, body);
+        }
+        insert_context(&mut request, context);
+        Ok(next.run(request).await)
+    };
+    let answered = revoked.run_until_cancelled(answering).await;
+    let mut response = match answered.unwrap_or_else(|| Err(clients::revoked())) {
+        Ok(response) => response,
+        Err(refusal) => return refused(refusal),
+    };
+    let headers = response.headers_mut();
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    limiter
+        .guard_response(key, response, (opened, active))
+        .unwrap_or_else(|error| refused(error.into()))
+}
+
+/// Adds what is known of a request to it. From here on `Host` has the name that the client used.
+fn insert_context(request: &mut Request, context: RequestContext) {
+    let scheme = match context.origin.split_once("://") {
+        Some(("https", _)) => Scheme("https"),
+        _ => Scheme("http"),
+    };
+    let host = context.origin.split_once("://").map(|(_, host)| host);
+    if let Some(Ok(host)) = host.map(HeaderValue::try_from) {
+        request.headers_mut().insert(header::HOST, host);
+    }
+    request.extensions_mut().insert(scheme);
+    request.extensions_mut().insert(context);
+}
+
+impl From<HostError> for A2aError {
+    fn from(error: HostError) -> Self {
+        Self::new(ErrorReason::InvalidRequest, error.to_string())
+    }
+}
+
+impl From<LimitError> for A2aError {
+    fn from(error: LimitError) -> Self {
+        let reason = match error.status() {
+            StatusCode::TOO_MANY_REQUESTS => ErrorReason::ResourceExhausted,
+            StatusCode::PAYLOAD_TOO_LARGE => ErrorReason::PayloadTooLarge,
+            StatusCode::BAD_REQUEST => ErrorReason::InvalidRequest,
+            _ => ErrorReason::Unavailable,
+        };
+        let mut refusal = Self::new(reason, error.to_string());
+        refusal.retry_after_s = error.retry_after_s();
+        refusal
+    }
+}
+
+#[cfg(test)]
+mod tests;

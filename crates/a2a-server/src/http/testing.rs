@@ -1,0 +1,41 @@
+//! A server behind its access control, for tests.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use http_server::host::HostNames;
+use http_server::request_limit::HttpLimits;
+use http_server::serve::ConnectionConfig;
+use http_server::testing::{Server, start};
+
+use super::access_control::{AccessControl, AccessRules, control};
+use super::clients::{ClientRegistry, RegisteredClient, TokenDigest};
+
+/// AccessRules of a server that only this machine reaches.
+pub(super) fn rules() -> AccessRules {
+    AccessRules {
+        names: HostNames::new([127, 0, 0, 1].into(), []),
+        public_url: None,
+        proxies: None,
+        tls: false,
+        limits: HttpLimits::default(),
+    }
+}
+
+/// Ada, whose token is `token-of-ada`, and the operator, whose is `token-of-op`.
+pub(super) fn ada_and_the_operator() -> ClientRegistry {
+    let client = |name: &str, operator| RegisteredClient {
+        name: name.into(),
+        digest: TokenDigest::of(&format!("token-of-{name}")),
+        operator,
+    };
+    ClientRegistry::new(vec![client("ada", false), client("op", true)])
+}
+
+/// Serves `app` behind a guard.
+pub(super) async fn guarded(app: Router, rules: AccessRules, clients: ClientRegistry) -> Server {
+    let access = AccessControl::new(rules, Arc::new(clients));
+    let app = app.layer(from_fn_with_state(access, control));
+    start(app, ConnectionConfig::default()).await
+}

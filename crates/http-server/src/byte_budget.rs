@@ -1,0 +1,198 @@
+//! A budget of bytes: a total, and a share of each client.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::rate_limit::RateLimitKey;
+
+/// The bytes that all clients together and each of them may have in memory at a time.
+#[derive(Debug)]
+pub struct ByteBudget {
+    taken: Mutex<Taken>,
+    total: usize,
+    per_client: usize,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    clients: HashMap<RateLimitKey, usize>,
+}
+
+/// Why bytes do not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetError {
+    /// The client has as many bytes as it may.
+    Client(usize),
+    /// All clients together have as many bytes as they may.
+    Total,
+}
+
+impl ByteBudget {
+    /// Allows `total` bytes, and `per_client` bytes of one client.
+    pub fn new(total: usize, per_client: usize) -> Arc<Self> {
+        Arc::new(Self {
+            taken: Mutex::default(),
+            total,
+            per_client: per_client.min(total),
+        })
+    }
+
+    /// Returns a reservation of no bytes, which can grow.
+    pub fn empty(self: &Arc<Self>, client: RateLimitKey) -> Reservation {
+        Reservation {
+            budget: Arc::clone(self),
+            client,
+            bytes: 0,
+        }
+    }
+
+    /// Reserves `bytes` that are in memory already. The first of a client and the first of all always fit, however many they
+    /// are: otherwise what is larger than the budget could never be sent.
+    ///
+    /// # Errors
+    /// They do not fit beside those that are reserved.
+    pub fn reserve(
+        self: &Arc<Self>,
+        client: RateLimitKey,
+        bytes: usize,
+    ) -> Result<Reservation, BudgetError> {
+        let mut reservation = self.empty(client);
+        let is_first = |taken: usize| taken == 0;
+        reservation.add(bytes, is_first)?;
+        Ok(reservation)
+    }
+
+    /// The bytes that are reserved.
+    #[cfg(test)]
+    pub(crate) fn reserved(&self) -> usize {
+        self.locked().all
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes of a budget. Dropping it gives them back.
+#[derive(Debug)]
+pub struct Reservation {
+    budget: Arc<ByteBudget>,
+    client: RateLimitKey,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// Grows to `bytes` in all.
+    ///
+    /// # Errors
+    /// They do not fit. The reservation stays as it is.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), BudgetError> {
+        self.add(bytes.saturating_sub(self.bytes), |_| false)
+    }
+
+    /// Returns a reservation of `bytes`: split off from this one where it has as many, else a new one of the same client.
+    ///
+    /// # Errors
+    /// As [`ByteBudget::reserve`].
+    pub fn split_off_or_reserve(&mut self, bytes: usize) -> Result<Self, BudgetError> {
+        if bytes > self.bytes {
+            return self.budget.reserve(self.client.clone(), bytes);
+        }
+        self.bytes -= bytes;
+        Ok(Self {
+            budget: Arc::clone(&self.budget),
+            client: self.client.clone(),
+            bytes,
+        })
+    }
+
+    /// Adds `more` bytes. `always_fit` says whether they fit in any case beside those that are taken.
+    fn add(&mut self, more: usize, always_fit: impl Fn(usize) -> bool) -> Result<(), BudgetError> {
+        let budget = &self.budget;
+        let mut taken = budget.locked();
+        let of_client = taken.clients.get(&self.client).copied().unwrap_or(0);
+        let exceeds =
+            |taken: usize, limit| !always_fit(taken) && taken.saturating_add(more) > limit;
+        if exceeds(of_client, budget.per_client) {
+            return Err(BudgetError::Client(budget.per_client));
+        }
+        if exceeds(taken.all, budget.total) {
+            return Err(BudgetError::Total);
+        }
+        taken.all += more;
+        taken.clients.insert(self.client.clone(), of_client + more);
+        self.bytes += more;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut taken = self.budget.locked();
+        taken.all -= self.bytes;
+        if let Some(of_client) = taken.clients.get_mut(&self.client) {
+            *of_client -= self.bytes;
+            if *of_client == 0 {
+                taken.clients.remove(&self.client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str) -> RateLimitKey {
+        RateLimitKey::Client(name.into())
+    }
+
+    #[test]
+    fn refuses_beyond_share_and_total_each_with_its_reason() {
+        let budget = ByteBudget::new(50, 40);
+        let mut ada = budget.empty(client("ada"));
+        assert_eq!(ada.grow(40), Ok(()));
+        assert_eq!(ada.grow(41), Err(BudgetError::Client(40)));
+        let mut bob = budget.empty(client("bob"));
+        assert_eq!(bob.grow(11), Err(BudgetError::Total));
+        assert_eq!(bob.grow(10), Ok(()));
+        drop((ada, bob));
+        assert_eq!(budget.locked().all, 0);
+        assert!(budget.locked().clients.is_empty());
+    }
+
+    #[test]
+    fn first_reservation_fits_however_large() {
+        let budget = ByteBudget::new(50, 40);
+        let large = budget.reserve(client("ada"), 100);
+        assert!(large.is_ok());
+        assert_eq!(
+            budget.reserve(client("ada"), 1).err(),
+            Some(BudgetError::Client(40))
+        );
+        assert_eq!(
+            budget.reserve(client("bob"), 1).err(),
+            Some(BudgetError::Total)
+        );
+        drop(large);
+        assert!(budget.reserve(client("bob"), 1).is_ok());
+    }
+
+    #[test]
+    fn split_reservation_gives_back_each_part() {
+        let budget = ByteBudget::new(50, 50);
+        let mut all = budget.reserve(client("ada"), 30).unwrap();
+        let part = all.split_off_or_reserve(20).unwrap();
+        let more = all.split_off_or_reserve(15).unwrap();
+        assert_eq!(budget.locked().all, 45);
+        drop(all);
+        assert_eq!(budget.locked().all, 35);
+        drop((part, more));
+        assert_eq!(budget.locked().all, 0);
+    }
+}

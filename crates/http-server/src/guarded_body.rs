@@ -1,0 +1,90 @@
+//! The body of a response that counts against a budget until the client has read it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes};
+use http_body::{Frame, SizeHint};
+
+use crate::byte_budget::Reservation;
+
+/// Frames up to this size are not counted: each connection takes about as much by itself, and connections are limited.
+const UNCOUNTED_BYTES: usize = 8 << 10;
+
+/// A body that keeps `held` until it is sent, and whose frames keep their bytes reserved until they are.
+pub(crate) struct GuardedBody<T> {
+    body: Body,
+    /// Bytes of frames that are still to come, where their number is known before.
+    reserved: Reservation,
+    _held: T,
+}
+
+impl<T> GuardedBody<T> {
+    pub(crate) fn new(body: Body, reserved: Reservation, held: T) -> Self {
+        Self {
+            body,
+            reserved,
+            _held: held,
+        }
+    }
+
+    /// Whether so many bytes are counted.
+    pub(crate) fn counts(bytes: usize) -> bool {
+        bytes > UNCOUNTED_BYTES
+    }
+
+    /// Returns the bytes of a frame with their part of the budget: the connection holds them longer than it holds the body.
+    ///
+    /// # Errors
+    /// There is no room. What the client has of the stream so far is cut off.
+    fn count(&mut self, bytes: Bytes) -> Result<Bytes, axum::Error> {
+        if !Self::counts(bytes.len()) {
+            return Ok(bytes);
+        }
+        let reserved = self.reserved.split_off_or_reserve(bytes.len());
+        let reserved = reserved.map_err(|_| axum::Error::new(NoRoom))?;
+        Ok(Bytes::from_owner(CountedBytes {
+            bytes,
+            _reserved: reserved,
+        }))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("there is no room for more responses that clients have not read")]
+struct NoRoom;
+
+struct CountedBytes {
+    bytes: Bytes,
+    _reserved: Reservation,
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<T: Unpin> http_body::Body for GuardedBody<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        Poll::Ready(frame.map(|frame| match frame?.into_data() {
+            Ok(data) => self.count(data).map(Frame::data),
+            Err(trailers) => Ok(trailers),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,162 @@
+//! How many requests a client may send a second, and how many it may have open.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use governor::clock::Clock;
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::keyed::DashMapStateStore;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{NotUntil, Quota};
+use tokio::time::Instant;
+
+use crate::connection_limit::end_site;
+
+/// So many addresses have a rate of their own; more share one.
+const MAX_ADDRESSES: usize = 10_000;
+
+/// The shortest time between two removals of silent addresses.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Whose rate a request counts against.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RateLimitKey {
+    /// An authenticated client, or all clients where the server has no tokens.
+    Client(Arc<str>),
+    /// A client without a known credential, by its address.
+    Address(IpAddr),
+}
+
+impl RateLimitKey {
+    /// Returns the key of an address. An end site of IPv6 has 2^64 addresses, and counts once.
+    pub fn address(ip: IpAddr) -> Self {
+        Self::Address(end_site(ip))
+    }
+}
+
+/// Limits the rate of requests. Its memory is bounded by the number of clients and `MAX_ADDRESSES`.
+pub struct RateLimiter {
+    clients: Keyed<Arc<str>>,
+    addresses: Keyed<IpAddr>,
+    others: governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Nanos>>,
+    swept: Mutex<Instant>,
+    clock: TokioClock,
+    max_addresses: usize,
+}
+
+type Keyed<K> = governor::RateLimiter<K, DashMapStateStore<K>, TokioClock, NoOpMiddleware<Nanos>>;
+
+impl RateLimiter {
+    /// Allows `per_second` requests a second in the long run, and `burst` at once after silence.
+    pub fn new(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
+        Self::with_max_addresses(per_second, burst, MAX_ADDRESSES)
+    }
+
+    fn with_max_addresses(per_second: NonZeroU32, burst: NonZeroU32, max_addresses: usize) -> Self {
+        let quota = Quota::per_second(per_second).allow_burst(burst);
+        let clock = TokioClock(Instant::now());
+        Self {
+            clients: governor::RateLimiter::new(quota, DashMapStateStore::default(), clock),
+            addresses: governor::RateLimiter::new(quota, DashMapStateStore::default(), clock),
+            others: governor::RateLimiter::direct_with_clock(quota, clock),
+            swept: Mutex::new(clock.0),
+            clock,
+            max_addresses,
+        }
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// It is one too many; the time until the next one fits.
+    pub fn check(&self, key: &RateLimitKey) -> Result<(), Duration> {
+        let taken = match key {
+            RateLimitKey::Client(name) => self.clients.check_key(name),
+            RateLimitKey::Address(ip) if self.has_room() => self.addresses.check_key(ip),
+            RateLimitKey::Address(_) => self.others.check(),
+        };
+        taken.map_err(|early: NotUntil<Nanos>| early.wait_time_from(self.clock.now()))
+    }
+
+    fn has_room(&self) -> bool {
+        if self.addresses.len() < self.max_addresses {
+            return true;
+        }
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        if swept.elapsed() >= SWEEP_INTERVAL {
+            *swept = Instant::now();
+            self.addresses.retain_recent();
+        }
+        self.addresses.len() < self.max_addresses
+    }
+}
+
+/// Tokio's clock, counted from the start.
+#[derive(Debug, Clone, Copy)]
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        self.0.elapsed().into()
+    }
+}
+
+/// Limits the requests that a client has open, so that none takes every connection.
+#[derive(Debug)]
+pub struct OpenRequests {
+    counts: Mutex<HashMap<RateLimitKey, usize>>,
+    per_client: usize,
+}
+
+impl OpenRequests {
+    /// Allows `per_client` open requests of each client.
+    pub fn new(per_client: usize) -> Arc<Self> {
+        Arc::new(Self {
+            counts: Mutex::default(),
+            per_client,
+        })
+    }
+
+    /// Opens a request, which lasts as long as the guard; `None` where it would be one too many.
+    pub fn try_open(self: &Arc<Self>, key: RateLimitKey) -> Option<OpenRequestGuard> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(key.clone()).or_default();
+        if *count >= self.per_client {
+            return None;
+        }
+        *count += 1;
+        Some(OpenRequestGuard {
+            requests: Arc::clone(self),
+            key,
+        })
+    }
+}
+
+/// An open request. Dropping it closes it.
+#[derive(Debug)]
+pub struct OpenRequestGuard {
+    requests: Arc<OpenRequests>,
+    key: RateLimitKey,
+}
+
+impl Drop for OpenRequestGuard {
+    fn drop(&mut self) {
+        let counts = &self.requests.counts;
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! Bounds what the requests of a client may take: how many a second, how many at a time, the bytes of their bodies until they
+//! are parsed, and the bytes of responses that the client has not read.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+
+use crate::byte_budget::{BudgetError, ByteBudget, Reservation};
+use crate::guarded_body::GuardedBody;
+use crate::rate_limit::{OpenRequestGuard, OpenRequests, RateLimitKey, RateLimiter};
+
+/// The room that a body begins with, in bytes; it doubles from there.
+const INITIAL_CAPACITY: usize = 8 << 10;
+
+/// After so many seconds a client may try again.
+const RETRY_AFTER_S: u64 = 1;
+
+/// What clients may take of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Requests of one client a second, in the long run.
+    pub requests_per_second: NonZeroU32,
+    /// Requests of one client at once, after silence.
+    pub burst: NonZeroU32,
+    /// Requests of one client that are open at a time, streams among them.
+    pub open_requests: usize,
+    /// The largest body of a request, in bytes.
+    pub body_bytes: usize,
+    /// All bodies of requests together until they are parsed, in bytes.
+    pub total_body_bytes: usize,
+    /// All bodies of one client together until they are parsed, in bytes.
+    pub body_bytes_per_client: usize,
+    /// How long the body of a request may take to arrive.
+    pub body_timeout: Duration,
+    /// All responses together that clients have not read, in bytes.
+    pub total_response_bytes: usize,
+    /// All responses together that one client has not read, in bytes.
+    pub response_bytes_per_client: usize,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            requests_per_second: NonZeroU32::MIN.saturating_add(199),
+            burst: NonZeroU32::MIN.saturating_add(999),
+            open_requests: 1024,
+            body_bytes: 10 << 20,
+            total_body_bytes: 128 << 20,
+            body_bytes_per_client: 32 << 20,
+            body_timeout: Duration::from_secs(30),
+            total_response_bytes: 256 << 20,
+            response_bytes_per_client: 64 << 20,
+        }
+    }
+}
+
+/// The limit that a request exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// Too many requests a second.
+    #[error("too many requests; ask again in {} s", .0.as_secs() + 1)]
+    Rate(Duration),
+    /// Too many open requests.
+    #[error("too many requests of yours are open; end some, or wait until they end")]
+    OpenRequests,
+    /// The body is too large.
+    #[error("the body is larger than {0} bytes; send less")]
+    BodyTooLarge(usize),
+    /// The body broke off.
+    #[error("the body did not arrive whole; send it again")]
+    BodyIncomplete,
+    /// The body took too long.
+    #[error("the body did not arrive in time; send it again")]
+    BodyTimeout,
+    /// The bodies of the client have all their bytes.
+    #[error(
+        "the bodies of your requests have the {0} bytes that one client may have at a time; send fewer at a time"
+    )]
+    ClientBodies(usize),
+    /// The bodies of all clients have all their bytes.
+    #[error("the server reads as many bodies as it has room for; ask again in a moment")]
+    TotalBodies,
+    /// The client has not read the responses that it has.
+    #[error(
+        "responses to you that you have not read have the {0} bytes that one client may have at a time; read them, then ask again"
+    )]
+    ClientResponses(usize),
+    /// All clients together have not read the responses that they have.
+    #[error("the server holds as many unread responses as it has room for; ask again in a moment")]
+    TotalResponses,
+}
+
+impl LimitError {
+    /// The status of the response that refuses the request.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Rate(_) | Self::OpenRequests | Self::ClientBodies(_) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
+            Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyIncomplete => StatusCode::BAD_REQUEST,
+            Self::BodyTimeout
+            | Self::TotalBodies
+            | Self::ClientResponses(_)
+            | Self::TotalResponses => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// The seconds in `Retry-After`, where the same request may succeed later.
+    pub fn retry_after_s(&self) -> Option<u64> {
+        match self {
+            Self::Rate(wait) => Some(wait.as_secs() + 1),
+            Self::OpenRequests
+            | Self::ClientBodies(_)
+            | Self::TotalBodies
+            | Self::ClientResponses(_)
+            | Self::TotalResponses => Some(RETRY_AFTER_S),
+            Self::BodyTooLarge(_) | Self::BodyIncomplete | Self::BodyTimeout => None,
+        }
+    }
+}
+
+/// Keeps requests within their limits.
+pub struct RequestLimiter {
+    limits: HttpLimits,
+    rate: RateLimiter,
+    open: Arc<OpenRequests>,
+    bodies: Arc<ByteBudget>,
+    responses: Arc<ByteBudget>,
+}
+
+impl RequestLimiter {
+    /// Keeps requests within `limits`.
+    pub fn new(limits: HttpLimits) -> Self {
+        Self {
+            rate: RateLimiter::new(limits.requests_per_second, limits.burst),
+            open: OpenRequests::new(limits.open_requests),
+            bodies: ByteBudget::new(limits.total_body_bytes, limits.body_bytes_per_client),
+            responses: ByteBudget::new(
+                limits.total_response_bytes,
+                limits.response_bytes_per_client,
+            ),
+            limits,
+        }
+    }
+
+    /// Counts a request against the rate of its client.
+    ///
+    /// # Errors
+    /// It is one too many.
+    pub fn check_rate(&self, key: &RateLimitKey) -> Result<(), LimitError> {
+        self.rate.check(key).map_err(LimitError::Rate)
+    }
+
+    /// Counts a request as open until the guard is dropped.
+    ///
+    /// # Errors
+    /// It is one too many.
+    pub fn try_open(&self, key: RateLimitKey) -> Result<OpenRequestGuard, LimitError> {
+        self.open.try_open(key).ok_or(LimitError::OpenRequests)
+    }
+
+    /// Reads a body as a whole. It counts for the bytes that have arrived, until they are dropped: a body that is announced and
+    /// does not arrive counts for nothing.
+    ///
+    /// # Errors
+    /// It is too large, too slow, or broken off, or there is no room for it.
+    pub async fn read_body(
+        &self,
+        key: RateLimitKey,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Body, LimitError> {
+        let announced = content_length(headers);
+        if announced.is_none() && !headers.contains_key(TRANSFER_ENCODING) {
+            return Ok(body);
+        }
+        let limit = self.limits.body_bytes;
+        if announced.is_some_and(|length| length > limit) {
+            return Err(LimitError::BodyTooLarge(limit));
+        }
+        let reading = collect(self.bodies.empty(key), body, announced.unwrap_or(limit));
+        let bytes = tokio::time::timeout(self.limits.body_timeout, reading)
+            .await
+            .map_err(|_| LimitError::BodyTimeout)??;
+        Ok(Body::from(bytes))
+    }
+
+    /// Counts the bytes of a response until they are sent, and keeps `held` as long as its body.
+    ///
+    /// # Errors
+    /// There is no room for it beside the responses that wait for their clients. The response is dropped.
+    pub fn guard_response(
+        &self,
+        key: RateLimitKey,
+        response: Response,
+        held: impl Send + Unpin + 'static,
+    ) -> Result<Response, LimitError> {
+        let length = response.body().size_hint().exact();
+        let length = length.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        let reserved = if GuardedBody::<()>::counts(length) {
+            self.responses
+                .reserve(key, length)
+                .map_err(|error| match error {
+                    BudgetError::Client(limit) => LimitError::ClientResponses(limit),
+                    BudgetError::Total => LimitError::TotalResponses,
+                })?
+        } else {
+            self.responses.empty(key)
+        };
+        Ok(response.map(|body| Body::new(GuardedBody::new(body, reserved, held))))
+    }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Reads a body of at most `limit` bytes. The bytes keep their room until they are dropped.
+async fn collect(
+    reservation: Reservation,
+    mut body: Body,
+    limit: usize,
+) -> Result<Bytes, LimitError> {
+    let mut read = BudgetedBytes {
+        bytes: Vec::new(),
+        reservation,
+    };
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| LimitError::BodyIncomplete)?;
+        if let Some(data) = frame.data_ref() {
+            read.extend(data, limit)?;
+        }
+    }
+    Ok(Bytes::from_owner(read))
+}
+
+/// What has been read of a body, and its room.
+struct BudgetedBytes {
+    bytes: Vec<u8>,
+    reservation: Reservation,
+}
+
+impl BudgetedBytes {
+    fn extend(&mut self, data: &[u8], limit: usize) -> Result<(), LimitError> {
+        let length = self.bytes.len() + data.len();
+        if length > limit {
+            return Err(LimitError::BodyTooLarge(limit));
+        }
+        let capacity = self.bytes.capacity();
+        if length > capacity {
+            let wanted = length.max(2 * capacity).max(INITIAL_CAPACITY).min(limit);
+            self.reservation.grow(wanted).map_err(|error| match error {
+                BudgetError::Client(limit) => LimitError::ClientBodies(limit),
+                BudgetError::Total => LimitError::TotalBodies,
+            })?;
+            self.bytes.reserve_exact(wanted - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+impl AsRef<[u8]> for BudgetedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! Accepts connections, serves a router on each, and ends them.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service as _;
+
+use crate::connection_limit::{ActiveGuard, ConnectionLimiter, ConnectionPermit};
+use crate::forwarded::TrustedProxies;
+use crate::write_timeout::WriteTimeout;
+
+/// How long the loop waits after the system had no socket for it.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// The shortest time between two warnings of connections that are not admitted.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How many connections there may be, and how long they may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionConfig {
+    /// So many at a time. One more takes the place of the longest-silent one.
+    pub total: usize,
+    /// So many of one address, or of one IPv6 /64 network.
+    pub per_address: usize,
+    /// Connections of these addresses count against `total` alone.
+    pub proxies: Option<TrustedProxies>,
+    /// Whether a connection may carry more than one request.
+    pub keep_alive: bool,
+    /// The largest head of a request, in bytes, 8192 or more. A larger one is answered with 431.
+    pub max_header_bytes: usize,
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long the head of a request may take to arrive, and so how long a connection may be silent.
+    pub header_timeout: Duration,
+    /// How long a client may read nothing of a response that waits for it.
+    pub write_timeout: Duration,
+    /// How long a connection stays whose place another one has, while there are sockets for both. What it sent may not be read
+    /// yet where many clients connect at once.
+    pub eviction_grace: Duration,
+    /// How long responses may take to end once the server stops.
+    pub drain_timeout: Duration,
+}
+
+impl Default for ConnectionConfig {
+    fn default() -> Self {
+        Self {
+            total: 2048,
+            per_address: 512,
+            proxies: None,
+            keep_alive: true,
+            max_header_bytes: 64 << 10,
+            handshake_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(15),
+            write_timeout: Duration::from_secs(30),
+            eviction_grace: Duration::ZERO,
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A connection, as an extension of each request on it. A request that outlives the connection, such as one that was upgraded,
+/// keeps its place in the limits by keeping this.
+#[derive(Debug, Clone)]
+pub struct Connection(Arc<Admitted>);
+
+#[derive(Debug)]
+struct Admitted {
+    permit: ConnectionPermit,
+    certificate: Option<CertificateDer<'static>>,
+    _socket: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    fn new(
+        permit: ConnectionPermit,
+        certificate: Option<CertificateDer<'static>>,
+        socket: OwnedSemaphorePermit,
+    ) -> Self {
+        Self(Arc::new(Admitted {
+            permit,
+            certificate,
+            _socket: socket,
+        }))
+    }
+
+    /// Begins a request of an authenticated client. The connection is not evicted before the guard is dropped.
+    pub fn begin(&self) -> ActiveGuard {
+        self.0.permit.begin()
+    }
+
+    /// Whether another connection has its place.
+    pub fn is_evicted(&self) -> bool {
+        self.0.permit.is_evicted()
+    }
+
+    /// The certificate that the client authenticated with in TLS.
+    pub fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.0.certificate.as_ref()
+    }
+}
+
+/// What all connections of a loop share.
+struct Server {
+    tls: Option<TlsAcceptor>,
+    app: Router,
+    config: ConnectionConfig,
+    /// Evicted connections may stay for a moment. These are the sockets that may be open in all.
+    sockets: Arc<Semaphore>,
+    /// Every socket is in use: evicted connections have to go at once.
+    out_of_sockets: Notify,
+    stop: CancellationToken,
+}
+
+/// Serves `app` until `stop` is cancelled. Then the loop accepts no connection, ends requests that are under way in order, and
+/// cuts what takes longer than `config.drain_timeout`. `warn` reports connections that cannot be accepted.
+///
+/// Each request has the extensions [`ConnectInfo`] of the remote address, and [`Connection`].
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    app: Router,
+    config: ConnectionConfig,
+    stop: CancellationToken,
+    warn: impl Fn(&str),
+) {
+    let limiter = ConnectionLimiter::new(config.total, config.per_address);
+    let running = TaskTracker::new();
+    let cut = CancellationToken::new();
+    let server = Arc::new(Server {
+        sockets: Arc::new(Semaphore::new(2 * config.total)),
+        out_of_sockets: Notify::new(),
+        tls,
+        app,
+        config,
+        stop: stop.clone(),
+    });
+    let mut warned = None::<Instant>;
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = server.accept(&listener) => accepted,
+        };
+        let (stream, remote, socket) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn(&format!("cannot accept a connection: {error}"));
+                sleep(ACCEPT_RETRY_DELAY).await;
+                continue;
+            }
+        };
+        let proxies = server.config.proxies.as_ref();
+        let admitted = match proxies.is_some_and(|proxies| proxies.contains(remote.ip())) {
+            true => limiter.admit_proxy(),
+            false => limiter.admit(remote.ip()),
+        };
+        let permit = match admitted {
+            Ok(permit) => permit,
+            Err(error) => {
+                if warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL) {
+                    warned = Some(Instant::now());
+                    warn(&format!(
+                        "cannot accept a connection of {}: {error}; raise `connections` or `connectionsPerAddress` if this is no attack",
+                        remote.ip()
+                    ));
+                }
+                continue;
+            }
+        };
+        let (server, cut) = (Arc::clone(&server), cut.clone());
+        running.spawn(async move {
+            let served = server.connection(stream, remote, permit, socket);
+            cut.run_until_cancelled(served).await;
+        });
+    }
+    drop(listener);
+    running.close();
+    if timeout(server.config.drain_timeout, running.wait())
+        .await
+        .is_err()
+    {
+        warn(&format!(
+            "{} connections had not ended in time and are cut",
+            running.len()
+        ));
+        cut.cancel();
+        running.wait().await;
+    }
+}
+
+impl Server {
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+    ) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        if self.sockets.available_permits() == 0 {
+            self.out_of_sockets.notify_waiters();
+        }
+        let socket = Arc::clone(&self.sockets).acquire_owned().await;
+        let socket = socket.map_err(std::io::Error::other)?;
+        let (stream, remote) = listener.accept().await?;
+        Ok((stream, remote, socket))
+    }
+
+    /// Serves one connection to its end.
+    async fn connection(
+        &self,
+        stream: TcpStream,
+        remote: SocketAddr,
+        permit: ConnectionPermit,
+        socket: OwnedSemaphorePermit,
+    ) {
+        // Responses are small and waited for.
+        let _ = stream.set_nodelay(true);
+        let stream = WriteTimeout::new(stream, self.config.write_timeout);
+        let Some(tls) = &self.tls else {
+            let connection = Connection::new(permit, None, socket);
+            return self.http(stream, remote, connection).await;
+        };
+        let handshake = timeout(self.config.handshake_timeout, tls.accept(stream));
+        let secured = tokio::select! {
+            secured = handshake => secured,
+            () = self.evicted(&permit) => return,
+        };
+        match secured {
+            Ok(Ok(stream)) => {
+                let chain = stream.get_ref().1.peer_certificates();
+                let certificate = chain.and_then(|chain| chain.first()).cloned();
+                let connection = Connection::new(permit, certificate, socket);
+                self.http(stream, remote, connection).await;
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(client = %remote.ip(), "no TLS connection: {error}");
+            }
+            Err(_) => {
+                tracing::debug!(client = %remote.ip(), "no TLS connection in time");
+            }
+        }
+    }
+
+    /// Returns when an evicted connection has to be closed.
+    async fn evicted(&self, permit: &ConnectionPermit) {
+        permit.evicted().await;
+        tokio::select! {
+            () = sleep(self.config.eviction_grace) => {}
+            () = self.out_of_sockets.notified() => {}
+        }
+    }
+
+    /// Serves HTTP on a connection to its end, or until a request is upgraded.
+    async fn http(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        remote: SocketAddr,
+        connection: Connection,
+    ) {
+        let service = service_fn(|request: hyper::Request<Incoming>| {
+            let mut app = self.app.clone();
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(remote));
+            request.extensions_mut().insert(connection.clone());
+            async move {
+                Ok::<_, Infallible>(
+                    app.call(request)
+                        .await
+                        .unwrap_or_else(|never| match never {}),
+                )
+            }
+        });
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .keep_alive(self.config.keep_alive)
+            .header_read_timeout(self.config.header_timeout)
+            .max_buf_size(self.config.max_header_bytes)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        let mut serving = pin!(serving);
+        let whole = async {
+            tokio::select! {
+                ended = serving.as_mut() => ended,
+                () = self.stop.cancelled() => {
+                    serving.as_mut().graceful_shutdown();
+                    serving.await
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = whole => if let Err(error) = ended {
+                tracing::debug!(client = %remote.ip(), "the connection ended: {error}");
+            },
+            () = self.evicted(&connection.0.permit) => {
+                tracing::debug!(client = %remote.ip(), "closed a silent connection to make room");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! The acceptor of TLS connections.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
+
+/// The files of a server that takes TLS connections, all PEM.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsFiles<'a> {
+    /// The certificate chain, the server's own certificate first.
+    pub certificates: &'a Path,
+    /// The private key of the first certificate.
+    pub key: &'a Path,
+    /// The authorities of client certificates. Every client needs a certificate where it is set.
+    pub client_authorities: Option<&'a Path>,
+}
+
+/// One of [`TlsFiles`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsFile {
+    /// The certificate chain.
+    Certificates,
+    /// The private key.
+    Key,
+    /// The authorities of client certificates.
+    ClientAuthorities,
+}
+
+/// A file that cannot be used. Shows nothing of what is in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the file `{path}` {cause}")]
+pub struct TlsError {
+    /// Which file.
+    pub file: TlsFile,
+    path: String,
+    cause: String,
+}
+
+/// Returns an acceptor of TLS 1.2 and 1.3.
+///
+/// # Errors
+/// Which file cannot be used, and why.
+pub fn acceptor(files: &TlsFiles<'_>) -> Result<TlsAcceptor, TlsError> {
+    let error = |file, cause: String| {
+        let path = match file {
+            TlsFile::Certificates => Some(files.certificates),
+            TlsFile::Key => Some(files.key),
+            TlsFile::ClientAuthorities => files.client_authorities,
+        };
+        let path = path.map_or_else(String::new, |path| path.display().to_string());
+        TlsError { file, path, cause }
+    };
+    let chain = certificates(files.certificates).map_err(|e| error(TlsFile::Certificates, e))?;
+    let key = private_key(files.key).map_err(|e| error(TlsFile::Key, e))?;
+    // Passed along rather than installed: a process-wide default would affect every user of rustls in the process.
+    let provider = Arc::new(default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| error(TlsFile::Certificates, unusable(e)))?;
+    let builder = match files.client_authorities {
+        Some(path) => {
+            let of_authorities = |cause| error(TlsFile::ClientAuthorities, cause);
+            let roots = authorities(path).map_err(of_authorities)?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = verifier.build().map_err(|e| of_authorities(unusable(e)))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|e| match e {
+        Error::InconsistentKeys(_) => error(
+            TlsFile::Key,
+            "holds a key that is not the certificate's".into(),
+        ),
+        Error::InvalidCertificate(_) => error(TlsFile::Certificates, unusable(e)),
+        e => error(TlsFile::Key, unusable(e)),
+    })?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = read(path)?;
+    let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|e| format!("holds no certificate in PEM form: {e}"))?;
+    if chain.is_empty() {
+        return Err(
+            "holds no certificate in PEM form: there is no `BEGIN CERTIFICATE` in it".into(),
+        );
+    }
+    Ok(chain)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(&read(path)?)
+        .map_err(|e| format!("holds no private key in PEM form: {e}"))
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(unusable)?;
+    }
+    Ok(roots)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|e| format!("cannot be read: {e}"))
+}
+
+fn unusable(cause: impl Display) -> String {
+    format!("cannot be used: {cause}")
+}
+
+#[cfg(test)]
+mod tests;
