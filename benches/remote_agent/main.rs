@@ -14,13 +14,6 @@
 
 mod handles;
 mod loading;
-#[path = "../../tests/support/node.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with tests that need more of it"
-)]
-mod node;
 mod peers;
 mod round_trip;
 mod stream;
@@ -30,6 +23,7 @@ mod validation;
 use std::{env, path::Path};
 
 use remote_agent_cli::package::build_library;
+use testkit::support::node;
 
 use table::Table;
 

@@ -43,24 +43,21 @@ pub(crate) fn measure(table: &mut Table, library: &Path) {
         .enable_all()
         .build()
         .unwrap();
-    let node = node::install("node", &[]).map(|installed| installed.node());
+    let node = node::install("node", &[]).node();
     let mut rates = BTreeMap::<_, Vec<f64>>::new();
     for _ in 0..ROUNDS {
         // Peers remember what they were asked, so each round has its own.
         let peers = Running::start();
-        let mut ways: Vec<Box<dyn Way>> = vec![
+        let ways: Vec<Box<dyn Way>> = vec![
             Box::new(Bare::new(&peers)),
             Box::new(InProcess::new(&peers)),
             Box::new(RustDoor::new(&peers, library)),
-        ];
-        if let Some(node) = node.clone() {
-            let config = peers.config();
-            ways.push(Box::new(NodeDoor {
-                node,
+            Box::new(NodeDoor {
+                node: node.clone(),
                 library: library.to_owned(),
-                config,
-            }));
-        }
+                config: peers.config(),
+            }),
+        ];
         for (width, calls) in WIDTHS {
             let mut seconds = vec![0.0; ways.len()];
             for _ in 0..SLICES {

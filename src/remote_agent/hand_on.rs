@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gateway_bridge::delegation::{Delegation, KEY};
+use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use peer::Delivered;
 
 use super::RemoteAgent;
@@ -48,7 +48,7 @@ pub(super) async fn mark(
         return Err(unsent(ToolError::new(Reason::DelegationTooDeep, message)));
     }
     let metadata = request.metadata.get_or_insert_default();
-    metadata.insert(KEY.to_owned(), next.json());
+    metadata.insert(METADATA_KEY.to_owned(), next.json());
     Ok(())
 }
 

@@ -209,14 +209,14 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
     }
     if request
         .get("metadata")
-        .is_some_and(|metadata| metadata.get(delegation::KEY).is_some())
+        .is_some_and(|metadata| metadata.get(delegation::METADATA_KEY).is_some())
     {
         let message = "is the host's word about delegations in a row and cannot be set by a request; leave it out";
         out.push(complaint(
-            &format!("/metadata/{}", escape(delegation::KEY)),
+            &format!("/metadata/{}", escape(delegation::METADATA_KEY)),
             "#/runtime/not",
             "not",
-            json!({ "property": delegation::KEY }),
+            json!({ "property": delegation::METADATA_KEY }),
             message,
         ));
     }

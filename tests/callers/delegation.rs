@@ -1,7 +1,7 @@
-//! Delegations in a row.
+//! DelegationFile in a row.
 
 use common::log::Silent;
-use gateway_bridge::delegation::{Delegation, Delegations, KEY};
+use gateway_bridge::delegation::{Delegation, DelegationFile, METADATA_KEY};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
@@ -23,7 +23,7 @@ fn at(hop: u64) -> Value {
 /// What the newest message said of the delegations before it.
 fn said(peers: &Peers) -> Value {
     let newest = calls(peers).pop().unwrap();
-    newest.body.unwrap()["params"]["metadata"][KEY].clone()
+    newest.body.unwrap()["params"]["metadata"][METADATA_KEY].clone()
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn what_a_request_says_stays_beside_it() {
     let sent = calls(&peers).pop().unwrap().body.unwrap();
     let metadata = &sent["params"]["metadata"];
     assert_eq!(metadata["ticket"], 7);
-    assert_eq!(metadata[KEY]["hop"], 1);
+    assert_eq!(metadata[METADATA_KEY]["hop"], 1);
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn a_request_cannot_say_it() {
     let peers = desk().await;
     for said in [json!({"hop": 0, "chain": "mine"}), json!(null)] {
         let mut request = send();
-        request["metadata"] = json!({ KEY: said });
+        request["metadata"] = json!({ METADATA_KEY: said });
         let envelope = call(&rig(&peers, 4), &at(1), &request).await;
         assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR", "{envelope}");
         let place = &envelope["error"]["details"]["errors"][0]["instancePath"];
@@ -127,7 +127,7 @@ async fn the_file_of_the_host_says_what_a_session_works_on() {
     call(&rig, &caller, &send()).await;
     assert_eq!(said(&peers)["hop"], 1);
 
-    let file = Delegations::of_host(state.path());
+    let file = DelegationFile::of_host(state.path());
     let work = |hop| Delegation {
         hop,
         chain: Some("row-2".to_owned()),
@@ -154,7 +154,7 @@ async fn what_comes_with_the_call_counts_before_the_file() {
         hop: 3,
         chain: None,
     };
-    let file = Delegations::of_host(state.path());
+    let file = DelegationFile::of_host(state.path());
     file.record("s", &work, &Silent).unwrap();
     let mut caller = at(1);
     caller["session_key"] = json!("s");
@@ -167,7 +167,7 @@ async fn what_comes_with_the_call_counts_before_the_file() {
 async fn a_file_that_cannot_be_used_fails_no_call_and_is_told_of() {
     let peers = desk().await;
     let state = Folder::new();
-    let file = Delegations::of_host(state.path());
+    let file = DelegationFile::of_host(state.path());
     std::fs::create_dir(file.path().parent().unwrap()).unwrap();
     std::fs::write(file.path(), "garbage").unwrap();
     let rig = rig(&peers, 4);

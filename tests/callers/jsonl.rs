@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use gateway_bridge::delegation::KEY;
+use gateway_bridge::delegation::METADATA_KEY;
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
@@ -88,7 +88,7 @@ async fn a_script_says_how_often_work_was_handed_on_before() {
     assert_eq!(sent.len(), 1);
     let body = sent[0].body.as_ref().unwrap();
     assert_eq!(
-        body["params"]["metadata"][KEY],
+        body["params"]["metadata"][METADATA_KEY],
         json!({"hop": 2, "chain": "row-1"})
     );
 }

@@ -7,7 +7,6 @@ mod architecture;
 pub(crate) mod documents;
 mod examples;
 mod gateway;
-pub(crate) mod generated;
 mod import_cycles;
 mod in_process;
 mod manifests;
@@ -19,22 +18,10 @@ mod serve;
 mod settings;
 mod shown;
 pub(crate) use crate::support::in_process as unchecked;
-
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+pub(crate) use testkit::support::generated;
 
 use serde_json::Value;
-
-/// A path below the checkout.
-fn root(path: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
-}
-
-fn text(path: &str) -> String {
-    fs::read_to_string(root(path)).unwrap_or_else(|error| panic!("`{path}`: {error}"))
-}
+use testkit::support::{root, text};
 
 fn json(path: &str) -> Value {
     serde_json::from_str(&text(path)).unwrap_or_else(|error| panic!("`{path}`: {error}"))

@@ -7,8 +7,8 @@ use crate::gateway::support::{
 };
 
 /// Waits until it is known to the gateway.
-async fn ready(url: &str, order: serde_json::Value) -> Option<Played> {
-    let mut played = Played::start(url, &order)?;
+async fn ready(url: &str, order: serde_json::Value) -> Played {
+    let mut played = Played::start(url, &order);
     let acknowledged = played.tells("ready").await;
     assert_eq!(
         acknowledged["content"]["action"], "acknowledge",
@@ -22,19 +22,16 @@ async fn ready(url: &str, order: serde_json::Value) -> Option<Played> {
         acknowledged["content"]["clientId"].is_string(),
         "{acknowledged}"
     );
-    Some(played)
+    played
 }
 
 #[tokio::test]
 async fn a_javascript_client_asks_a_javascript_agent() {
     let gateway = Reference::start(json!({})).await;
-    let Some(mut agent) = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await
-    else {
-        return;
-    };
+    let mut agent = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
     let order =
         json!({"play": "ask", "agent": "steward", "text": "What is the state of the collective?"});
-    let mut client = ready(&gateway.url, order).await.unwrap();
+    let mut client = ready(&gateway.url, order).await;
     let heard = agent.tells("heard").await;
     assert_eq!(
         heard["content"]["content"],
@@ -56,10 +53,7 @@ async fn a_javascript_client_asks_a_javascript_agent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bridge_asks_a_javascript_agent() {
     let gateway = Reference::start(json!({})).await;
-    let Some(mut agent) = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await
-    else {
-        return;
-    };
+    let mut agent = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
     let envelope = at(&gateway.url, json!({}))
         .call(&to("steward", "Hello from afar"))
         .await;
@@ -78,9 +72,7 @@ async fn a_javascript_client_asks_an_agent_of_another_stack() {
     let rules = json!([voters::answers("as you wish")]);
     let _agent = voters::agent(&gateway.url, "coder", rules).await;
     let order = json!({"play": "ask", "agent": "coder", "text": "Fix it."});
-    let Some(mut client) = ready(&gateway.url, order).await else {
-        return;
-    };
+    let mut client = ready(&gateway.url, order).await;
     assert_eq!(
         client.tells("answer").await["content"]["content"],
         "as you wish"
@@ -88,23 +80,21 @@ async fn a_javascript_client_asks_an_agent_of_another_stack() {
 }
 
 /// Three voters of 11.3: more confidence than one half approves.
-async fn triad(url: &str, confidence: [f64; 3]) -> Option<Vec<Played>> {
+async fn triad(url: &str, confidence: [f64; 3]) -> Vec<Played> {
     let mut voters = Vec::new();
     for (name, confidence) in ["alpha", "beta", "charlie"].into_iter().zip(confidence) {
         let order = json!({"play": "vote", "name": name, "confidence": confidence});
-        voters.push(ready(url, order).await?);
+        voters.push(ready(url, order).await);
     }
-    Some(voters)
+    voters
 }
 
 #[tokio::test]
 async fn a_javascript_triad_decides_for_a_javascript_client() {
     let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
-    let Some(_voters) = triad(&gateway.url, [0.9, 0.2, 0.8]).await else {
-        return;
-    };
+    let _voters = triad(&gateway.url, [0.9, 0.2, 0.8]).await;
     let order = json!({"play": "propose", "proposal": "Ship it", "reasoning": "It is done."});
-    let mut client = ready(&gateway.url, order).await.unwrap();
+    let mut client = ready(&gateway.url, order).await;
     for _ in 0..3 {
         let vote = client.tells("heard").await;
         assert!(vote["content"]["confidence"].is_number(), "{vote}");
@@ -119,9 +109,7 @@ async fn a_javascript_triad_decides_for_a_javascript_client() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_36_a_javascript_triad_that_votes_by_the_id_decides_for_the_bridge() {
     let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
-    let Some(_voters) = triad(&gateway.url, [0.1, 0.2, 0.8]).await else {
-        return;
-    };
+    let _voters = triad(&gateway.url, [0.1, 0.2, 0.8]).await;
     let envelope = at(&gateway.url, json!({}))
         .call(&propose("Drop the table"))
         .await;
@@ -135,9 +123,7 @@ async fn an_error_is_told_in_the_form_that_a_javascript_client_reads() {
     let gateway = Reference::start(json!({})).await;
     let message = json!({"type": "message", "agent": "nobody", "content": {"role": "user", "content": "x"}, "metadata": {"correlationId": "c-1"}});
     let order = json!({"play": "say", "types": ["error"], "messages": [message, {"type": "frobnicate", "content": {}}]});
-    let Some(mut client) = ready(&gateway.url, order).await else {
-        return;
-    };
+    let mut client = ready(&gateway.url, order).await;
     let error = client.tells("heard").await;
     assert_eq!(error["content"]["error"], "AGENT_NOT_FOUND", "{error}");
     assert_eq!(error["content"]["code"], 3001, "{error}");

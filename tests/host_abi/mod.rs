@@ -12,7 +12,7 @@ pub(crate) use crate::support::process;
 mod rust_door;
 
 use common::log::Silent;
-use gateway_bridge::delegation::{Delegation, Delegations, KEY};
+use gateway_bridge::delegation::{Delegation, DelegationFile, METADATA_KEY};
 use openclaw_remote_agent_interface::{RNone, RSome, load};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -54,7 +54,7 @@ async fn both_doors_take_the_hosts_word_about_delegations() {
         hop: 4,
         chain: Some("row-1".to_owned()),
     };
-    let file = Delegations::of_host(&state);
+    let file = DelegationFile::of_host(&state);
     file.record("deep", &work, &Silent).unwrap();
     let callers = json!([
         {"agent_id": "a", "chain": {"hop": 3, "chain": "row-1"}},
@@ -75,7 +75,7 @@ async fn both_doors_take_the_hosts_word_about_delegations() {
         let calls = peers.log(name).into_iter();
         let bodies = calls.filter_map(|request| request.body);
         bodies
-            .map(|body| body["params"]["metadata"][KEY].clone())
+            .map(|body| body["params"]["metadata"][METADATA_KEY].clone())
             .collect()
     };
     let refused = "delegation_too_deep";

@@ -14,20 +14,11 @@
 mod gateway_rig;
 mod gateway_runs;
 mod gateway_triad;
-mod host;
-mod http;
-mod journal;
 mod model;
-#[path = "../support/node.rs"]
-mod node;
 mod peer;
 mod process;
 mod serve_rig;
 mod serve_runs;
-#[path = "../serve/server.rs"]
-#[allow(dead_code)]
-mod server;
-mod socket;
 mod world;
 
 use std::{
@@ -42,6 +33,7 @@ use peer::{Seen, answer_to};
 use remote_agent_cli::package;
 use serde_json::{Value, json};
 use serve_rig::Pair;
+use testkit::support::{host, http, journal, node, serve as server, socket};
 use world::{SECRET, World, plugin_settings};
 
 const OPENCLAW: &str = "openclaw@2026.9.6";
@@ -401,28 +393,16 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The tests share one gateway, and their order is part of them.
     arguments.test_threads = Some(1);
-    let installed = if arguments.list {
-        None
-    } else {
-        node::install("openclaw", &[OPENCLAW])
-    };
-    let missing = installed.is_none();
-    let node = installed
-        .as_ref()
-        .map(node::Installed::node)
-        .unwrap_or_default();
-    let installed = installed.map(Arc::new);
-    let (again, third) = (installed.clone(), installed.clone());
-    // Started by the first test that needs it; when that fails, the others fail at once.
-    let world = Arc::new(LazyLock::new(move || {
-        World::start(installed.expect("tests without OpenClaw are ignored"))
+    // Installed and started by the first test that needs it; when that fails, the others fail at once.
+    let installed = Arc::new(LazyLock::new(|| {
+        Arc::new(node::install("openclaw", &[OPENCLAW]))
     }));
-    let behind = Arc::new(LazyLock::new(move || {
-        Behind::start(again.expect("tests without OpenClaw are ignored"))
-    }));
+    let (again, third, node) = (installed.clone(), installed.clone(), installed.clone());
+    let world = Arc::new(LazyLock::new(move || World::start(Arc::clone(&installed))));
+    let behind = Arc::new(LazyLock::new(move || Behind::start(Arc::clone(&again))));
 
     let mut trials = vec![Trial::test("javascript_checks_pass", move || {
-        javascript_checks_pass(&node);
+        javascript_checks_pass(&node.node());
         Ok(())
     })];
     trials.extend(TESTS.map(|(name, test)| {
@@ -435,9 +415,7 @@ fn main() -> ExitCode {
     // Two gateways delegate to each other: the first one, and one of its own.
     let first = Arc::clone(&world);
     let pair = Arc::new(LazyLock::new(move || {
-        Pair::start(third.expect("tests without OpenClaw are ignored"), || {
-            &first
-        })
+        Pair::start(Arc::clone(&third), || &first)
     }));
     trials.extend(serve_runs::TESTS.iter().map(|(name, test)| {
         let (world, pair) = (Arc::clone(&world), Arc::clone(&pair));
@@ -464,10 +442,6 @@ fn main() -> ExitCode {
             }),
     );
     drop(behind);
-    let trials = trials
-        .into_iter()
-        .map(|trial| trial.with_ignored_flag(missing))
-        .collect();
     // Dropping the world stops the gateway; the trials hold it until they have run.
     libtest_mimic::run(&arguments, trials).exit_code()
 }

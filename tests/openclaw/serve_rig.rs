@@ -176,7 +176,7 @@ pub fn job(text: &str) -> Job {
         context_id: "talk".to_owned(),
         session: "a2a-talk".to_owned(),
         agent: None,
-        peer: "loopback".to_owned(),
+        client: "loopback".to_owned(),
         message: Message::new(Role::User, vec![Part::text(text)]),
         delegation: None,
     }

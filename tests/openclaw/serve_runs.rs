@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use a2a_server::a2a::Part;
 use a2a_server::executor::{Executor as _, Outcome, Report};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use gateway_bridge::delegation::Delegations;
+use gateway_bridge::delegation::DelegationFile;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -302,7 +302,7 @@ fn a_row_of_delegations_ends_at_its_limit(world: &World, pair: &Pair) {
         "the last delegation went through"
     );
     let hops = |state: &std::path::Path| {
-        let file = std::fs::read_to_string(Delegations::of_host(state).path()).unwrap();
+        let file = std::fs::read_to_string(DelegationFile::of_host(state).path()).unwrap();
         let file: Value = serde_json::from_str(&file).unwrap();
         println!("delegations.json: {file}");
         let sessions = file["sessions"].as_array().unwrap().clone();

@@ -14,60 +14,23 @@
     unreachable_pub
 )]
 
-#[path = "../support/driver.rs"]
-mod driver;
 mod expected;
 mod flavours;
-#[path = "../contract/generated.rs"]
-#[allow(dead_code)]
-mod generated;
-// Shared with the tests of the server, which need more of both.
-#[allow(dead_code)]
-mod hook;
-// Of what the tests in OpenClaw need, a gateway that is only talked to needs half.
-#[path = "../openclaw/host.rs"]
-#[allow(dead_code)]
-mod host;
-#[path = "../openclaw/http.rs"]
-#[allow(dead_code)]
-mod http;
-#[path = "../openclaw/journal.rs"]
-#[allow(dead_code)]
-mod journal;
-#[path = "../support/node.rs"]
-mod node;
 mod openclaw;
 mod outcome;
 mod peer;
 mod scenarios;
-#[path = "../support/sdk/mod.rs"]
-#[allow(dead_code)]
-mod sdk;
 mod servers;
-#[path = "../openclaw/socket.rs"]
-#[allow(dead_code)]
-mod socket;
 mod table;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use testkit::support::{driver, generated, hook, host, http, node, sdk};
 
 use outcome::Expected;
 use scenarios::{SCENARIOS, Scenario};
 use servers::Column;
-
-fn root(path: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
-}
-
-fn text(path: &str) -> String {
-    fs::read_to_string(root(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -98,10 +61,7 @@ fn main() -> ExitCode {
 fn cell(column: Column, scenario: &'static Scenario) -> Trial {
     let name = format!("{column}: {}", scenario.name.replace('_', " "));
     Trial::test(name, move || {
-        let Some(peer) = column.peer() else {
-            return Ok(());
-        };
-        let outcome = scenario.run(peer);
+        let outcome = scenario.run(column.peer());
         let wanted = expected::of(column, scenario);
         outcome.held_against(&wanted).map_err(Failed::from)
     })

@@ -25,16 +25,16 @@ pub struct Channel {
     _lock: File,
 }
 
-static CHANNEL: OnceLock<Option<Channel>> = OnceLock::new();
+static CHANNEL: OnceLock<Channel> = OnceLock::new();
 
-/// The gateway of this test process, started by the first test that asks for it. `None` where it cannot be had.
-pub fn gateway() -> Option<&'static Channel> {
-    CHANNEL.get_or_init(start).as_ref()
+/// The gateway of this test process, started by the first test that asks for it.
+pub fn gateway() -> &'static Channel {
+    CHANNEL.get_or_init(start)
 }
 
 /// Ends the gateway, where one was started.
 pub fn stop() {
-    if let Some(Some(channel)) = CHANNEL.get() {
+    if let Some(channel) = CHANNEL.get() {
         channel.gateway.lock().unwrap().take();
     }
 }
@@ -44,19 +44,19 @@ pub fn credential() -> Value {
     json!({"type": "bearer", "token": TOKEN})
 }
 
-fn start() -> Option<Channel> {
-    let installed = node::install("openclaw", &[PACKAGE])?;
+fn start() -> Channel {
+    let installed = node::install("openclaw", &[PACKAGE]);
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers-openclaw");
     let lock = File::create(root.with_extension("lock")).expect("target/ is writable");
     lock.lock().expect("target/ is on a file system with locks");
     let host = Host::new(installed.into(), &root, &config(http::serve(complete)), &[]);
     let gateway = host.boot();
     warm_up(gateway.address());
-    Some(Channel {
+    Channel {
         origin: format!("http://{}", gateway.address()),
         gateway: Mutex::new(Some(gateway)),
         _lock: lock,
-    })
+    }
 }
 
 /// The first turn of an agent takes long, and on a busy machine longer than OpenClaw waits: no test is to suffer from that.

@@ -89,12 +89,12 @@ impl Column {
         }
     }
 
-    /// A plugin that is configured for this server, or `None` where the server cannot be had.
-    pub fn peer(self) -> Option<Peer> {
+    /// A plugin that is configured for this server, which is started where it does not run.
+    pub fn peer(self) -> Peer {
         let (origin, auth) = match self.vendor {
-            Vendor::Sdk(sdk) => (sdk::server(sdk)?.origin(self.flavour), None),
+            Vendor::Sdk(sdk) => (sdk::server(sdk).origin(self.flavour), None),
             Vendor::OpenClaw => {
-                let gateway = openclaw::gateway()?;
+                let gateway = openclaw::gateway();
                 (gateway.origin.clone(), Some(openclaw::credential()))
             }
         };
@@ -107,7 +107,7 @@ impl Column {
         if let Some(auth) = auth {
             target["auth"] = auth;
         }
-        Some(Peer::new(self, &config(&target)))
+        Peer::new(self, &config(&target))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::serve::plain::{ask, command, send};
-use crate::serve::server::Server;
+use testkit::support::serve::Server;
 
 /// How the command ends with these flags, and what it says then.
 fn refused(flags: &[&str]) -> (Option<i32>, String) {

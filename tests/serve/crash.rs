@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::serve::plain::{Stream, call, saying, try_call};
-use crate::serve::server::Server;
+use testkit::support::serve::Server;
 
 const ROUNDS: u32 = 10;
 
@@ -33,7 +33,7 @@ struct Known {
 }
 
 #[derive(Default)]
-struct Told {
+struct Report {
     tasks: BTreeMap<String, Known>,
     events: usize,
     settled: usize,
@@ -45,9 +45,9 @@ fn what_clients_were_told_of_is_there_after_each_of_many_kills() {
     let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
-    let mut all = Told::default();
+    let mut all = Report::default();
     for round in 0..rounds {
-        let mut new = Told::default();
+        let mut new = Report::default();
         let server = start(state, round);
         talk_until_killed(&server, &mut new);
         assert_eq!(server.ended().status.signal(), Some(SIGKILL));
@@ -83,7 +83,7 @@ fn start(state: &str, round: u32) -> Server {
     )
 }
 
-fn talk_until_killed(server: &Server, told: &mut Told) {
+fn talk_until_killed(server: &Server, told: &mut Report) {
     let (tell, heard) = mpsc::channel();
     thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -141,7 +141,7 @@ fn text_of(artifact: &Value) -> String {
     parts.filter_map(|part| part["text"].as_str()).collect()
 }
 
-impl Told {
+impl Report {
     fn note(&mut self, result: &Value) {
         self.events += 1;
         let (task, status, artifact) = (

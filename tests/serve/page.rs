@@ -2,7 +2,7 @@
 
 use crate::serve::chromium::Browser;
 use crate::serve::plain::{client, send};
-use crate::serve::server::Server;
+use testkit::support::serve::Server;
 
 /// The state of the task that was asked for with `text`, as the page shows it.
 fn state_of(text: &str) -> String {

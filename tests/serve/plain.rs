@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::serve::server::Server;
+use testkit::support::serve::Server;
 
 /// What came back.
 #[derive(Debug)]

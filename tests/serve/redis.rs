@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::serve::plain::{Stream, call, command, saying};
-use crate::serve::redis_server::RedisServer;
-use crate::serve::server::Server;
+use testkit::support::redis_server::RedisServer;
+use testkit::support::serve::Server;
 
 /// A server counts as dead 15 s after it was last heard of, and that is looked at every 5 s.
 const MARKED: Duration = Duration::from_secs(40);

@@ -5,10 +5,10 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::serve::hook::Hook;
 use crate::serve::plain::{Answer, ask, client, command, saying, send};
 use crate::serve::safety::until;
-use crate::serve::server::Server;
+use testkit::support::hook::Hook;
+use testkit::support::serve::Server;
 
 /// A server with Ada and an operator, whose runs end by themselves within half a minute.
 struct Rig {

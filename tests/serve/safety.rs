@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::serve::plain::{ask, client, command, send};
-use crate::serve::server::Server;
+use testkit::support::serve::Server;
 
 fn scripted(more: &[&str]) -> Server {
     Server::scripted(&[&["--task-store", "memory"], more].concat())

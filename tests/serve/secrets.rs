@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use crate::serve::plain::{call, saying};
-use crate::serve::server::Server;
+use testkit::support::serve::Server;
 
 /// An answer of OpenClaw that shows everything it should not.
 const ANSWER: &str = r#"{"payloads":[{"text":"deploy-token-1 gate-token-2 st%40re-3 st@re-3 given-value-4","mediaUrl":"https://e.com/deploy-token-1.png"}],

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::serve::plain::{call, client, command, saying, send};
-use crate::serve::server::Server;
+use testkit::support::serve::Server;
 
 fn tasks(state: &str, args: &[&str]) -> Output {
     command(&[&["serve", "tasks"], args, &["--state-dir", state]].concat())

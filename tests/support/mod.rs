@@ -1,8 +1,4 @@
-//! What several suites start and read.
+//! What several suites share.
 
-pub(crate) mod driver;
-pub(crate) mod filter;
 pub(crate) mod in_process;
-pub(crate) mod node;
-pub(crate) mod process;
-pub(crate) mod sdk;
+pub(crate) use testkit::support::*;

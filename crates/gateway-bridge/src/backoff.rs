@@ -5,40 +5,42 @@ use std::time::Duration;
 use common::environment::Environment;
 
 /// How often a call tries to connect.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
+const MIN_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// The tries of one call. Whoever asks again when they are used up has one more, after the longest pause that there was.
+/// The connection attempts of one call. A call that goes on after the last one has one more, after the longest pause.
 #[derive(Debug, Default)]
-pub(super) struct Tries(u32);
+pub(super) struct ConnectAttempts(u32);
 
-impl Tries {
-    /// How long to wait before the next try; `None` where there is none left. The first goes at once.
+impl ConnectAttempts {
+    /// Returns the pause before the next attempt; `None` after the last one. The first attempt has no pause.
     pub(super) fn next(&mut self, env: &dyn Environment) -> Option<Duration> {
         let before = self.0;
-        if before == TRIES {
+        if before == MAX_ATTEMPTS {
             self.0 -= 1;
             return None;
         }
         self.0 += 1;
         Some(match before {
             0 => Duration::ZERO,
-            failed => pause(failed, chance(env)),
+            failed => pause(failed, jitter(env)),
         })
     }
 }
 
-/// The pause after so many tries that failed: it doubles, and half of it is left to `chance`, so that all who lost the
+/// The pause after so many tries that failed: it doubles, and half of it is left to `jitter`, so that all who lost the
 /// same gateway do not come back together.
-fn pause(failed: u32, chance: f64) -> Duration {
-    let whole = SHORTEST * 2u32.saturating_pow(failed);
-    whole.mul_f64(0.5 + chance / 2.0).clamp(SHORTEST, LONGEST)
+fn pause(failed: u32, jitter: f64) -> Duration {
+    let whole = MIN_DELAY * 2u32.saturating_pow(failed);
+    whole
+        .mul_f64(0.5 + jitter / 2.0)
+        .clamp(MIN_DELAY, MAX_DELAY)
 }
 
 /// A number from 0 to 1.
-fn chance(env: &dyn Environment) -> f64 {
+fn jitter(env: &dyn Environment) -> f64 {
     let (high, _) = env.uuid().as_u64_pair();
     // The upper 32 bits of a random UUID are all random.
     f64::from(u32::try_from(high >> 32).unwrap_or_default()) / f64::from(u32::MAX)
@@ -52,20 +54,20 @@ mod tests {
 
     #[test]
     fn h_47_a_call_tries_five_times_and_the_first_at_once() {
-        let mut tries = Tries::default();
+        let mut tries = ConnectAttempts::default();
         let pauses: Vec<_> = std::iter::from_fn(|| tries.next(&SystemEnvironment)).collect();
         assert_eq!((pauses.len(), pauses[0]), (5, Duration::ZERO));
         assert!(
             pauses[1..]
                 .iter()
-                .all(|pause| (SHORTEST..=LONGEST).contains(pause)),
+                .all(|pause| (MIN_DELAY..=MAX_DELAY).contains(pause)),
             "{pauses:?}"
         );
     }
 
     #[test]
     fn who_goes_on_asking_when_the_tries_are_used_up_has_one_for_each_question() {
-        let mut tries = Tries::default();
+        let mut tries = ConnectAttempts::default();
         while tries.next(&SystemEnvironment).is_some() {}
         for _ in 0..3 {
             let pause = tries.next(&SystemEnvironment).unwrap();
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn h_47_chance_is_the_worlds() {
-        let numbers: Vec<_> = (0..20).map(|_| chance(&SystemEnvironment)).collect();
+        let numbers: Vec<_> = (0..20).map(|_| jitter(&SystemEnvironment)).collect();
         assert!(numbers.iter().all(|number| (0.0..=1.0).contains(number)));
         assert!(numbers.windows(2).any(|pair| pair[0] < pair[1]));
     }

@@ -12,9 +12,9 @@ use common::log::{Level, Log};
 use egress::Net;
 use peer::{BoxFuture, Connection, ConnectionState, PeerError, PeerErrorKind};
 
-use super::backoff::Tries;
+use super::backoff::ConnectAttempts;
 use super::dial::{self, Greeting, dial, failed};
-use super::ledger::Ledger;
+use super::pending_tasks::PendingTasks;
 use super::settings::{DialectChoice, Settings};
 use super::{Link, a2a_v1, heretek_js, openclaw};
 
@@ -27,7 +27,7 @@ pub(super) struct Connector {
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
     /// What was sent and is not forgotten yet. It outlives connections.
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) tasks: Arc<PendingTasks>,
     state: Mutex<State>,
 }
 
@@ -43,8 +43,8 @@ struct State {
 
 /// What one call may still do to get a connection.
 #[derive(Debug, Default)]
-pub(super) struct Claim {
-    tries: Tries,
+pub(super) struct ConnectBudget {
+    attempts: ConnectAttempts,
     /// The connection that the gateway had ended for good when the call began.
     dismissed: Option<u64>,
 }
@@ -56,13 +56,13 @@ impl Connector {
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Self {
-        let ledger = Arc::new(Ledger::new());
+        let tasks = Arc::new(PendingTasks::new());
         Self {
             net,
             settings: Arc::new(settings),
             env,
             log,
-            ledger,
+            tasks,
             state: Mutex::default(),
         }
     }
@@ -72,9 +72,9 @@ impl Connector {
     }
 
     /// A call begins.
-    pub(super) fn claim(&self) -> Claim {
-        Claim {
-            tries: Tries::default(),
+    pub(super) fn budget(&self) -> ConnectBudget {
+        ConnectBudget {
+            attempts: ConnectAttempts::default(),
             dismissed: self.state().dismissed(),
         }
     }
@@ -85,22 +85,22 @@ impl Connector {
         state.link.as_ref().filter(|link| link.is_open()).cloned()
     }
 
-    /// The connection. Where none stands it is made: one attempt at a time whoever waits for it. A gateway that was
+    /// Returns the open connection, or makes one: all callers share one attempt at a time. A gateway that was
     /// connected before is tried up to five times, one that never was only once, for it is more likely absent than away.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the connection failed.
     pub(super) async fn link(
         self: &Arc<Self>,
-        claim: &mut Claim,
+        budget: &mut ConnectBudget,
     ) -> Result<Arc<dyn Link>, PeerError> {
         let mut last = None;
         loop {
             if let Some(link) = self.open() {
                 return Ok(link);
             }
-            self.dismissed_since(claim)?;
-            let Some(pause) = claim.tries.next(&*self.env) else {
+            self.dismissed_since(budget)?;
+            let Some(pause) = budget.attempts.next(&*self.env) else {
                 return Err(last.unwrap_or_else(|| self.away()));
             };
             tokio::time::sleep(pause).await;
@@ -115,7 +115,7 @@ impl Connector {
     /// The connection, tried for once.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the connection failed.
     pub(super) async fn link_now(self: &Arc<Self>) -> Result<Arc<dyn Link>, PeerError> {
         match self.open() {
             Some(link) => Ok(link),
@@ -123,9 +123,9 @@ impl Connector {
         }
     }
 
-    fn dismissed_since(&self, claim: &Claim) -> Result<(), PeerError> {
+    fn dismissed_since(&self, budget: &ConnectBudget) -> Result<(), PeerError> {
         match self.state().dismissed() {
-            dismissed if dismissed.is_none() || dismissed == claim.dismissed => Ok(()),
+            dismissed if dismissed.is_none() || dismissed == budget.dismissed => Ok(()),
             _ => Err(failed(
                 ErrorCode::ConnectionReset,
                 format!(
@@ -146,7 +146,7 @@ impl Connector {
         )
     }
 
-    /// The attempt that is under way, or a new one. It goes on when nobody waits for it any more.
+    /// Returns the current attempt, or starts one. It goes on without a caller.
     fn attempt(self: &Arc<Self>) -> Attempt {
         let mut state = self.state();
         if let Some(attempt) = &state.attempt {
@@ -200,40 +200,45 @@ impl Connector {
     }
 
     async fn connect(&self) -> Result<Arc<dyn Link>, PeerError> {
-        match self.greeted(&self.settings).await {
-            Err(a2a_v1::Ungreeted::OpenClaw) if self.settings.dialect == DialectChoice::Auto => {
+        match self.handshake(&self.settings).await {
+            Err(a2a_v1::HandshakeError::OpenClaw)
+                if self.settings.dialect == DialectChoice::Auto =>
+            {
                 // It was slow to say what it is. Now that this is known it gets the time it needs.
                 let known = Settings {
                     dialect: DialectChoice::OpenClaw,
                     ..(*self.settings).clone()
                 };
-                self.greeted(&known)
+                self.handshake(&known)
                     .await
-                    .map_err(|error| error.told(&known))
+                    .map_err(|error| error.into_peer_error(&known))
             }
-            greeted => greeted.map_err(|error| error.told(&self.settings)),
+            greeted => greeted.map_err(|error| error.into_peer_error(&self.settings)),
         }
     }
 
-    async fn greeted(&self, settings: &Settings) -> Result<Arc<dyn Link>, a2a_v1::Ungreeted> {
-        let dialled = dial(&*self.net, settings).await?;
-        let until = dialled.until;
+    async fn handshake(
+        &self,
+        settings: &Settings,
+    ) -> Result<Arc<dyn Link>, a2a_v1::HandshakeError> {
+        let dialed = dial(&*self.net, settings).await?;
+        let until = dialed.until;
         let greeted = async {
             let settings = Arc::clone(&self.settings);
             let (env, log) = (Arc::clone(&self.env), Arc::clone(&self.log));
-            match dialled.greeting {
+            match dialed.greeting {
                 Greeting::Silent => {
-                    a2a_v1::greet(dialled, settings, env, log, Arc::clone(&self.ledger)).await
+                    a2a_v1::handshake(dialed, settings, env, log, Arc::clone(&self.tasks)).await
                 }
                 Greeting::HeretekJs(_) => {
-                    let ledger = Arc::clone(&self.ledger);
-                    Ok(heretek_js::greet(dialled, settings, env, log, ledger).await?)
+                    let tasks = Arc::clone(&self.tasks);
+                    Ok(heretek_js::handshake(dialed, settings, env, log, tasks).await?)
                 }
-                Greeting::OpenClaw(_) => Ok(openclaw::greet(dialled, settings, env, log).await?),
+                Greeting::OpenClaw(_) => Ok(openclaw::handshake(dialed, settings, env, log).await?),
             }
         };
         let greeted = timeout_at(until, greeted).await;
-        greeted.unwrap_or_else(|_| Err(dial::late(settings).into()))
+        greeted.unwrap_or_else(|_| Err(dial::handshake_timeout(settings).into()))
     }
 
     /// How the connection is.
@@ -264,7 +269,7 @@ impl Connector {
         }
     }
 
-    /// Takes leave and closes.
+    /// Disconnects and closes.
     pub(super) async fn close(&self) {
         let link = {
             let mut state = self.state();

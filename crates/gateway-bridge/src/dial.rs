@@ -1,6 +1,6 @@
 //! Connecting, and finding out what answers.
 //!
-//! Three protocols are met at the same port. They are told apart by who speaks first and how, never by the subprotocol: one
+//! Three protocols are met at the same port. The first frame distinguishes them, never the subprotocol: one
 //! of the gateways repeats whatever is offered.
 
 use std::time::Duration;
@@ -19,21 +19,21 @@ use peer::{PeerError, PeerErrorKind};
 use super::settings::{DialectChoice, Settings};
 
 /// How long a gateway has to speak first, where any dialect will do.
-const SPEAKS_FIRST: Duration = Duration::from_millis(150);
+const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// The JavaScript gateway's close code for a wrong token.
-const UNAUTHORIZED: u16 = 4001;
+const CLOSE_CODE_UNAUTHORIZED: u16 = 4001;
 
-/// A connection to a gateway that has not been greeted yet.
+/// A connection before the handshake.
 #[derive(Debug)]
-pub(crate) struct Dialled {
+pub(crate) struct DialedSocket {
     /// The connection.
     pub socket: Opened,
     /// What the gateway began with.
     pub greeting: Greeting,
-    /// A first message of `a2a-v1`, which the greeting has to look at like any other.
+    /// A first message of `a2a-v1`, which the handshake reads like any other.
     pub first: Option<String>,
-    /// When the greeting has to be over.
+    /// The deadline of the handshake.
     pub until: Instant,
 }
 
@@ -52,25 +52,29 @@ pub(crate) enum Greeting {
 ///
 /// # Errors
 /// Why there is no connection, or that what was met is not what was configured.
-pub(crate) async fn dial(net: &dyn Net, settings: &Settings) -> Result<Dialled, PeerError> {
+pub(crate) async fn dial(net: &dyn Net, settings: &Settings) -> Result<DialedSocket, PeerError> {
     let until = Instant::now() + settings.timeout;
-    let dialled = timeout_at(until, connect(net, settings, until)).await;
-    dialled.unwrap_or_else(|_| Err(late(settings)))
+    let dialed = timeout_at(until, connect(net, settings, until)).await;
+    dialed.unwrap_or_else(|_| Err(handshake_timeout(settings)))
 }
 
 /// What is said when the time for connecting is up.
-pub(crate) fn late(settings: &Settings) -> PeerError {
+pub(crate) fn handshake_timeout(settings: &Settings) -> PeerError {
     failed(
         ErrorCode::ConnectionTimeout,
         format!(
-            "the gateway at `{}` has not greeted us within {} ms; see whether it is well, or set `gateway.timeoutMs` higher",
+            "the gateway at `{}` has not finished the handshake within {} ms; check the gateway, or set `gateway.timeoutMs` higher",
             settings.shown(),
             settings.timeout.as_millis()
         ),
     )
 }
 
-async fn connect(net: &dyn Net, settings: &Settings, until: Instant) -> Result<Dialled, PeerError> {
+async fn connect(
+    net: &dyn Net,
+    settings: &Settings,
+    until: Instant,
+) -> Result<DialedSocket, PeerError> {
     let dial = Dial {
         url: address(settings)?,
         protocols: vec![settings.protocol.clone()],
@@ -84,10 +88,12 @@ async fn connect(net: &dyn Net, settings: &Settings, until: Instant) -> Result<D
     // Who names the dialect need not guess by the clock.
     let patience = match settings.dialect {
         DialectChoice::OpenClaw | DialectChoice::HeretekJs => until,
-        DialectChoice::Auto | DialectChoice::A2aV1 => until.min(Instant::now() + SPEAKS_FIRST),
+        DialectChoice::Auto | DialectChoice::A2aV1 => {
+            until.min(Instant::now() + FIRST_FRAME_TIMEOUT)
+        }
     };
-    let first = match timeout_at(patience, first_word(&mut socket)).await {
-        Ok(frame) => spoken(frame, settings)?,
+    let first = match timeout_at(patience, first_frame(&mut socket)).await {
+        Ok(frame) => classify(frame, settings)?,
         Err(_) if settings.dialect == DialectChoice::OpenClaw => {
             return Err(silent(settings, "OpenClaw's"));
         }
@@ -97,8 +103,8 @@ async fn connect(net: &dyn Net, settings: &Settings, until: Instant) -> Result<D
         Err(_) => (Greeting::Silent, None),
     };
     let (greeting, first) = first;
-    expected(&greeting, settings)?;
-    Ok(Dialled {
+    check_dialect(&greeting, settings)?;
+    Ok(DialedSocket {
         socket,
         greeting,
         first,
@@ -107,7 +113,7 @@ async fn connect(net: &dyn Net, settings: &Settings, until: Instant) -> Result<D
 }
 
 /// The first frame that says something.
-async fn first_word(socket: &mut Opened) -> Frame {
+async fn first_frame(socket: &mut Opened) -> Frame {
     loop {
         match socket.receiver.next().await {
             Frame::Ping | Frame::Pong => {}
@@ -144,12 +150,12 @@ fn access(settings: &Settings) -> Access {
 }
 
 /// What a first frame says about who speaks.
-fn spoken(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<String>), PeerError> {
+fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<String>), PeerError> {
     let shown = settings.shown();
     let text = match frame {
         Frame::Text(text) => text,
         Frame::Closed {
-            code: Some(UNAUTHORIZED),
+            code: Some(CLOSE_CODE_UNAUTHORIZED),
             ..
         } => {
             return Err(failed(
@@ -172,10 +178,10 @@ fn spoken(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<String>
             ));
         }
         Frame::Broken(error) => return Err(broken(&error, settings)),
-        Frame::Binary(_) | Frame::Ping | Frame::Pong => return Err(stranger(settings)),
+        Frame::Binary(_) | Frame::Ping | Frame::Pong => return Err(unknown_protocol(settings)),
     };
     let Ok(value) = serde_json::from_str::<Value>(&text) else {
-        return Err(stranger(settings));
+        return Err(unknown_protocol(settings));
     };
     let word = |field: &str| value.get(field).and_then(Value::as_str);
     match (word("type"), word("event")) {
@@ -184,12 +190,12 @@ fn spoken(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<String>
             Ok((Greeting::HeretekJs(value), None))
         }
         _ if Envelope::read(&text).is_ok() => Ok((Greeting::Silent, Some(text))),
-        _ => Err(stranger(settings)),
+        _ => Err(unknown_protocol(settings)),
     }
 }
 
 /// Holds what was met against what was configured.
-fn expected(greeting: &Greeting, settings: &Settings) -> Result<(), PeerError> {
+fn check_dialect(greeting: &Greeting, settings: &Settings) -> Result<(), PeerError> {
     use DialectChoice as D;
     let shown = settings.shown();
     let message = match (greeting, settings.dialect) {
@@ -223,7 +229,7 @@ fn silent(settings: &Settings, whose: &str) -> PeerError {
     )
 }
 
-fn stranger(settings: &Settings) -> PeerError {
+fn unknown_protocol(settings: &Settings) -> PeerError {
     failed(
         ErrorCode::ProtocolError,
         format!(
@@ -268,7 +274,7 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
         401 | 403 => (
             PeerErrorKind::Gateway(ErrorCode::AuthRequired),
             format!(
-                "`{shown}` lets nobody connect without a credential (HTTP {number}): {}",
+                "`{shown}` requires a credential (HTTP {number}): {}",
                 wanted(settings)
             ),
         ),
@@ -303,7 +309,7 @@ fn wanted(settings: &Settings) -> &'static str {
     }
 }
 
-/// A failure of the network on the way to a greeting.
+/// Returns the error of a network failure before or during the handshake.
 pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
     let fault = match error.fault() {
         NetFault::Dns => PeerErrorKind::Dns,

@@ -1,4 +1,4 @@
-//! The gateway as the tool sees it: who is behind it, how the connection is, and peers to call.
+//! The gateway as the tool sees it: its agents, the state of the connection, and peers to call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,26 +18,26 @@ use peer::{
 
 use super::connector::Connector;
 use super::dial::failed;
-use super::peer::Call;
+use super::peer::AgentPeer;
 use super::settings::Settings;
 use super::triad::Triad;
-use super::{About, TRIAD, Wait, members};
+use super::{CallContext, ListPurpose, TRIAD, members};
 
 /// What the card of an agent is found under.
-const AGENTS: &str = "/agents/";
+const CARD_PATH_PREFIX: &str = "/agents/";
 
 /// How long what a gateway says about an agent may be believed without asking again.
-const FRESH: Duration = Duration::from_secs(60);
+const CARD_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// At most so many names are told where one is not known.
-const NAMED: usize = 20;
+/// The most names in the error about an unknown one.
+const MAX_LISTED_NAMES: usize = 20;
 
 /// The local gateway of one instance. It connects when it is first needed.
 pub struct Gateway {
     connector: Arc<Connector>,
-    /// The triad, where the gateway has none.
+    /// The triad for gateways without one.
     triad: Arc<Triad>,
-    /// Whoever was there once, so that their tasks can be asked about while the gateway is away.
+    /// The agents of the last list, so that their tasks can be queried while the gateway is away.
     seen: Mutex<BTreeMap<String, Card>>,
 }
 
@@ -51,7 +51,7 @@ impl Gateway {
     ) -> Self {
         let connector = Arc::new(Connector::new(net, settings, env, log));
         Self {
-            triad: Arc::new(counting(&connector)),
+            triad: Arc::new(local_triad(&connector)),
             connector,
             seen: Mutex::default(),
         }
@@ -61,7 +61,7 @@ impl Gateway {
         &self.connector.settings
     }
 
-    async fn all(&self, wait: Wait) -> Result<Vec<Member>, PeerError> {
+    async fn all(&self, wait: ListPurpose) -> Result<Vec<Member>, PeerError> {
         let link = self.connector.link_now().await?;
         let mut members = link.members(wait).await?;
         members.push(members::triad(&members, self.settings()));
@@ -76,7 +76,7 @@ impl Gateway {
 
     /// An agent for one call, by its name. Whether there is one of that name is found out by the call.
     pub fn agent(&self, name: String, opening: &CallOptions<'_>) -> Box<dyn Peer> {
-        let about = About {
+        let about = CallContext {
             agent: name,
             context_id: opening.context_id.map(str::to_owned),
             session: opening.session.map(str::to_owned),
@@ -85,10 +85,10 @@ impl Gateway {
             since: Some(self.connector.env.now()),
             until: opening.until,
         };
-        Box::new(Call {
+        Box::new(AgentPeer {
             connector: Arc::clone(&self.connector),
             triad: Arc::clone(&self.triad),
-            claim: tokio::sync::Mutex::new(self.connector.claim()),
+            budget: tokio::sync::Mutex::new(self.connector.budget()),
             secrets: Arc::new(self.settings().secrets()),
             about,
         })
@@ -99,14 +99,14 @@ impl Gateway {
         if !self.settings().allows(name) {
             return unknown(format!("`{name}` is not among `gateway.agents`"));
         }
-        let members = match self.all(Wait::Send).await {
+        let members = match self.all(ListPurpose::Send).await {
             Ok(members) => members,
             Err(error) => {
                 let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
                 let seen = seen.get(name).cloned();
                 // A gateway that does not say who is there may know the name nevertheless.
-                let untold = self.connector.open().is_some() && tells_nobody(&error);
-                let bare = || untold.then(|| members::card(name, None, self.settings()));
+                let unlisted = self.connector.open().is_some() && lists_no_agents(&error);
+                let bare = || unlisted.then(|| members::card(name, None, self.settings()));
                 return seen.or_else(bare).ok_or(error);
             }
         };
@@ -116,9 +116,9 @@ impl Gateway {
         let others = members.iter().filter(|member| member.name != TRIAD);
         let names: Vec<_> = others
             .map(|member| member.name.as_str())
-            .take(NAMED)
+            .take(MAX_LISTED_NAMES)
             .collect();
-        // A gateway that tells nobody's name may know one nevertheless.
+        // A gateway that lists no agent may know one nevertheless.
         if names.is_empty() {
             return Ok(members::card(name, None, self.settings()));
         }
@@ -130,7 +130,7 @@ impl Gateway {
 }
 
 /// The gateway does not say who is there: it is silent, has no such question, or does not let us ask it.
-fn tells_nobody(error: &PeerError) -> bool {
+fn lists_no_agents(error: &PeerError) -> bool {
     matches!(
         error.kind,
         PeerErrorKind::Gateway(
@@ -140,7 +140,7 @@ fn tells_nobody(error: &PeerError) -> bool {
 }
 
 /// The triad whose votes are counted here. Each question to a member takes the connection that stands then.
-fn counting(connector: &Arc<Connector>) -> Triad {
+fn local_triad(connector: &Arc<Connector>) -> Triad {
     let links = Arc::clone(connector);
     Triad::new(
         Arc::clone(&connector.settings),
@@ -148,7 +148,7 @@ fn counting(connector: &Arc<Connector>) -> Triad {
         Arc::clone(&connector.log),
         Arc::new(move || {
             let links = Arc::clone(&links);
-            Box::pin(async move { links.link(&mut links.claim()).await })
+            Box::pin(async move { links.link(&mut links.budget()).await })
         }),
     )
 }
@@ -159,7 +159,7 @@ fn agent(reach: &PeerConfig) -> Result<String, PeerError> {
         CardLocation::Path(path) => path.as_str(),
         CardLocation::Url(url) => url.path(),
     };
-    let name = path.strip_prefix(AGENTS).unwrap_or_default();
+    let name = path.strip_prefix(CARD_PATH_PREFIX).unwrap_or_default();
     let name = percent_decode_str(name).decode_utf8().unwrap_or_default();
     if name.is_empty() || name.contains('/') {
         let message = "a target behind the gateway has its card at `/agents/NAME`";
@@ -179,7 +179,7 @@ impl Directory for Gateway {
             Ok(Discovered::Card {
                 card: Box::new(card),
                 validator: None,
-                max_age: Some(FRESH),
+                max_age: Some(CARD_MAX_AGE),
             })
         })
     }
@@ -196,7 +196,7 @@ impl Directory for Gateway {
 
 impl LocalGateway for Gateway {
     fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(self.all(Wait::List))
+        Box::pin(self.all(ListPurpose::List))
     }
 
     fn connection(&self) -> Connection {

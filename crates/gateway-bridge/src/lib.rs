@@ -1,6 +1,6 @@
 //! Peers in the local gateway: the agents beside the caller, and a triad that votes.
 //!
-//! `dial.rs` connects and finds out what the gateway speaks; one module a dialect (`a2a_v1/`, `openclaw/`) greets it, keeps the
+//! `dial.rs` connects and finds out what the gateway speaks; one module a dialect (`a2a_v1/`, `openclaw/`) performs the handshake, keeps the
 //! one connection of the instance alive and carries what `Link` asks for. `triad/` lets three agents vote where the gateway
 //! cannot. What is here knows nothing of who may call whom, and of results.
 
@@ -13,10 +13,10 @@ pub mod delegation;
 mod dial;
 mod directory;
 mod heretek_js;
-mod ledger;
 mod members;
 pub mod openclaw;
 mod peer;
+mod pending_tasks;
 mod proposal;
 #[cfg(any(test, feature = "test-util"))]
 pub mod scripted;
@@ -35,7 +35,7 @@ pub use settings::{DialectChoice, Settings, TriadSettings};
 
 /// What one call is about.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct About {
+pub(crate) struct CallContext {
     /// The agent's name, or [`TRIAD`].
     pub agent: String,
     /// The conversation it belongs to, where the caller names one.
@@ -52,7 +52,7 @@ pub(crate) struct About {
     pub until: Option<tokio::time::Instant>,
 }
 
-impl About {
+impl CallContext {
     /// How long an answer that is to come at once is waited for. After that it is a task that goes on.
     pub(crate) fn patience(&self, settings: &Settings) -> Duration {
         let left = |until: tokio::time::Instant| {
@@ -64,77 +64,77 @@ impl About {
 
 /// How long a gateway is asked who is behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// Somebody wants the list.
+pub(crate) enum ListPurpose {
+    /// The caller wants the list.
     List,
-    /// A message is to be sent, and who is there is asked only to tell a wrong name early.
+    /// A message is to be sent, and the list serves to report a wrong name early.
     Send,
 }
 
 /// The name of the triad among the agents.
 pub const TRIAD: &str = "triad";
 
-/// A connection to a gateway that has been greeted, in one dialect. All calls of an instance share it.
+/// A connection to a gateway after the handshake, in one dialect. All calls of an instance share it.
 pub(crate) trait Link: Send + Sync {
     /// The dialect, as results name it: `a2a-v1`, `openclaw/4`, `heretek-js`.
     fn dialect(&self) -> &'static str;
 
-    /// It still stands.
+    /// Returns whether it is open.
     fn is_open(&self) -> bool;
 
-    /// Who is behind the gateway, without the triad.
-    fn members(&self, wait: Wait) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
+    /// Lists the agents behind the gateway, without the triad.
+    fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
 
-    /// Hands over one message and waits for the one answer.
+    /// Sends one message and waits for the reply.
     fn send<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>>;
 
-    /// Hands over one message and listens to what follows.
+    /// Sends one message and returns the events that follow.
     fn stream<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 
-    /// The task as it stands.
+    /// Returns the task in its current state.
     fn get_task<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>>;
 
-    /// Asks for the task to be stopped.
+    /// Cancels the task.
     fn cancel<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>>;
 
-    /// Listens to a task that is under way.
+    /// Subscribes to a task again.
     fn resubscribe<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
 
-    /// Why it stands no more.
+    /// Returns why it was closed.
     fn last_error(&self) -> Option<String> {
         None
     }
 
-    /// The gateway wants no other connection until somebody calls anew.
+    /// Returns whether the gateway wants no other connection before the next call.
     fn is_dismissed(&self) -> bool {
         false
     }
 
-    /// The gateway lets a triad vote. Where it does not, the votes are counted here.
+    /// Returns whether the gateway has a triad. Where it has none, the bridge counts the votes.
     fn has_triad(&self) -> bool {
         false
     }
 
-    /// Takes leave and closes, within a second.
+    /// Disconnects and closes, within a second.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

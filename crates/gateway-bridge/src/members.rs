@@ -7,11 +7,11 @@ use super::TRIAD;
 use super::settings::Settings;
 
 /// The most that is kept of what a gateway says about an agent, in characters.
-const ROLE: usize = 200;
+const MAX_ROLE_CHARS: usize = 200;
 
 /// What a message to an agent and its answer can be made of. Files travel as parts among others, so that whether an agent
 /// can do something with one is its own to say.
-const MODES: [&str; 2] = ["text/plain", "application/json"];
+const DEFAULT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
 /// An agent behind the gateway of `settings`. What is said of it is cut to one short line.
 pub(crate) fn member(
@@ -77,15 +77,15 @@ pub(super) fn card(name: &str, role: Option<&str>, settings: &Settings) -> Card 
                 push_notifications: Some(false),
                 ..Capabilities::default()
             },
-            default_input_modes: MODES.map(str::to_owned).into(),
-            default_output_modes: MODES.map(str::to_owned).into(),
+            default_input_modes: DEFAULT_MODES.map(str::to_owned).into(),
+            default_output_modes: DEFAULT_MODES.map(str::to_owned).into(),
             ..CardView::default()
         }),
     }
 }
 
 fn line(text: &str) -> String {
-    let clean = text.trim().chars().take(ROLE);
+    let clean = text.trim().chars().take(MAX_ROLE_CHARS);
     clean
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()

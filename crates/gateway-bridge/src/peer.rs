@@ -7,47 +7,47 @@ use collective::ErrorCode;
 use common::redact::Secrets;
 use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
-use super::connector::{Claim, Connector};
+use super::connector::{ConnectBudget, Connector};
 use super::settings::DialectChoice;
 use super::triad::Triad;
-use super::{About, Link, TRIAD, members};
+use super::{CallContext, Link, TRIAD, members};
 
 /// One call to one agent.
-pub(super) struct Call {
+pub(super) struct AgentPeer {
     pub(super) connector: Arc<Connector>,
     pub(super) triad: Arc<Triad>,
-    pub(super) about: About,
+    pub(super) about: CallContext,
     /// The gateway's token.
     pub(super) secrets: Arc<Secrets>,
-    pub(super) claim: tokio::sync::Mutex<Claim>,
+    pub(super) budget: tokio::sync::Mutex<ConnectBudget>,
 }
 
-impl Call {
+impl AgentPeer {
     async fn link(&self) -> Result<Arc<dyn Link>, PeerError> {
         // The wait for a connection is what the lock is held over: a call asks one thing at a time.
-        let mut claim = self.claim.lock().await;
-        self.connector.link(&mut claim).await
+        let mut budget = self.budget.lock().await;
+        self.connector.link(&mut budget).await
     }
 
-    fn is_counted_here(&self, link: &dyn Link) -> bool {
+    fn is_local_triad(&self, link: &dyn Link) -> bool {
         self.about.agent == TRIAD && !link.has_triad()
     }
 
-    async fn answering(&self) -> Result<Answering, PeerError> {
+    async fn backend(&self) -> Result<Backend, PeerError> {
         let link = self.link().await?;
-        Ok(if self.is_counted_here(&*link) {
-            Answering::Triad
+        Ok(if self.is_local_triad(&*link) {
+            Backend::Triad
         } else {
-            Answering::Link(link)
+            Backend::Link(link)
         })
     }
 
-    /// The connection for a question whose answer may be known here. Where it cannot be had there is none.
+    /// Returns the connection for a query that the bridge may answer itself; `None` where it cannot connect.
     async fn link_if_needed(&self, task_id: &str) -> Result<Option<Arc<dyn Link>>, PeerError> {
         if let Some(link) = self.connector.open() {
             return Ok(Some(link));
         }
-        match self.connector.ledger.find(&self.about.agent, task_id) {
+        match self.connector.tasks.find(&self.about.agent, task_id) {
             Some(known) if known.is_terminal() && !known.awaits_decision() => Ok(None),
             Some(_) => Ok(self.link().await.ok()),
             None => self.link().await.map(Some),
@@ -55,15 +55,15 @@ impl Call {
     }
 
     fn known(&self, task_id: &str) -> Result<Task, PeerError> {
-        self.connector.ledger.task(&self.about.agent, task_id)
+        self.connector.tasks.task(&self.about.agent, task_id)
     }
 }
 
-/// Who answers.
-enum Answering {
+/// What answers a call.
+enum Backend {
     /// The gateway, over the connection.
     Link(Arc<dyn Link>),
-    /// The triad that is counted here, because the gateway has none.
+    /// The triad of the bridge, for gateways without one.
     Triad,
 }
 
@@ -73,7 +73,7 @@ fn never_left(error: &PeerError) -> bool {
         && error.kind == PeerErrorKind::Gateway(ErrorCode::ConnectionReset)
 }
 
-impl Peer for Call {
+impl Peer for AgentPeer {
     fn spoken(&self) -> NegotiatedProtocol {
         let known = self.connector.connection().dialect;
         NegotiatedProtocol {
@@ -99,9 +99,9 @@ impl Peer for Call {
     fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async move {
             loop {
-                let link = match self.answering().await? {
-                    Answering::Link(link) => link,
-                    Answering::Triad => return self.triad.send(&self.about, outgoing).await,
+                let link = match self.backend().await? {
+                    Backend::Link(link) => link,
+                    Backend::Triad => return self.triad.send(&self.about, outgoing).await,
                 };
                 match link.send(&self.about, outgoing).await {
                     Err(error) if never_left(&error) && !link.is_open() => {}
@@ -117,9 +117,9 @@ impl Peer for Call {
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             loop {
-                let link = match self.answering().await? {
-                    Answering::Link(link) => link,
-                    Answering::Triad => return self.triad.stream(&self.about, outgoing).await,
+                let link = match self.backend().await? {
+                    Backend::Link(link) => link,
+                    Backend::Triad => return self.triad.stream(&self.about, outgoing).await,
                 };
                 match link.stream(&self.about, outgoing).await {
                     Err(error) if never_left(&error) && !link.is_open() => {}
@@ -139,7 +139,7 @@ impl Peer for Call {
                 return self.triad.get_task(task_id);
             }
             match self.link_if_needed(task_id).await? {
-                Some(link) if self.is_counted_here(&*link) => self.triad.get_task(task_id),
+                Some(link) if self.is_local_triad(&*link) => self.triad.get_task(task_id),
                 Some(link) => link.get_task(&self.about, task_id).await,
                 None => self.known(task_id),
             }
@@ -152,9 +152,9 @@ impl Peer for Call {
                 return self.triad.cancel(task_id).await;
             }
             match self.link_if_needed(task_id).await? {
-                Some(link) if self.is_counted_here(&*link) => self.triad.cancel(task_id).await,
+                Some(link) if self.is_local_triad(&*link) => self.triad.cancel(task_id).await,
                 Some(link) => link.cancel(&self.about, task_id).await,
-                None => self.connector.ledger.cancel(&self.about.agent, task_id),
+                None => self.connector.tasks.cancel(&self.about.agent, task_id),
             }
         })
     }
@@ -167,14 +167,14 @@ impl Peer for Call {
             if self.about.agent == TRIAD && self.triad.knows(task_id) {
                 return self.triad.resubscribe(task_id);
             }
-            let known = self.connector.ledger.find(&self.about.agent, task_id);
+            let known = self.connector.tasks.find(&self.about.agent, task_id);
             let settled = known.filter(|entry| entry.is_terminal() && !entry.awaits_decision());
             if let Some(entry) = settled {
-                return Ok(entry.listen());
+                return Ok(entry.subscribe());
             }
-            match self.answering().await? {
-                Answering::Link(link) => link.resubscribe(&self.about, task_id).await,
-                Answering::Triad => self.triad.resubscribe(task_id),
+            match self.backend().await? {
+                Backend::Link(link) => link.resubscribe(&self.about, task_id).await,
+                Backend::Triad => self.triad.resubscribe(task_id),
             }
         })
     }

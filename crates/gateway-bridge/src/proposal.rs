@@ -1,4 +1,4 @@
-//! What is proposed, and until when it can be voted on.
+//! Proposals and their deadlines.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,9 +9,9 @@ use collective::ErrorCode;
 use peer::{PeerError, PeerErrorKind};
 
 /// A proposal waits no longer than this, whatever deadline it names.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const MAX_VOTING_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A proposal (000 §10.3).
+/// A proposal (Heretek A2A §10.3).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Proposal {
     /// What is to be decided.
@@ -36,7 +36,7 @@ impl Proposal {
     ) -> Result<Self, PeerError> {
         let mut proposal = None;
         let mut reasoning = None;
-        let mut open_for = usual.min(LONGEST);
+        let mut open_for = usual.min(MAX_VOTING_TIME);
         let mut texts = Vec::new();
         for part in parts {
             match part.kind() {
@@ -66,7 +66,7 @@ impl Proposal {
             None => (text, None),
         };
         if text.is_empty() {
-            let message = "nothing is proposed: send the proposal as text, or as a data part with the field `proposal`";
+            let message = "the message has no proposal: send it as text, or as a data part with the field `proposal`";
             return Err(unusable(message.into()));
         }
         let reasoning = match (reasoning, beside) {
@@ -97,10 +97,10 @@ fn left(deadline: &Value, now: SystemTime) -> Result<Duration, PeerError> {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_millis(millis).checked_sub(now);
     left.filter(|left| !left.is_zero())
-        .map(|left| left.min(LONGEST))
+        .map(|left| left.min(MAX_VOTING_TIME))
         .ok_or_else(|| {
             unusable(format!(
-                "the deadline {millis} has passed (it is {} now); nobody was asked",
+                "the deadline {millis} has passed (it is {} now); no member was asked",
                 now.as_millis()
             ))
         })
@@ -207,6 +207,6 @@ mod tests {
     #[test]
     fn no_deadline_is_further_off_than_a_week() {
         let proposal = read(&[data(json!({"proposal": "x", "deadline": u64::MAX}))]).unwrap();
-        assert_eq!(proposal.open_for, LONGEST);
+        assert_eq!(proposal.open_for, MAX_VOTING_TIME);
     }
 }

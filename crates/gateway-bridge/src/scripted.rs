@@ -29,7 +29,7 @@ use egress::{BoxFuture, Net, NetError, NetFault, Request, Response, Sent, Upgrad
 
 /// What a dial is answered with that leads to no connection.
 #[derive(Clone)]
-pub enum Refusal {
+pub enum DialAnswer {
     /// An HTTP status, and a media type where there is one.
     Status(u16, Option<&'static str>),
     /// An upgrade with this header beside the usual ones.
@@ -43,8 +43,8 @@ pub enum Refusal {
 /// A network with one gateway on it.
 #[derive(Clone)]
 pub struct ScriptedNet {
-    refusals: Arc<Mutex<VecDeque<Refusal>>>,
-    asked: Arc<Mutex<Vec<Request>>>,
+    refusals: Arc<Mutex<VecDeque<DialAnswer>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     connections: mpsc::UnboundedSender<Connection>,
     flushes: Flushes,
 }
@@ -60,7 +60,7 @@ pub fn network() -> (ScriptedNet, Arrivals) {
     let (connections, arrivals) = mpsc::unbounded_channel();
     let net = ScriptedNet {
         refusals: Arc::default(),
-        asked: Arc::default(),
+        requests: Arc::default(),
         connections,
         flushes: Flushes::default(),
     };
@@ -69,7 +69,7 @@ pub fn network() -> (ScriptedNet, Arrivals) {
 
 impl ScriptedNet {
     /// The next dials are answered so, then connections are made again.
-    pub fn refuse(&self, refusals: impl IntoIterator<Item = Refusal>) {
+    pub fn refuse(&self, refusals: impl IntoIterator<Item = DialAnswer>) {
         self.refusals.lock().unwrap().extend(refusals);
     }
 
@@ -79,9 +79,9 @@ impl ScriptedNet {
         self.flushes.waker.wake();
     }
 
-    /// What was asked so far.
-    pub fn asked(&self) -> Vec<Request> {
-        self.asked.lock().unwrap().clone()
+    /// What was requests so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -94,13 +94,13 @@ impl Arrivals {
 
 impl Connection {
     /// The next text that the client sends, as JSON. Pings of WebSocket are passed over.
-    pub async fn hear(&mut self) -> Value {
-        let text = self.hear_text().await.expect("a message, not the end");
+    pub async fn recv(&mut self) -> Value {
+        let text = self.recv_text().await.expect("a message, not the end");
         serde_json::from_str(&text).unwrap()
     }
 
     /// The next text; `None` at the end of the connection.
-    pub async fn hear_text(&mut self) -> Option<String> {
+    pub async fn recv_text(&mut self) -> Option<String> {
         loop {
             match self.0.next().await {
                 Some(Ok(Message::Text(text))) => return Some(text.to_string()),
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// The code that the client closes with, after whatever it still says.
-    pub async fn hear_close(&mut self) -> Option<u16> {
+    pub async fn recv_close(&mut self) -> Option<u16> {
         while let Some(Ok(message)) = self.0.next().await {
             if let Message::Close(frame) = message {
                 return frame.map(|frame| frame.code.into());
@@ -121,17 +121,17 @@ impl Connection {
     }
 
     /// Sends a message.
-    pub async fn say(&mut self, value: Value) {
-        self.say_text(&value.to_string()).await;
+    pub async fn send(&mut self, value: Value) {
+        self.send_text(&value.to_string()).await;
     }
 
     /// Sends a text, whatever it is.
-    pub async fn say_text(&mut self, text: &str) {
+    pub async fn send_text(&mut self, text: &str) {
         self.0.send(Message::text(text)).await.unwrap();
     }
 
     /// Sends bytes.
-    pub async fn say_bytes(&mut self, bytes: &'static [u8]) {
+    pub async fn send_bytes(&mut self, bytes: &'static [u8]) {
         self.0.send(Message::binary(bytes)).await.unwrap();
     }
 
@@ -153,9 +153,9 @@ struct Flushes {
 }
 
 /// The client's end of a connection.
-struct Pipe(DuplexStream, Flushes);
+struct HeldPipe(DuplexStream, Flushes);
 
-impl AsyncRead for Pipe {
+impl AsyncRead for HeldPipe {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -165,7 +165,7 @@ impl AsyncRead for Pipe {
     }
 }
 
-impl AsyncWrite for Pipe {
+impl AsyncWrite for HeldPipe {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -189,13 +189,13 @@ impl AsyncWrite for Pipe {
 
 impl Net for ScriptedNet {
     fn exchange(&self, _request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
-        panic!("a gateway is not asked in HTTP")
+        panic!("a gateway is not requests in HTTP")
     }
 
     fn upgrade(&self, request: Request) -> BoxFuture<'static, Result<Upgrade, NetError>> {
         let key = request.headers[SEC_WEBSOCKET_KEY].to_str().unwrap();
         let accept = accept(key);
-        self.asked.lock().unwrap().push(request);
+        self.requests.lock().unwrap().push(request);
         let refusal = self.refusals.lock().unwrap().pop_front();
         let connections = self.connections.clone();
         let flushes = self.flushes.clone();
@@ -211,11 +211,11 @@ impl Net for ScriptedNet {
                 body: Box::pin(futures_util::stream::empty()),
             };
             match refusal {
-                Some(Refusal::Silence) => std::future::pending().await,
-                Some(Refusal::Fails(fault)) => {
+                Some(DialAnswer::Silence) => std::future::pending().await,
+                Some(DialAnswer::Fails(fault)) => {
                     return Err(NetError::new(fault, Sent::No, "it fails"));
                 }
-                Some(Refusal::Status(status, media_type)) => {
+                Some(DialAnswer::Status(status, media_type)) => {
                     answer.status = StatusCode::from_u16(status).unwrap();
                     let media_type = media_type.map(HeaderValue::from_static);
                     answer
@@ -223,14 +223,14 @@ impl Net for ScriptedNet {
                         .extend(media_type.map(|value| (CONTENT_TYPE, value)));
                     return Ok(answer);
                 }
-                Some(Refusal::With(name, value)) => {
+                Some(DialAnswer::With(name, value)) => {
                     let name = HeaderName::from_static(name);
                     answer.headers.insert(name, HeaderValue::from_static(value));
                 }
                 None => {}
             }
             let (ours, theirs) = tokio::io::duplex(4 * 1024 * 1024);
-            answer.stream = Some(Box::new(Pipe(ours, flushes)));
+            answer.stream = Some(Box::new(HeldPipe(ours, flushes)));
             let socket = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
             // A test that looks at no connection has dropped the other end.
             let _ = connections.send(Connection(socket));
@@ -246,7 +246,7 @@ pub struct TestEnvironment {
 }
 
 /// When the test begins, in milliseconds since 1970.
-pub const BEGAN: u64 = 1_800_000_000_000;
+pub const START_UNIX_MILLIS: u64 = 1_800_000_000_000;
 
 impl TestEnvironment {
     pub fn new() -> Self {
@@ -263,7 +263,9 @@ impl common::environment::Clock for TestEnvironment {
     }
 
     fn system_time(&self) -> std::time::SystemTime {
-        std::time::UNIX_EPOCH + std::time::Duration::from_millis(BEGAN) + self.began.elapsed()
+        std::time::UNIX_EPOCH
+            + std::time::Duration::from_millis(START_UNIX_MILLIS)
+            + self.began.elapsed()
     }
 }
 

@@ -20,25 +20,25 @@ use ring::digest::{Context, SHA256};
 pub const PREFIX: &str = "a2a-";
 
 /// The longest session id without the prefix.
-const LONGEST: usize = 60;
+const MAX_SLUG_CHARS: usize = 60;
 
 /// How many hexadecimal digits of a hash make two ids differ: 80 bits.
-const HASH: usize = 20;
+const HASH_HEX_DIGITS: usize = 20;
 
 /// The session id of a context id.
 pub fn session_id(context_id: &str) -> String {
-    let tidy = tidied(context_id);
-    if tidy.len() <= LONGEST && is_spelled_out(context_id, &tidy) {
-        return format!("{PREFIX}{tidy}");
+    let slug = slug_of(context_id);
+    if slug.len() <= MAX_SLUG_CHARS && is_spelled_out(context_id, &slug) {
+        return format!("{PREFIX}{slug}");
     }
-    with_hash(&tidy, &[context_id])
+    with_hash(&slug, &[context_id])
 }
 
 /// The session id of a context id that a client chose. The client's name is part of it, and whatever a client chooses, it meets
 /// no session of another client: the hash covers both, each with its length.
 pub fn session_id_of_client(client: &str, context_id: &str) -> String {
-    let tidy = tidied(&format!("{client}-{context_id}"));
-    with_hash(&tidy, &[client, context_id])
+    let slug = slug_of(&format!("{client}-{context_id}"));
+    with_hash(&slug, &[client, context_id])
 }
 
 /// The key of a session among all agents' sessions.
@@ -55,37 +55,37 @@ pub fn explicit_key(agent: &str, session_id: &str) -> String {
 /// the first one was. `None` for the key of another kind of session.
 pub fn context_id(session_key: &str) -> Option<&str> {
     let (_agent, session_id) = session_key.strip_prefix("agent:")?.split_once(':')?;
-    let tidy = session_id.strip_prefix(PREFIX)?;
-    (self::session_id(tidy) == session_id).then_some(tidy)
+    let slug = session_id.strip_prefix(PREFIX)?;
+    (self::session_id(slug) == session_id).then_some(slug)
 }
 
 /// Lower case, `-` for every row of other characters, no `-` at the ends.
-fn tidied(text: &str) -> String {
-    let mut tidy = String::with_capacity(text.len());
+fn slug_of(text: &str) -> String {
+    let mut slug = String::with_capacity(text.len());
     let mut replaced = false;
     for c in text.chars().flat_map(char::to_lowercase) {
         let kept = c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
         match (kept, replaced) {
-            (true, _) => tidy.push(c),
-            (false, false) => tidy.push('-'),
+            (true, _) => slug.push(c),
+            (false, false) => slug.push('-'),
             (false, true) => {}
         }
         replaced = !kept;
     }
-    tidy.trim_matches('-').to_owned()
+    slug.trim_matches('-').to_owned()
 }
 
 /// Nothing but single `:` and `/` was replaced.
-fn is_spelled_out(text: &str, tidy: &str) -> bool {
-    !tidy.is_empty()
-        && text.len() == tidy.len()
+fn is_spelled_out(text: &str, slug: &str) -> bool {
+    !slug.is_empty()
+        && text.len() == slug.len()
         && text
             .bytes()
-            .zip(tidy.bytes())
+            .zip(slug.bytes())
             .all(|(was, is)| was == is || (matches!(was, b':' | b'/') && is == b'-'))
 }
 
-fn with_hash(tidy: &str, hashed: &[&str]) -> String {
+fn with_hash(slug: &str, hashed: &[&str]) -> String {
     let mut context = Context::new(&SHA256);
     for text in hashed {
         context.update(&(text.len() as u64).to_be_bytes());
@@ -95,12 +95,12 @@ fn with_hash(tidy: &str, hashed: &[&str]) -> String {
         .finish()
         .as_ref()
         .iter()
-        .take(HASH / 2)
+        .take(HASH_HEX_DIGITS / 2)
         .map(|byte| format!("{byte:02x}"))
         .collect();
     // All of it is ASCII, so every byte is a boundary.
-    let room = tidy.len().min(LONGEST - HASH - 1);
-    match tidy[..room].trim_end_matches('-') {
+    let room = slug.len().min(MAX_SLUG_CHARS - HASH_HEX_DIGITS - 1);
+    match slug[..room].trim_end_matches('-') {
         "" => format!("{PREFIX}{hash}"),
         readable => format!("{PREFIX}{readable}-{hash}"),
     }

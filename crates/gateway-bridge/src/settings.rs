@@ -14,9 +14,9 @@ use egress::credential::Trust;
 
 use super::TRIAD;
 
-/// The longest that a message waits to hear who is there, and the share of `timeout` that it is.
-const BRIEF: Duration = Duration::from_secs(1);
-const BRIEF_SHARE: u32 = 8;
+/// The longest time that a message waits for the list of agents, and the share of `timeout` that it is.
+const MAX_LIST_WAIT: Duration = Duration::from_secs(1);
+const LIST_WAIT_DIVISOR: u32 = 8;
 
 /// How the gateway is reached. `Debug` shows no credential.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub struct Settings {
     pub protocol: String,
     /// The shared token, API key or JWT.
     pub token: Option<SecretString>,
-    /// How long connecting may take, greeting included.
+    /// How long connecting may take, handshake included.
     pub timeout: Duration,
     /// How long the connection may be silent before the gateway is asked whether it is there.
     pub heartbeat: Duration,
@@ -74,10 +74,10 @@ impl Settings {
         agent == TRIAD || self.agents.is_empty() || self.agents.iter().any(|name| name == agent)
     }
 
-    /// How long a message waits to hear who is there before it is sent: a share of the time that an answer may take, because
+    /// Returns how long a message waits for the list of agents before it is sent: a share of the time that an answer may take, because
     /// a gateway need not say.
-    pub(crate) fn brief(&self) -> Duration {
-        (self.timeout / BRIEF_SHARE).min(BRIEF)
+    pub(crate) fn list_wait(&self) -> Duration {
+        (self.timeout / LIST_WAIT_DIVISOR).min(MAX_LIST_WAIT)
     }
 
     /// The gateway's address as it may be shown: without user info, query and fragment.
@@ -116,13 +116,13 @@ pub struct TriadSettings {
 }
 
 /// Shorter values are no secrets, and would tear holes into every text.
-const SHORTEST_SECRET: usize = 6;
+const MIN_SECRET_BYTES: usize = 6;
 
 impl Settings {
     /// The token, in whatever form a gateway may repeat it.
     pub(crate) fn secrets(&self) -> Secrets {
         let token = self.token.iter().cloned();
-        let long = token.filter(|token| token.expose_secret().len() >= SHORTEST_SECRET);
+        let long = token.filter(|token| token.expose_secret().len() >= MIN_SECRET_BYTES);
         Secrets::in_all_forms(long)
     }
 }
@@ -131,7 +131,7 @@ impl Settings {
 pub(crate) fn without_token<'a>(text: &'a str, settings: &Settings) -> Cow<'a, str> {
     let token = settings.token.as_ref().map(ExposeSecret::expose_secret);
     match token {
-        Some(token) if token.len() >= SHORTEST_SECRET && text.contains(token) => {
+        Some(token) if token.len() >= MIN_SECRET_BYTES && text.contains(token) => {
             text.replace(token, "[redacted]").into()
         }
         _ => text.into(),

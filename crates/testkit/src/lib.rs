@@ -6,3 +6,5 @@
 pub mod authority;
 pub mod conformance;
 pub mod folder;
+#[cfg(feature = "support")]
+pub mod support;

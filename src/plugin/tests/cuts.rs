@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::remote_agent::{Call, Pace, RemoteAgent};
 use common::log::Silent;
 use egress::NetFault;
-use gateway_bridge::scripted::{Arrivals, Connection, Refusal, ScriptedNet, network};
+use gateway_bridge::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, network};
 
 use super::super::assemble_over;
 use super::*;
@@ -54,11 +54,11 @@ type Answers = fn(&str) -> Option<Value>;
 /// Plays the OpenClaw gateway on one connection until `answers` ends it, and gives the methods that were asked.
 async fn plays(connection: &mut Connection, answers: Answers) -> Vec<String> {
     connection
-        .say(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
+        .send(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
         .await;
     let mut asked = Vec::new();
     loop {
-        let Some(text) = connection.hear_text().await else {
+        let Some(text) = connection.recv_text().await else {
             return asked;
         };
         let request: Value = serde_json::from_str(&text).unwrap();
@@ -74,7 +74,7 @@ async fn plays(connection: &mut Connection, answers: Answers) -> Vec<String> {
             return asked;
         };
         connection
-            .say(json!({"type": "res", "id": request["id"], "ok": true, "payload": payload}))
+            .send(json!({"type": "res", "id": request["id"], "ok": true, "payload": payload}))
             .await;
     }
 }
@@ -94,8 +94,8 @@ async fn h_48_a_run_is_followed_over_a_gateway_that_is_lost_and_comes_back() {
         // The run is accepted, and then nothing more comes.
         let _ = tokio::time::timeout(Duration::from_secs(5), before).await;
         net.refuse([
-            Refusal::Fails(NetFault::Unreachable),
-            Refusal::Fails(NetFault::Unreachable),
+            DialAnswer::Fails(NetFault::Unreachable),
+            DialAnswer::Fails(NetFault::Unreachable),
         ]);
         drop(first);
         let mut second = arrivals.next().await;
@@ -123,7 +123,7 @@ async fn h_48_a_run_is_followed_over_a_gateway_that_is_lost_and_comes_back() {
         "{result}"
     );
     // One that was lost, two that failed, one that told the end.
-    assert_eq!(net.asked().len(), 4);
+    assert_eq!(net.requests().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +157,7 @@ async fn a_gateway_that_stays_away_is_waited_for_until_the_end_of_the_wait() {
             (method == "agent").then(|| json!({"status": "accepted"}))
         });
         let _ = tokio::time::timeout(Duration::from_secs(5), before).await;
-        net.refuse([const { Refusal::Fails(NetFault::Unreachable) }; 50]);
+        net.refuse([const { DialAnswer::Fails(NetFault::Unreachable) }; 50]);
     };
     let began = tokio::time::Instant::now();
     let call = followed(&tool, "gateway:alpha", json!({"timeout_ms": 90_000}));

@@ -10,16 +10,16 @@ use super::cuts::{followed, stage};
 async fn greeted(arrivals: &mut Arrivals) -> (Connection, Value) {
     let mut connection = arrivals.next().await;
     loop {
-        let heard = connection.hear().await;
+        let heard = connection.recv().await;
         match heard["type"].as_str() {
             Some("handshake") => {
-                connection.say(json!({"type": "handshake", "content": {"action": "acknowledge", "protocolVersion": "1.0.0"}})).await;
+                connection.send(json!({"type": "handshake", "content": {"action": "acknowledge", "protocolVersion": "1.0.0"}})).await;
             }
             Some("discovery") => {
                 let agents = ["alpha", "beta", "charlie"]
                     .map(|name| json!({"name": name, "status": "online"}));
                 connection
-                    .say(json!({"type": "discovery", "content": {"agents": agents}}))
+                    .send(json!({"type": "discovery", "content": {"agents": agents}}))
                     .await;
             }
             // What is subscribed to needs no answer; the last of them is for a connection that comes second.
@@ -31,13 +31,13 @@ async fn greeted(arrivals: &mut Arrivals) -> (Connection, Value) {
 
 async fn votes(connection: &mut Connection, id: &Value, member: &str) {
     connection
-        .say(json!({"type": "vote", "from": member, "content": {"proposalId": id, "vote": "approve"}}))
+        .send(json!({"type": "vote", "from": member, "content": {"proposalId": id, "vote": "approve"}}))
         .await;
 }
 
 async fn decides(connection: &mut Connection, id: &Value) {
     connection
-        .say(json!({"type": "decision", "from": "gateway", "content": {"proposalId": id, "result": "approved",
+        .send(json!({"type": "decision", "from": "gateway", "content": {"proposalId": id, "result": "approved",
             "votes": {"alpha": "approve", "beta": "approve"}, "consensus": true}}))
         .await;
 }

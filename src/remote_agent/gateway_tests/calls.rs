@@ -180,7 +180,7 @@ async fn a_message_says_where_it_stands_in_the_row_of_delegations_beside_its_own
     let asked = stage.gate.asked.lock().unwrap();
     let metadata = asked.sent[0].metadata.as_ref().unwrap();
     assert_eq!(metadata["priority"], "high");
-    assert_eq!(metadata[gateway_bridge::delegation::KEY]["hop"], 3);
+    assert_eq!(metadata[gateway_bridge::delegation::METADATA_KEY]["hop"], 3);
 }
 
 #[tokio::test]

@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::serve::hook::{Hook, Told};
 use crate::serve::root;
-use crate::serve::sdk::{self, Sdk};
-use crate::serve::server::Server;
+use testkit::support::hook::{Hook, Report};
+use testkit::support::sdk::{self, Sdk};
+use testkit::support::serve::Server;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
@@ -43,7 +43,7 @@ pub struct Column {
 pub struct Run {
     /// What came of each operation.
     pub seen: HashMap<String, Value>,
-    told: Vec<Told>,
+    told: Vec<Report>,
 }
 
 impl Client {
@@ -94,14 +94,14 @@ impl fmt::Display for Column {
 
 impl Column {
     /// What the client did, the first time it is asked for. `None` where it cannot be had on this machine.
-    pub fn run(self) -> Option<&'static Run> {
-        static RUNS: [OnceLock<Option<Run>>; 16] = [const { OnceLock::new() }; 16];
+    pub fn run(self) -> &'static Run {
+        static RUNS: [OnceLock<Run>; 16] = [const { OnceLock::new() }; 16];
         let place = self.client as usize * 4 + self.binding as usize * 2 + self.version as usize;
-        RUNS[place].get_or_init(|| self.do_everything()).as_ref()
+        RUNS[place].get_or_init(|| self.do_everything())
     }
 
-    fn do_everything(self) -> Option<Run> {
-        let mut command = self.command()?;
+    fn do_everything(self) -> Run {
+        let mut command = self.command();
         let hook = Hook::start();
         let server = Server::scripted(&["--allow-any-webhook", "--task-store", "memory"]);
         let (binding, version) = (self.binding.name(), self.version.name());
@@ -115,11 +115,11 @@ impl Column {
         let ended = server.stop();
         assert!(ended.status.success(), "{}", ended.log);
         let told = hook.all();
-        Some(Run { seen, told })
+        Run { seen, told }
     }
 
-    fn command(self) -> Option<Command> {
-        let home = sdk::home(self.client.sdk())?;
+    fn command(self) -> Command {
+        let home = sdk::home(self.client.sdk());
         let program = root("tests/serve");
         let python = |name: &str| {
             let mut command = Command::new(home.join("bin/python"));
@@ -131,12 +131,12 @@ impl Column {
             command.arg(program.join(name)).arg(&home);
             command
         };
-        Some(match self.client {
+        match self.client {
             Client::Py13 => python("py13_client.py"),
             Client::Py03 => python("py03_client.py"),
             Client::Js13 => node("js13_client.mjs"),
             Client::Js03 => node("js03_client.mjs"),
-        })
+        }
     }
 }
 
@@ -150,8 +150,8 @@ fn seen(line: &str) -> (String, Value) {
 impl Run {
     /// What the webhook was told of a task: the states in order, how it was written, and what showed who called.
     pub fn told_of(&self, task: &str) -> Value {
-        let about = |told: &&Told| told.body.contains(task);
-        let told: Vec<&Told> = self.told.iter().filter(about).collect();
+        let about = |told: &&Report| told.body.contains(task);
+        let told: Vec<&Report> = self.told.iter().filter(about).collect();
         let states = told.iter().filter_map(|told| {
             let body: Value = serde_json::from_str(&told.body).unwrap();
             let update = &body["statusUpdate"]["status"]["state"];

@@ -1,14 +1,14 @@
-//! What the triad has decided (000 §10.5). The gateway's word counts; what does not fit the votes is told beside it.
+//! Decisions of the triad (Heretek A2A §10.5). The gateway's decision counts; a contradiction with the votes becomes a warning.
 
 use serde_json::{Map, Value, json};
 
-use crate::ledger::{Entry, Outcome};
+use crate::pending_tasks::{PendingTask, TaskOutcome};
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::line::Line;
+use super::connection::A2aV1Connection;
 
-/// The proposal that a vote, a decision or the event that tells a decision is about.
+/// Returns the proposal that a vote, a decision or an event with a decision is about.
 pub(super) fn proposal_id(envelope: &Envelope) -> Option<&str> {
     match envelope.kind() {
         Kind::Vote | Kind::Decision => envelope.said("proposalId"),
@@ -17,7 +17,7 @@ pub(super) fn proposal_id(envelope: &Envelope) -> Option<&str> {
     }
 }
 
-/// The decision that an envelope tells: its content, or what an event of that name holds.
+/// Returns the decision in an envelope: its content, or the data of an event named after a decision.
 fn decided(envelope: &Envelope) -> Option<&Value> {
     if envelope.kind() == Kind::Decision {
         return Some(envelope.content());
@@ -39,26 +39,26 @@ fn decided(envelope: &Envelope) -> Option<&Value> {
     )
 }
 
-/// Takes in a decision. Only the gateway decides.
-pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
+/// Handles a decision. Only the gateway decides.
+pub(super) fn handle(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     if envelope.field("from").is_some_and(|from| from != GATEWAY) {
         let from = excerpt(envelope.from().unwrap_or_default());
-        return line.warn(&format!(
+        return connection.warn(&format!(
             "ignored a decision from `{from}`, who is not the gateway"
         ));
     }
     let Some(said) = decided(envelope) else {
-        return line.debug(|| "ignored an event that tells no decision".to_owned());
+        return connection.debug(|| "ignored an event without a decision".to_owned());
     };
     let result = match result(said) {
         Ok(result) => result,
-        // Something else may be told under a name like that.
+        // Another event may have a similar name.
         Err(wrong) if envelope.kind() == Kind::Event => {
-            return line.warn(&format!("ignored an event that tells a decision: {wrong}"));
+            return connection.warn(&format!("ignored an event with a decision: {wrong}"));
         }
-        Err(wrong) => return malformed(line, entry, wrong),
+        Err(wrong) => return malformed(connection, entry, wrong),
     };
-    let members = &line.settings.triad.members;
+    let members = &connection.settings.triad.members;
     let votes = votes(said);
     let missing = members.iter().filter(|member| !votes.contains_key(*member));
     let missing: Vec<&String> = missing.collect();
@@ -75,7 +75,7 @@ pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
     let contradictions: Vec<String> = miscounted.into_iter().chain(others).collect();
     let contradiction = contradictions.join("; ");
     if !contradiction.is_empty() {
-        line.warn(&format!("proposal {}: {contradiction}", entry.id));
+        connection.warn(&format!("proposal {}: {contradiction}", entry.id));
     }
     let data = json!({
         "proposalId": entry.id,
@@ -95,17 +95,20 @@ pub(super) fn take(line: &Line, entry: &Entry, envelope: &Envelope) {
     if !contradiction.is_empty() {
         artifact["metadata"] = json!({"warning": contradiction});
     }
-    if !entry.settle(Outcome::Decided(artifact)) {
-        line.debug(|| format!("ignored a second decision on {}", entry.id));
+    if !entry.finish(TaskOutcome::Decided(artifact)) {
+        connection.debug(|| format!("ignored a second decision on {}", entry.id));
     }
 }
 
-/// What was decided, where the fields of a decision are what they have to be.
+/// Returns the result of a decision whose fields are valid.
 fn result(said: &Value) -> Result<&str, &'static str> {
     if said.get("votes").is_some_and(|votes| !votes.is_object()) {
         return Err("its `votes` are no object");
     }
-    if said.get("consensus").is_some_and(|told| !told.is_boolean()) {
+    if said
+        .get("consensus")
+        .is_some_and(|value| !value.is_boolean())
+    {
         return Err("its `consensus` is neither true nor false");
     }
     match said.get("result").and_then(Value::as_str) {
@@ -114,33 +117,33 @@ fn result(said: &Value) -> Result<&str, &'static str> {
     }
 }
 
-/// The gateway has decided and nobody can tell what. No other decision need come, so that nothing is waited for.
-fn malformed(line: &Line, entry: &Entry, wrong: &str) {
-    line.warn(&format!("proposal {}: a decision, but {wrong}", entry.id));
+/// Fails the task of a decision that cannot be read. The gateway need not send another one.
+fn malformed(connection: &A2aV1Connection, entry: &PendingTask, wrong: &str) {
+    connection.warn(&format!("proposal {}: a decision, but {wrong}", entry.id));
     let message = format!(
-        "the gateway told a decision that cannot be read: {wrong}; the proposal may be decided, ask the gateway's operator"
+        "cannot read the gateway's decision: {wrong}; the proposal may be decided, ask the gateway's operator"
     );
     let error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::ProtocolError), message);
-    entry.settle(Outcome::Failed(error));
+    entry.finish(TaskOutcome::Failed(error));
 }
 
-/// What was told of votes before and is told otherwise now.
-fn other_votes(entry: &Entry, listed: &Map<String, Value>) -> Option<String> {
-    let others = entry.votes().into_iter().filter_map(|(member, told)| {
+/// Returns the votes that differ from those that the gateway sent before.
+fn other_votes(entry: &PendingTask, listed: &Map<String, Value>) -> Option<String> {
+    let others = entry.votes().into_iter().filter_map(|(member, before)| {
         let now = listed.get(&member).and_then(Value::as_str);
         let now = now.unwrap_or("no vote");
-        (now != told).then(|| format!("{member} {told} before and {now} now"))
+        (now != before).then(|| format!("{member} {before} before and {now} now"))
     });
     let others: Vec<_> = others.collect();
     (!others.is_empty()).then(|| {
         format!(
-            "the gateway lists other votes than it told: {}",
+            "the gateway lists other votes than it sent before: {}",
             others.join(", ")
         )
     })
 }
 
-/// Who voted how, by the gateway's list. What is no vote is left out.
+/// Returns the votes of the gateway's list by member. Invalid ones are left out.
 fn votes(said: &Value) -> Map<String, Value> {
     let listed = said
         .get("votes")
@@ -154,13 +157,13 @@ fn votes(said: &Value) -> Map<String, Value> {
     known.collect()
 }
 
-struct Counted {
+struct VoteCount {
     result: &'static str,
     consensus: bool,
 }
 
 /// Our own count of the votes. Votes of others than the members do not count.
-fn count(members: &[String], votes: &Map<String, Value>) -> Counted {
+fn count(members: &[String], votes: &Map<String, Value>) -> VoteCount {
     let mut tally = Tally::new(members.to_vec(), Quorum::All);
     for (name, vote) in votes {
         if let Some(vote) = vote.as_str().and_then(Vote::from_word) {
@@ -169,7 +172,7 @@ fn count(members: &[String], votes: &Map<String, Value>) -> Counted {
         }
     }
     let decision = tally.close();
-    Counted {
+    VoteCount {
         result: decision.result(),
         consensus: decision.consensus,
     }

@@ -6,17 +6,17 @@ use crate::settings::Settings;
 use collective::{Envelope, ErrorCode};
 use peer::{Delivered, PeerError, PeerErrorKind, excerpt};
 
-/// An error that a gateway told.
+/// An error message of a gateway.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct GatewayError {
     pub(crate) code: ErrorCode,
     message: String,
     delivered: Delivered,
 }
 
-/// Reads an error: `content.error`, `content.code`, or one beside the content (001 "Error Message Format", and as the
+/// Reads an error: `content.error`, `content.code`, or one beside the content (Heretek Architecture, "Error Message Format", and as the
 /// JavaScript gateway writes it).
-pub(crate) fn read(envelope: &Envelope) -> Told {
+pub(crate) fn read(envelope: &Envelope) -> GatewayError {
     let beside = envelope.field("error").and_then(Value::as_str);
     let details = envelope.field("details").and_then(Value::as_str);
     let text = envelope
@@ -27,7 +27,7 @@ pub(crate) fn read(envelope: &Envelope) -> Told {
     let text = text.map(excerpt).unwrap_or_default();
     let queued = [envelope.field("queued"), envelope.content().get("queued")];
     if queued.contains(&Some(&Value::Bool(true))) {
-        return Told {
+        return GatewayError {
             code: ErrorCode::AgentOffline,
             message: format!("{text} (the gateway says queued, which is no delivery)"),
             delivered: Delivered::No,
@@ -37,12 +37,14 @@ pub(crate) fn read(envelope: &Envelope) -> Told {
     let by_gateway = envelope
         .from()
         .is_none_or(|from| from == collective::GATEWAY);
-    let code = of_content(envelope).or(by_name).unwrap_or(if by_gateway {
-        ErrorCode::ProtocolError
-    } else {
-        ErrorCode::AgentError
-    });
-    Told {
+    let code = code_in_content(envelope)
+        .or(by_name)
+        .unwrap_or(if by_gateway {
+            ErrorCode::ProtocolError
+        } else {
+            ErrorCode::AgentError
+        });
+    GatewayError {
         code,
         message: text,
         delivered: delivered(code),
@@ -50,7 +52,7 @@ pub(crate) fn read(envelope: &Envelope) -> Told {
 }
 
 /// The error that the content names, by its word or else its number.
-pub(super) fn of_content(envelope: &Envelope) -> Option<ErrorCode> {
+pub(super) fn code_in_content(envelope: &Envelope) -> Option<ErrorCode> {
     let by_name = envelope.said("error").and_then(ErrorCode::from_name);
     let number = envelope.content().get("code").and_then(Value::as_u64);
     by_name.or_else(|| number.and_then(ErrorCode::from_number))
@@ -65,8 +67,8 @@ fn delivered(code: ErrorCode) -> Delivered {
     }
 }
 
-impl Told {
-    /// The error for whoever called.
+impl GatewayError {
+    /// Converts it to the error of the call.
     pub(crate) fn into_error(self) -> PeerError {
         let said = if self.message.is_empty() {
             self.code.meaning().trim_end_matches('.')
@@ -79,8 +81,8 @@ impl Told {
         error
     }
 
-    /// The same where the gateway was greeted.
-    pub(super) fn of_greeting(self, settings: &Settings) -> PeerError {
+    /// Converts it to the error of a failed handshake.
+    pub(super) fn during_handshake(self, settings: &Settings) -> PeerError {
         let next = match self.code {
             ErrorCode::AuthRequired => "; set `gateway.token`",
             ErrorCode::AuthFailed | ErrorCode::TokenExpired => "; see `gateway.token`",
@@ -88,7 +90,7 @@ impl Told {
         };
         let mut error = self.into_error().undelivered();
         error.message = format!(
-            "{}, while it was greeted at `{}`{next}",
+            "{}, during the handshake with `{}`{next}",
             error.message,
             settings.shown()
         );

@@ -1,18 +1,19 @@
 //! Gateways that speak `a2a-v1` (000): envelopes in JSON over a WebSocket, agents behind a hub, a triad that votes there.
 //!
-//! `greeting.rs` authenticates and shakes hands; `line.rs` is the connection, `reader.rs` hears it and `replies.rs` finds out
-//! what an answer answers; `message.rs` and `proposal.rs` say what the tool wants said, `roll.rs` who is there. What was sent
-//! is kept in `ledger/`, which outlives the connection.
+//! `handshake.rs` authenticates and shakes hands; `connection.rs` is the connection, `reader.rs` reads it and `replies.rs` finds out
+//! what an answer answers; `message.rs` and `proposal.rs` say what the tool wants said, `agents.rs` who is there. What was sent
+//! is kept in `tasks/`, which outlives the connection.
 
+mod connection;
 mod decision;
+mod discovery;
 mod errors;
-mod greeting;
-mod line;
+mod handshake;
 mod message;
 mod proposal;
 mod reader;
+mod registry;
 mod replies;
-mod roll;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,39 +27,39 @@ use common::log::Log;
 use egress::websocket::Receiver;
 use peer::{BoxFuture, Delivered, EventStream, Member, PeerError, PeerErrorKind};
 
-use super::dial::Dialled;
-use super::ledger::{Awaited, Entry, Ledger, Outcome, What};
+use super::dial::DialedSocket;
+use super::pending_tasks::{AwaitGuard, PendingTask, PendingTasks, TaskKind, TaskOutcome};
 use super::settings::Settings;
-use super::{About, Link, TRIAD, Wait};
+use super::{CallContext, Link, ListPurpose, TRIAD};
 
-pub(super) use line::{Line, Speech};
+pub(super) use connection::{A2aV1Connection, DialectCodec};
 
-/// How long a message whose answer nobody waits for has for being refused.
-const REFUSED_AT_ONCE: Duration = Duration::from_millis(250);
+/// How long a call that does not wait for the answer waits for a refusal.
+const REFUSAL_WINDOW: Duration = Duration::from_millis(250);
 
-/// How long taking leave may take.
-const LEAVE: Duration = Duration::from_secs(1);
+/// How long closing the connection may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a gateway could not be greeted.
+/// Why the handshake failed.
 #[derive(Debug)]
-pub(super) enum Ungreeted {
+pub(super) enum HandshakeError {
     /// It turned out to be the OpenClaw gateway, which was slow to say so.
     OpenClaw,
     /// Anything else.
-    Failed(PeerError),
+    Peer(PeerError),
 }
 
-impl From<PeerError> for Ungreeted {
+impl From<PeerError> for HandshakeError {
     fn from(error: PeerError) -> Self {
-        Self::Failed(error)
+        Self::Peer(error)
     }
 }
 
-impl Ungreeted {
-    /// The error for whoever called.
-    pub(super) fn told(self, settings: &Settings) -> PeerError {
+impl HandshakeError {
+    /// Converts it to the error of the call.
+    pub(super) fn into_peer_error(self, settings: &Settings) -> PeerError {
         match self {
-            Self::Failed(error) => error,
+            Self::Peer(error) => error,
             Self::OpenClaw => super::dial::failed(
                 ErrorCode::ProtocolError,
                 format!(
@@ -70,35 +71,39 @@ impl Ungreeted {
     }
 }
 
-/// Greets the gateway and takes the connection over.
+/// Performs the handshake and takes the connection over.
 ///
 /// # Errors
-/// Why it could not be greeted.
-pub(super) async fn greet(
-    dialled: Dialled,
+/// Why the handshake failed.
+pub(super) async fn handshake(
+    dialed: DialedSocket,
     settings: Arc<Settings>,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
-    ledger: Arc<Ledger>,
-) -> Result<Arc<dyn Link>, Ungreeted> {
-    let (line, receiver) = greeting::greet(dialled, settings, env, log, ledger).await?;
-    let link = carry(line, receiver);
+    tasks: Arc<PendingTasks>,
+) -> Result<Arc<dyn Link>, HandshakeError> {
+    let (connection, receiver) = handshake::connect(dialed, settings, env, log, tasks).await?;
+    let link = spawn_reader(connection, receiver);
     link.0.subscribe().await;
     Ok(link)
 }
 
-/// Hears a gateway that was greeted, and carries what is asked of it.
-pub(super) fn carry(line: Line, receiver: Receiver) -> Arc<A2aV1> {
-    let line = Arc::new(line);
-    tokio::spawn(reader::run(Arc::clone(&line), receiver));
-    Arc::new(A2aV1(line))
+/// Spawns the reader of a connection after its handshake.
+pub(super) fn spawn_reader(connection: A2aV1Connection, receiver: Receiver) -> Arc<A2aV1> {
+    let connection = Arc::new(connection);
+    tokio::spawn(reader::run(Arc::clone(&connection), receiver));
+    Arc::new(A2aV1(connection))
 }
 
-/// A greeted gateway.
-pub(super) struct A2aV1(Arc<Line>);
+/// A gateway after the handshake.
+pub(super) struct A2aV1(Arc<A2aV1Connection>);
 
 impl A2aV1 {
-    async fn begin(&self, about: &About, outgoing: &SendRequest) -> Result<Awaited, PeerError> {
+    async fn begin(
+        &self,
+        about: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<AwaitGuard, PeerError> {
         if about.agent == TRIAD {
             proposal::propose(&self.0, about, outgoing).await
         } else {
@@ -106,47 +111,47 @@ impl A2aV1 {
         }
     }
 
-    fn entry(&self, about: &About, task_id: &str) -> Result<Arc<Entry>, PeerError> {
-        self.0.ledger.known(&about.agent, task_id)
+    fn entry(&self, about: &CallContext, task_id: &str) -> Result<Arc<PendingTask>, PeerError> {
+        self.0.tasks.get(&about.agent, task_id)
     }
 
-    async fn sent(&self, about: &About, outgoing: &SendRequest) -> Result<Reply, PeerError> {
+    async fn sent(&self, about: &CallContext, outgoing: &SendRequest) -> Result<Reply, PeerError> {
         let entry = self.begin(about, outgoing).await?;
         let patience = if outgoing.blocking {
             about.patience(&self.0.settings)
         } else {
-            REFUSED_AT_ONCE
+            REFUSAL_WINDOW
         };
         match entry.outcome(Instant::now() + patience).await {
-            // What may have been decided, and can still be heard, is a task that can be asked about.
-            Some(Outcome::Failed(error))
-                if entry.what == What::Message
+            // A proposal that may have been decided, and whose decision may still come, is a task.
+            Some(TaskOutcome::Failed(error))
+                if entry.what == TaskKind::Message
                     || error.delivered == Delivered::No
                     || error.kind == PeerErrorKind::Gateway(ErrorCode::ProtocolError) =>
             {
                 Err(error)
             }
-            Some(Outcome::Answered(message))
-                if outgoing.blocking && entry.what == What::Message =>
+            Some(TaskOutcome::Answered(message))
+                if outgoing.blocking && entry.what == TaskKind::Message =>
             {
                 Ok(Reply::Message(message))
             }
-            // What came meanwhile is told to who listens.
-            _ if outgoing.followed && !outgoing.blocking => entry.task_as_heard().map(Reply::Task),
+            // The subscriber gets the steps of the meantime.
+            _ if outgoing.followed && !outgoing.blocking => entry.delivered_task().map(Reply::Task),
             _ => entry.task().map(Reply::Task),
         }
     }
 
     async fn listened(
         &self,
-        about: &About,
+        about: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         let entry = self.begin(about, outgoing).await?;
         // Listening begins before the wait, so that no vote and no cut in the meantime is missed.
-        let listening = entry.listen();
-        match entry.outcome(Instant::now() + REFUSED_AT_ONCE).await {
-            Some(Outcome::Failed(error)) => Err(error),
+        let listening = entry.subscribe();
+        match entry.outcome(Instant::now() + REFUSAL_WINDOW).await {
+            Some(TaskOutcome::Failed(error)) => Err(error),
             _ => Ok(listening),
         }
     }
@@ -154,7 +159,7 @@ impl A2aV1 {
 
 impl Link for A2aV1 {
     fn dialect(&self) -> &'static str {
-        self.0.speech.dialect
+        self.0.codec.dialect
     }
 
     fn is_open(&self) -> bool {
@@ -162,7 +167,7 @@ impl Link for A2aV1 {
     }
 
     fn last_error(&self) -> Option<String> {
-        self.0.why_ended()
+        self.0.close_reason()
     }
 
     fn is_dismissed(&self) -> bool {
@@ -170,16 +175,16 @@ impl Link for A2aV1 {
     }
 
     fn has_triad(&self) -> bool {
-        self.0.speech.has_triad
+        self.0.codec.has_triad
     }
 
-    fn members(&self, wait: Wait) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(roll::discover(&self.0, wait))
+    fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
+        Box::pin(discovery::list(&self.0, wait))
     }
 
     fn send<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(self.sent(about, outgoing))
@@ -187,7 +192,7 @@ impl Link for A2aV1 {
 
     fn stream<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(self.listened(about, outgoing))
@@ -195,7 +200,7 @@ impl Link for A2aV1 {
 
     fn get_task<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move { self.entry(about, task_id)?.task() })
@@ -203,34 +208,35 @@ impl Link for A2aV1 {
 
     fn cancel<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move { self.0.ledger.cancel(&about.agent, task_id) })
+        Box::pin(async move { self.0.tasks.cancel(&about.agent, task_id) })
     }
 
     fn resubscribe<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async move { Ok(self.entry(about, task_id)?.listen()) })
+        Box::pin(async move { Ok(self.entry(about, task_id)?.subscribe()) })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let leave = serde_json::json!({"reason": "shutdown"});
             let leave = self.0.envelope(Kind::Disconnect, leave);
-            // Best effort: whoever does not listen is left without a word.
-            drop(timeout(LEAVE, self.0.leave(leave)).await);
-            self.0.end("the plugin was shut down", false);
+            // Best effort: a gateway that does not read gets no `disconnect`.
+            drop(timeout(CLOSE_TIMEOUT, self.0.disconnect(leave)).await);
+            self.0.mark_closed("the plugin was shut down", false);
         })
     }
 }
 
 impl Drop for A2aV1 {
     fn drop(&mut self) {
-        self.0.end("nobody uses it any more", false);
+        self.0
+            .mark_closed("the connection is no longer used", false);
     }
 }
 

@@ -1,31 +1,31 @@
-//! A proposal to the triad (000 §10.3). The gateway hands it to the members, counts their votes and decides.
+//! A proposal to the triad (Heretek A2A §10.3). The gateway hands it to the members, counts their votes and decides.
 
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::About;
-use crate::ledger::{Awaited, Entry, Sending, What};
+use crate::CallContext;
+use crate::pending_tasks::{AwaitGuard, PendingTask, Resend, TaskKind};
 use crate::proposal::Proposal;
 use a2a::SendRequest;
 use collective::{Envelope, Kind};
 use peer::PeerError;
 
-use super::line::Line;
-use super::message::{context, described, expires, framed, hand_over};
+use super::connection::A2aV1Connection;
+use super::message::{context, described, expires, framed, submit};
 
 /// Sends a proposal and notes it. It fails where nothing was sent.
 pub(super) async fn propose(
-    line: &Line,
-    about: &About,
+    connection: &A2aV1Connection,
+    about: &CallContext,
     outgoing: &SendRequest,
-) -> Result<Awaited, PeerError> {
-    let usual = line.settings.triad.deadline;
-    let proposal = Proposal::read(&outgoing.parts, line.env.system_time(), usual)?;
+) -> Result<AwaitGuard, PeerError> {
+    let usual = connection.settings.triad.deadline;
+    let proposal = Proposal::read(&outgoing.parts, connection.env.system_time(), usual)?;
     let by = Instant::now() + proposal.open_for;
-    let now = line.millis();
+    let now = connection.unix_millis();
     let left = u64::try_from(proposal.open_for.as_millis()).unwrap_or(u64::MAX);
-    let id = format!("prop-{}", line.env.uuid());
-    let context_id = context(line, about, outgoing)?;
+    let id = format!("prop-{}", connection.env.uuid());
+    let context_id = context(connection, about, outgoing)?;
     let mut content = json!({"proposal": proposal.text, "deadline": now.saturating_add(left)});
     if let Some(reasoning) = proposal.reasoning {
         content["reasoning"] = reasoning.into();
@@ -33,25 +33,25 @@ pub(super) async fn propose(
     let envelope = Envelope::new(Kind::Proposal, content)
         .with("id", id.clone())
         .with("sessionId", context_id.clone());
-    let envelope = described(line, about, outgoing, envelope)
+    let envelope = described(connection, about, outgoing, envelope)
         .with("timestamp", now)
         .with_metadata("requiresResponse", true)
         .with_metadata("correlationId", id.clone());
-    let expires = expires(line, about, &envelope)?;
-    let frame = framed(line, envelope)?;
-    let sending = Sending {
+    let expires = expires(connection, about, &envelope)?;
+    let frame = framed(connection, envelope)?;
+    let resend = Resend {
         frame: String::new(),
         expires,
         while_awaited: false,
     };
     let agent = about.agent.clone();
-    let entry = Entry::new(
+    let entry = PendingTask::new(
         id.clone(),
         id,
         agent,
         context_id,
-        What::Proposal { by },
-        sending,
+        TaskKind::Proposal { by },
+        resend,
     );
-    hand_over(line, entry, frame).await
+    submit(connection, entry, frame).await
 }

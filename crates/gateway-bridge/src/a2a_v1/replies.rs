@@ -1,4 +1,4 @@
-//! Finds out which message an answer answers, and whether whoever sent it may answer it.
+//! Matches replies with messages, and checks that their sender may reply.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,54 +6,64 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::ledger::{Entry, Outcome, What};
+use crate::pending_tasks::{PendingTask, TaskKind, TaskOutcome};
 use a2a::Message;
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, Vote};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::line::Line;
-use super::{decision, errors, message, roll};
+use super::connection::A2aV1Connection;
+use super::{decision, errors, message};
 
 /// How often a message is sent again to an agent that was busy.
-const AGAIN: usize = 3;
+const MAX_RESENDS: usize = 3;
 
-/// Takes in an answer, a vote, a decision or an error.
-pub(super) fn take(line: &Arc<Line>, envelope: Envelope) {
+/// Handles a reply, a vote, a decision or an error.
+pub(super) fn handle(connection: &Arc<A2aV1Connection>, envelope: Envelope) {
     if envelope.kind() == Kind::Error
-        && (roll::refused(line, &envelope) || knows_no_pings(line, &envelope))
+        && (refuses_list(connection, &envelope) || knows_no_pings(connection, &envelope))
     {
         return;
     }
-    let Some(entry) = answered(line, &envelope) else {
-        unasked(line, &envelope);
+    let Some(entry) = answered(connection, &envelope) else {
+        unasked(connection, &envelope);
         return;
     };
     match (envelope.kind(), entry.what) {
-        (Kind::Error, _) => failed(line, &entry, &envelope),
-        (Kind::Message | Kind::Response, What::Message) => reply(line, &entry, &envelope),
-        (Kind::Vote, What::Proposal { .. }) => vote(line, &entry, &envelope),
-        (Kind::Decision | Kind::Event, What::Proposal { .. }) => {
-            decision::take(line, &entry, &envelope);
+        (Kind::Error, _) => failed(connection, &entry, &envelope),
+        (Kind::Message | Kind::Response, TaskKind::Message) => reply(connection, &entry, &envelope),
+        (Kind::Vote, TaskKind::Proposal { .. }) => vote(connection, &entry, &envelope),
+        (Kind::Decision | Kind::Event, TaskKind::Proposal { .. }) => {
+            decision::handle(connection, &entry, &envelope);
         }
-        (kind, _) => line.debug(|| format!("ignored a `{kind}` that answers something else")),
+        (kind, _) => connection.debug(|| format!("ignored a `{kind}` that answers something else")),
     }
     drop(entry);
-    line.ledger.trim();
+    connection.tasks.evict();
 }
 
-/// A gateway that has no word for a ping says so, and lives. The error is not that of the message under way.
-fn knows_no_pings(line: &Line, error: &Envelope) -> bool {
+/// Returns whether the error answered a pending list request.
+fn refuses_list(connection: &A2aV1Connection, error: &Envelope) -> bool {
+    let idle = connection.tasks.unfinished().is_empty();
+    connection.agents.fail_list(error, idle)
+}
+
+/// Returns whether the error answers a ping that the gateway does not know. It does not concern a message.
+fn knows_no_pings(connection: &A2aV1Connection, error: &Envelope) -> bool {
     error.correlation_id().is_none()
         && error.parent_id().is_none()
-        && errors::of_content(error) == Some(ErrorCode::UnknownType)
-        && line.pinging.swap(false, Ordering::SeqCst)
+        && errors::code_in_content(error) == Some(ErrorCode::UnknownType)
+        && connection.pinging.swap(false, Ordering::SeqCst)
 }
 
 /// What it answers, by what it says of that: a correlation id in either place, the message's id, the proposal's. An error
 /// that says nothing is that of the one message under way, where there is only one.
-fn answered(line: &Line, envelope: &Envelope) -> Option<Arc<Entry>> {
-    let ledger = &line.ledger;
-    let by_id = |id: &str| ledger.by_correlation(id).or_else(|| ledger.by_message(id));
+fn answered(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<PendingTask>> {
+    let tasks = &connection.tasks;
+    let by_id = |id: &str| {
+        tasks
+            .by_correlation_id(id)
+            .or_else(|| tasks.by_message_id(id))
+    };
     let names = [
         envelope.correlation_id(),
         envelope.parent_id(),
@@ -63,54 +73,55 @@ fn answered(line: &Line, envelope: &Envelope) -> Option<Arc<Entry>> {
         return Some(entry);
     }
     let says_nothing = envelope.correlation_id().is_none() && envelope.parent_id().is_none();
-    let alone = envelope.kind() == Kind::Error && says_nothing && !roll::is_asking(line);
-    alone.then(|| ledger.only_open()).flatten()
+    let alone =
+        envelope.kind() == Kind::Error && says_nothing && !connection.agents.is_list_pending();
+    alone.then(|| tasks.only_unfinished()).flatten()
 }
 
-fn unasked(line: &Line, envelope: &Envelope) {
-    if envelope.kind() == Kind::Error && !Line::is_of_subscription(envelope) {
-        let told = errors::read(envelope).into_error();
-        line.warn(&format!("an error that answers nothing: {told}"));
+fn unasked(connection: &A2aV1Connection, envelope: &Envelope) {
+    if envelope.kind() == Kind::Error && !A2aV1Connection::is_of_subscription(envelope) {
+        let error = errors::read(envelope).into_error();
+        connection.warn(&format!("an error that answers no message: {error}"));
     } else {
-        line.debug(|| format!("ignored a `{}` that answers nothing", envelope.kind()));
+        connection.debug(|| format!("ignored a `{}` that answers no message", envelope.kind()));
     }
 }
 
-/// Whether an answer is from whom it has to be. A gateway stamps who sent what, so somebody else's name is somebody else.
+/// Returns whether the sender of a reply is one of `allowed`. The gateway writes the sender, so another name is another sender.
 fn is_from(envelope: &Envelope, allowed: &[&str]) -> bool {
     let from = envelope.field("from");
     from.is_none_or(|from| from.as_str().is_some_and(|from| allowed.contains(&from)))
 }
 
-fn smuggled(line: &Line, entry: &Entry, envelope: &Envelope) {
+fn smuggled(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = excerpt(envelope.from().unwrap_or_default());
-    line.warn(&format!(
+    connection.warn(&format!(
         "ignored a `{}` from `{from}` that claims to answer a message to `{}`",
         envelope.kind(),
         entry.agent
     ));
 }
 
-fn reply(line: &Line, entry: &Arc<Entry>, envelope: &Envelope) {
+fn reply(connection: &A2aV1Connection, entry: &Arc<PendingTask>, envelope: &Envelope) {
     let allowed: &[&str] = match envelope.kind() {
         Kind::Response => &[&entry.agent, GATEWAY],
         _ => &[&entry.agent],
     };
     if !is_from(envelope, allowed) {
-        return smuggled(line, entry, envelope);
+        return smuggled(connection, entry, envelope);
     }
     let late = entry.is_terminal();
     let outcome = match read(entry, envelope) {
-        Ok(message) => Outcome::Answered(message),
-        Err(error) => Outcome::Failed(error),
+        Ok(message) => TaskOutcome::Answered(message),
+        Err(error) => TaskOutcome::Failed(error),
     };
-    if !entry.settle(outcome) && late {
-        line.debug(|| "ignored an answer to a message that is settled".to_owned());
+    if !entry.finish(outcome) && late {
+        connection.debug(|| "ignored an answer to a message that is settled".to_owned());
     }
 }
 
 /// The answer as a message of A2A.
-fn read(entry: &Entry, envelope: &Envelope) -> Result<Message, PeerError> {
+fn read(entry: &PendingTask, envelope: &Envelope) -> Result<Message, PeerError> {
     let said = envelope
         .content()
         .get("content")
@@ -139,15 +150,15 @@ fn read(entry: &Entry, envelope: &Envelope) -> Result<Message, PeerError> {
     })
 }
 
-fn failed(line: &Arc<Line>, entry: &Arc<Entry>, envelope: &Envelope) {
+fn failed(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, envelope: &Envelope) {
     if !is_from(envelope, &[&entry.agent, GATEWAY]) {
-        return smuggled(line, entry, envelope);
+        return smuggled(connection, entry, envelope);
     }
-    let told = errors::read(envelope);
-    if told.code == ErrorCode::AgentBusy
-        && entry.what == What::Message
+    let error = errors::read(envelope);
+    if error.code == ErrorCode::AgentBusy
+        && entry.what == TaskKind::Message
         && !entry.is_terminal()
-        && let Some(again) = entry.again().filter(|again| *again <= AGAIN)
+        && let Some(again) = entry.next_attempt().filter(|again| *again <= MAX_RESENDS)
     {
         let pause = Duration::from_secs(1 << (again - 1));
         entry.step(
@@ -158,36 +169,36 @@ fn failed(line: &Arc<Line>, entry: &Arc<Entry>, envelope: &Envelope) {
             ),
             None,
         );
-        tokio::spawn(message::again(
-            Arc::clone(line),
+        tokio::spawn(message::resend(
+            Arc::clone(connection),
             Arc::clone(entry),
             pause,
-            told,
+            error,
         ));
         return;
     }
-    entry.settle(Outcome::Failed(told.into_error()));
+    entry.finish(TaskOutcome::Failed(error.into_error()));
 }
 
 /// A vote is a step on the way. It decides nothing here: the gateway counts.
-fn vote(line: &Line, entry: &Entry, envelope: &Envelope) {
+fn vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = envelope.from().unwrap_or_default();
     let vote = envelope.said("vote").and_then(Vote::from_word);
-    let member = line
+    let member = connection
         .settings
         .triad
         .members
         .iter()
         .find(|member| *member == from);
     let (Some(member), Some(vote)) = (member, vote) else {
-        line.warn(&format!(
+        connection.warn(&format!(
             "ignored a vote of `{}`, who is no member of the triad or says no such word",
             excerpt(from)
         ));
         return;
     };
     if entry.has_vote_of(member) {
-        line.debug(|| format!("ignored another vote of `{member}`: its first one counts"));
+        connection.debug(|| format!("ignored another vote of `{member}`: its first one counts"));
         return;
     }
     let mut data = json!({"proposalId": entry.id, "member": member, "vote": vote.as_str()});

@@ -5,7 +5,7 @@ mod correlation;
 mod decisions;
 mod ends;
 mod frames;
-mod greeting;
+mod handshake;
 mod members;
 mod tasks;
 mod triad;
@@ -92,9 +92,9 @@ impl Rig {
     async fn connected(&mut self) -> Connection {
         let (members, connection) = tokio::join!(self.gateway.members(), async {
             let mut connection = greeted(&mut self.arrivals).await;
-            let asked = connection.hear().await;
+            let asked = connection.recv().await;
             connection
-                .say(list(
+                .send(list(
                     &asked,
                     json!([{"name": "alpha", "role": "triad-member", "status": "online"}]),
                 ))
@@ -122,9 +122,9 @@ fn acknowledge() -> Value {
 
 async fn greeted(arrivals: &mut Arrivals) -> Connection {
     let mut connection = arrivals.next().await;
-    assert_eq!(connection.hear().await["type"], "handshake");
-    connection.say(acknowledge()).await;
-    assert_eq!(connection.hear().await["type"], "subscribe");
+    assert_eq!(connection.recv().await["type"], "handshake");
+    connection.send(acknowledge()).await;
+    assert_eq!(connection.recv().await["type"], "subscribe");
     connection
 }
 
@@ -204,6 +204,6 @@ fn artifact_text(task: &Task) -> String {
 }
 
 /// Lets whatever was sent arrive.
-async fn settle() {
+async fn wait_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

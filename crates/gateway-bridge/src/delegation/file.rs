@@ -15,45 +15,45 @@ use common::log::{Level, Log};
 
 use super::Delegation;
 
-/// So many sessions are kept; the one that was told about longest ago goes first.
-pub const MOST: usize = 1000;
+/// The most sessions in the file; the one recorded longest ago goes first.
+pub const MAX_SESSIONS: usize = 1000;
 
 /// The longest session key, in bytes.
-pub const LONGEST_SESSION: usize = 1024;
+pub const MAX_SESSION_KEY_BYTES: usize = 1024;
 
 /// A file that is larger was not written by this code. Characters may take six bytes where they are escaped.
-const LARGEST: u64 = (MOST * (LONGEST_SESSION + 256) * 6) as u64;
+const MAX_FILE_BYTES: u64 = (MAX_SESSIONS * (MAX_SESSION_KEY_BYTES + 256) * 6) as u64;
 
 /// Where the file is below the state directory.
-const FOLDER: &str = "remote-agent";
-const NAME: &str = "delegations.json";
+const DIR_NAME: &str = "remote-agent";
+const FILE_NAME: &str = "delegations.json";
 
 /// The file, by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delegations {
+pub struct DelegationFile {
     path: PathBuf,
 }
 
-/// What tells one version of the file from the next.
+/// Identifies one version of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileVersion {
     modified: Option<SystemTime>,
     bytes: u64,
     inode: u64,
 }
 
-impl Stamp {
+impl FileVersion {
     /// When the file was written, where the file system says so.
     pub(super) fn modified(&self) -> Option<SystemTime> {
         self.modified
     }
 }
 
-impl Delegations {
+impl DelegationFile {
     /// The file of a host whose state is in `state_dir`: `<state_dir>/remote-agent/delegations.json`.
     pub fn of_host(state_dir: &Path) -> Self {
         Self {
-            path: state_dir.join(FOLDER).join(NAME),
+            path: state_dir.join(DIR_NAME).join(FILE_NAME),
         }
     }
 
@@ -73,13 +73,13 @@ impl Delegations {
     }
 
     /// Keeps what a session works on from now on, in place of what it worked on before. Waits while another process
-    /// writes. A file that cannot be understood is begun anew, which `log` is told.
+    /// writes. A file that cannot be parsed is replaced, with a line in `log`.
     ///
     /// # Errors
-    /// The file cannot be read or written, or the key is longer than [`LONGEST_SESSION`]. The old file stays.
+    /// The file cannot be read or written, or the key is longer than [`MAX_SESSION_KEY_BYTES`]. The old file stays.
     pub fn record(&self, session: &str, work: &Delegation, log: &dyn Log) -> io::Result<()> {
-        if session.is_empty() || session.len() > LONGEST_SESSION {
-            let message = format!("a session key has 1 to {LONGEST_SESSION} bytes");
+        if session.is_empty() || session.len() > MAX_SESSION_KEY_BYTES {
+            let message = format!("a session key has 1 to {MAX_SESSION_KEY_BYTES} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let folder = self.path.parent().unwrap_or_else(|| Path::new("."));
@@ -96,7 +96,7 @@ impl Delegations {
         };
         all.retain(|(key, _)| key != session);
         all.push((session.to_owned(), work.clone()));
-        let surplus = all.len().saturating_sub(MOST);
+        let surplus = all.len().saturating_sub(MAX_SESSIONS);
         all.drain(..surplus);
         self.replace(&written(&all))
     }
@@ -104,34 +104,34 @@ impl Delegations {
     /// Every session, the newest last. A file that is not there has none.
     pub(super) fn read(&self) -> io::Result<Vec<(String, Delegation)>> {
         let mut text = String::new();
-        let told = |error: io::Error| {
+        let describe = |error: io::Error| {
             let message = format!("the file `{}` cannot be used: {error}", self.path.display());
             io::Error::new(error.kind(), message)
         };
         match File::open(&self.path) {
             Ok(file) => file
-                .take(LARGEST + 1)
+                .take(MAX_FILE_BYTES + 1)
                 .read_to_string(&mut text)
-                .map_err(told)?,
+                .map_err(describe)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(describe(error)),
         };
-        let all = if text.len() as u64 > LARGEST {
+        let all = if text.len() as u64 > MAX_FILE_BYTES {
             Err("it is too large".to_owned())
         } else {
             understood(&text)
         };
-        all.map_err(|wrong| told(io::Error::new(io::ErrorKind::InvalidData, wrong)))
+        all.map_err(|wrong| describe(io::Error::new(io::ErrorKind::InvalidData, wrong)))
     }
 
-    /// What tells the file from its other versions; `None` where there is none.
-    pub(super) fn stamp(&self) -> Option<Stamp> {
+    /// Returns the version of the file; `None` where it does not exist.
+    pub(super) fn stamp(&self) -> Option<FileVersion> {
         let about = fs::metadata(&self.path).ok()?;
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(&about);
         #[cfg(not(unix))]
         let inode = 0;
-        Some(Stamp {
+        Some(FileVersion {
             modified: about.modified().ok(),
             bytes: about.len(),
             inode,
@@ -204,7 +204,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Options for a file that nobody but its owner may read.
+/// Returns options for a file that only its owner may read.
 fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();

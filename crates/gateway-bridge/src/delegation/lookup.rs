@@ -8,30 +8,30 @@ use std::time::{Duration, SystemTime};
 use common::log::{Level, Log};
 
 use super::Delegation;
-use super::file::{Delegations, Stamp, by_session};
+use super::file::{DelegationFile, FileVersion, by_session};
 
 /// A file that was written less than this ago may be written again without its time changing: clocks of file systems tick
 /// slowly.
-const TICK: Duration = Duration::from_secs(2);
+const MTIME_GRANULARITY: Duration = Duration::from_secs(2);
 
 /// Answers from the file, whose newest version it keeps.
 #[derive(Debug, Default)]
-pub struct Lookup {
-    kept: Arc<Mutex<Option<Kept>>>,
+pub struct DelegationLookup {
+    kept: Arc<Mutex<Option<CachedFile>>>,
 }
 
 #[derive(Debug)]
-struct Kept {
-    file: Delegations,
-    stamp: Option<Stamp>,
+struct CachedFile {
+    file: DelegationFile,
+    stamp: Option<FileVersion>,
     sessions: HashMap<String, Delegation>,
-    /// The file had not been written for a while when it was read, so its stamp tells whether it is still the same.
+    /// The file had not been written for a while when it was read, so its version shows whether it is still the same.
     calm: bool,
 }
 
-impl Lookup {
+impl DelegationLookup {
     /// What a session works on, by the file of the host whose state is in `state_dir`. A file that is not there says
-    /// nothing; one that cannot be used says nothing either, and `log` is told once for each of its versions. `now` is
+    /// nothing; one that cannot be used says nothing either, with one line in `log` for each of its versions. `now` is
     /// the time of day. Needs a tokio runtime.
     pub async fn find(
         &self,
@@ -50,10 +50,15 @@ impl Lookup {
         }
         let kept = Arc::clone(&self.kept);
         let (state_dir, session) = (PathBuf::from(state_dir), session.to_owned());
-        let told = Arc::clone(log);
+        let shared_log = Arc::clone(log);
         let asked = tokio::task::spawn_blocking(move || {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = fresh(&mut kept, Delegations::of_host(&state_dir), now, &*told);
+            let known = fresh(
+                &mut kept,
+                DelegationFile::of_host(&state_dir),
+                now,
+                &*shared_log,
+            );
             known.sessions.get(&session).cloned()
         });
         asked.await.ok().flatten()
@@ -62,11 +67,11 @@ impl Lookup {
 
 /// The newest version of `file`, which is read unless it is kept already.
 fn fresh<'a>(
-    kept: &'a mut Option<Kept>,
-    file: Delegations,
+    kept: &'a mut Option<CachedFile>,
+    file: DelegationFile,
     now: SystemTime,
     log: &dyn Log,
-) -> &'a Kept {
+) -> &'a CachedFile {
     let stamp = file.stamp();
     let before = kept.take().filter(|kept| kept.file == file);
     let same = before.as_ref().is_some_and(|kept| kept.stamp == stamp);
@@ -80,11 +85,11 @@ fn fresh<'a>(
         }
         Vec::new()
     });
-    let written = stamp.as_ref().and_then(Stamp::modified);
+    let written = stamp.as_ref().and_then(FileVersion::modified);
     let age = written.and_then(|written| now.duration_since(written).ok());
-    kept.insert(Kept {
+    kept.insert(CachedFile {
         file,
-        calm: stamp.is_none() || age.is_some_and(|age| age >= TICK),
+        calm: stamp.is_none() || age.is_some_and(|age| age >= MTIME_GRANULARITY),
         stamp,
         sessions: by_session(sessions),
     })

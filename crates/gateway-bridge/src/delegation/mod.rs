@@ -1,7 +1,7 @@
-//! Delegations in a row: how often work has been handed on before it comes to a peer.
+//! DelegationFile in a row: how often work has been handed on before it comes to a peer.
 //!
-//! Every message that is sent says so in its metadata, under [`KEY`]: `{"hop", "chain"}`. `hop` counts the delegations
-//! up to the message, itself included: 1 for one that nobody delegated to its sender. `chain` names the whole row. Who
+//! Every message that is sent says so in its metadata, under [`METADATA_KEY`]: `{"hop", "chain"}`. `hop` counts the delegations
+//! up to the message, itself included: 1 for one whose sender works for itself. `chain` names the whole row. Who
 //! takes such a message and hands its work on sends `hop` + 1 under the same `chain`.
 //!
 //! What a session works on is the host's word. A host that speaks for itself says it with each call; beside it,
@@ -13,14 +13,14 @@ mod lookup;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-pub use file::{Delegations, LONGEST_SESSION, MOST};
-pub use lookup::Lookup;
+pub use file::{DelegationFile, MAX_SESSION_KEY_BYTES, MAX_SESSIONS};
+pub use lookup::DelegationLookup;
 
 /// Where a message's metadata says it.
-pub const KEY: &str = "openclaw-remote-agent/delegation";
+pub const METADATA_KEY: &str = "openclaw-remote-agent/delegation";
 
 /// The longest name of a chain that is passed on, in bytes. A longer one is no name.
-const LONGEST_CHAIN: usize = 128;
+const MAX_CHAIN_BYTES: usize = 128;
 
 /// Where a message stands in a row of delegations.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Delegation {
     }
 }
 
-/// The whole number that a double is, up to where doubles tell neighbours apart.
+/// Returns the whole number that a double is, up to 2^53, where doubles are exact.
 fn whole(number: f64) -> Option<u64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(
@@ -73,7 +73,7 @@ fn whole(number: f64) -> Option<u64> {
 }
 
 fn is_name(name: &str) -> bool {
-    (1..=LONGEST_CHAIN).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=MAX_CHAIN_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use common::log::{Log, Recorder, Silent};
 use testkit::folder::Folder;
 
 /// The file of a host whose state is in this folder.
-fn file_in(folder: &Folder) -> Delegations {
-    Delegations::of_host(folder.path())
+fn file_in(folder: &Folder) -> DelegationFile {
+    DelegationFile::of_host(folder.path())
 }
 
 fn work(hop: u64) -> Delegation {
@@ -112,7 +112,7 @@ fn a_file_that_is_not_there_says_nothing() {
 fn of_more_sessions_than_are_kept_the_oldest_goes() {
     let folder = Folder::new();
     let file = file_in(&folder);
-    let full: Vec<_> = (0..MOST)
+    let full: Vec<_> = (0..MAX_SESSIONS)
         .map(|i| json!({ "session": format!("s{i}"), "hop": 1, "chain": "c" }))
         .collect();
     fs::create_dir(file.path().parent().unwrap()).unwrap();
@@ -124,8 +124,12 @@ fn of_more_sessions_than_are_kept_the_oldest_goes() {
     file.record("new", &work(1), &Silent).unwrap();
     let all = file.read().unwrap();
     assert_eq!(
-        (all.len(), all[0].0.as_str(), all[MOST - 1].0.as_str()),
-        (MOST, "s1", "new")
+        (
+            all.len(),
+            all[0].0.as_str(),
+            all[MAX_SESSIONS - 1].0.as_str()
+        ),
+        (MAX_SESSIONS, "s1", "new")
     );
 }
 
@@ -146,7 +150,7 @@ fn a_key_that_is_too_long_is_refused_and_the_file_stays() {
     let folder = Folder::new();
     let file = file_in(&folder);
     file.record("s", &work(1), &Silent).unwrap();
-    for key in [String::new(), "x".repeat(LONGEST_SESSION + 1)] {
+    for key in [String::new(), "x".repeat(MAX_SESSION_KEY_BYTES + 1)] {
         assert!(file.record(&key, &work(2), &Silent).is_err());
     }
     assert_eq!(file.read().unwrap().len(), 1);
@@ -216,7 +220,7 @@ fn nobody_but_the_owner_may_read_the_file() {
 #[tokio::test]
 async fn a_lookup_follows_every_new_version_of_the_file() {
     let folder = Folder::new();
-    let lookup = Lookup::default();
+    let lookup = DelegationLookup::default();
     let log: Arc<dyn Log> = Arc::new(Silent);
     for hop in 1..4 {
         file_in(&folder).record("s", &work(hop), &Silent).unwrap();
@@ -233,7 +237,7 @@ async fn a_lookup_follows_every_new_version_of_the_file() {
 #[tokio::test]
 async fn a_file_that_has_not_changed_is_not_read_again() {
     let folder = Folder::new();
-    let lookup = Lookup::default();
+    let lookup = DelegationLookup::default();
     let log: Arc<dyn Log> = Arc::new(Silent);
     let file = file_in(&folder);
     file.record("s", &work(1), &Silent).unwrap();
@@ -267,7 +271,7 @@ async fn a_file_that_cannot_be_used_is_told_of_once_and_says_nothing() {
     let file = file_in(&folder);
     fs::create_dir(file.path().parent().unwrap()).unwrap();
     fs::write(file.path(), "garbage").unwrap();
-    let lookup = Lookup::default();
+    let lookup = DelegationLookup::default();
     for now in [SystemTime::now(), SystemTime::now(), later(), later()] {
         assert_eq!(lookup.find(folder.path(), "s", now, &log).await, None);
     }
@@ -283,7 +287,7 @@ async fn a_file_that_cannot_be_used_is_told_of_once_and_says_nothing() {
 async fn a_state_directory_is_an_absolute_path() {
     let lines = Arc::new(Recorder::default());
     let log: Arc<dyn Log> = Arc::clone(&lines) as _;
-    let found = Lookup::default()
+    let found = DelegationLookup::default()
         .find(std::path::Path::new("here"), "s", later(), &log)
         .await;
     assert_eq!((found, lines.0.lock().unwrap().len()), (None, 1));

@@ -3,7 +3,7 @@ use secrecy::SecretString;
 use serde_json::json;
 
 use super::*;
-use crate::scripted::{Arrivals, Refusal, ScriptedNet, network};
+use crate::scripted::{Arrivals, DialAnswer, ScriptedNet, network};
 use peer::Delivered;
 
 fn settings(dialect: DialectChoice) -> Settings {
@@ -15,16 +15,16 @@ fn settings(dialect: DialectChoice) -> Settings {
 }
 
 /// What came of a dial to a gateway that begins with `word`.
-async fn met(word: Value, dialect: DialectChoice) -> Result<Dialled, PeerError> {
+async fn met(word: Value, dialect: DialectChoice) -> Result<DialedSocket, PeerError> {
     let (net, mut arrivals) = network();
     let settings = settings(dialect);
     let server = async {
         let mut connection = arrivals.next().await;
-        connection.say(word).await;
+        connection.send(word).await;
         connection
     };
-    let (dialled, _connection) = tokio::join!(dial(&net, &settings), server);
-    dialled
+    let (dialed, _connection) = tokio::join!(dial(&net, &settings), server);
+    dialed
 }
 
 async fn fails(net: &ScriptedNet, settings: &Settings) -> (PeerErrorKind, String) {
@@ -34,7 +34,7 @@ async fn fails(net: &ScriptedNet, settings: &Settings) -> (PeerErrorKind, String
     (error.kind, error.message)
 }
 
-async fn refused(refusal: Refusal) -> (PeerErrorKind, String) {
+async fn refused(refusal: DialAnswer) -> (PeerErrorKind, String) {
     let (net, _arrivals) = network();
     net.refuse([refusal]);
     fails(&net, &settings(DialectChoice::Auto)).await
@@ -54,8 +54,8 @@ const PROTOCOL_ERROR: PeerErrorKind = PeerErrorKind::Gateway(ErrorCode::Protocol
 #[tokio::test(start_paused = true)]
 async fn a_challenge_is_the_openclaw_gateway() {
     for dialect in [DialectChoice::Auto, DialectChoice::OpenClaw] {
-        let dialled = met(challenge(), dialect).await.unwrap();
-        assert_eq!(dialled.greeting, Greeting::OpenClaw(challenge()));
+        let dialed = met(challenge(), dialect).await.unwrap();
+        assert_eq!(dialed.greeting, Greeting::OpenClaw(challenge()));
     }
 }
 
@@ -63,8 +63,8 @@ async fn a_challenge_is_the_openclaw_gateway() {
 async fn silence_of_150_ms_is_a2a_v1() {
     let (net, _arrivals) = network();
     let began = Instant::now();
-    let dialled = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
-    assert_eq!(dialled.greeting, Greeting::Silent);
+    let dialed = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
+    assert_eq!(dialed.greeting, Greeting::Silent);
     assert_eq!(began.elapsed(), Duration::from_millis(150));
 }
 
@@ -75,11 +75,11 @@ async fn a_gateway_that_is_named_is_waited_for_as_long_as_connecting_may_take() 
     let server = async {
         let mut connection = arrivals.next().await;
         tokio::time::sleep(Duration::from_secs(5)).await;
-        connection.say(challenge()).await;
+        connection.send(challenge()).await;
         connection
     };
-    let (dialled, _connection) = tokio::join!(dial(&net, &settings), server);
-    assert!(matches!(dialled.unwrap().greeting, Greeting::OpenClaw(_)));
+    let (dialed, _connection) = tokio::join!(dial(&net, &settings), server);
+    assert!(matches!(dialed.unwrap().greeting, Greeting::OpenClaw(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,16 +125,16 @@ async fn what_is_met_and_not_configured_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn the_javascript_gateway_is_spoken_to_only_when_asked_for() {
-    let dialled = met(welcome(), DialectChoice::HeretekJs).await.unwrap();
-    assert_eq!(dialled.greeting, Greeting::HeretekJs(welcome()));
+    let dialed = met(welcome(), DialectChoice::HeretekJs).await.unwrap();
+    assert_eq!(dialed.greeting, Greeting::HeretekJs(welcome()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_first_message_of_a2a_v1_is_kept_for_the_greeting() {
     let word = json!({"type": "status", "content": {"agent": "alpha", "status": "busy"}});
-    let dialled = met(word.clone(), DialectChoice::Auto).await.unwrap();
-    assert_eq!(dialled.greeting, Greeting::Silent);
-    let first: Value = serde_json::from_str(&dialled.first.unwrap()).unwrap();
+    let dialed = met(word.clone(), DialectChoice::Auto).await.unwrap();
+    assert_eq!(dialed.greeting, Greeting::Silent);
+    let first: Value = serde_json::from_str(&dialed.first.unwrap()).unwrap();
     assert_eq!(first, word);
 }
 
@@ -160,7 +160,7 @@ async fn h_01_the_url_is_used_as_it_is() {
         let (net, _arrivals) = network();
         let url = Url::parse(url).unwrap();
         dial(&net, &Settings::new(url.clone())).await.unwrap();
-        let asked = net.asked();
+        let asked = net.requests();
         assert_eq!((asked.len(), &asked[0].url), (1, &url));
     }
 }
@@ -169,9 +169,9 @@ async fn h_01_the_url_is_used_as_it_is() {
 async fn h_01_a_path_without_a_gateway_is_told_and_no_other_is_tried() {
     for status in [400, 404] {
         let (net, _arrivals) = network();
-        net.refuse([Refusal::Status(status, None)]);
+        net.refuse([DialAnswer::Status(status, None)]);
         let (fault, message) = fails(&net, &settings(DialectChoice::Auto)).await;
-        assert_eq!((fault, net.asked().len()), (PROTOCOL_ERROR, 1));
+        assert_eq!((fault, net.requests().len()), (PROTOCOL_ERROR, 1));
         assert!(
             message.contains("no WebSocket gateway at this path"),
             "{message}"
@@ -182,19 +182,19 @@ async fn h_01_a_path_without_a_gateway_is_told_and_no_other_is_tried() {
 #[tokio::test(start_paused = true)]
 async fn h_02_the_subprotocol_is_offered_and_none_or_the_same_is_taken() {
     let (net, _arrivals) = network();
-    net.refuse([Refusal::With("sec-websocket-protocol", "a2a-v1")]);
+    net.refuse([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
     let chosen = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
     assert_eq!(chosen.socket.protocol.as_deref(), Some("a2a-v1"));
     let none = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
     assert_eq!(none.socket.protocol, None);
-    for request in net.asked() {
+    for request in net.requests() {
         assert_eq!(request.headers["sec-websocket-protocol"], "a2a-v1");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_02_another_subprotocol_is_refused() {
-    let (fault, message) = refused(Refusal::With("sec-websocket-protocol", "chat")).await;
+    let (fault, message) = refused(DialAnswer::With("sec-websocket-protocol", "chat")).await;
     assert_eq!(fault, PROTOCOL_ERROR);
     assert!(message.contains("subprotocol"), "{message}");
 }
@@ -202,15 +202,15 @@ async fn h_02_another_subprotocol_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn h_02_the_echoed_subprotocol_does_not_tell_the_dialect() {
     let (net, mut arrivals) = network();
-    net.refuse([Refusal::With("sec-websocket-protocol", "a2a-v1")]);
+    net.refuse([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
     let settings = settings(DialectChoice::Auto);
     let server = async {
         let mut connection = arrivals.next().await;
-        connection.say(challenge()).await;
+        connection.send(challenge()).await;
         connection
     };
-    let (dialled, _connection) = tokio::join!(dial(&net, &settings), server);
-    assert!(matches!(dialled.unwrap().greeting, Greeting::OpenClaw(_)));
+    let (dialed, _connection) = tokio::join!(dial(&net, &settings), server);
+    assert!(matches!(dialed.unwrap().greeting, Greeting::OpenClaw(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,26 +229,26 @@ async fn h_03_only_this_machine_is_connected_unless_a_remote_is_allowed_with_wss
             ..Settings::new(url.clone())
         };
         dial(&net, &settings).await.unwrap();
-        assert_eq!(net.asked()[0].access, access, "{url} {allow_remote}");
+        assert_eq!(net.requests()[0].access, access, "{url} {allow_remote}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_03_a_refused_address_names_the_setting() {
-    let (fault, message) = refused(Refusal::Fails(NetFault::AddressRefused)).await;
+    let (fault, message) = refused(DialAnswer::Fails(NetFault::AddressRefused)).await;
     assert_eq!(fault, PeerErrorKind::AddressRefused);
     assert!(message.contains("gateway.allowRemote"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_03_a_redirect_is_refused() {
-    let (fault, _) = refused(Refusal::Status(302, None)).await;
+    let (fault, _) = refused(DialAnswer::Status(302, None)).await;
     assert_eq!(fault, PeerErrorKind::RedirectRefused);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_web_page_is_the_control_ui() {
-    let (fault, message) = refused(Refusal::Status(200, Some("text/html"))).await;
+    let (fault, message) = refused(DialAnswer::Status(200, Some("text/html"))).await;
     assert_eq!(fault, PROTOCOL_ERROR);
     assert!(message.contains("Control UI"), "{message}");
 }
@@ -256,14 +256,14 @@ async fn a_web_page_is_the_control_ui() {
 #[tokio::test(start_paused = true)]
 async fn other_refusals_are_told_by_what_they_are() {
     for (refusal, code) in [
-        (Refusal::Status(503, None), ErrorCode::ConnectionRefused),
-        (Refusal::Status(500, None), ErrorCode::ProtocolError),
+        (DialAnswer::Status(503, None), ErrorCode::ConnectionRefused),
+        (DialAnswer::Status(500, None), ErrorCode::ProtocolError),
         (
-            Refusal::Fails(NetFault::Unreachable),
+            DialAnswer::Fails(NetFault::Unreachable),
             ErrorCode::ConnectionRefused,
         ),
-        (Refusal::Fails(NetFault::Cut), ErrorCode::ConnectionReset),
-        (Refusal::Silence, ErrorCode::ConnectionTimeout),
+        (DialAnswer::Fails(NetFault::Cut), ErrorCode::ConnectionReset),
+        (DialAnswer::Silence, ErrorCode::ConnectionTimeout),
     ] {
         assert_eq!(refused(refusal).await.0, PeerErrorKind::Gateway(code));
     }
@@ -274,7 +274,7 @@ async fn an_upgrade_that_wants_a_credential_names_the_setting_whether_there_is_o
     for status in [401, 403] {
         for token in [None, Some("s3cret")] {
             let (net, _arrivals) = network();
-            net.refuse([Refusal::Status(status, None)]);
+            net.refuse([DialAnswer::Status(status, None)]);
             let settings = Settings {
                 token: token.map(Into::into),
                 ..settings(DialectChoice::Auto)
@@ -308,9 +308,9 @@ async fn a_close_before_a_word_is_a_refusal_and_4001_a_wrong_token() {
     ] {
         let (net, mut arrivals) = network();
         let settings = settings(DialectChoice::Auto);
-        let (dialled, _connection) =
+        let (dialed, _connection) =
             tokio::join!(dial(&net, &settings), closed_with(&mut arrivals, code));
-        assert_eq!(dialled.unwrap_err().kind, PeerErrorKind::Gateway(wanted));
+        assert_eq!(dialed.unwrap_err().kind, PeerErrorKind::Gateway(wanted));
     }
 }
 
@@ -319,7 +319,7 @@ async fn h_12_the_token_is_never_in_the_url() {
     for dialect in [DialectChoice::Auto, DialectChoice::A2aV1] {
         let (net, _arrivals) = network();
         dial(&net, &settings(dialect)).await.unwrap();
-        let asked = net.asked();
+        let asked = net.requests();
         assert!(!asked[0].url.as_str().contains("s3cret"));
         assert!(
             asked[0]
@@ -338,7 +338,7 @@ async fn h_12_a_token_in_the_url_needs_the_dialect_that_wants_it() {
         ..settings(DialectChoice::Auto)
     };
     let (fault, message) = fails(&net, &wrong).await;
-    assert_eq!((fault, net.asked().len()), (PROTOCOL_ERROR, 0));
+    assert_eq!((fault, net.requests().len()), (PROTOCOL_ERROR, 0));
     assert!(message.contains("tokenInQuery"), "{message}");
     let (net, _arrivals) = network();
     let right = Settings {
@@ -346,6 +346,6 @@ async fn h_12_a_token_in_the_url_needs_the_dialect_that_wants_it() {
         ..settings(DialectChoice::HeretekJs)
     };
     let (_, message) = fails(&net, &right).await;
-    assert_eq!(net.asked()[0].url.query(), Some("token=s3cret"));
+    assert_eq!(net.requests()[0].url.query(), Some("token=s3cret"));
     assert!(!message.contains("token="), "{message}");
 }

@@ -1,7 +1,7 @@
 //! The archived JavaScript gateway of the collective, which came before `a2a-v1` and has words of its own for the same things.
 //!
 //! NegotiatedProtocol only where `gateway.dialect` says so. One registers as an agent, and is answered by messages to that name. Who sent
-//! a message is what its sender's URL says, so nobody is proved to be anybody. Everything behind the words is `a2a_v1/`.
+//! a message is what its sender's URL says, so no sender is authenticated. The rest is `a2a_v1/`.
 
 mod frames;
 
@@ -17,46 +17,46 @@ use egress::websocket::{Frame, Opened};
 use peer::{PeerError, excerpt};
 
 use super::Link;
-use super::a2a_v1::{self, Line, Speech};
-use super::dial::{self, Dialled, broken, failed};
-use super::ledger::Ledger;
+use super::a2a_v1::{self, A2aV1Connection, DialectCodec};
+use super::dial::{self, DialedSocket, broken, failed};
+use super::pending_tasks::PendingTasks;
 use super::settings::{Settings, without_token};
 
-const HERETEK_JS: Speech = Speech {
+const HERETEK_JS: DialectCodec = DialectCodec {
     dialect: "heretek-js",
     has_triad: false,
-    write: frames::write,
-    read: frames::read,
+    encode: frames::write,
+    decode: frames::read,
 };
 
 /// Registers with the gateway and takes the connection over.
 ///
 /// # Errors
 /// Why it did not register us.
-pub(super) async fn greet(
-    dialled: Dialled,
+pub(super) async fn handshake(
+    dialed: DialedSocket,
     settings: Arc<Settings>,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
-    ledger: Arc<Ledger>,
+    tasks: Arc<PendingTasks>,
 ) -> Result<Arc<dyn Link>, PeerError> {
     let name = name(&settings, &*env);
-    let mut socket = dialled.socket;
-    let registered = timeout_at(dialled.until, register(&mut socket, &name, &settings)).await;
-    let names = registered.unwrap_or_else(|_| Err(dial::late(&settings)))?;
-    let line = Line::new(&HERETEK_JS, socket.sender, settings, env, log, ledger);
-    line.roll.is_us(&name);
-    line.roll.begin(
+    let mut socket = dialed.socket;
+    let registered = timeout_at(dialed.until, register(&mut socket, &name, &settings)).await;
+    let names = registered.unwrap_or_else(|_| Err(dial::handshake_timeout(&settings)))?;
+    let connection = A2aV1Connection::new(&HERETEK_JS, socket.sender, settings, env, log, tasks);
+    connection.agents.set_own_name(&name);
+    connection.agents.seed(
         names
             .iter()
             .map(String::as_str)
             .filter(|other| *other != name),
     );
-    Ok(a2a_v1::carry(line, socket.receiver))
+    Ok(a2a_v1::spawn_reader(connection, socket.receiver))
 }
 
-/// What we are called there: what the URL says, because the gateway puts that into our messages, else a name that nobody
-/// has, because whoever comes second by a name gets the messages of the first.
+/// Returns the name to register: the one in the URL, because the gateway writes that into our messages, else a random
+/// one, because the second client of a name gets the messages of the first.
 fn name(settings: &Settings, env: &dyn Environment) -> String {
     let mut query = settings.url.query_pairs();
     let named = query.find(|(field, value)| field == "agentId" && !value.is_empty());

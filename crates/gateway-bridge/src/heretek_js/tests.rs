@@ -70,8 +70,8 @@ impl Rig {
         };
         let server = async {
             let (mut connection, name) = registered(&mut self.arrivals).await;
-            let asked = connection.hear().await;
-            connection.say(answer(&asked, &name)).await;
+            let asked = connection.recv().await;
+            connection.send(answer(&asked, &name)).await;
             (connection, asked)
         };
         let (reply, (_connection, asked)) = tokio::join!(peer.send(&outgoing), server);
@@ -83,16 +83,16 @@ impl Rig {
 async fn registered(arrivals: &mut Arrivals) -> (Connection, String) {
     let mut connection = arrivals.next().await;
     connection
-        .say(
+        .send(
             json!({"type": "welcome", "clientId": "gw-1795292355117-885a1808",
         "timestamp": "2026-11-21T20:19:15.117Z", "gateway": {"version": "1.0.0", "port": 18890}}),
         )
         .await;
-    let register = connection.hear().await;
+    let register = connection.recv().await;
     assert_eq!(register["type"], "register");
     let name = register["agentId"].as_str().unwrap().to_owned();
     connection
-        .say(
+        .send(
             json!({"type": "registered", "agentId": name, "timestamp": "2026-11-21T20:19:16.538Z",
         "connectedAgents": [name, "alpha"]}),
         )
@@ -176,8 +176,8 @@ async fn members_are_those_who_are_connected_and_those_who_were_without_ourselve
     let mut rig = rig("");
     let server = async {
         let (mut connection, name) = registered(&mut rig.arrivals).await;
-        assert_eq!(connection.hear().await, json!({"type": "discover"}));
-        connection.say(json!({"type": "discover", "connectedAgents": [name, "alpha"],
+        assert_eq!(connection.recv().await, json!({"type": "discover"}));
+        connection.send(json!({"type": "discover", "connectedAgents": [name, "alpha"],
             "registeredAgents": ["alpha", {"agentId": "beta"}], "timestamp": "2026-11-21T20:19:16.018Z"})).await;
         connection
     };
@@ -204,11 +204,11 @@ async fn a_registration_that_is_refused_is_told() {
     let server = async {
         let mut connection = rig.arrivals.next().await;
         connection
-            .say(json!({"type": "welcome", "gateway": {"version": "1.0.0"}}))
+            .send(json!({"type": "welcome", "gateway": {"version": "1.0.0"}}))
             .await;
-        connection.hear().await;
+        connection.recv().await;
         connection
-            .say(json!({"type": "error", "error": "Agent ID required for registration"}))
+            .send(json!({"type": "error", "error": "Agent ID required for registration"}))
             .await;
         connection
     };
@@ -240,7 +240,7 @@ async fn h_12_the_token_is_in_the_url_only_where_that_is_asked_for() {
             Arc::new(Silent),
         );
         let error = gateway.members().await.unwrap_err();
-        assert_eq!(net.asked()[0].url.query(), query);
+        assert_eq!(net.requests()[0].url.query(), query);
         assert!(!format!("{error:?} {:?}", gateway.connection()).contains("s3cret"));
     }
 }
@@ -250,7 +250,7 @@ async fn the_path_is_the_urls_own() {
     let rig = rig("");
     // Nobody answers, which is told when the time is up.
     assert!(rig.gateway.members().await.is_err());
-    assert_eq!(rig.net.asked()[0].url.path(), "/a2a");
+    assert_eq!(rig.net.requests()[0].url.path(), "/a2a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -267,7 +267,7 @@ async fn a_triad_that_the_gateway_does_not_know_votes_by_messages_and_is_counted
         let (mut connection, name) = registered(&mut rig.arrivals).await;
         let mut asked = Vec::new();
         while asked.len() < 3 {
-            let question = connection.hear().await;
+            let question = connection.recv().await;
             if question["type"] != "message" {
                 continue;
             }
@@ -280,7 +280,7 @@ async fn a_triad_that_the_gateway_does_not_know_votes_by_messages_and_is_counted
             let mut vote = reply(&question, &name);
             vote["from"] = json!(member);
             vote["content"]["content"] = json!(format!(r#"{{"vote":"{word}","reasoning":"So."}}"#));
-            connection.say(vote).await;
+            connection.send(vote).await;
             asked.push(member);
         }
         asked.sort();

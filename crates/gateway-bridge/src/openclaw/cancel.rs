@@ -4,51 +4,57 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::About;
+use crate::CallContext;
 use peer::PeerError;
 
 use super::OpenClaw;
-use super::ledger::{self, Entry, Known};
-use super::outcome::Outcome;
+use super::outcome::RunOutcome;
+use super::run_status::{self, RunStatus, TaskRecord};
 
 /// How long a run that was aborted may take to be over.
-const SETTLES: Duration = Duration::from_secs(2);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OpenClaw {
     /// Aborts a run, and says where it stands then.
     ///
     /// The gateway lets `chat.abort` stop a run only over the connection that began it. A run that was begun by another
     /// instance, or before this one reconnected, is stopped by the ledger's `tasks.cancel`.
-    pub(super) async fn abort(&self, about: &About, run: &str) -> Result<Known, PeerError> {
-        let remembered = self.line.with_runs(|runs| runs.get(run).cloned());
+    pub(super) async fn abort(
+        &self,
+        about: &CallContext,
+        run: &str,
+    ) -> Result<RunStatus, PeerError> {
+        let remembered = self.connection.with_runs(|runs| runs.get(run).cloned());
         let key = remembered
             .map(|run| run.session_key)
-            .or_else(|| ledger::session_of(about));
+            .or_else(|| run_status::session_of(about));
         if let Some(key) = key
             && self.aborted(about, &key, run).await?
         {
             return self.settled(about, run).await;
         }
-        let Some(entry) = ledger::entry(&self.line, about, run).await? else {
+        let Some(entry) = run_status::find_record(&self.connection, about, run).await? else {
             // Over and gone from the ledger, or never known.
-            return ledger::stands(&self.line, about, run).await;
+            return run_status::status(&self.connection, about, run).await;
         };
-        if entry.outcome().is_over() {
-            return ledger::stands(&self.line, about, run).await;
+        if entry.outcome().is_terminal() {
+            return run_status::status(&self.connection, about, run).await;
         }
-        self.cancel_entry(about, &entry).await?;
+        self.cancel_record(about, &entry).await?;
         self.settled(about, run).await
     }
 
     /// `chat.abort`; `false` where that does not stop the run.
-    async fn aborted(&self, about: &About, key: &str, run: &str) -> Result<bool, PeerError> {
+    async fn aborted(&self, about: &CallContext, key: &str, run: &str) -> Result<bool, PeerError> {
         let params = json!({ "sessionKey": key, "runId": run });
-        let answer = self.line.request("chat.abort", &params, Duration::ZERO);
+        let answer = self
+            .connection
+            .request("chat.abort", &params, Duration::ZERO);
         match answer.await {
             Ok(answer) => Ok(answer["aborted"] == true),
             Err(failure) => {
-                let error = failure.about("chat.abort", &about.agent);
-                if ledger::is_denied(&error) {
+                let error = failure.into_peer_error("chat.abort", &about.agent);
+                if run_status::is_denied(&error) {
                     Ok(false)
                 } else {
                     Err(error)
@@ -57,22 +63,28 @@ impl OpenClaw {
         }
     }
 
-    async fn cancel_entry(&self, about: &About, entry: &Entry) -> Result<(), PeerError> {
+    async fn cancel_record(
+        &self,
+        about: &CallContext,
+        entry: &TaskRecord,
+    ) -> Result<(), PeerError> {
         let params = json!({ "taskId": entry.id(), "reason": "canceled by its caller" });
-        let answer = self.line.request("tasks.cancel", &params, Duration::ZERO);
+        let answer = self
+            .connection
+            .request("tasks.cancel", &params, Duration::ZERO);
         answer
             .await
             .map(drop)
-            .map_err(|failure| failure.about("tasks.cancel", &about.agent))
+            .map_err(|failure| failure.into_peer_error("tasks.cancel", &about.agent))
     }
 
     /// Where the run stands once it had time to end.
-    async fn settled(&self, about: &About, run: &str) -> Result<Known, PeerError> {
-        ledger::wait(&self.line, about, run, SETTLES).await?;
-        match ledger::stands(&self.line, about, run).await {
+    async fn settled(&self, about: &CallContext, run: &str) -> Result<RunStatus, PeerError> {
+        run_status::wait(&self.connection, about, run, ABORT_TIMEOUT).await?;
+        match run_status::status(&self.connection, about, run).await {
             // It was stopped before the gateway had written it down.
-            Err(error) if ledger::is_forgotten(&error) => Ok(Known {
-                outcome: Outcome::canceled(),
+            Err(error) if run_status::is_forgotten(&error) => Ok(RunStatus {
+                outcome: RunOutcome::canceled(),
                 context: about.context_id.clone().unwrap_or_else(|| run.to_owned()),
             }),
             known => known,

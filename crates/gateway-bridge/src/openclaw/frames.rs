@@ -1,7 +1,7 @@
 //! Frames of protocol 4: requests out, responses and events in.
 //!
-//! A gateway tells every operator of every run, so most frames are for nobody here. They are read in two steps: first who
-//! a frame is for, without copying what it says; what it says only where somebody waits for it.
+//! A gateway sends the events of every run to every operator, so most frames concern no call here. The reader parses a
+//! frame in two steps: first its addressee, without copies; the payload only where a call waits for it.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(super) enum Incoming<'a> {
         /// The id of the request.
         id: Cow<'a, str>,
         /// What was asked for, or why not.
-        answer: Result<&'a RawValue, Refusal>,
+        answer: Result<&'a RawValue, RpcError>,
     },
     /// Something happened.
     Event {
@@ -32,7 +32,7 @@ pub(super) enum Incoming<'a> {
 
 /// Why the gateway did not do what it was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct RpcError {
     /// Its code: `INVALID_REQUEST`, `UNAVAILABLE`, `FORBIDDEN`, ….
     #[serde(default)]
     pub code: String,
@@ -44,7 +44,7 @@ pub(super) struct Refusal {
     pub details: Value,
 }
 
-impl Refusal {
+impl RpcError {
     /// `details.code`.
     pub(super) fn detail(&self) -> &str {
         self.details

@@ -26,8 +26,8 @@ pub(super) fn parts_of(payload: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// The file that `media` names. A path of the gateway's machine is of no use elsewhere and nobody's business: of such a
-/// file the name alone is told.
+/// Returns the part of the file that `media` names. A path of the gateway's machine is private: such a file is shown by
+/// its name alone.
 fn file_part(media: &str) -> Value {
     let guess = |name: &str| mime_guess::from_path(name).first_raw();
     match Url::parse(media) {
@@ -102,17 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_the_gateways_machine_is_not_told() {
+    fn hides_path_of_gateway_machine() {
         for path in [
-            "/home/somebody/.openclaw/media/x.png",
-            "file:///home/somebody/x.png",
-            "C:\\Users\\somebody\\x.png",
+            "/home/user1/.openclaw/media/x.png",
+            "file:///home/user1/x.png",
+            "C:\\Users\\user1\\x.png",
             "./media/x.png",
         ] {
-            let told = parts_of(&json!({"mediaUrl": path}))[0].to_string();
+            let part = parts_of(&json!({"mediaUrl": path}))[0].to_string();
             assert!(
-                told.contains("x.png") && !told.contains("somebody") && !told.contains("media/"),
-                "{told}"
+                part.contains("x.png") && !part.contains("user1") && !part.contains("media/"),
+                "{part}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Who is behind the gateway.
+//! The agents behind the gateway.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::Wait;
+use crate::ListPurpose;
 use crate::dial::failed;
 use a2a::{Capabilities, Card, CardView, Interface, Security};
 use collective::ErrorCode;
 use peer::{Member, MemberStatus};
 
 use super::OpenClaw;
-use super::refusal::Failure;
+use super::errors::RequestError;
 
-/// How long the listing waits to hear who is at work. Without that it says who is there.
-const AT_WORK: Duration = Duration::from_secs(2);
+/// How long the list waits for the busy sessions. Without them it shows agents as online.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What agents are handed: `message.rs` carries it.
 const INPUT_MODES: [&str; 6] = [
@@ -29,23 +29,25 @@ const INPUT_MODES: [&str; 6] = [
 ];
 
 /// So many busy sessions are looked through.
-const SESSIONS: u64 = 200;
+const SESSION_PAGE_LEN: u64 = 200;
 
 impl OpenClaw {
     /// The agents by the gateway's list, and, for who wants the list, whether each has something to do.
-    pub(super) async fn listed(&self, wait: Wait) -> Result<Vec<Member>, Failure> {
+    pub(super) async fn listed(&self, wait: ListPurpose) -> Result<Vec<Member>, RequestError> {
         let params = json!({});
-        let asked = self.line.request("agents.list", &params, Duration::ZERO);
+        let asked = self
+            .connection
+            .request("agents.list", &params, Duration::ZERO);
         let (listed, busy) = match wait {
-            Wait::List => (asked.await?, self.at_work().await),
-            Wait::Send => {
-                let listed = timeout(self.settings.brief(), asked).await;
-                (listed.unwrap_or_else(|_| Err(self.untold()))?, None)
+            ListPurpose::List => (asked.await?, self.at_work().await),
+            ListPurpose::Send => {
+                let listed = timeout(self.settings.list_wait(), asked).await;
+                (listed.unwrap_or_else(|_| Err(self.unlisted()))?, None)
             }
         };
         let agents = listed["agents"].as_array().map_or(&[][..], Vec::as_slice);
         let mut agents: Vec<_> = agents.iter().collect();
-        // The one that is asked where nobody says whom.
+        // The gateway's default agent comes first.
         agents.sort_by_key(|agent| agent["id"] != listed["defaultId"]);
         Ok(agents
             .into_iter()
@@ -55,19 +57,21 @@ impl OpenClaw {
             .collect())
     }
 
-    fn untold(&self) -> Failure {
+    fn unlisted(&self) -> RequestError {
         let message = format!(
-            "the gateway at `{}` does not say who is behind it",
+            "the gateway at `{}` does not list its agents",
             self.settings.shown()
         );
-        Failure::Down(failed(ErrorCode::ConnectionTimeout, message))
+        RequestError::Connection(failed(ErrorCode::ConnectionTimeout, message))
     }
 
     /// Which agents have a session that runs, where the gateway says so in time.
     async fn at_work(&self) -> Option<HashSet<String>> {
-        let params = json!({ "activeOnly": true, "limit": SESSIONS });
-        let asked = self.line.request("sessions.list", &params, Duration::ZERO);
-        let listed = timeout(AT_WORK, asked).await.ok()?.ok()?;
+        let params = json!({ "activeOnly": true, "limit": SESSION_PAGE_LEN });
+        let asked = self
+            .connection
+            .request("sessions.list", &params, Duration::ZERO);
+        let listed = timeout(BUSY_TIMEOUT, asked).await.ok()?.ok()?;
         let sessions = listed["sessions"].as_array()?.iter();
         Some(
             sessions
@@ -130,7 +134,7 @@ mod tests {
 
     fn agent() -> Value {
         json!({"id": "alpha", "name": "Alpha the careful", "identity": {"name": "Alpha", "theme": "steward of safety"},
-            "workspace": "/home/somebody/alpha", "model": {"primary": "fake/scripted"}})
+            "workspace": "/home/user1/alpha", "model": {"primary": "fake/scripted"}})
     }
 
     #[test]
@@ -145,10 +149,7 @@ mod tests {
             Some("Alpha")
         );
         let all = format!("{member:?}");
-        assert!(
-            !all.contains("somebody") && !all.contains("scripted"),
-            "{all}"
-        );
+        assert!(!all.contains("user1") && !all.contains("scripted"), "{all}");
     }
 
     #[test]

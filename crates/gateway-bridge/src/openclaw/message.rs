@@ -11,7 +11,7 @@ use a2a::Part;
 
 /// A message in the gateway's form.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Carried {
+pub(super) struct AgentMessage {
     /// The text.
     pub text: String,
     /// The images.
@@ -19,8 +19,8 @@ pub(super) struct Carried {
 }
 
 /// The parts in the gateway's form, in order. Images larger than `image_bytes` are named and not carried.
-pub(super) fn carried(parts: &[Part], image_bytes: usize) -> Carried {
-    let mut carried = Carried::default();
+pub(super) fn to_agent_message(parts: &[Part], image_bytes: usize) -> AgentMessage {
+    let mut carried = AgentMessage::default();
     for part in parts {
         let text = match part.kind() {
             "data" => fenced("json", &pretty(&part.json()["data"])),
@@ -140,20 +140,20 @@ mod tests {
     #[test]
     fn texts_are_apart_by_a_blank_line() {
         let parts = [Part::text("one".into()), Part::text("two".into())];
-        assert_eq!(carried(&parts, 0).text, "one\n\ntwo");
+        assert_eq!(to_agent_message(&parts, 0).text, "one\n\ntwo");
     }
 
     #[test]
     fn data_goes_as_json_in_a_fence() {
         assert_eq!(
-            carried(&[data(json!({"a": 1}))], 0).text,
+            to_agent_message(&[data(json!({"a": 1}))], 0).text,
             "```json\n{\n  \"a\": 1\n}\n```"
         );
     }
 
     #[test]
     fn a_fence_is_longer_than_any_in_it() {
-        let text = carried(&[data(json!({"a": "````"}))], 0).text;
+        let text = to_agent_message(&[data(json!({"a": "````"}))], 0).text;
         assert!(
             text.starts_with("`````json\n") && text.ends_with("\n`````"),
             "{text}"
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_image_is_attached_and_named() {
-        let message = carried(&[bytes("dot.png", None, b"png")], 100);
+        let message = to_agent_message(&[bytes("dot.png", None, b"png")], 100);
         assert_eq!(message.text, "[Image dot.png, attached]");
         assert_eq!(
             message.attachments,
@@ -179,7 +179,7 @@ mod tests {
             bytes("a.zip", Some("application/zip"), b"zip"),
             bytes("odd.txt", Some("text/plain"), &[0xff]),
         ] {
-            let message = carried(&[part], 10);
+            let message = to_agent_message(&[part], 10);
             assert!(
                 message.text.contains("not attached") && message.attachments.is_empty(),
                 "{message:?}"
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_file_of_text_is_spelled_out() {
-        let message = carried(&[bytes("note.md", Some("text/markdown"), b"hello")], 0);
+        let message = to_agent_message(&[bytes("note.md", Some("text/markdown"), b"hello")], 0);
         assert_eq!(
             message.text,
             "[File note.md, text/markdown]\n```\nhello\n```"
@@ -205,16 +205,16 @@ mod tests {
             None,
         );
         assert_eq!(
-            carried(&[part], 0).text,
+            to_agent_message(&[part], 0).text,
             "[File a.pdf: https://e.com/a.pdf]"
         );
     }
 
     #[test]
     fn a_message_is_never_without_text() {
-        assert!(!carried(&[], 0).text.is_empty());
+        assert!(!to_agent_message(&[], 0).text.is_empty());
         assert!(
-            !carried(&[Part::text("  ".into())], 0)
+            !to_agent_message(&[Part::text("  ".into())], 0)
                 .text
                 .trim()
                 .is_empty()

@@ -2,29 +2,30 @@
 //!
 //! One connection carries everything: requests that are answered by id, and events about runs. A message to an agent is a
 //! run (`agent`) whose id is the message's, in a session that `session_key.rs` derives from the context id; the run is the
-//! task. `said.rs` and `narrator.rs` make events of A2A out of what the gateway says of it, `outcome.rs` and `ledger.rs`
-//! tell where it stands, also after a restart. Nothing is sent twice: a request that a cut caught fails.
+//! task. `said.rs` and `mapper.rs` make events of A2A out of what the gateway says of it, `outcome.rs` and `ledger.rs`
+//! give its status, also after a restart. The bridge sends no request twice: a request that a cut interrupts fails.
 //!
 //! An agent there cannot wait for its caller in the middle of a run. What it wants to know is its answer, the task is
 //! completed, and who answers sends another message with the same context id.
 
-mod begin;
 mod cancel;
-mod carry;
+mod connection;
+mod errors;
+mod event_mapper;
 mod frames;
-mod greet;
-mod ledger;
-mod line;
-mod listening;
+mod handshake;
 mod media;
 mod members;
 mod message;
-mod narrator;
 mod outcome;
-mod refusal;
+mod reader;
+mod run_event;
+mod run_status;
 mod runs;
-mod said;
+mod start;
 mod stream;
+mod subscriber;
+mod subscription;
 
 use std::sync::Arc;
 
@@ -38,45 +39,46 @@ use common::environment::Environment;
 use common::log::Log;
 use peer::{BoxFuture, EventStream, Member, PeerError};
 
-use super::{About, Link, Settings, Wait};
-use begin::Begun;
-use greet::Policy;
-use line::Line;
-use narrator::Narrator;
-use outcome::Outcome;
+use super::{CallContext, Link, ListPurpose, Settings};
+use connection::OpenClawConnection;
+use event_mapper::RunEventMapper;
+use handshake::GatewayPolicy;
+use outcome::RunOutcome;
+use start::StartedRun;
 use stream::RunStream;
+use subscription::RunSubscription;
 
-pub use begin::THINKING;
-pub use begin::TIME_LIMIT;
-pub(crate) use greet::greet;
+pub(crate) use handshake::handshake;
 pub use message::is_space;
+pub use start::THINKING;
+pub use start::TIME_LIMIT;
 
 /// The dialect's name in results.
 const DIALECT: &str = "openclaw/4";
 
 /// A gateway that has let us in.
 pub(super) struct OpenClaw {
-    line: Arc<Line>,
+    connection: Arc<OpenClawConnection>,
     leave: CancellationToken,
-    /// Takes leave when the last user is gone.
+    /// Closes the connection when the last user is gone.
     _end: DropGuard,
     settings: Arc<Settings>,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
-    policy: Policy,
+    policy: GatewayPolicy,
 }
 
 impl OpenClaw {
     fn new(
-        line: Arc<Line>,
+        connection: Arc<OpenClawConnection>,
         leave: CancellationToken,
         settings: Arc<Settings>,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
-        policy: Policy,
+        policy: GatewayPolicy,
     ) -> Self {
         Self {
-            line,
+            connection,
             _end: leave.clone().drop_guard(),
             leave,
             settings,
@@ -89,27 +91,27 @@ impl OpenClaw {
     /// The answer in full where it comes in time; otherwise the task as it stands, which goes on.
     async fn answer(
         &self,
-        mut begun: Begun,
-        about: &About,
+        mut started: StartedRun,
+        about: &CallContext,
         blocking: bool,
     ) -> Result<Task, PeerError> {
         let until = Instant::now() + about.patience(&self.settings);
-        let over = is_over(&begun.first).then(|| outcome::of_response(&begun.first));
+        let over = is_over(&started.first).then(|| outcome::of_response(&started.first));
         let outcome = match over {
             Some(outcome) => outcome,
             None if blocking => {
-                let ended = timeout_at(until, ended(&mut begun)).await;
-                ended.unwrap_or_else(|_| Outcome::working())
+                let ended = timeout_at(until, ended(&mut started)).await;
+                ended.unwrap_or_else(|_| RunOutcome::working())
             }
-            None => Outcome::working(),
+            None => RunOutcome::working(),
         };
-        outcome.task(&begun.run, &begun.context)
+        outcome.task(&started.run, &started.context)
     }
 }
 
 /// The parts of a message as an agent of OpenClaw reads them where only text can be handed over.
 pub fn text(parts: &[Part]) -> String {
-    message::carried(parts, 0).text
+    message::to_agent_message(parts, 0).text
 }
 
 /// What came of a run, by the response that ended it: `{status, result: {payloads, meta}}`.
@@ -125,14 +127,16 @@ fn is_over(first: &Value) -> bool {
 }
 
 /// How a run ends. A cut says nothing about it: the gateway has taken it up, and can be asked later.
-async fn ended(begun: &mut Begun) -> Outcome {
+async fn ended(started: &mut StartedRun) -> RunOutcome {
     loop {
-        match begun.listening.next().await {
-            Ok((said::Said::Over(response), _)) => return outcome::of_response(&response),
-            Ok((said::Said::GivenUp(why), _)) => return Outcome::failed(&why),
+        match started.subscription.next().await {
+            Ok((run_event::RunEvent::Ended(response), _)) => {
+                return outcome::of_response(&response);
+            }
+            Ok((run_event::RunEvent::Abandoned(why), _)) => return RunOutcome::failed(&why),
             Ok(_) => {}
             Err(error) => {
-                let mut outcome = Outcome::working();
+                let mut outcome = RunOutcome::working();
                 outcome.text = Some(format!("{error}; ask for the task's status"));
                 return outcome;
             }
@@ -146,70 +150,70 @@ impl Link for OpenClaw {
     }
 
     fn is_open(&self) -> bool {
-        self.line.is_open()
+        self.connection.is_open()
     }
 
     fn last_error(&self) -> Option<String> {
-        self.line.ended()
+        self.connection.close_reason()
     }
 
-    fn members(&self, wait: Wait) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
+    fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
         Box::pin(async move {
             let listed = self.listed(wait).await;
-            listed.map_err(|failure| failure.about("agents.list", "*"))
+            listed.map_err(|failure| failure.into_peer_error("agents.list", "*"))
         })
     }
 
     fn send<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async {
-            let begun = self.begin(about, outgoing).await?;
-            let task = self.answer(begun, about, outgoing.blocking).await?;
+            let started = self.begin(about, outgoing).await?;
+            let task = self.answer(started, about, outgoing.blocking).await?;
             Ok(Reply::Task(task))
         })
     }
 
     fn stream<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async {
-            let begun = self.begin(about, outgoing).await?;
-            let narrator = Narrator::new(&begun.run, &begun.context);
-            let over = is_over(&begun.first);
+            let started = self.begin(about, outgoing).await?;
+            let mapper = RunEventMapper::new(&started.run, &started.context);
+            let over = is_over(&started.first);
             let outcome = if over {
-                outcome::of_response(&begun.first)
+                outcome::of_response(&started.first)
             } else {
-                Outcome::submitted()
+                RunOutcome::submitted()
             };
-            let first = narrator.snapshot(&outcome)?;
-            let stream = RunStream::new(narrator, [first]);
+            let first = mapper.snapshot(&outcome)?;
+            let stream = RunStream::new(mapper, [first]);
             Ok(if over {
                 Box::new(stream) as Box<dyn EventStream>
             } else {
-                Box::new(stream.listening(begun.listening))
+                Box::new(stream.with_subscription(started.subscription))
             })
         })
     }
 
     fn get_task<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            let known = ledger::stands(&self.line, about, task_id).await?;
+            let known = run_status::status(&self.connection, about, task_id).await?;
             known.outcome.task(task_id, &known.context)
         })
     }
 
     fn cancel<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
@@ -220,28 +224,36 @@ impl Link for OpenClaw {
 
     fn resubscribe<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async move {
             // Listened to first, so that nothing falls between the snapshot and what follows it.
-            let listening = self.line.listen(task_id)?;
-            let known = ledger::stands(&self.line, about, task_id).await?;
-            let narrator = Narrator::new(task_id, &known.context);
-            let first = narrator.snapshot(&known.outcome)?;
-            let stream = RunStream::new(narrator, [first]);
-            if known.outcome.is_over() {
+            let subscription = RunSubscription::open(&self.connection, task_id)?;
+            let known = run_status::status(&self.connection, about, task_id).await?;
+            let mapper = RunEventMapper::new(task_id, &known.context);
+            let first = mapper.snapshot(&known.outcome)?;
+            let stream = RunStream::new(mapper, [first]);
+            if known.outcome.is_terminal() {
                 return Ok(Box::new(stream) as Box<dyn EventStream>);
             }
-            let end = ledger::end_of(Arc::clone(&self.line), about.clone(), task_id.to_owned());
-            Ok(Box::new(stream.listening(listening).ending(Box::pin(end))))
+            let end = run_status::wait_for_end(
+                Arc::clone(&self.connection),
+                about.clone(),
+                task_id.to_owned(),
+            );
+            Ok(Box::new(
+                stream
+                    .with_subscription(subscription)
+                    .with_end(Box::pin(end)),
+            ))
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             self.leave.cancel();
-            self.line.over().await;
+            self.connection.closed().await;
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What came of a run, from whatever the gateway has kept of it.
 //!
-//! Four things tell of a run that is over: the last response to `agent`, which has everything; the response to
+//! Four records describe a run that is over: the last response to `agent`, which has everything; the response to
 //! `agent.wait`, for a while; the gateway's ledger of tasks, which it keeps on disk; and the history of the session.
 
 use serde_json::{Map, Value, json};
@@ -11,25 +11,25 @@ use peer::PeerError;
 use super::media;
 
 /// The artifact that an answer is in.
-pub(super) const ARTIFACT: &str = "reply";
+pub(super) const ARTIFACT_ID: &str = "reply";
 
-/// What the ledger writes of a run whose process ended under it, in [`of_entry`].
-const LOST: &str = "exited before restart";
+/// What the ledger writes of a run whose process ended under it, in [`of_record`].
+const EXITED_BEFORE_RESTART: &str = "exited before restart";
 
 /// Where a run stands, and what it came to.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct RunOutcome {
     /// The state of the task, as A2A 0.3 names it.
     pub state: &'static str,
     /// Why it is so.
     pub text: Option<String>,
     /// What the agent answered, as parts.
     pub parts: Vec<Value>,
-    /// What the gateway tells about the run beside that.
+    /// Further facts of the gateway about the run.
     pub metadata: Map<String, Value>,
 }
 
-impl Outcome {
+impl RunOutcome {
     fn new(state: &'static str) -> Self {
         Self {
             state,
@@ -73,7 +73,7 @@ impl Outcome {
     }
 
     /// The run is over.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_terminal(&self) -> bool {
         !matches!(self.state, "working" | "submitted")
     }
 
@@ -103,13 +103,13 @@ impl Outcome {
         if !self.metadata.is_empty() {
             task["metadata"] = json!({ "openclaw": self.metadata });
         }
-        Task::read(task).map_err(super::refusal::misshapen)
+        Task::read(task).map_err(super::errors::misshapen)
     }
 }
 
 /// The artifact of an answer.
 pub(super) fn artifact(parts: &[Value]) -> Value {
-    json!({ "artifactId": ARTIFACT, "name": ARTIFACT, "parts": parts })
+    json!({ "artifactId": ARTIFACT_ID, "name": ARTIFACT_ID, "parts": parts })
 }
 
 /// A message of the agent about where its run stands.
@@ -118,7 +118,7 @@ pub(super) fn message(text: &str) -> Value {
 }
 
 /// What the last response to `agent` says.
-pub(super) fn of_response(response: &Value) -> Outcome {
+pub(super) fn of_response(response: &Value) -> RunOutcome {
     let payloads = response.pointer("/result/payloads");
     let payloads = payloads
         .and_then(Value::as_array)
@@ -130,11 +130,11 @@ pub(super) fn of_response(response: &Value) -> Outcome {
     let mut outcome = match ended(response) {
         Some("failed") => {
             let summary = response["error"].as_str().or(response["summary"].as_str());
-            Outcome::failed(why.or(summary).unwrap_or("the agent's run failed"))
+            RunOutcome::failed(why.or(summary).unwrap_or("the agent's run failed"))
         }
-        Some("canceled") => Outcome::canceled(),
+        Some("canceled") => RunOutcome::canceled(),
         // An agent that says something went wrong has answered all the same.
-        _ => Outcome::new("completed").answered(why),
+        _ => RunOutcome::new("completed").answered(why),
     };
     outcome
         .parts
@@ -143,14 +143,14 @@ pub(super) fn of_response(response: &Value) -> Outcome {
     outcome
 }
 
-/// What `agent.wait` says; `None` where the run is not over, or nothing is known of it.
-pub(super) fn of_wait(response: &Value) -> Option<Outcome> {
+/// Reads a response of `agent.wait`; `None` where the run is not over, or the gateway does not know it.
+pub(super) fn of_wait(response: &Value) -> Option<RunOutcome> {
     let state = ended(response)?;
     let why = response["error"].as_str();
     let mut outcome = match state {
-        "failed" => Outcome::failed(why.unwrap_or("the agent's run failed")),
-        "canceled" => Outcome::canceled(),
-        _ => Outcome::new("completed"),
+        "failed" => RunOutcome::failed(why.unwrap_or("the agent's run failed")),
+        "canceled" => RunOutcome::canceled(),
+        _ => RunOutcome::new("completed"),
     };
     outcome.metadata = metadata(response);
     Some(
@@ -163,26 +163,26 @@ pub(super) fn of_wait(response: &Value) -> Option<Outcome> {
 }
 
 /// What an entry of the ledger says.
-pub(super) fn of_entry(entry: &Value) -> Outcome {
+pub(super) fn of_record(entry: &Value) -> RunOutcome {
     let why = entry["error"]
         .as_str()
         .or(entry["terminalSummary"].as_str());
     match entry["status"].as_str() {
-        Some("queued") => Outcome::submitted(),
-        Some("completed") => Outcome::new("completed"),
-        Some("failed" | "timed_out") => Outcome::failed(why.unwrap_or("the agent's run failed")),
+        Some("queued") => RunOutcome::submitted(),
+        Some("completed") => RunOutcome::new("completed"),
+        Some("failed" | "timed_out") => RunOutcome::failed(why.unwrap_or("the agent's run failed")),
         Some("cancelled") => match why {
-            Some(why) if why.contains(LOST) => Outcome::failed(
+            Some(why) if why.contains(EXITED_BEFORE_RESTART) => RunOutcome::failed(
                 "the gateway was restarted under this run, which ended with it. The gateway may take the conversation up \
                  again in a run of its own; ask with the same context_id how far it came",
             ),
-            _ => Outcome::canceled(),
+            _ => RunOutcome::canceled(),
         },
-        _ => Outcome::working(),
+        _ => RunOutcome::working(),
     }
 }
 
-/// How a run ended, by a response that tells of its end.
+/// Returns how a run ended, from a response about its end.
 fn ended(response: &Value) -> Option<&'static str> {
     let aborted = matches!(
         response["stopReason"].as_str(),
@@ -200,7 +200,7 @@ fn ended(response: &Value) -> Option<&'static str> {
     }
 }
 
-/// What is worth keeping of the gateway's own account of a run. None of it names a place in a file system.
+/// Returns the metadata of a run for results. No field names a path of the gateway's machine.
 fn metadata(response: &Value) -> Map<String, Value> {
     let meta = |pointer: &str| response.pointer(pointer).filter(|value| !value.is_null());
     let kept = [

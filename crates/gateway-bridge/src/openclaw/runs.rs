@@ -6,14 +6,14 @@ use lru::LruCache;
 use serde_json::Value;
 
 /// So many runs are remembered; the one that was asked about longest ago goes first.
-const MOST: usize = 128;
+const MAX_RUNS: usize = 128;
 
 /// A longer answer is not kept, in bytes: the gateway has it.
-const LONGEST: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// A run.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(super) struct CachedRun {
     /// The session it belongs to.
     pub session_key: String,
     /// The conversation it belongs to.
@@ -24,20 +24,20 @@ pub(super) struct Run {
 
 /// The runs, by id.
 #[derive(Debug)]
-pub(super) struct Runs(LruCache<String, Run>);
+pub(super) struct RunCache(LruCache<String, CachedRun>);
 
-impl Default for Runs {
+impl Default for RunCache {
     fn default() -> Self {
         Self(LruCache::new(
-            NonZeroUsize::new(MOST).unwrap_or(NonZeroUsize::MIN),
+            NonZeroUsize::new(MAX_RUNS).unwrap_or(NonZeroUsize::MIN),
         ))
     }
 }
 
-impl Runs {
+impl RunCache {
     /// Remembers a run that begins.
-    pub(super) fn begin(&mut self, run: &str, session_key: &str, context: &str) {
-        let begun = Run {
+    pub(super) fn insert(&mut self, run: &str, session_key: &str, context: &str) {
+        let begun = CachedRun {
             session_key: session_key.to_owned(),
             context: context.to_owned(),
             response: None,
@@ -46,14 +46,14 @@ impl Runs {
     }
 
     /// Remembers what came of a run, which had so many bytes.
-    pub(super) fn over(&mut self, run: &str, response: &Value, bytes: usize) {
-        if let Some(run) = self.0.get_mut(run).filter(|_| bytes <= LONGEST) {
+    pub(super) fn set_response(&mut self, run: &str, response: &Value, bytes: usize) {
+        if let Some(run) = self.0.get_mut(run).filter(|_| bytes <= MAX_RESPONSE_BYTES) {
             run.response = Some(response.clone());
         }
     }
 
     /// What is known of a run.
-    pub(super) fn get(&mut self, run: &str) -> Option<&Run> {
+    pub(super) fn get(&mut self, run: &str) -> Option<&CachedRun> {
         self.0.get(run)
     }
 }

@@ -1,8 +1,8 @@
 //! The bridge against a gateway of OpenClaw that the test plays.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod greeting;
-mod life;
+mod connection;
+mod handshake;
 mod runs;
 mod tasks;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::delegation::{self, Delegations};
+use crate::delegation::{self, DelegationFile};
 use crate::dial::dial;
 use crate::scripted::{Connection, network};
 use a2a::{Part, TaskState};
@@ -28,7 +28,7 @@ struct Gateway(Connection);
 impl Gateway {
     /// The next request, which has to be for `method`: its id and its parameters.
     async fn asked(&mut self, method: &str) -> (String, Value) {
-        let mut frame = self.0.hear().await;
+        let mut frame = self.0.recv().await;
         assert_eq!(
             (&frame["type"], &frame["method"]),
             (&json!("req"), &json!(method)),
@@ -42,16 +42,16 @@ impl Gateway {
 
     async fn answer(&mut self, id: &str, payload: Value) {
         self.0
-            .say(json!({"type": "res", "id": id, "ok": true, "payload": payload}))
+            .send(json!({"type": "res", "id": id, "ok": true, "payload": payload}))
             .await;
     }
 
     async fn refuse(&mut self, id: &str, code: &str, message: &str) {
-        self.0.say(json!({"type": "res", "id": id, "ok": false, "error": {"code": code, "message": message}})).await;
+        self.0.send(json!({"type": "res", "id": id, "ok": false, "error": {"code": code, "message": message}})).await;
     }
 
     async fn agent(&mut self, run: &str, stream: &str, data: Value) {
-        self.0.say(json!({"type": "event", "event": "agent", "payload": {"runId": run, "stream": stream, "data": data}})).await;
+        self.0.send(json!({"type": "event", "event": "agent", "payload": {"runId": run, "stream": stream, "data": data}})).await;
     }
 
     /// Takes a run up and gives the request's id.
@@ -85,7 +85,7 @@ async fn greeted(
     let settings = Arc::new(settings());
     let calls = async {
         let dialled = dial(&net, &settings).await?;
-        greet(
+        crate::openclaw::handshake(
             dialled,
             Arc::clone(&settings),
             Arc::new(SystemEnvironment),
@@ -95,7 +95,7 @@ async fn greeted(
     };
     let gateway = async {
         let mut gateway = Gateway(arrivals.next().await);
-        gateway.0.say(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}})).await;
+        gateway.0.send(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}})).await;
         let (id, params) = gateway.asked("connect").await;
         answer(&mut gateway, &id, params).await;
         gateway
@@ -108,11 +108,11 @@ async fn connected() -> (Arc<dyn Link>, Gateway) {
     (link.unwrap(), gateway)
 }
 
-fn about() -> About {
-    About {
+fn about() -> CallContext {
+    CallContext {
         agent: "alpha".into(),
         context_id: Some("ctx".into()),
-        ..About::default()
+        ..CallContext::default()
     }
 }
 

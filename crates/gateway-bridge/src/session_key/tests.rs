@@ -39,7 +39,7 @@ fn what_is_changed_beyond_colons_and_slashes_ends_with_a_hash() {
     ] {
         let session = session_id(odd);
         let (_, hash) = session.rsplit_once('-').unwrap();
-        assert_eq!(hash.len(), HASH, "{session}");
+        assert_eq!(hash.len(), HASH_HEX_DIGITS, "{session}");
         assert!(hash.chars().all(|c| c.is_ascii_hexdigit()), "{session}");
     }
 }

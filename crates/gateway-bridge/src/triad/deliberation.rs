@@ -1,4 +1,4 @@
-//! One proposal put to the vote: a task that goes on whether anybody listens or not.
+//! One proposal put to the vote: a task that goes on without subscribers too.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,22 +14,22 @@ use peer::{BoxFuture, EventStream, NextEvent};
 use super::ballot::Ballot;
 
 /// The artifact that the decision is in.
-const ARTIFACT: &str = "decision";
+const ARTIFACT_ID: &str = "decision";
 
 /// A proposal under vote, or decided.
 pub(super) struct Deliberation {
     id: String,
     context: String,
-    /// What was proposed, to tell a repetition from another proposal.
+    /// The proposal's text, to distinguish a repetition from another proposal.
     pub text: String,
     /// Cancelled when its vote is no longer wanted.
     pub stop: CancellationToken,
-    told: Mutex<Told>,
+    state: Mutex<DeliberationState>,
     count: watch::Sender<usize>,
 }
 
 #[derive(Default)]
-struct Told {
+struct DeliberationState {
     events: Vec<Event>,
     status: Value,
     artifact: Option<Value>,
@@ -37,7 +37,7 @@ struct Told {
 }
 
 impl Deliberation {
-    /// A proposal that nobody has voted on.
+    /// Creates a proposal without votes.
     pub(super) fn new(id: &str, context: &str, text: &str, members: &[String]) -> Self {
         let asked = format!("Asked {} for their votes.", members.join(", "));
         Self {
@@ -45,9 +45,9 @@ impl Deliberation {
             context: context.to_owned(),
             text: text.to_owned(),
             stop: CancellationToken::new(),
-            told: Mutex::new(Told {
+            state: Mutex::new(DeliberationState {
                 status: json!({ "state": "working", "message": message(&[text_part(&asked)]) }),
-                ..Told::default()
+                ..DeliberationState::default()
             }),
             count: watch::Sender::new(0),
         }
@@ -58,12 +58,12 @@ impl Deliberation {
     /// # Errors
     /// An id that is no id.
     pub(super) fn task(&self) -> Result<Task, ShapeError> {
-        Task::read(self.snapshot(&self.told()))
+        Task::read(self.snapshot(&self.state()))
     }
 
     /// It is decided, or was stopped.
     pub(super) fn is_over(&self) -> bool {
-        self.told().over
+        self.state().over
     }
 
     /// Resolves when it is over.
@@ -76,7 +76,7 @@ impl Deliberation {
         }
     }
 
-    /// Tells of a vote.
+    /// Reports a vote.
     pub(super) fn voted(&self, member: &str, ballot: &Ballot) {
         let Ballot {
             vote,
@@ -91,15 +91,15 @@ impl Deliberation {
         if let Some(confidence) = confidence {
             data["confidence"] = json!(confidence);
         }
-        self.goes_on(&[text_part(&text), json!({ "kind": "data", "data": data })]);
+        self.progress(&[text_part(&text), json!({ "kind": "data", "data": data })]);
     }
 
-    /// Tells that a member has no vote.
-    pub(super) fn is_missing(&self, member: &str, why: &str) {
-        self.goes_on(&[text_part(&format!("{member} has not voted: {why}"))]);
+    /// Reports that a member has no vote.
+    pub(super) fn member_missing(&self, member: &str, why: &str) {
+        self.progress(&[text_part(&format!("{member} has not voted: {why}"))]);
     }
 
-    /// Tells the decision. `why` says of those who are missing what is known.
+    /// Reports the decision. `why` has the reasons of missing members.
     pub(super) fn decided(&self, decision: &Decision, why: &[(String, String)]) {
         let votes: Vec<_> = decision
             .votes
@@ -128,74 +128,75 @@ impl Deliberation {
             text.push_str(&format!(" Missing: {}.", missing.join(", ")));
         }
         let artifact = json!({
-            "artifactId": ARTIFACT,
-            "name": ARTIFACT,
+            "artifactId": ARTIFACT_ID,
+            "name": ARTIFACT_ID,
             "parts": [{ "kind": "data", "data": decision.json(&self.id) }, text_part(&text)],
         });
         let update = json!({
             "kind": "artifact-update", "taskId": self.id, "contextId": self.context,
             "artifact": artifact, "append": false, "lastChunk": true,
         });
-        self.tell(|told| {
-            told.artifact = Some(artifact);
+        self.push(|state| {
+            state.artifact = Some(artifact);
             vec![update]
         });
-        self.ends("completed", &text);
+        self.finish("completed", &text);
     }
 
-    /// Tells that the vote was stopped.
+    /// Reports that the vote was stopped.
     pub(super) fn stopped(&self) {
-        self.ends("canceled", "The vote was stopped before a decision.");
+        self.finish("canceled", "The vote was stopped before a decision.");
     }
 
-    /// What is told from now on. The first event is the task as it stands.
-    pub(super) fn listen(self: &Arc<Self>) -> Listener {
-        let told = self.told();
-        Listener {
-            first: Task::read(self.snapshot(&told)).ok().map(Event::Task),
-            next: told.events.len(),
+    /// Subscribes to later events. The first event is the task in its current state.
+    pub(super) fn listen(self: &Arc<Self>) -> DeliberationStream {
+        let state = self.state();
+        DeliberationStream {
+            first: Task::read(self.snapshot(&state)).ok().map(Event::Task),
+            next: state.events.len(),
             count: self.count.subscribe(),
             of: Arc::clone(self),
         }
     }
 
-    fn goes_on(&self, parts: &[Value]) {
+    fn progress(&self, parts: &[Value]) {
         let status = json!({ "state": "working", "message": message(parts) });
-        self.tell(|told| {
-            told.status = status.clone();
+        self.push(|state| {
+            state.status = status.clone();
             vec![self.status(status, false)]
         });
     }
 
-    fn ends(&self, state: &str, text: &str) {
+    fn finish(&self, state: &str, text: &str) {
         let status = json!({ "state": state, "message": message(&[text_part(text)]) });
-        self.tell(|told| {
-            told.over = true;
-            told.status = status.clone();
+        self.push(|state| {
+            state.over = true;
+            state.status = status.clone();
             vec![self.status(status, true)]
         });
     }
 
-    /// Adds to what is told. Nothing is told after the end.
-    fn tell(&self, say: impl FnOnce(&mut Told) -> Vec<Value>) {
-        let mut told = self.told();
-        if told.over {
+    /// Appends events, unless the task has ended.
+    fn push(&self, say: impl FnOnce(&mut DeliberationState) -> Vec<Value>) {
+        let mut state = self.state();
+        if state.over {
             return;
         }
-        let said = say(&mut told);
-        told.events
+        let said = say(&mut state);
+        state
+            .events
             .extend(said.into_iter().filter_map(|value| Event::read(value).ok()));
-        let count = told.events.len();
-        drop(told);
+        let count = state.events.len();
+        drop(state);
         self.count.send_replace(count);
     }
 
-    fn snapshot(&self, told: &Told) -> Value {
+    fn snapshot(&self, state: &DeliberationState) -> Value {
         let mut task = json!({
-            "kind": "task", "id": self.id, "contextId": self.context, "status": told.status,
+            "kind": "task", "id": self.id, "contextId": self.context, "status": state.status,
             "metadata": { "agent": TRIAD },
         });
-        if let Some(artifact) = &told.artifact {
+        if let Some(artifact) = &state.artifact {
             task["artifacts"] = json!([artifact]);
         }
         task
@@ -205,20 +206,20 @@ impl Deliberation {
         json!({ "kind": "status-update", "taskId": self.id, "contextId": self.context, "status": status, "final": last })
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, DeliberationState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Listens to a vote.
-pub(super) struct Listener {
+pub(super) struct DeliberationStream {
     of: Arc<Deliberation>,
     first: Option<Event>,
     next: usize,
     count: watch::Receiver<usize>,
 }
 
-impl EventStream for Listener {
+impl EventStream for DeliberationStream {
     fn next(&mut self) -> BoxFuture<'_, NextEvent> {
         Box::pin(async {
             if let Some(first) = self.first.take() {
@@ -226,8 +227,8 @@ impl EventStream for Listener {
             }
             loop {
                 let (event, over) = {
-                    let told = self.of.told();
-                    (told.events.get(self.next).cloned(), told.over)
+                    let state = self.of.state();
+                    (state.events.get(self.next).cloned(), state.over)
                 };
                 if let Some(event) = event {
                     self.next += 1;

@@ -1,7 +1,7 @@
-//! A triad where the gateway has none: three agents are asked side by side, each in a session of its own, and their votes
-//! are counted here (000 §10.6).
+//! A triad for gateways without one: the bridge asks three agents in parallel, each in its own session, and counts
+//! their votes (Heretek A2A §10.6).
 //!
-//! A vote is a task of this process: it goes on when nobody listens, and a restart of the process forgets it. A rejected
+//! A vote is a task of this process: it goes on without subscribers, and a restart of the process forgets it. A rejected
 //! proposal is a task that is completed: the triad has done its work.
 
 mod ballot;
@@ -25,21 +25,21 @@ use common::log::{Level, Log};
 use peer::{BoxFuture, EventStream, PeerError, PeerErrorKind};
 
 use super::proposal::{self, Proposal};
-use super::{About, Link, Settings};
+use super::{CallContext, Link, Settings};
 use deliberation::Deliberation;
 use voter::Voter;
 
 /// So many proposals are remembered; the one that was asked about longest ago goes first.
-const REMEMBERED: usize = 64;
+const MAX_REMEMBERED: usize = 64;
 
 /// So many are voted on at a time. Each asks three agents.
-const AT_A_TIME: usize = 8;
+const MAX_OPEN_VOTES: usize = 8;
 
 /// How many members a triad has.
-const MEMBERS: usize = 3;
+const MEMBER_COUNT: usize = 3;
 
 /// Gives the connection that stands, or makes one.
-pub(crate) type Links =
+pub(crate) type LinkProvider =
     Arc<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Link>, PeerError>> + Send + Sync>;
 
 /// The triad of one instance.
@@ -47,7 +47,7 @@ pub(crate) struct Triad {
     settings: Arc<Settings>,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
-    links: Links,
+    links: LinkProvider,
     votes: Mutex<LruCache<String, Arc<Deliberation>>>,
 }
 
@@ -57,9 +57,9 @@ impl Triad {
         settings: Arc<Settings>,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
-        links: Links,
+        links: LinkProvider,
     ) -> Self {
-        let remembered = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
+        let remembered = NonZeroUsize::new(MAX_REMEMBERED).unwrap_or(NonZeroUsize::MIN);
         Self {
             settings,
             env,
@@ -75,7 +75,7 @@ impl Triad {
     /// Why it was not put to the vote.
     pub(crate) async fn send(
         &self,
-        about: &About,
+        about: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Reply, PeerError> {
         let vote = self.propose(about, outgoing).await?;
@@ -92,7 +92,7 @@ impl Triad {
     /// Why it was not put to the vote.
     pub(crate) async fn stream(
         &self,
-        about: &About,
+        about: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Box<dyn EventStream>, PeerError> {
         let vote = self.propose(about, outgoing).await?;
@@ -120,7 +120,7 @@ impl Triad {
         Ok(Box::new(self.known(task_id)?.listen()))
     }
 
-    /// Stops a vote. Who is still being asked is told to stop.
+    /// Stops a vote and cancels the runs of members that have not voted.
     ///
     /// # Errors
     /// [`PeerErrorKind::TaskForgotten`]
@@ -133,13 +133,13 @@ impl Triad {
 
     async fn propose(
         &self,
-        about: &About,
+        about: &CallContext,
         outgoing: &SendRequest,
     ) -> Result<Arc<Deliberation>, PeerError> {
         let members = self.members()?;
         let usual = self.settings.triad.deadline;
         let proposal = Proposal::read(&outgoing.parts, self.env.system_time(), usual)?;
-        // Without a gateway nobody can be asked, and that is no decision.
+        // Without a gateway no member can vote: an error, and no decision.
         (self.links)().await?;
         let fresh = || self.env.uuid().to_string();
         let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
@@ -162,13 +162,15 @@ impl Triad {
         }
         let until = Instant::now() + proposal.open_for;
         let metadata = outgoing.metadata.as_ref();
-        let row = metadata.and_then(|all| all.get(delegation::KEY)).cloned();
+        let row = metadata
+            .and_then(|all| all.get(delegation::METADATA_KEY))
+            .cloned();
         let metadata: Map<_, _> = row
-            .map(|row| (delegation::KEY.to_owned(), row))
+            .map(|row| (delegation::METADATA_KEY.to_owned(), row))
             .into_iter()
             .collect();
         let voters = members.into_iter().map(|agent| {
-            let about = About {
+            let about = CallContext {
                 agent,
                 context_id: Some(format!("triad-{}", fresh())),
                 ..about.clone()
@@ -180,7 +182,7 @@ impl Triad {
                 run: Mutex::default(),
             })
         });
-        tokio::spawn(deliberate(Session {
+        tokio::spawn(deliberate(VoteRound {
             vote: Arc::clone(&vote),
             voters: voters.collect(),
             proposal,
@@ -211,7 +213,7 @@ impl Triad {
             return Err(proposal::unusable(message));
         }
         let open = votes.iter().filter(|(_, vote)| !vote.is_over()).count();
-        if open >= AT_A_TIME {
+        if open >= MAX_OPEN_VOTES {
             let message =
                 format!("{open} proposals are voted on already; try again when one is decided");
             return Err(
@@ -228,7 +230,7 @@ impl Triad {
             .iter()
             .enumerate()
             .all(|(i, name)| !members[..i].contains(name));
-        if members.len() == MEMBERS && distinct {
+        if members.len() == MEMBER_COUNT && distinct {
             return Ok(members.clone());
         }
         let message =
@@ -239,7 +241,7 @@ impl Triad {
     fn known(&self, id: &str) -> Result<Arc<Deliberation>, PeerError> {
         let known = self.votes().get(id).cloned();
         known.ok_or_else(|| {
-            let message = format!("nothing is known of the proposal `{id}` here: votes that are counted here do not outlive the process, and the oldest are forgotten");
+            let message = format!("unknown proposal `{id}`: votes that the bridge counts do not outlive the process, and the oldest are forgotten");
             PeerError::new(PeerErrorKind::TaskForgotten, message)
         })
     }
@@ -265,20 +267,20 @@ fn task(vote: &Deliberation) -> Result<Task, PeerError> {
 }
 
 /// What a vote is made of.
-struct Session {
+struct VoteRound {
     vote: Arc<Deliberation>,
     voters: Vec<Arc<Voter>>,
     proposal: Proposal,
     until: Instant,
     tally: Tally,
-    links: Links,
+    links: LinkProvider,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
 }
 
-/// Asks everybody at once, and counts until the outcome is fixed, nobody is left to vote, or the time is up.
-async fn deliberate(session: Session) {
-    let Session {
+/// Asks all members at once, and counts until the outcome is fixed, every member has answered, or the time is up.
+async fn deliberate(session: VoteRound) {
+    let VoteRound {
         vote,
         voters,
         proposal,
@@ -318,7 +320,7 @@ async fn deliberate(session: Session) {
                 }
                 Some((member, Err(why))) => {
                     log.log(Level::Debug, &format!("`{member}` of the triad has not voted: {why}"));
-                    vote.is_missing(&member, &why);
+                    vote.member_missing(&member, &why);
                     missing.push((member, why));
                 }
             },

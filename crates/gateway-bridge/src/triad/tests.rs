@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod life;
+mod lifecycle;
 mod votes;
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use crate::Wait;
+use crate::ListPurpose;
 use a2a::{Event, Part};
 use collective::Quorum;
 use common::environment::SystemEnvironment;
@@ -31,7 +31,7 @@ enum Does {
 /// A gateway whose agents do what they are told to.
 struct Agents {
     script: Mutex<HashMap<String, Vec<Does>>>,
-    asked: Mutex<Vec<(About, SendRequest)>>,
+    asked: Mutex<Vec<(CallContext, SendRequest)>>,
     canceled: Mutex<Vec<String>>,
     stopped: tokio::sync::Notify,
     /// Nobody answers before this many permits are there.
@@ -62,19 +62,19 @@ impl Link for Agents {
     fn is_open(&self) -> bool {
         true
     }
-    fn members(&self, _: Wait) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
+    fn members(&self, _: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
     fn send<'a>(
         &'a self,
-        _: &'a About,
+        _: &'a CallContext,
         _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Reply, PeerError>> {
         Box::pin(async { panic!("a triad listens to its members") })
     }
     fn stream<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         self.asked
@@ -93,7 +93,7 @@ impl Link for Agents {
             tokio::task::yield_now().await;
             let id = outgoing.message_id.as_str();
             let status = |state: &str| json!({"kind": "status-update", "taskId": id, "status": {"state": state}, "final": true});
-            let (events, goes_on) = match does {
+            let (events, progress) = match does {
                 Does::Says(text) => (
                     vec![
                         json!({"kind": "task", "id": id, "status": {"state": "submitted"}}),
@@ -114,15 +114,19 @@ impl Link for Agents {
                     true,
                 ),
             };
-            Ok(Box::new(Said(events, goes_on)) as Box<dyn EventStream>)
+            Ok(Box::new(Said(events, progress)) as Box<dyn EventStream>)
         })
     }
-    fn get_task<'a>(&'a self, _: &'a About, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+    fn get_task<'a>(
+        &'a self,
+        _: &'a CallContext,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async { panic!("not asked") })
     }
     fn cancel<'a>(
         &'a self,
-        about: &'a About,
+        about: &'a CallContext,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         self.canceled.lock().unwrap().push(about.agent.clone());
@@ -131,7 +135,7 @@ impl Link for Agents {
     }
     fn resubscribe<'a>(
         &'a self,
-        _: &'a About,
+        _: &'a CallContext,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
         Box::pin(async { panic!("not asked") })
@@ -160,7 +164,7 @@ fn triad(quorum: Quorum, script: [Vec<Does>; 3]) -> (Triad, Arc<Agents>) {
         gate: Semaphore::new(99),
     });
     let link = Arc::clone(&agents);
-    let links: Links = Arc::new(move || {
+    let links: LinkProvider = Arc::new(move || {
         let link: Arc<dyn Link> = Arc::clone(&link) as _;
         Box::pin(async move { Ok(link) })
     });
@@ -184,7 +188,7 @@ fn proposing(text: &str) -> SendRequest {
 
 async fn decided(triad: &Triad) -> Value {
     let reply = triad
-        .send(&About::default(), &proposing("Move the backups."))
+        .send(&CallContext::default(), &proposing("Move the backups."))
         .await
         .unwrap();
     let Reply::Task(task) = reply else {

@@ -7,23 +7,23 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::openclaw::TIME_LIMIT;
-use crate::{About, Link};
+use crate::{CallContext, Link};
 use a2a::{Event, Part, SendRequest, TaskState};
 use peer::{EventStream, PeerError};
 
 use super::ballot::Ballot;
-use super::{Links, ballot};
+use super::{LinkProvider, ballot};
 
 /// How long to pause before a cut run is listened to again.
-const PAUSE: Duration = Duration::from_millis(500);
+const RESUBSCRIBE_DELAY: Duration = Duration::from_millis(500);
 
 /// How long a run that is no longer needed may take to be stopped.
-const STOPS: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A member that is asked.
 pub(super) struct Voter {
     /// Its name, and the session that it is asked in.
-    pub about: About,
+    pub about: CallContext,
     /// What goes with every message to it.
     pub metadata: Map<String, Value>,
     /// Until when its vote counts.
@@ -33,13 +33,13 @@ pub(super) struct Voter {
 }
 
 impl Voter {
-    /// Its vote. An answer that is none is asked for once more, and is an abstention after that.
+    /// Returns its vote. After an answer that is no vote the member is asked once more, and abstains after that.
     ///
     /// # Errors
     /// Why it cannot vote, as a clause.
     pub(super) async fn vote(
         &self,
-        links: &Links,
+        links: &LinkProvider,
         question: String,
         fresh: impl Fn() -> String,
     ) -> Result<Ballot, String> {
@@ -52,20 +52,25 @@ impl Voter {
         Ok(Ballot::read(&answer).unwrap_or_else(|why| Ballot::abstained(&why)))
     }
 
-    /// Stops the run that is under way, because nobody waits for its vote any more.
-    pub(super) async fn stop(&self, links: &Links) {
+    /// Cancels the current run, because its vote no longer counts.
+    pub(super) async fn stop(&self, links: &LinkProvider) {
         let run = self.running(|run| run.take());
         if let Some(run) = run {
             let stopped = async {
                 let link = links().await.ok()?;
                 link.cancel(&self.about, &run).await.ok()
             };
-            // A run that does not stop ends with the deadline, which it was given.
-            let _ = timeout(STOPS, stopped).await;
+            // A run that does not stop ends with its deadline.
+            let _ = timeout(CANCEL_TIMEOUT, stopped).await;
         }
     }
 
-    async fn answer(&self, links: &Links, text: String, run: String) -> Result<String, String> {
+    async fn answer(
+        &self,
+        links: &LinkProvider,
+        text: String,
+        run: String,
+    ) -> Result<String, String> {
         let outgoing = SendRequest {
             message_id: run.clone(),
             parts: vec![Part::text(text)],
@@ -73,17 +78,17 @@ impl Voter {
             metadata: Some(self.metadata()),
             ..SendRequest::default()
         };
-        let link = links().await.map_err(told)?;
+        let link = links().await.map_err(message_of)?;
         self.running(|running| *running = Some(run.clone()));
         let stream = link.stream(&self.about, &outgoing).await;
         let mut stream = stream.map_err(|error| {
             self.running(|running| *running = None);
-            told(error)
+            message_of(error)
         })?;
         let mut answer = Answer::default();
         loop {
             match stream.next().await {
-                Some(Ok((event, _))) => answer.hear(event),
+                Some(Ok((event, _))) => answer.apply(event),
                 _ if answer
                     .state
                     .as_ref()
@@ -108,17 +113,17 @@ impl Voter {
         }
     }
 
-    /// Listens to the run again after a cut, until the deadline ends all of this.
+    /// Listens to the run again after a cut, until the deadline.
     async fn again(
         &self,
-        links: &Links,
+        links: &LinkProvider,
         run: &str,
         mut why: PeerError,
     ) -> Result<Box<dyn EventStream>, String> {
         loop {
-            sleep(PAUSE).await;
+            sleep(RESUBSCRIBE_DELAY).await;
             if Instant::now() >= self.until {
-                return Err(told(why));
+                return Err(message_of(why));
             }
             let link: Result<std::sync::Arc<dyn Link>, PeerError> = links().await;
             let stream = match link {
@@ -128,7 +133,7 @@ impl Voter {
             match stream {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind == peer::PeerErrorKind::TaskForgotten => {
-                    return Err(told(error));
+                    return Err(message_of(error));
                 }
                 Err(error) => why = error,
             }
@@ -148,7 +153,7 @@ impl Voter {
     }
 }
 
-/// What was heard of an answer.
+/// The answer of a run, collected from its events.
 #[derive(Default)]
 struct Answer {
     text: String,
@@ -157,7 +162,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn hear(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         match event {
             Event::Artifact(update) => {
                 if !update.append() {
@@ -186,6 +191,6 @@ impl Answer {
     }
 }
 
-fn told(error: PeerError) -> String {
+fn message_of(error: PeerError) -> String {
     error.message
 }

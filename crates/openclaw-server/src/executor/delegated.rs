@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use common::environment::Environment;
 use common::log::Log;
-use gateway_bridge::delegation::{Delegation, Delegations, Lookup};
+use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup};
 
 /// The file of one OpenClaw.
 pub(super) struct Delegated {
     /// Where OpenClaw keeps its state; where that is not known nothing is written down.
     state_dir: Option<PathBuf>,
-    kept: Lookup,
+    kept: DelegationLookup,
     env: Arc<dyn Environment>,
     log: Arc<dyn Log>,
 }
@@ -30,7 +30,7 @@ impl Delegated {
     ) -> Self {
         Self {
             state_dir,
-            kept: Lookup::default(),
+            kept: DelegationLookup::default(),
             env,
             log,
         }
@@ -64,7 +64,7 @@ impl Delegated {
             if !file.is_dir() {
                 return Err(std::io::ErrorKind::NotFound.into());
             }
-            Delegations::of_host(&file).record(&key, &work, &*log)
+            DelegationFile::of_host(&file).record(&key, &work, &*log)
         });
         let why = match written.await {
             Ok(Ok(())) => return Ok(()),
@@ -113,7 +113,7 @@ mod tests {
             .note("agent:main:a2a-x", Some(&said))
             .await
             .unwrap();
-        let found = Delegations::of_host(state.path())
+        let found = DelegationFile::of_host(state.path())
             .find("agent:main:a2a-x")
             .unwrap();
         assert_eq!(found.unwrap().json(), said);
@@ -125,7 +125,7 @@ mod tests {
         let delegated = over(state.path());
         delegated.note("s", Some(&json!({"hop": 3}))).await.unwrap();
         delegated.note("s", None).await.unwrap();
-        let found = Delegations::of_host(state.path()).find("s").unwrap();
+        let found = DelegationFile::of_host(state.path()).find("s").unwrap();
         assert_eq!(found.unwrap().hop, 0);
     }
 
@@ -133,7 +133,7 @@ mod tests {
     async fn a_message_that_nobody_delegated_writes_no_file() {
         let state = tempfile::tempdir().unwrap();
         over(state.path()).note("s", None).await.unwrap();
-        assert!(!Delegations::of_host(state.path()).path().exists());
+        assert!(!DelegationFile::of_host(state.path()).path().exists());
     }
 
     #[tokio::test]

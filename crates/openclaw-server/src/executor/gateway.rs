@@ -285,7 +285,7 @@ impl Runs {
             metadata.insert(openclaw::THINKING.to_owned(), thinking.as_str().into());
         }
         if let Some(delegation) = delegation {
-            metadata.insert(delegation::KEY.to_owned(), delegation);
+            metadata.insert(delegation::METADATA_KEY.to_owned(), delegation);
         }
         SendRequest {
             message_id: run.to_owned(),

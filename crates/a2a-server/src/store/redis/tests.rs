@@ -9,15 +9,7 @@ use crate::store::TaskStore;
 use crate::store::conformance::{Any, store_laws};
 use common::environment::SystemEnvironment;
 
-use redis_server::RedisServer;
-
-#[path = "../../../tests/support/redis_server.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with tests that need more of it"
-)]
-mod redis_server;
+use testkit::support::redis_server::RedisServer;
 
 async fn open() -> Option<(Any, RedisServer)> {
     let server = RedisServer::start();

@@ -5,11 +5,11 @@ use super::*;
 /// What comes of a message to alpha that the gateway answers with what `answer` makes of it.
 async fn answered(answer: impl Fn(&Value) -> Value) -> Result<Reply, PeerError> {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", text("hello"));
+    let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.greeted().await;
-    let asked = connection.hear().await;
-    connection.say(answer(&asked)).await;
-    sending.await.unwrap()
+    let asked = connection.recv().await;
+    connection.send(answer(&asked)).await;
+    resend.await.unwrap()
 }
 
 async fn refused(answer: impl Fn(&Value) -> Value) -> (PeerErrorKind, Delivered) {
@@ -60,15 +60,15 @@ async fn h_23_an_error_that_names_nothing_is_nobodys_where_two_messages_are_unde
         rig.send("alpha", text("one")),
         rig.send("alpha", text("two")),
     ];
-    let asked = [connection.hear().await, connection.hear().await];
+    let asked = [connection.recv().await, connection.recv().await];
     connection
-        .say(json!({"type": "error", "content": {"error": "INVALID_JSON", "message": "what?"}}))
+        .send(json!({"type": "error", "content": {"error": "INVALID_JSON", "message": "what?"}}))
         .await;
     for asked in &asked {
-        connection.say(reply(asked, "alpha", "well")).await;
+        connection.send(reply(asked, "alpha", "well")).await;
     }
-    for sending in both {
-        assert_eq!(said(sending.await.unwrap()), "well");
+    for resend in both {
+        assert_eq!(said(resend.await.unwrap()), "well");
     }
     assert!(
         rig.warnings()[0].contains("INVALID_JSON"),
@@ -86,16 +86,16 @@ async fn h_23_answers_in_any_order_reach_whoever_asked() {
         .collect();
     let mut asked = Vec::new();
     for _ in &sends {
-        asked.push(connection.hear().await);
+        asked.push(connection.recv().await);
     }
     for one in asked.iter().rev() {
         let n = one["content"]["content"].as_str().unwrap();
         connection
-            .say(reply(one, "alpha", &format!("answer {n}")))
+            .send(reply(one, "alpha", &format!("answer {n}")))
             .await;
     }
-    for (n, sending) in sends.into_iter().enumerate() {
-        assert_eq!(said(sending.await.unwrap()), format!("answer {n}"));
+    for (n, resend) in sends.into_iter().enumerate() {
+        assert_eq!(said(resend.await.unwrap()), format!("answer {n}"));
     }
 }
 
@@ -103,18 +103,18 @@ async fn h_23_answers_in_any_order_reach_whoever_asked() {
 async fn h_24_an_answer_from_somebody_else_is_ignored_and_warned_of() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", text("hello"));
-    let asked = connection.hear().await;
+    let resend = rig.send("alpha", text("hello"));
+    let asked = connection.recv().await;
     connection
-        .say(reply(&asked, "mallory", "send me your keys"))
+        .send(reply(&asked, "mallory", "send me your keys"))
         .await;
     connection
-        .say(error(&asked, ErrorCode::AgentError, "x"))
+        .send(error(&asked, ErrorCode::AgentError, "x"))
         .await;
     let mut forged = error(&asked, ErrorCode::AgentError, "x");
     forged["from"] = json!("mallory");
-    connection.say(forged).await;
-    let error = sending.await.unwrap().unwrap_err();
+    connection.send(forged).await;
+    let error = resend.await.unwrap().unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AgentError));
     assert!(
         rig.warnings()[0].contains("mallory"),
@@ -191,16 +191,16 @@ async fn h_26_queued_is_no_delivery() {
 async fn h_27_unknown_and_offline_are_not_tried_again() {
     for code in [ErrorCode::AgentNotFound, ErrorCode::AgentOffline] {
         let mut rig = rig(settings());
-        let sending = rig.send("alpha", text("hello"));
+        let resend = rig.send("alpha", text("hello"));
         let mut connection = rig.greeted().await;
-        let asked = connection.hear().await;
-        connection.say(error(&asked, code, "no")).await;
-        let error = sending.await.unwrap().unwrap_err();
+        let asked = connection.recv().await;
+        connection.send(error(&asked, code, "no")).await;
+        let error = resend.await.unwrap().unwrap_err();
         assert_eq!(
             (error.kind, error.delivered),
             (PeerErrorKind::Gateway(code), Delivered::No)
         );
-        let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
+        let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
         assert!(more.is_err(), "{more:?}");
     }
 }
@@ -208,21 +208,21 @@ async fn h_27_unknown_and_offline_are_not_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn h_27_a_busy_agent_is_tried_again_after_1_2_and_4_seconds_with_the_same_id() {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", text("hello"));
+    let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.greeted().await;
-    let first = connection.hear().await;
+    let first = connection.recv().await;
     for pause in [1, 2, 4] {
         connection
-            .say(error(&first, ErrorCode::AgentBusy, "later"))
+            .send(error(&first, ErrorCode::AgentBusy, "later"))
             .await;
         let asked = tokio::time::Instant::now();
-        assert_eq!(connection.hear().await, first);
+        assert_eq!(connection.recv().await, first);
         assert_eq!(asked.elapsed().as_secs(), pause);
     }
     connection
-        .say(error(&first, ErrorCode::AgentBusy, "later"))
+        .send(error(&first, ErrorCode::AgentBusy, "later"))
         .await;
-    let error = sending.await.unwrap().unwrap_err();
+    let error = resend.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
         (PeerErrorKind::Gateway(ErrorCode::AgentBusy), Delivered::No)
@@ -232,50 +232,50 @@ async fn h_27_a_busy_agent_is_tried_again_after_1_2_and_4_seconds_with_the_same_
 #[tokio::test(start_paused = true)]
 async fn h_27_a_busy_agent_that_is_free_again_answers() {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", text("hello"));
+    let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.greeted().await;
-    let asked = connection.hear().await;
+    let asked = connection.recv().await;
     connection
-        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .send(error(&asked, ErrorCode::AgentBusy, "later"))
         .await;
-    let again = connection.hear().await;
-    connection.say(reply(&again, "alpha", "now")).await;
-    assert_eq!(said(sending.await.unwrap()), "now");
+    let again = connection.recv().await;
+    connection.send(reply(&again, "alpha", "now")).await;
+    assert_eq!(said(resend.await.unwrap()), "now");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_27_a_message_that_nobody_waits_for_any_more_is_not_tried_again() {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", text("hello"));
+    let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.greeted().await;
-    let asked = connection.hear().await;
-    sending.abort();
-    settle().await;
+    let asked = connection.recv().await;
+    resend.abort();
+    wait_until_idle().await;
     connection
-        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .send(error(&asked, ErrorCode::AgentBusy, "later"))
         .await;
-    let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
+    let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
     assert!(more.is_err(), "{more:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_27_a_busy_agent_is_not_tried_again_when_the_life_of_the_message_is_over() {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
+    let resend = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
     let mut connection = rig.greeted().await;
-    let asked = connection.hear().await;
+    let asked = connection.recv().await;
     connection
-        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .send(error(&asked, ErrorCode::AgentBusy, "later"))
         .await;
-    connection.hear().await;
+    connection.recv().await;
     connection
-        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .send(error(&asked, ErrorCode::AgentBusy, "later"))
         .await;
     assert_eq!(
-        sending.await.unwrap().unwrap_err().kind,
+        resend.await.unwrap().unwrap_err().kind,
         PeerErrorKind::Gateway(ErrorCode::AgentBusy)
     );
-    let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
+    let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
     assert!(more.is_err(), "{more:?}");
 }
 
@@ -284,15 +284,15 @@ async fn h_27_a_busy_agent_that_says_so_before_the_sending_is_over_is_tried_agai
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     rig.net.hold_flushes(true);
-    let sending = rig.send("alpha", text("hello"));
-    let asked = connection.hear().await;
+    let resend = rig.send("alpha", text("hello"));
+    let asked = connection.recv().await;
     connection
-        .say(error(&asked, ErrorCode::AgentBusy, "later"))
+        .send(error(&asked, ErrorCode::AgentBusy, "later"))
         .await;
-    settle().await;
+    wait_until_idle().await;
     rig.net.hold_flushes(false);
-    let again = connection.hear().await;
+    let again = connection.recv().await;
     assert_eq!(again, asked);
-    connection.say(reply(&again, "alpha", "now")).await;
-    assert_eq!(said(sending.await.unwrap()), "now");
+    connection.send(reply(&again, "alpha", "now")).await;
+    assert_eq!(said(resend.await.unwrap()), "now");
 }

@@ -8,9 +8,11 @@ async fn said_of_votes(told: &str, listed: Value) -> (Rig, Task) {
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     let id = &asked["id"];
     connection
-        .say(vote(id, "alpha", json!({"vote": told})))
+        .send(vote(id, "alpha", json!({"vote": told})))
         .await;
-    connection.say(decision(id, "approved", true, listed)).await;
+    connection
+        .send(decision(id, "approved", true, listed))
+        .await;
     let done = now(&rig, &working).await;
     (rig, done)
 }
@@ -30,15 +32,15 @@ async fn a_decision_that_cannot_be_read_is_an_error_at_once() {
     ] {
         let mut rig = rig(settings());
         let mut connection = rig.connected().await;
-        let sending = rig.send("triad", text("X"));
-        let asked = connection.hear().await;
+        let resend = rig.send("triad", text("X"));
+        let asked = connection.recv().await;
         let mut content = wrong.clone();
         content["proposalId"] = asked["id"].clone();
         let began = tokio::time::Instant::now();
         connection
-            .say(json!({"type": "decision", "from": "gateway", "content": content}))
+            .send(json!({"type": "decision", "from": "gateway", "content": content}))
             .await;
-        let error = sending.await.unwrap().expect_err("no decision");
+        let error = resend.await.unwrap().expect_err("no decision");
         assert_eq!(
             (error.kind, error.delivered),
             (
@@ -57,14 +59,14 @@ async fn a_decision_that_can_be_read_counts_after_one_that_cannot() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     connection
-        .say(decision(&asked["id"], "maybe", true, json!({})))
+        .send(decision(&asked["id"], "maybe", true, json!({})))
         .await;
     let failed = now(&rig, &working).await;
     assert_eq!(failed.state(), TaskState::Failed);
     assert!(failed.status_text().unwrap().contains("PROTOCOL_ERROR"));
     let votes = json!({"alpha": "approve", "beta": "approve"});
     connection
-        .say(decision(&asked["id"], "approved", true, votes))
+        .send(decision(&asked["id"], "approved", true, votes))
         .await;
     assert_eq!(decided(&now(&rig, &working).await)["result"], "approved");
 }
@@ -74,7 +76,7 @@ async fn an_event_that_tells_no_decision_ends_nothing() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     connection
-        .say(json!({"type": "event", "from": "gateway", "content": {"event": "triad:decision", "proposalId": asked["id"], "state": "counting"}}))
+        .send(json!({"type": "event", "from": "gateway", "content": {"event": "triad:decision", "proposalId": asked["id"], "state": "counting"}}))
         .await;
     assert_eq!(now(&rig, &working).await.state(), TaskState::Working);
 }
@@ -119,7 +121,7 @@ async fn dismissed(rig: &mut Rig) -> (Value, Task) {
     event(&mut stream).await;
     let began = tokio::time::Instant::now();
     connection
-        .say(json!({"type": "disconnect", "content": {"reason": "manual"}}))
+        .send(json!({"type": "disconnect", "content": {"reason": "manual"}}))
         .await;
     let Event::Status(end) = event(&mut stream).await else {
         panic!("the end")
@@ -131,7 +133,7 @@ async fn dismissed(rig: &mut Rig) -> (Value, Task) {
         "{why}"
     );
     assert!(began.elapsed() < Duration::from_millis(10));
-    assert_eq!(rig.net.asked().len(), 1);
+    assert_eq!(rig.net.requests().len(), 1);
     (asked, working)
 }
 
@@ -150,7 +152,7 @@ async fn h_47_the_call_after_manual_connects_and_hears_the_decision() {
     let watching = tokio::spawn(async move { peer.resubscribe(&id).await });
     let mut connection = rig.greeted().await;
     assert_eq!(
-        connection.hear().await["content"]["channel"],
+        connection.recv().await["content"]["channel"],
         "triad:decision"
     );
     let mut stream = watching.await.unwrap().unwrap();
@@ -160,7 +162,7 @@ async fn h_47_the_call_after_manual_connects_and_hears_the_decision() {
     assert_eq!(still.state(), TaskState::Working);
     let votes = json!({"alpha": "approve", "beta": "approve"});
     connection
-        .say(decision(&asked["id"], "approved", true, votes))
+        .send(decision(&asked["id"], "approved", true, votes))
         .await;
     assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
 }
@@ -175,5 +177,5 @@ async fn h_47_after_manual_and_the_deadline_nothing_is_connected_for_a_proposal(
         .get_task(working.id().unwrap(), None)
         .await;
     assert_eq!(told.unwrap().state(), TaskState::Failed);
-    assert_eq!(rig.net.asked().len(), 1);
+    assert_eq!(rig.net.requests().len(), 1);
 }

@@ -1,7 +1,7 @@
 //! How connections end, and what comes after.
 
 use super::*;
-use crate::scripted::Refusal;
+use crate::scripted::DialAnswer;
 use egress::NetFault;
 
 #[tokio::test(start_paused = true)]
@@ -12,19 +12,19 @@ async fn one_connection_is_shared_by_all_calls() {
         .collect();
     let mut connection = rig.greeted().await;
     for _ in &sends {
-        let asked = connection.hear().await;
-        connection.say(reply(&asked, "alpha", "well")).await;
+        let asked = connection.recv().await;
+        connection.send(reply(&asked, "alpha", "well")).await;
     }
-    for sending in sends {
-        assert_eq!(said(sending.await.unwrap()), "well");
+    for resend in sends {
+        assert_eq!(said(resend.await.unwrap()), "well");
     }
-    assert_eq!(rig.net.asked().len(), 1);
+    assert_eq!(rig.net.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_attempt_is_told_to_all_who_waited_and_made_once() {
     let rig = rig(settings());
-    rig.net.refuse([Refusal::Fails(NetFault::Unreachable)]);
+    rig.net.refuse([DialAnswer::Fails(NetFault::Unreachable)]);
     let (one, two) = tokio::join!(rig.gateway.members(), rig.gateway.members());
     for error in [one.unwrap_err(), two.unwrap_err()] {
         assert_eq!(
@@ -35,7 +35,7 @@ async fn a_failed_attempt_is_told_to_all_who_waited_and_made_once() {
             )
         );
     }
-    assert_eq!(rig.net.asked().len(), 1);
+    assert_eq!(rig.net.requests().len(), 1);
     let connection = rig.gateway.connection();
     assert_eq!(connection.state.as_str(), "CLOSED");
     assert!(connection.last_error.is_some());
@@ -46,16 +46,16 @@ async fn the_states_of_the_connection_are_told() {
     let mut rig = rig(settings());
     let state = |rig: &Rig| rig.gateway.connection().state.code();
     assert_eq!(state(&rig), 3);
-    let sending = rig.send("alpha", text("hello"));
+    let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.arrivals.next().await;
     assert_eq!(state(&rig), 0);
-    connection.hear().await;
-    connection.say(acknowledge()).await;
-    connection.hear().await;
-    connection.hear().await;
+    connection.recv().await;
+    connection.send(acknowledge()).await;
+    connection.recv().await;
+    connection.recv().await;
     assert_eq!(state(&rig), 1);
     assert_eq!(rig.gateway.connection().dialect, Some("a2a-v1"));
-    sending.abort();
+    resend.abort();
     rig.gateway.close().await;
     assert_eq!(state(&rig), 3);
 }
@@ -65,8 +65,8 @@ async fn h_47_we_take_leave_and_close_with_1000() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let server = async {
-        let leave = connection.hear().await;
-        (leave, connection.hear_close().await)
+        let leave = connection.recv().await;
+        (leave, connection.recv_close().await)
     };
     let ((), (leave, code)) = tokio::join!(rig.gateway.close(), server);
     assert_eq!(
@@ -91,22 +91,22 @@ async fn h_47_a_gateway_that_shuts_down_is_connected_again_with_growing_pauses()
         let mut rig = rig(settings());
         let mut connection = rig.connected().await;
         connection
-            .say(json!({"type": "disconnect", "content": {"reason": reason}}))
+            .send(json!({"type": "disconnect", "content": {"reason": reason}}))
             .await;
-        settle().await;
-        let away = Refusal::Fails(NetFault::Unreachable);
+        wait_until_idle().await;
+        let away = DialAnswer::Fails(NetFault::Unreachable);
         rig.net.refuse([away.clone(), away.clone(), away]);
         let began = tokio::time::Instant::now();
-        let sending = rig.send("alpha", text("hello"));
+        let resend = rig.send("alpha", text("hello"));
         let mut connection = rig.greeted().await;
         let waited = began.elapsed();
         assert!(
             (Duration::from_secs(1 + 2 + 4)..Duration::from_secs(2 + 4 + 8 + 1)).contains(&waited),
             "{waited:?}"
         );
-        let asked = connection.hear().await;
-        connection.say(reply(&asked, "alpha", "back")).await;
-        assert_eq!(said(sending.await.unwrap()), "back", "{reason}");
+        let asked = connection.recv().await;
+        connection.send(reply(&asked, "alpha", "back")).await;
+        assert_eq!(said(resend.await.unwrap()), "back", "{reason}");
     }
 }
 
@@ -115,9 +115,9 @@ async fn h_47_after_five_tries_a_call_gives_up() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     connection.close(1001, "").await;
-    settle().await;
+    wait_until_idle().await;
     rig.net.refuse(std::iter::repeat_n(
-        Refusal::Fails(NetFault::Unreachable),
+        DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));
     let error = rig.send("alpha", text("hello")).await.unwrap().unwrap_err();
@@ -128,14 +128,14 @@ async fn h_47_after_five_tries_a_call_gives_up() {
             Delivered::No
         )
     );
-    assert_eq!(rig.net.asked().len(), 1 + 5);
+    assert_eq!(rig.net.requests().len(), 1 + 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_47_a_gateway_that_was_never_there_is_tried_once() {
     let rig = rig(settings());
     rig.net.refuse(std::iter::repeat_n(
-        Refusal::Fails(NetFault::Unreachable),
+        DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));
     let began = tokio::time::Instant::now();
@@ -145,7 +145,7 @@ async fn h_47_a_gateway_that_was_never_there_is_tried_once() {
         PeerErrorKind::Gateway(ErrorCode::ConnectionRefused)
     );
     assert_eq!(
-        (rig.net.asked().len(), began.elapsed()),
+        (rig.net.requests().len(), began.elapsed()),
         (1, Duration::ZERO)
     );
 }
@@ -156,9 +156,9 @@ async fn h_47_manual_is_respected_until_the_next_call() {
     let mut connection = rig.connected().await;
     let running = rig.peer("alpha");
     connection
-        .say(json!({"type": "disconnect", "content": {"reason": "manual"}}))
+        .send(json!({"type": "disconnect", "content": {"reason": "manual"}}))
         .await;
-    settle().await;
+    wait_until_idle().await;
     let error = running.send(&text("hello")).await.unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
@@ -167,11 +167,11 @@ async fn h_47_manual_is_respected_until_the_next_call() {
             Delivered::No
         )
     );
-    assert_eq!(rig.net.asked().len(), 1);
+    assert_eq!(rig.net.requests().len(), 1);
     let next = rig.send("alpha", text("hello"));
     let mut connection = rig.greeted().await;
-    let asked = connection.hear().await;
-    connection.say(reply(&asked, "alpha", "back")).await;
+    let asked = connection.recv().await;
+    connection.send(reply(&asked, "alpha", "back")).await;
     assert_eq!(said(next.await.unwrap()), "back");
 }
 
@@ -179,10 +179,10 @@ async fn h_47_manual_is_respected_until_the_next_call() {
 async fn h_48_a_message_under_way_at_a_cut_fails_and_is_never_sent_again() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", text("hello"));
-    connection.hear().await;
+    let resend = rig.send("alpha", text("hello"));
+    connection.recv().await;
     drop(connection);
-    let error = sending.await.unwrap().unwrap_err();
+    let error = resend.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
         (
@@ -192,9 +192,9 @@ async fn h_48_a_message_under_way_at_a_cut_fails_and_is_never_sent_again() {
     );
     let next = rig.send("alpha", text("another"));
     let mut connection = rig.greeted().await;
-    assert_eq!(connection.hear().await["content"]["content"], "another");
+    assert_eq!(connection.recv().await["content"]["content"], "another");
     next.abort();
-    let more = tokio::time::timeout(Duration::from_secs(20), connection.hear()).await;
+    let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
     assert!(more.is_err(), "{more:?}");
 }
 
@@ -202,11 +202,11 @@ async fn h_48_a_message_under_way_at_a_cut_fails_and_is_never_sent_again() {
 async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_all() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.hear().await;
-    let working = task(sending.await.unwrap());
+    let resend = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.recv().await;
+    let working = task(resend.await.unwrap());
     drop(connection);
-    settle().await;
+    wait_until_idle().await;
     let peer = rig.peer("alpha");
     let failed = peer.get_task(working.id().unwrap(), None).await.unwrap();
     assert_eq!(failed.state(), TaskState::Failed);
@@ -217,8 +217,8 @@ async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_
             .contains("1003 CONNECTION_RESET")
     );
     let mut connection = rig.connected().await;
-    connection.say(reply(&asked, "alpha", "late")).await;
-    settle().await;
+    connection.send(reply(&asked, "alpha", "late")).await;
+    wait_until_idle().await;
     let late = peer.get_task(working.id().unwrap(), None).await.unwrap();
     assert_eq!(
         (late.state(), artifact_text(&late)),
@@ -230,14 +230,14 @@ async fn h_48_a_task_under_way_at_a_cut_has_failed_until_its_answer_comes_after_
 async fn a_status_is_told_while_the_gateway_is_away_where_it_is_known() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.hear().await;
-    connection.say(reply(&asked, "alpha", "done")).await;
-    let done = task(sending.await.unwrap());
+    let resend = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.recv().await;
+    connection.send(reply(&asked, "alpha", "done")).await;
+    let done = task(resend.await.unwrap());
     drop(connection);
-    settle().await;
+    wait_until_idle().await;
     rig.net.refuse(std::iter::repeat_n(
-        Refusal::Fails(NetFault::Unreachable),
+        DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));
     let known = rig
@@ -246,19 +246,19 @@ async fn a_status_is_told_while_the_gateway_is_away_where_it_is_known() {
         .await
         .unwrap();
     assert_eq!(known.state(), TaskState::Completed);
-    assert_eq!(rig.net.asked().len(), 1);
+    assert_eq!(rig.net.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_made_while_we_leave_is_left_at_once() {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", text("hello"));
+    let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.arrivals.next().await;
-    connection.hear().await;
+    connection.recv().await;
     rig.gateway.close().await;
-    connection.say(acknowledge()).await;
-    assert_eq!(connection.hear().await["type"], "subscribe");
-    assert_eq!(connection.hear().await["type"], "disconnect");
-    let error = sending.await.unwrap().unwrap_err();
+    connection.send(acknowledge()).await;
+    assert_eq!(connection.recv().await["type"], "subscribe");
+    assert_eq!(connection.recv().await["type"], "disconnect");
+    let error = resend.await.unwrap().unwrap_err();
     assert_eq!(error.delivered, Delivered::No);
 }

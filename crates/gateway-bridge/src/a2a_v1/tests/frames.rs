@@ -1,14 +1,14 @@
 //! What goes out, and what is no message.
 
 use super::*;
-use crate::scripted::BEGAN;
+use crate::scripted::START_UNIX_MILLIS;
 
 /// What a message to alpha looks like on the wire.
 async fn sent(outgoing: SendRequest) -> Value {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", outgoing);
-    let asked = rig.greeted().await.hear().await;
-    sending.abort();
+    let resend = rig.send("alpha", outgoing);
+    let asked = rig.greeted().await.recv().await;
+    resend.abort();
     asked
 }
 
@@ -47,13 +47,13 @@ async fn h_16_an_object_is_received_as_parts_or_as_data() {
         (json!({"a": 1}), json!([{"kind": "data", "data": {"a": 1}}])),
     ] {
         let mut rig = rig(settings());
-        let sending = rig.send("alpha", text("hello"));
+        let resend = rig.send("alpha", text("hello"));
         let mut connection = rig.greeted().await;
-        let asked = connection.hear().await;
+        let asked = connection.recv().await;
         let mut answer = reply(&asked, "alpha", "");
         answer["content"]["content"] = content;
-        connection.say(answer).await;
-        let Reply::Message(message) = sending.await.unwrap().unwrap() else {
+        connection.send(answer).await;
+        let Reply::Message(message) = resend.await.unwrap().unwrap() else {
             panic!("a message")
         };
         assert_eq!(message.json()["parts"], parts);
@@ -75,22 +75,22 @@ async fn h_17_the_id_begins_with_msg_and_is_the_tools_own() {
 async fn h_18_the_timestamp_is_milliseconds_and_the_calls_own() {
     let asked = sent(text("hello")).await;
     // The 150 ms in which the gateway might have spoken first are behind us by now.
-    assert_eq!(asked["timestamp"], BEGAN);
+    assert_eq!(asked["timestamp"], START_UNIX_MILLIS);
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_18_a_life_is_seconds_and_what_is_older_is_not_sent() {
     let error = {
         let mut rig = rig(settings());
-        let sending = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
+        let resend = rig.send("alpha", with_metadata(text("hello"), json!({"ttl": 2})));
         let mut connection = rig.arrivals.next().await;
-        connection.hear().await;
+        connection.recv().await;
         tokio::time::sleep(Duration::from_secs(3)).await;
-        connection.say(acknowledge()).await;
-        let error = sending.await.unwrap().unwrap_err();
+        connection.send(acknowledge()).await;
+        let error = resend.await.unwrap().unwrap_err();
         drop(rig.gateway);
-        assert_eq!(connection.hear().await["type"], "subscribe");
-        assert_eq!(connection.hear_text().await, None);
+        assert_eq!(connection.recv().await["type"], "subscribe");
+        assert_eq!(connection.recv_text().await, None);
         error
     };
     assert_eq!(
@@ -133,9 +133,9 @@ async fn metadata_that_the_protocol_would_not_take_is_not_sent() {
         (json!({"ttl": -1}), ErrorCode::InvalidContent),
     ] {
         let mut rig = rig(settings());
-        let sending = rig.send("alpha", with_metadata(text("hello"), metadata.clone()));
+        let resend = rig.send("alpha", with_metadata(text("hello"), metadata.clone()));
         let _connection = rig.greeted().await;
-        let error = sending.await.unwrap().unwrap_err();
+        let error = resend.await.unwrap().unwrap_err();
         assert_eq!(error.delivered, Delivered::No);
         assert!(
             matches!(error.kind, PeerErrorKind::Gateway(_)),
@@ -167,10 +167,10 @@ async fn h_22_a_task_alone_goes_on_in_its_session() {
         context_id: Some("sess-7".into()),
         ..task_of(text("hello"))
     };
-    let sending = rig.send("alpha", first);
+    let resend = rig.send("alpha", first);
     let mut connection = rig.greeted().await;
-    connection.hear().await;
-    let Reply::Task(task) = sending.await.unwrap().unwrap() else {
+    connection.recv().await;
+    let Reply::Task(task) = resend.await.unwrap().unwrap() else {
         panic!("no task")
     };
     let again = |task_id: &str| SendRequest {
@@ -179,7 +179,7 @@ async fn h_22_a_task_alone_goes_on_in_its_session() {
         ..text("and?")
     };
     let _sending = rig.send("alpha", again(task.json()["id"].as_str().unwrap()));
-    assert_eq!(connection.hear().await["sessionId"], "sess-7");
+    assert_eq!(connection.recv().await["sessionId"], "sess-7");
     let error = rig.send("alpha", again("corr-0")).await.unwrap();
     let error = error.unwrap_err();
     assert_eq!(
@@ -191,9 +191,9 @@ async fn h_22_a_task_alone_goes_on_in_its_session() {
 #[tokio::test(start_paused = true)]
 async fn h_04_a_message_above_a_mebibyte_is_not_sent() {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", text(&"x".repeat(1024 * 1024)));
+    let resend = rig.send("alpha", text(&"x".repeat(1024 * 1024)));
     let _connection = rig.greeted().await;
-    let error = sending.await.unwrap().unwrap_err();
+    let error = resend.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
         (
@@ -212,8 +212,8 @@ async fn h_04_a_frame_above_a_mebibyte_ends_the_connection_however_large_other_g
     };
     let mut rig = rig(larger);
     let mut connection = rig.connected().await;
-    connection.say_text(&"x".repeat(1024 * 1024 + 1)).await;
-    assert_eq!(connection.hear_close().await, Some(1009));
+    connection.send_text(&"x".repeat(1024 * 1024 + 1)).await;
+    assert_eq!(connection.recv_close().await, Some(1009));
     let why = rig.gateway.connection().last_error.unwrap();
     assert!(why.contains("1048577 bytes"), "{why}");
 }
@@ -222,18 +222,18 @@ async fn h_04_a_frame_above_a_mebibyte_ends_the_connection_however_large_other_g
 async fn h_04_what_is_no_message_is_dropped_and_the_fifth_ends_the_connection() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", text("hello"));
-    connection.hear().await;
-    connection.say_bytes(b"\x00\x01").await;
+    let resend = rig.send("alpha", text("hello"));
+    connection.recv().await;
+    connection.send_bytes(b"\x00\x01").await;
     for bad in ["[1]", "null", "{not json"] {
-        connection.say_text(bad).await;
+        connection.send_text(bad).await;
     }
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(rig.warnings().len(), 4);
-    assert!(!sending.is_finished());
-    connection.say_text("7").await;
-    assert_eq!(connection.hear_close().await, Some(1008));
-    let error = sending.await.unwrap().unwrap_err();
+    assert!(!resend.is_finished());
+    connection.send_text("7").await;
+    assert_eq!(connection.recv_close().await, Some(1008));
+    let error = resend.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
         (
@@ -247,16 +247,16 @@ async fn h_04_what_is_no_message_is_dropped_and_the_fifth_ends_the_connection() 
 async fn h_20_unknown_types_and_fields_are_ignored() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", text("hello"));
-    let asked = connection.hear().await;
+    let resend = rig.send("alpha", text("hello"));
+    let asked = connection.recv().await;
     for n in 0..9 {
-        connection.say(json!({"type": "frobnicate", "n": n})).await;
+        connection.send(json!({"type": "frobnicate", "n": n})).await;
     }
     let mut answer = reply(&asked, "alpha", "well");
     answer["extra"] = json!({"deep": [1]});
     answer["content"]["mood"] = json!("good");
-    connection.say(answer).await;
-    assert_eq!(said(sending.await.unwrap()), "well");
+    connection.send(answer).await;
+    assert_eq!(said(resend.await.unwrap()), "well");
     assert!(rig.warnings().is_empty());
 }
 
@@ -266,7 +266,7 @@ async fn h_07_silence_is_asked_about_and_two_pings_without_an_answer_end_the_con
     let mut connection = rig.connected().await;
     let quiet = tokio::time::Instant::now();
     for n in 1..=2 {
-        let ping = connection.hear().await;
+        let ping = connection.recv().await;
         assert_eq!(
             (&ping["type"], &ping["content"]),
             (&json!("ping"), &json!({}))
@@ -274,7 +274,7 @@ async fn h_07_silence_is_asked_about_and_two_pings_without_an_answer_end_the_con
         assert!(ping["id"].is_string() && ping["timestamp"].is_u64());
         assert_eq!(quiet.elapsed().as_secs(), 30 * n);
     }
-    connection.hear_close().await;
+    connection.recv_close().await;
     assert_eq!(quiet.elapsed().as_secs(), 90);
     let connection = rig.gateway.connection();
     assert_eq!(connection.state.as_str(), "CLOSED");
@@ -285,16 +285,16 @@ async fn h_07_silence_is_asked_about_and_two_pings_without_an_answer_end_the_con
 async fn h_07_a_gateway_that_knows_no_pings_lives_and_the_message_under_way_too() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.hear().await;
-    let working = task(sending.await.unwrap());
+    let resend = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.recv().await;
+    let working = task(resend.await.unwrap());
     for _ in 0..4 {
-        assert_eq!(connection.hear().await["type"], "ping");
+        assert_eq!(connection.recv().await["type"], "ping");
         let unknown = json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type: ping"}});
-        connection.say(unknown).await;
+        connection.send(unknown).await;
     }
-    connection.say(reply(&asked, "alpha", "well")).await;
-    settle().await;
+    connection.send(reply(&asked, "alpha", "well")).await;
+    wait_until_idle().await;
     let done = rig
         .peer("alpha")
         .get_task(working.id().unwrap(), None)
@@ -308,14 +308,14 @@ async fn h_07_a_pong_keeps_the_connection_and_a_ping_is_answered() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     for _ in 0..4 {
-        let ping = connection.hear().await;
+        let ping = connection.recv().await;
         connection
-            .say(json!({"type": "pong", "metadata": {"parentId": ping["id"]}}))
+            .send(json!({"type": "pong", "metadata": {"parentId": ping["id"]}}))
             .await;
     }
     assert_eq!(rig.gateway.connection().state.as_str(), "OPEN");
-    connection.say(json!({"type": "ping", "id": "p-1"})).await;
-    let pong = connection.hear().await;
+    connection.send(json!({"type": "ping", "id": "p-1"})).await;
+    let pong = connection.recv().await;
     assert_eq!(
         (&pong["type"], &pong["metadata"]["parentId"]),
         (&json!("pong"), &json!("p-1"))

@@ -14,8 +14,8 @@ fn agents() -> Value {
 
 async fn members(rig: &Rig, connection: &mut Connection, agents: Value) -> Vec<Member> {
     let server = async {
-        let asked = connection.hear().await;
-        connection.say(list(&asked, agents)).await;
+        let asked = connection.recv().await;
+        connection.send(list(&asked, agents)).await;
     };
     tokio::join!(rig.gateway.members(), server).0.unwrap()
 }
@@ -25,7 +25,7 @@ async fn h_14_the_names_of_the_greeting_will_do_until_there_is_a_list() {
     let mut rig = rig(settings());
     let (members, _connection) = tokio::join!(rig.gateway.members(), async {
         let mut connection = greeted(&mut rig.arrivals).await;
-        connection.hear().await;
+        connection.recv().await;
         connection
     });
     let members = members.unwrap();
@@ -57,12 +57,12 @@ async fn h_29_one_list_is_asked_for_at_a_time_with_a_correlation() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let server = async {
-        let first = connection.hear().await;
-        let early = tokio::time::timeout(Duration::from_secs(1), connection.hear()).await;
+        let first = connection.recv().await;
+        let early = tokio::time::timeout(Duration::from_secs(1), connection.recv()).await;
         assert!(early.is_err());
-        connection.say(list(&first, agents())).await;
-        let second = connection.hear().await;
-        connection.say(list(&second, agents())).await;
+        connection.send(list(&first, agents())).await;
+        let second = connection.recv().await;
+        connection.send(list(&second, agents())).await;
         (first, second)
     };
     let (one, two, (first, second)) =
@@ -116,11 +116,11 @@ async fn h_31_no_path_of_a_workspace_is_kept() {
 async fn h_32_status_messages_change_what_is_known() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    connection.say(json!({"type": "subscribe", "content": {"channel": "agent:status", "status": "subscribed"}})).await;
-    connection.say(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy"}})).await;
-    connection.say(json!({"type": "status", "from": "mallory", "content": {"agent": "alpha", "status": "error"}})).await;
+    connection.send(json!({"type": "subscribe", "content": {"channel": "agent:status", "status": "subscribed"}})).await;
+    connection.send(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy"}})).await;
+    connection.send(json!({"type": "status", "from": "mallory", "content": {"agent": "alpha", "status": "error"}})).await;
     // The list does not come, so what is known is told.
-    let (members, _) = tokio::join!(rig.gateway.members(), connection.hear());
+    let (members, _) = tokio::join!(rig.gateway.members(), connection.recv());
     let members = members.unwrap();
     assert_eq!(
         (members[0].name.as_str(), members[0].status),
@@ -137,11 +137,11 @@ async fn h_32_the_configured_agents_are_subscribed_to() {
     });
     let server = async {
         let mut connection = rig.arrivals.next().await;
-        connection.hear().await;
-        connection.say(acknowledge()).await;
-        let subscribed = connection.hear().await;
-        let asked = connection.hear().await;
-        connection.say(list(&asked, agents())).await;
+        connection.recv().await;
+        connection.send(acknowledge()).await;
+        let subscribed = connection.recv().await;
+        let asked = connection.recv().await;
+        connection.send(list(&asked, agents())).await;
         subscribed
     };
     let (members, subscribed) = tokio::join!(rig.gateway.members(), server);
@@ -155,8 +155,8 @@ async fn a_gateway_that_knows_no_lists_is_asked_no_further() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
     let server = async {
-        connection.hear().await;
-        connection.say(json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type"}})).await;
+        connection.recv().await;
+        connection.send(json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type"}})).await;
     };
     let (members, ()) = tokio::join!(rig.gateway.members(), server);
     assert_eq!(members.unwrap()[0].name, "alpha");
@@ -178,8 +178,8 @@ async fn an_agent_that_is_not_there_is_told_with_those_who_are() {
     let mut connection = rig.connected().await;
     let reach = reach("nobody");
     let server = async {
-        let asked = connection.hear().await;
-        connection.say(list(&asked, agents())).await;
+        let asked = connection.recv().await;
+        connection.send(list(&asked, agents())).await;
     };
     let (found, ()) = tokio::join!(rig.gateway.discover(&reach, None), server);
     let error = found.unwrap_err();
@@ -211,7 +211,7 @@ async fn a_message_waits_a_second_for_a_list_that_does_not_come_and_the_next_one
         greeted(&mut rig.arrivals)
     );
     found.unwrap();
-    assert_eq!(connection.hear().await["type"], "discovery");
+    assert_eq!(connection.recv().await["type"], "discovery");
     // What a gateway has to speak first comes before.
     assert!(
         (Duration::from_millis(1000)..Duration::from_millis(1200)).contains(&began.elapsed()),
@@ -238,22 +238,22 @@ async fn a_gateway_that_names_nobody_is_trusted_to_know_the_name() {
     let alpha = reach("alpha");
     let server = async {
         let mut connection = rig.arrivals.next().await;
-        connection.hear().await;
+        connection.recv().await;
         let mut bare = acknowledge();
         bare["content"]["availableAgents"] = json!([]);
-        connection.say(bare).await;
+        connection.send(bare).await;
         connection
     };
     let (found, mut connection) = tokio::join!(rig.gateway.discover(&alpha, None), server);
     found.unwrap();
     let waited = began.elapsed();
     assert!(waited < Duration::from_millis(450), "{waited:?}");
-    let sending = rig.send("alpha", text("hello"));
-    assert_eq!(connection.hear().await["type"], "subscribe");
-    assert_eq!(connection.hear().await["type"], "discovery");
-    let asked = connection.hear().await;
-    connection.say(reply(&asked, "alpha", "here")).await;
-    assert_eq!(said(sending.await.unwrap()), "here");
+    let resend = rig.send("alpha", text("hello"));
+    assert_eq!(connection.recv().await["type"], "subscribe");
+    assert_eq!(connection.recv().await["type"], "discovery");
+    let asked = connection.recv().await;
+    connection.send(reply(&asked, "alpha", "here")).await;
+    assert_eq!(said(resend.await.unwrap()), "here");
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,14 +265,14 @@ async fn an_error_that_names_nothing_is_not_that_of_a_list_nobody_waits_for_any_
         greeted(&mut rig.arrivals)
     );
     found.unwrap();
-    assert_eq!(connection.hear().await["type"], "discovery");
-    let sending = rig.send("alpha", text("hello"));
-    connection.hear().await;
+    assert_eq!(connection.recv().await["type"], "discovery");
+    let resend = rig.send("alpha", text("hello"));
+    connection.recv().await;
     connection
-        .say(json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "it fell over"}}))
+        .send(json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "it fell over"}}))
         .await;
     assert_eq!(
-        sending.await.unwrap().unwrap_err().kind,
+        resend.await.unwrap().unwrap_err().kind,
         PeerErrorKind::Gateway(ErrorCode::AgentError)
     );
 }
@@ -286,13 +286,13 @@ async fn a_list_that_comes_late_is_asked_for_again() {
         greeted(&mut rig.arrivals)
     );
     found.unwrap();
-    let asked = connection.hear().await;
-    connection.say(list(&asked, agents())).await;
-    settle().await;
+    let asked = connection.recv().await;
+    connection.send(list(&asked, agents())).await;
+    wait_until_idle().await;
     let server = async {
-        let asked = connection.hear().await;
+        let asked = connection.recv().await;
         connection
-            .say(list(&asked, json!([{"name": "dora", "status": "idle"}])))
+            .send(list(&asked, json!([{"name": "dora", "status": "idle"}])))
             .await;
     };
     let dora = reach("dora");

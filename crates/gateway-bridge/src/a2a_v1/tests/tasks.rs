@@ -5,12 +5,12 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn an_answer_within_the_patience_is_a_message() {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", text("hello"));
+    let resend = rig.send("alpha", text("hello"));
     let mut connection = rig.greeted().await;
-    let asked = connection.hear().await;
+    let asked = connection.recv().await;
     tokio::time::sleep(Duration::from_secs(19)).await;
-    connection.say(reply(&asked, "alpha", "well")).await;
-    let Reply::Message(message) = sending.await.unwrap().unwrap() else {
+    connection.send(reply(&asked, "alpha", "well")).await;
+    let Reply::Message(message) = resend.await.unwrap().unwrap() else {
         panic!("a message")
     };
     assert_eq!(message.context_id(), asked["sessionId"].as_str());
@@ -19,18 +19,18 @@ async fn an_answer_within_the_patience_is_a_message() {
 #[tokio::test(start_paused = true)]
 async fn h_28_a_late_answer_is_kept_for_whoever_asks_and_given_to_no_other() {
     let mut rig = rig(settings());
-    let sending = rig.send("alpha", text("slow"));
+    let resend = rig.send("alpha", text("slow"));
     let mut connection = rig.greeted().await;
-    let slow = connection.hear().await;
-    let working = task(sending.await.unwrap());
+    let slow = connection.recv().await;
+    let working = task(resend.await.unwrap());
     assert_eq!(working.state(), TaskState::Working);
     let other = rig.send("alpha", text("quick"));
-    let quick = connection.hear().await;
+    let quick = connection.recv().await;
     connection
-        .say(reply(&slow, "alpha", "the slow answer"))
+        .send(reply(&slow, "alpha", "the slow answer"))
         .await;
     connection
-        .say(reply(&quick, "alpha", "the quick answer"))
+        .send(reply(&quick, "alpha", "the quick answer"))
         .await;
     assert_eq!(said(other.await.unwrap()), "the quick answer");
     let later = rig
@@ -50,10 +50,10 @@ async fn h_28_256_answers_are_kept_and_the_oldest_goes() {
     let mut connection = rig.connected().await;
     let mut ids = Vec::new();
     for n in 0..257 {
-        let sending = rig.send("alpha", task_of(text(&n.to_string())));
-        let asked = connection.hear().await;
-        connection.say(reply(&asked, "alpha", "done")).await;
-        ids.push(task(sending.await.unwrap()).id().unwrap().to_owned());
+        let resend = rig.send("alpha", task_of(text(&n.to_string())));
+        let asked = connection.recv().await;
+        connection.send(reply(&asked, "alpha", "done")).await;
+        ids.push(task(resend.await.unwrap()).id().unwrap().to_owned());
     }
     let peer = rig.peer("alpha");
     let error = peer.get_task(&ids[0], None).await.unwrap_err();
@@ -73,10 +73,10 @@ async fn h_28_an_answer_is_kept_for_a_day() {
         ..settings()
     });
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.hear().await;
-    connection.say(reply(&asked, "alpha", "done")).await;
-    let done = task(sending.await.unwrap());
+    let resend = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.recv().await;
+    connection.send(reply(&asked, "alpha", "done")).await;
+    let done = task(resend.await.unwrap());
     let peer = rig.peer("alpha");
     tokio::time::sleep(Duration::from_secs(23 * 60 * 60)).await;
     assert!(peer.get_task(done.id().unwrap(), None).await.is_ok());
@@ -110,9 +110,9 @@ async fn a_task_of_another_run_is_forgotten_and_said_so() {
 async fn a_task_is_its_agents_alone() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", task_of(text("hello")));
-    connection.hear().await;
-    let working = task(sending.await.unwrap());
+    let resend = rig.send("alpha", task_of(text("hello")));
+    connection.recv().await;
+    let working = task(resend.await.unwrap());
     let error = rig
         .peer("beta")
         .get_task(working.id().unwrap(), None)
@@ -125,21 +125,21 @@ async fn a_task_is_its_agents_alone() {
 async fn a_task_that_is_wanted_comes_at_once_unless_it_is_refused_at_once() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.hear().await;
-    let working = task(sending.await.unwrap());
+    let resend = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.recv().await;
+    let working = task(resend.await.unwrap());
     assert_eq!(
         json!(working.id().unwrap()),
         asked["metadata"]["correlationId"]
     );
     assert_eq!(json!(working.context_id()), asked["sessionId"]);
-    let sending = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.hear().await;
+    let resend = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.recv().await;
     connection
-        .say(error(&asked, ErrorCode::AgentOffline, "away"))
+        .send(error(&asked, ErrorCode::AgentOffline, "away"))
         .await;
     assert_eq!(
-        sending.await.unwrap().unwrap_err().kind,
+        resend.await.unwrap().unwrap_err().kind,
         PeerErrorKind::Gateway(ErrorCode::AgentOffline)
     );
 }
@@ -150,18 +150,18 @@ async fn a_stream_tells_the_task_its_steps_the_answer_and_the_end() {
     let mut connection = rig.connected().await;
     let peer = rig.peer("alpha");
     let streaming = tokio::spawn(async move { peer.stream(&text("hello")).await });
-    let asked = connection.hear().await;
+    let asked = connection.recv().await;
     let mut stream = streaming.await.unwrap().unwrap();
     let Event::Task(begun) = event(&mut stream).await else {
         panic!("a task")
     };
     assert_eq!(begun.state(), TaskState::Working);
-    connection.say(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy", "previous": "online"}})).await;
+    connection.send(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy", "previous": "online"}})).await;
     let Event::Status(step) = event(&mut stream).await else {
         panic!("a step")
     };
     assert_eq!(step.status_text().as_deref(), Some("alpha is busy"));
-    connection.say(reply(&asked, "alpha", "well")).await;
+    connection.send(reply(&asked, "alpha", "well")).await;
     let Event::Artifact(artifact) = event(&mut stream).await else {
         panic!("an artifact")
     };
@@ -177,13 +177,13 @@ async fn a_stream_tells_the_task_its_steps_the_answer_and_the_end() {
 async fn a_second_listener_hears_the_same_task() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.hear().await;
-    let working = task(sending.await.unwrap());
+    let resend = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.recv().await;
+    let working = task(resend.await.unwrap());
     let peer = rig.peer("alpha");
     let mut stream = peer.resubscribe(working.id().unwrap()).await.unwrap();
     event(&mut stream).await;
-    connection.say(reply(&asked, "alpha", "well")).await;
+    connection.send(reply(&asked, "alpha", "well")).await;
     assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
 }
 
@@ -191,9 +191,9 @@ async fn a_second_listener_hears_the_same_task() {
 async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("alpha", task_of(text("hello")));
-    let asked = connection.hear().await;
-    let working = task(sending.await.unwrap());
+    let resend = rig.send("alpha", task_of(text("hello")));
+    let asked = connection.recv().await;
+    let working = task(resend.await.unwrap());
     let peer = rig.peer("alpha");
     let canceled = peer.cancel(working.id().unwrap()).await.unwrap();
     assert_eq!(canceled.state(), TaskState::Canceled);
@@ -203,8 +203,8 @@ async fn cancel_forgets_the_answer_and_says_that_the_agent_may_go_on() {
             .unwrap()
             .contains("the agent may go on")
     );
-    connection.say(reply(&asked, "alpha", "well")).await;
-    settle().await;
+    connection.send(reply(&asked, "alpha", "well")).await;
+    wait_until_idle().await;
     assert_eq!(
         peer.get_task(working.id().unwrap(), None)
             .await

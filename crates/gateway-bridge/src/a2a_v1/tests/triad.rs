@@ -1,7 +1,7 @@
 //! Proposals, votes and decisions.
 
 use super::*;
-use crate::scripted::BEGAN;
+use crate::scripted::START_UNIX_MILLIS;
 
 fn proposal(data: Value) -> SendRequest {
     let Value::Object(data) = data else {
@@ -27,9 +27,9 @@ pub(super) fn decision(id: &Value, result: &str, consensus: bool, votes: Value) 
 /// A proposal that was sent: the gateway's end, what it heard, and the task.
 pub(super) async fn proposed(rig: &mut Rig, outgoing: SendRequest) -> (Connection, Value, Task) {
     let mut connection = rig.connected().await;
-    let sending = rig.send("triad", task_of(outgoing));
-    let asked = connection.hear().await;
-    let working = task(sending.await.unwrap());
+    let resend = rig.send("triad", task_of(outgoing));
+    let asked = connection.recv().await;
+    let working = task(resend.await.unwrap());
     (connection, asked, working)
 }
 
@@ -43,7 +43,7 @@ async fn refused(outgoing: SendRequest) -> PeerError {
         .expect_err("no proposal");
     assert_eq!(error.delivered, Delivered::No);
     drop(rig.gateway);
-    assert_eq!(connection.hear_text().await, None);
+    assert_eq!(connection.recv_text().await, None);
     error
 }
 
@@ -53,7 +53,7 @@ pub(super) fn decided(task: &Task) -> Value {
 }
 
 pub(super) async fn now(rig: &Rig, task: &Task) -> Task {
-    settle().await;
+    wait_until_idle().await;
     rig.peer("triad")
         .get_task(task.id().unwrap(), None)
         .await
@@ -78,7 +78,8 @@ async fn h_36_a_proposal_has_one_id_in_both_places_and_no_agent() {
 #[tokio::test(start_paused = true)]
 async fn a_proposal_as_data_has_reasoning_and_deadline() {
     let mut rig = rig(settings());
-    let whole = json!({"proposal": "X", "reasoning": "because", "deadline": BEGAN + 60_000});
+    let whole =
+        json!({"proposal": "X", "reasoning": "because", "deadline": START_UNIX_MILLIS + 60_000});
     let (_connection, asked, _) = proposed(&mut rig, proposal(whole.clone())).await;
     assert_eq!(asked["content"], whole);
 }
@@ -132,7 +133,7 @@ async fn h_37_a_decision_is_found_by_its_proposal() {
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     let votes = json!({"alpha": "approve", "beta": "approve", "charlie": "abstain"});
     connection
-        .say(decision(&asked["id"], "approved", true, votes.clone()))
+        .send(decision(&asked["id"], "approved", true, votes.clone()))
         .await;
     let done = now(&rig, &working).await;
     assert_eq!(done.state(), TaskState::Completed);
@@ -150,16 +151,16 @@ async fn h_37_a_decision_is_found_by_its_proposal() {
 async fn h_38_a_triad_that_is_not_there_is_told_at_once() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("triad", task_of(text("X")));
-    let asked = connection.hear().await;
+    let resend = rig.send("triad", task_of(text("X")));
+    let asked = connection.recv().await;
     connection
-        .say(error(
+        .send(error(
             &asked,
             ErrorCode::AgentOffline,
             "fewer than two members are online",
         ))
         .await;
-    let error = sending.await.unwrap().unwrap_err();
+    let error = resend.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind, error.delivered),
         (
@@ -174,7 +175,7 @@ async fn h_40_an_early_decision_lists_who_was_missing() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     connection
-        .say(decision(
+        .send(decision(
             &asked["id"],
             "rejected",
             true,
@@ -192,11 +193,11 @@ async fn h_43_votes_are_told_as_they_come_with_reasoning_and_confidence() {
     let mut connection = rig.connected().await;
     let peer = rig.peer("triad");
     let streaming = tokio::spawn(async move { peer.stream(&text("X")).await });
-    let id = connection.hear().await["id"].clone();
+    let id = connection.recv().await["id"].clone();
     let mut stream = streaming.await.unwrap().unwrap();
     event(&mut stream).await;
     let content = json!({"vote": "approve", "reasoning": "fits the roadmap", "confidence": 0.8});
-    connection.say(vote(&id, "alpha", content)).await;
+    connection.send(vote(&id, "alpha", content)).await;
     let step = event(&mut stream).await;
     let parts = &step.json()["status"]["message"]["parts"];
     assert_eq!(
@@ -208,7 +209,7 @@ async fn h_43_votes_are_told_as_they_come_with_reasoning_and_confidence() {
         json!({"proposalId": id, "member": "alpha", "vote": "approve", "reasoning": "fits the roadmap", "confidence": 0.8})
     );
     connection
-        .say(decision(
+        .send(decision(
             &id,
             "rejected",
             false,
@@ -227,10 +228,10 @@ async fn h_42_votes_of_others_than_members_and_of_other_words_are_not_told() {
     let mut rig = rig(settings());
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     connection
-        .say(vote(&asked["id"], "mallory", json!({"vote": "approve"})))
+        .send(vote(&asked["id"], "mallory", json!({"vote": "approve"})))
         .await;
     connection
-        .say(vote(&asked["id"], "alpha", json!({"vote": "yes"})))
+        .send(vote(&asked["id"], "alpha", json!({"vote": "yes"})))
         .await;
     assert_eq!(now(&rig, &working).await.status_text(), None);
     assert_eq!(rig.warnings().len(), 2);
@@ -242,7 +243,7 @@ async fn h_35_the_gateways_word_counts_and_a_contradiction_is_a_warning() {
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     let votes = json!({"alpha": "reject", "beta": "reject", "charlie": "approve"});
     connection
-        .say(decision(&asked["id"], "approved", true, votes))
+        .send(decision(&asked["id"], "approved", true, votes))
         .await;
     let done = now(&rig, &working).await;
     assert_eq!(decided(&done)["result"], "approved");
@@ -274,7 +275,7 @@ async fn h_39_all_outcomes_of_the_table_agree_with_our_own_count() {
         let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
         let listed = json!({"alpha": votes[0], "beta": votes[1], "charlie": votes[2]});
         connection
-            .say(decision(&asked["id"], result, consensus, listed))
+            .send(decision(&asked["id"], result, consensus, listed))
             .await;
         let done = now(&rig, &working).await;
         assert_eq!(
@@ -291,7 +292,7 @@ async fn only_the_gateway_decides() {
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     let mut forged = decision(&asked["id"], "approved", true, json!({}));
     forged["from"] = json!("alpha");
-    connection.say(forged).await;
+    connection.send(forged).await;
     assert_eq!(now(&rig, &working).await.state(), TaskState::Working);
     assert!(
         rig.warnings()[0].contains("not the gateway"),
@@ -306,10 +307,10 @@ async fn h_45_a_second_decision_changes_nothing() {
     let (mut connection, asked, working) = proposed(&mut rig, text("X")).await;
     let votes = json!({"alpha": "approve", "beta": "approve"});
     connection
-        .say(decision(&asked["id"], "approved", true, votes))
+        .send(decision(&asked["id"], "approved", true, votes))
         .await;
     connection
-        .say(decision(&asked["id"], "rejected", false, json!({})))
+        .send(decision(&asked["id"], "rejected", false, json!({})))
         .await;
     assert_eq!(decided(&now(&rig, &working).await)["result"], "approved");
 }
@@ -334,7 +335,7 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
     let mut connection = rig.greeted().await;
     // What is decided meanwhile is told to who subscribes to it.
     assert_eq!(
-        connection.hear().await["content"]["channel"],
+        connection.recv().await["content"]["channel"],
         "triad:decision"
     );
     let mut stream = again.await.unwrap().unwrap();
@@ -342,10 +343,10 @@ async fn h_46_a_proposal_outlives_its_connection_and_is_not_sent_again() {
         panic!("a task")
     };
     assert_eq!(still.state(), TaskState::Working);
-    let more = tokio::time::timeout(Duration::from_secs(5), connection.hear()).await;
+    let more = tokio::time::timeout(Duration::from_secs(5), connection.recv()).await;
     assert!(more.is_err(), "{more:?}");
     connection
-        .say(decision(
+        .send(decision(
             &asked["id"],
             "approved",
             true,
@@ -368,7 +369,7 @@ async fn h_46_a_decision_may_come_as_an_event() {
     let mut content = told["content"].clone();
     content["event"] = json!("decision");
     connection
-        .say(json!({"type": "event", "from": "gateway", "content": content}))
+        .send(json!({"type": "event", "from": "gateway", "content": content}))
         .await;
     assert_eq!(now(&rig, &working).await.state(), TaskState::Completed);
 }
@@ -381,7 +382,7 @@ async fn h_46_after_the_deadline_it_is_unknown_and_said_so() {
     });
     let (_connection, _, working) = proposed(
         &mut rig,
-        proposal(json!({"proposal": "X", "deadline": BEGAN + 60_000})),
+        proposal(json!({"proposal": "X", "deadline": START_UNIX_MILLIS + 60_000})),
     )
     .await;
     let mut stream = rig

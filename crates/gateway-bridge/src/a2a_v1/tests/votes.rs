@@ -12,10 +12,10 @@ async fn decides(connection: &mut Connection, id: &Value) {
     ];
     for (member, word) in votes {
         let said = vote(id, member, json!({"vote": word}));
-        connection.say(said).await;
+        connection.send(said).await;
     }
     let votes = json!({"alpha": "approve", "beta": "approve", "charlie": "reject"});
-    connection.say(decision(id, "approved", true, votes)).await;
+    connection.send(decision(id, "approved", true, votes)).await;
 }
 
 /// Everything that a stream tells, in a word each, until it ends in good order.
@@ -51,7 +51,7 @@ async fn h_43_votes_that_are_cast_at_once_are_told_before_the_decision() {
     let mut connection = rig.connected().await;
     let peer = rig.peer("triad");
     let streaming = tokio::spawn(async move { peer.stream(&text("X")).await });
-    let asked = connection.hear().await;
+    let asked = connection.recv().await;
     decides(&mut connection, &asked["id"]).await;
     let mut stream = streaming.await.unwrap().unwrap();
     assert_eq!(told(&mut stream).await, ALL);
@@ -65,10 +65,10 @@ async fn h_43_votes_that_are_cast_before_a_task_is_followed_are_told_when_it_is(
         followed: true,
         ..task_of(text("X"))
     };
-    let sending = rig.send("triad", followed);
-    let asked = connection.hear().await;
+    let resend = rig.send("triad", followed);
+    let asked = connection.recv().await;
     decides(&mut connection, &asked["id"]).await;
-    let begun = task(sending.await.unwrap());
+    let begun = task(resend.await.unwrap());
     assert_eq!(begun.state(), TaskState::Working);
     let mut stream = rig
         .peer("triad")
@@ -82,10 +82,10 @@ async fn h_43_votes_that_are_cast_before_a_task_is_followed_are_told_when_it_is(
 async fn who_only_wants_the_task_has_it_decided_where_it_is() {
     let mut rig = rig(settings());
     let mut connection = rig.connected().await;
-    let sending = rig.send("triad", task_of(text("X")));
-    let asked = connection.hear().await;
+    let resend = rig.send("triad", task_of(text("X")));
+    let asked = connection.recv().await;
     decides(&mut connection, &asked["id"]).await;
-    assert_eq!(task(sending.await.unwrap()).state(), TaskState::Completed);
+    assert_eq!(task(resend.await.unwrap()).state(), TaskState::Completed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn votes_that_were_told_are_not_told_to_who_comes_later() {
     let mut connection = rig.connected().await;
     let peer = rig.peer("triad");
     let streaming = tokio::spawn(async move { peer.stream(&text("X")).await });
-    let asked = connection.hear().await;
+    let asked = connection.recv().await;
     let id = asked["id"].as_str().unwrap().to_owned();
     decides(&mut connection, &asked["id"]).await;
     told(&mut streaming.await.unwrap().unwrap()).await;

@@ -58,7 +58,7 @@ fn waiting_tells_an_end_from_the_end_of_waiting() {
 
 #[test]
 fn the_ledger_tells_an_abort_from_a_restart() {
-    let state = |entry: Value| of_entry(&entry).state;
+    let state = |entry: Value| of_record(&entry).state;
     assert_eq!(
         state(json!({"status": "cancelled", "error": "Cancelled by operator."})),
         "canceled"

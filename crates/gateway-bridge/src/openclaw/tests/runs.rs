@@ -34,9 +34,9 @@ async fn a_message_is_a_run_in_the_session_of_its_context() {
 #[tokio::test]
 async fn without_a_context_a_fresh_one_is_made_and_told() {
     let (link, mut gateway) = connected().await;
-    let about = About {
+    let about = CallContext {
         agent: "alpha".into(),
-        ..About::default()
+        ..CallContext::default()
     };
     let mut outgoing = saying("hello");
     outgoing.blocking = false;
@@ -60,7 +60,7 @@ async fn the_calling_session_is_never_called() {
         (PeerErrorKind::OwnSession, Delivered::No)
     );
     link.close().await;
-    assert_eq!(gateway.0.hear_text().await, None);
+    assert_eq!(gateway.0.recv_text().await, None);
 }
 
 #[tokio::test]
@@ -68,20 +68,23 @@ async fn how_deep_a_delegation_is_stands_in_the_callees_file_before_it_begins() 
     let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir(&folder).unwrap();
     let (link, mut gateway) = connected().await;
-    let about = About {
+    let about = CallContext {
         state_dir: Some(folder.clone()),
         ..about()
     };
     let mut outgoing = saying("hello");
     outgoing.blocking = false;
     outgoing.metadata = Some(
-        [(delegation::KEY.to_owned(), json!({"hop": 3, "chain": "c"}))]
-            .into_iter()
-            .collect(),
+        [(
+            delegation::METADATA_KEY.to_owned(),
+            json!({"hop": 3, "chain": "c"}),
+        )]
+        .into_iter()
+        .collect(),
     );
     let gateway = async {
         let (id, params) = gateway.asked("agent").await;
-        let found = Delegations::of_host(&folder)
+        let found = DelegationFile::of_host(&folder)
             .find(params["sessionKey"].as_str().unwrap())
             .unwrap();
         gateway.answer(&id, json!({"status": "accepted"})).await;
@@ -96,20 +99,20 @@ async fn how_deep_a_delegation_is_stands_in_the_callees_file_before_it_begins() 
 #[tokio::test]
 async fn a_delegation_that_cannot_be_recorded_is_not_sent() {
     let (link, mut gateway) = connected().await;
-    let about = About {
+    let about = CallContext {
         state_dir: Some("/proc/nowhere".into()),
         ..about()
     };
     let mut outgoing = saying("hello");
     outgoing.metadata = Some(
-        [(delegation::KEY.to_owned(), json!({"hop": 3}))]
+        [(delegation::METADATA_KEY.to_owned(), json!({"hop": 3}))]
             .into_iter()
             .collect(),
     );
     let error = link.send(&about, &outgoing).await.unwrap_err();
     assert_eq!((number(&error), error.delivered), (5004, Delivered::No));
     link.close().await;
-    assert_eq!(gateway.0.hear_text().await, None);
+    assert_eq!(gateway.0.recv_text().await, None);
 }
 
 #[tokio::test]

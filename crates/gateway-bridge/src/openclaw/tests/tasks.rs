@@ -43,9 +43,9 @@ async fn a_run_that_is_over_is_told_by_waiting_no_time() {
 #[tokio::test]
 async fn after_a_restart_of_the_gateway_ledger_and_history_tell_of_a_run() {
     let (link, mut gateway) = connected().await;
-    let about = About {
+    let about = CallContext {
         agent: "alpha".into(),
-        ..About::default()
+        ..CallContext::default()
     };
     let answers = async {
         let (id, _) = gateway.asked("agent.wait").await;

@@ -26,7 +26,7 @@ async fn h_40_with_quorum_all_the_deadline_decides_without_who_is_silent() {
     );
     let begun = Instant::now();
     let vote = triad
-        .propose(&About::default(), &proposing("x"))
+        .propose(&CallContext::default(), &proposing("x"))
         .await
         .unwrap();
     vote.over().await;
@@ -104,7 +104,7 @@ async fn members_that_are_not_there_or_fail_are_missing_and_not_waited_for() {
 async fn h_43_votes_are_told_as_they_come_with_reasons_and_confidence() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
     let mut stream = triad
-        .stream(&About::default(), &proposing("x"))
+        .stream(&CallContext::default(), &proposing("x"))
         .await
         .unwrap();
     let mut told = Vec::new();
@@ -131,14 +131,14 @@ async fn each_member_is_asked_in_a_session_of_its_own_and_told_how_deep_it_is() 
     let mut outgoing = proposing("x");
     let row = json!({"hop": 2, "chain": "c"});
     outgoing.metadata = Some(
-        [(delegation::KEY.to_owned(), row.clone())]
+        [(delegation::METADATA_KEY.to_owned(), row.clone())]
             .into_iter()
             .collect(),
     );
-    let about = About {
+    let about = CallContext {
         session_key: Some("agent:main:main".into()),
         context_id: Some("mine".into()),
-        ..About::default()
+        ..CallContext::default()
     };
     triad.send(&about, &outgoing).await.unwrap();
     let asked = agents.asked.lock().unwrap();
@@ -150,6 +150,9 @@ async fn each_member_is_asked_in_a_session_of_its_own_and_told_how_deep_it_is() 
     for (about, outgoing) in asked.iter() {
         assert_ne!(about.context_id.as_deref(), Some("mine"));
         assert_eq!(about.session_key.as_deref(), Some("agent:main:main"));
-        assert_eq!(outgoing.metadata.as_ref().unwrap()[delegation::KEY], row);
+        assert_eq!(
+            outgoing.metadata.as_ref().unwrap()[delegation::METADATA_KEY],
+            row
+        );
     }
 }

@@ -108,5 +108,5 @@ fn a_run_carries_its_limits_and_where_it_stands_in_a_row() {
     let metadata = outgoing.metadata.unwrap();
     assert_eq!(metadata[openclaw::TIME_LIMIT], 60_000);
     assert_eq!(metadata[openclaw::THINKING], "high");
-    assert_eq!(metadata[delegation::KEY], said);
+    assert_eq!(metadata[delegation::METADATA_KEY], said);
 }

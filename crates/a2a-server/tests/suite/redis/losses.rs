@@ -1,0 +1,108 @@
+//! Answers that are lost, connections that fall silent, and a Redis that is killed again and again.
+
+use std::time::{Duration, Instant};
+
+use a2a_server::a2a::{Part, TaskState};
+use a2a_server::store::redis::Options;
+use a2a_server::store::{StoreError, TaskStore};
+
+use crate::redis::proxy::Proxy;
+use crate::redis::rig::{append, chunk, connect, create, record, server, set_state, soon};
+use testkit::support::redis_server::RedisServer;
+
+#[tokio::test]
+async fn a_change_whose_answer_was_lost_is_kept_once() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port()).await;
+    let store = connect(&Options::new(proxy.url())).await;
+    let mut task = create(&store, "t").await;
+    proxy.lose_an_answer();
+    append(&store, &mut task, chunk("once")).await;
+    assert!(proxy.has_lost());
+    assert_eq!(store.load("t").await, Ok(Some(task)));
+}
+
+#[tokio::test]
+async fn a_task_whose_answer_was_lost_is_created_once() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port()).await;
+    let store = connect(&Options::new(proxy.url())).await;
+    proxy.lose_an_answer();
+    assert_eq!(store.create(&record("t")).await, Ok(()));
+    assert!(proxy.has_lost());
+    // Another call is another task of the same id.
+    assert_eq!(store.create(&record("t")).await, Err(StoreError::Conflict));
+}
+
+#[tokio::test]
+async fn a_place_whose_answer_was_lost_is_taken_once() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port()).await;
+    let (one, other) = (
+        connect(&Options::new(proxy.url())).await,
+        server(&redis).await,
+    );
+    proxy.lose_an_answer();
+    let turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
+    assert!(proxy.has_lost());
+    drop(turn);
+    soon(other.enqueue("q", "t2").await.unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_falls_silent_is_not_waited_for() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port()).await;
+    let store = connect(&Options::new(proxy.url())).await;
+    proxy.fall_silent();
+    let start = Instant::now();
+    let Err(StoreError::Failed(why)) = store.create(&record("t")).await else {
+        panic!("it was kept");
+    };
+    assert!(why.contains("does not answer"), "{why}");
+    assert!(start.elapsed() < Duration::from_secs(8));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_when_redis_is_killed_again_and_again() {
+    let mut redis = RedisServer::start_with(&[
+        "--save",
+        "",
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+    ]);
+    let mut writers = Vec::new();
+    for name in ["one", "other"] {
+        let store = server(&redis).await;
+        writers.push(tokio::spawn(async move {
+            let mut task = create(&store, name).await;
+            let end = Instant::now() + Duration::from_secs(4);
+            while Instant::now() < end {
+                let text = task.revision.to_string();
+                append(&store, &mut task, chunk(&text)).await;
+            }
+            set_state(&store, &mut task, TaskState::Completed).await;
+            task
+        }));
+    }
+    for round in 1..=6 {
+        tokio::time::sleep(Duration::from_millis(90 * round)).await;
+        redis.kill();
+        redis.start_again();
+    }
+    let reader = server(&redis).await;
+    for writer in writers {
+        let task = soon(writer).await.unwrap();
+        let parts = &task.task.artifacts.as_ref().unwrap()[0].parts;
+        assert!(
+            parts
+                .iter()
+                .enumerate()
+                .all(|(n, part)| *part == Part::text(n.to_string()))
+        );
+        assert!(parts.len() > 20, "{}", parts.len());
+        assert_eq!(reader.load(&task.task.id).await, Ok(Some(task)));
+    }
+}

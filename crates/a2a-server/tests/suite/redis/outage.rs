@@ -1,0 +1,137 @@
+//! Redis goes away, and comes back.
+
+use std::time::Duration;
+
+use a2a_server::a2a::TaskState;
+use a2a_server::store::redis::{Options, RedisStore};
+use a2a_server::store::{StoreError, TaskStore, TaskUpdate};
+use futures_util::StreamExt;
+
+use crate::redis::rig::{append, chunk, connect, create, record, server, set_state, soon, until};
+use testkit::support::redis_server::RedisServer;
+
+/// A Redis that has everything on the disk before it says so.
+fn lasting() -> RedisServer {
+    RedisServer::start_with(&[
+        "--save",
+        "",
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+    ])
+}
+
+async fn is_ready(store: &RedisStore) {
+    until(|| async { store.ready().await.ok() }).await;
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_while_redis_is_away() {
+    let mut redis = lasting();
+    let store = server(&redis).await;
+    create(&store, "before").await;
+    redis.kill();
+    for refused in [
+        store.create(&record("t")).await.err(),
+        store.load("before").await.err(),
+        store.get_or_create_context("c", "ann", "s").await.err(),
+        store.follow("before").await.err(),
+        store.enqueue("q", "t").await.err(),
+        store.ready().await.err(),
+    ] {
+        let Some(StoreError::Failed(why)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(why.contains("does not answer"), "{why}");
+        assert!(why.contains(&redis.port().to_string()), "{why}");
+    }
+    redis.start_again();
+    is_ready(&store).await;
+    assert_eq!(store.load("before").await, Ok(Some(record("before"))));
+    assert_eq!(store.load("t").await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_run_outlives_a_restart_of_redis() {
+    let mut redis = lasting();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    let mut task = create(&one, "t").await;
+    append(&one, &mut task, chunk("before")).await;
+    let mut feed = other.follow("t").await.unwrap().unwrap();
+    redis.kill();
+    let writer = tokio::spawn(async move {
+        // Waits for Redis, and is kept then.
+        append(&one, &mut task, chunk("meanwhile")).await;
+        set_state(&one, &mut task, TaskState::Completed).await;
+        (one, task)
+    });
+    redis.start_again();
+    let (_one, task) = soon(writer).await.unwrap();
+    let mut heard = feed.record;
+    while let Some(updates) = soon(feed.updates.next()).await {
+        match updates {
+            TaskUpdate::Change(_, change) => {
+                heard.apply(change.as_ref().clone(), heard.changed_ms + 1)
+            }
+            TaskUpdate::Snapshot(whole) => heard = *whole,
+        }
+    }
+    assert_eq!(heard, task);
+    assert_eq!(other.load("t").await, Ok(Some(task)));
+}
+
+#[tokio::test]
+async fn a_turn_comes_although_redis_was_restarted() {
+    let mut redis = lasting();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    let turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
+    let mine = tokio::spawn(other.enqueue("q", "t2").await.unwrap());
+    redis.kill();
+    drop(turn);
+    redis.start_again();
+    soon(mine).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_cancel_is_heard_although_redis_was_restarted() {
+    let mut redis = lasting();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    create(&one, "t").await;
+    redis.kill();
+    redis.start_again();
+    until(|| async { other.request_cancel("t").await.ok() }).await;
+    assert_eq!(
+        soon(one.cancel_requests().next()).await.as_deref(),
+        Some("t")
+    );
+}
+
+#[tokio::test]
+async fn nobody_counts_as_dead_because_redis_was() {
+    let mut redis = lasting();
+    let options = Options {
+        lease: Duration::from_secs(3),
+        ..Options::new(redis.url())
+    };
+    let (one, other) = (connect(&options).await, connect(&options).await);
+    let mut task = create(&one, "t").await;
+    redis.kill();
+    // Leases go on running out meanwhile.
+    tokio::time::sleep(options.lease).await;
+    redis.start_again();
+    is_ready(&other).await;
+    for _ in 0..10 {
+        assert_eq!(other.recover().await, Ok(Vec::new()));
+        tokio::time::sleep(options.lease / 5).await;
+    }
+    set_state(&one, &mut task, TaskState::Completed).await;
+}
+
+#[tokio::test]
+async fn nobody_starts_on_a_redis_that_is_not_there() {
+    let mut redis = lasting();
+    redis.kill();
+    let why = crate::redis::rig::refused(&Options::new(redis.url())).await;
+    assert!(why.contains("does not answer"), "{why}");
+}

@@ -1,0 +1,87 @@
+//! Queues that servers share.
+
+use std::time::Duration;
+
+use a2a_server::store::{QueueTicket, TaskStore};
+
+use crate::redis::rig::{mortal, server, soon};
+use testkit::support::redis_server::RedisServer;
+
+async fn waits(waiting: &mut QueueTicket) -> bool {
+    tokio::time::timeout(Duration::from_millis(50), waiting)
+        .await
+        .is_err()
+}
+
+#[tokio::test]
+async fn who_came_first_is_served_first_whatever_the_server() {
+    let redis = RedisServer::start();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    let first = one.enqueue("q", "t1").await.unwrap();
+    let mut second = other.enqueue("q", "t2").await.unwrap();
+    let mut third = one.enqueue("q", "t3").await.unwrap();
+    let first = soon(first).await.unwrap();
+    assert!(waits(&mut second).await);
+    assert!(waits(&mut third).await);
+    drop(first);
+    let second = soon(second).await.unwrap();
+    assert!(waits(&mut third).await);
+    drop(second);
+    soon(third).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_turn_of_a_dead_server_passes() {
+    let redis = RedisServer::start();
+    let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
+    let _turn = soon(dead.enqueue("q", "t1").await.unwrap()).await.unwrap();
+    let waits_too = dead.enqueue("q", "t2").await.unwrap();
+    let mut mine = living.enqueue("q", "t3").await.unwrap();
+    assert!(waits(&mut mine).await);
+    drop(dead);
+    soon(mine).await.unwrap();
+    drop(waits_too);
+}
+
+#[tokio::test]
+async fn a_server_that_says_farewell_leaves_its_queues() {
+    let redis = RedisServer::start();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    let _turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
+    let mut mine = other.enqueue("q", "t2").await.unwrap();
+    assert!(waits(&mut mine).await);
+    one.close().await.unwrap();
+    // The lease of fifteen seconds is not waited for.
+    tokio::time::timeout(Duration::from_secs(5), mine)
+        .await
+        .expect("its turn comes at once")
+        .unwrap();
+}
+
+#[tokio::test]
+async fn an_empty_queue_leaves_nothing_behind() {
+    let redis = RedisServer::start();
+    let one = server(&redis).await;
+    drop(soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap());
+    // Whoever comes next finds the place left.
+    drop(soon(one.enqueue("q", "t2").await.unwrap()).await.unwrap());
+    let mut client = crate::redis::rig::client(&redis).await;
+    crate::redis::rig::until(|| {
+        let mut client = client.clone();
+        async move {
+            let left: i64 = redis::cmd("EXISTS")
+                .arg("remote-agent:queue:q")
+                .query_async(&mut client)
+                .await
+                .unwrap();
+            (left == 0).then_some(())
+        }
+    })
+    .await;
+    let places: Vec<String> = redis::cmd("KEYS")
+        .arg("remote-agent:places:*")
+        .query_async(&mut client)
+        .await
+        .unwrap();
+    assert_eq!(places, Vec::<String>::new());
+}

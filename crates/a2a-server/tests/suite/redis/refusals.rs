@@ -1,0 +1,209 @@
+//! What Redis or its address is wrong about is told, and no password is.
+
+use a2a_server::store::redis::Options;
+use a2a_server::store::{StoreError, TaskStore};
+use redis::aio::MultiplexedConnection;
+
+use crate::redis::rig::{client, connect, create, record, refused, server};
+use testkit::support::redis_server::RedisServer;
+
+const PASSWORD: &str = "correct#horse/battery@staple";
+
+fn locked() -> RedisServer {
+    RedisServer::start_with(&[
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--requirepass",
+        PASSWORD,
+    ])
+}
+
+fn with(redis: &RedisServer, user_and_password: &str) -> Options {
+    Options::new(
+        redis
+            .url()
+            .replace("redis://", &format!("redis://{user_and_password}@")),
+    )
+}
+
+async fn set(client: &mut MultiplexedConnection, key: &str, value: &str) {
+    redis::cmd("SET")
+        .arg(key)
+        .arg(value)
+        .exec_async(client)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_password_may_be_in_the_address_or_beside_it() {
+    let redis = locked();
+    create(
+        &connect(&with(&redis, ":correct%23horse%2Fbattery%40staple")).await,
+        "t",
+    )
+    .await;
+    let beside = Options {
+        password: Some(PASSWORD.into()),
+        ..Options::new(redis.url())
+    };
+    let store = connect(&beside).await;
+    assert_eq!(store.load("t").await, Ok(Some(record("t"))));
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_without_being_told() {
+    let redis = locked();
+    for wrong in [with(&redis, ":hunter2"), Options::new(redis.url())] {
+        let why = refused(&wrong).await;
+        assert!(why.contains("the user or the password"), "{why}");
+        assert!(!why.contains("hunter2"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_shows_a_password() {
+    let redis = locked();
+    let options = Options {
+        password: Some(PASSWORD.into()),
+        ..with(&redis, ":hunter2")
+    };
+    let store = connect(&options).await;
+    let shown = format!("{options:?} {store:?} {}", store.shown());
+    assert!(
+        !shown.contains("hunter2") && !shown.contains("horse"),
+        "{shown}"
+    );
+    assert!(shown.contains(&redis.port().to_string()), "{shown}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_not_repeated() {
+    for (wrong, says) in [
+        ("redis://:hunter2@", "empty host"),
+        ("redis:/hunter2", "names no host"),
+        ("hunter2", "no URL"),
+        ("http://:hunter2@localhost/", "neither"),
+        ("redis://:hunter2@localhost/hunter2", "not understood"),
+        ("redis://:hunter2@localhost/?db=hunter2", "only `prefix`"),
+        ("redis://:hunter2@localhost/?prefix=", "empty"),
+        ("rediss://:hunter2@localhost/#insecure", "unchecked"),
+    ] {
+        let why = refused(&Options::new(wrong)).await;
+        assert!(why.contains(says), "{wrong}: {why}");
+        assert!(!why.contains("hunter2"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_told() {
+    let redis = RedisServer::start();
+    let why = refused(&Options::new(format!("{}99", redis.url()))).await;
+    assert!(why.contains("no database of that number"), "{why}");
+}
+
+#[tokio::test]
+async fn a_prefix_of_another_program_is_left_alone() {
+    let redis = RedisServer::start();
+    let mut client = client(&redis).await;
+    set(&mut client, "remote-agent:all", "mine").await;
+    let why = refused(&Options::new(redis.url())).await;
+    assert!(why.contains("another program"), "{why}");
+    assert!(why.contains("?prefix="), "{why}");
+    let still: String = redis::cmd("GET")
+        .arg("remote-agent:all")
+        .query_async(&mut client)
+        .await
+        .unwrap();
+    assert_eq!(still, "mine");
+}
+
+#[tokio::test]
+async fn a_key_of_another_program_under_the_prefix_is_told() {
+    let redis = RedisServer::start();
+    let store = server(&redis).await;
+    set(&mut client(&redis).await, "remote-agent:task:t", "mine").await;
+    for refused in [
+        store.load("t").await.err(),
+        store
+            .append("t", 0, 1, &crate::redis::rig::chunk("mine too"))
+            .await
+            .err(),
+    ] {
+        let Some(StoreError::Failed(why)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(why.contains("another program"), "{why}");
+    }
+    // Its id is taken.
+    assert_eq!(
+        store.create(&record("u")).await,
+        Ok(()),
+        "others are not concerned"
+    );
+}
+
+#[tokio::test]
+async fn tasks_of_another_version_are_left_alone() {
+    let redis = RedisServer::start();
+    set(&mut client(&redis).await, "remote-agent:format", "3").await;
+    let why = refused(&Options::new(redis.url())).await;
+    assert!(why.contains("another version"), "{why}");
+}
+
+#[tokio::test]
+async fn a_user_that_may_do_what_is_needed_and_no_more_is_enough() {
+    let redis = RedisServer::start();
+    let mut client = client(&redis).await;
+    redis::cmd("ACL")
+        .arg(&[
+            "SETUSER",
+            "agent",
+            "on",
+            ">secret",
+            "~remote-agent:*",
+            "&remote-agent:*",
+            "+@all",
+            "-@dangerous",
+            "+info",
+        ])
+        .exec_async(&mut client)
+        .await
+        .unwrap();
+    let store = connect(&with(&redis, "agent:secret")).await;
+    create(&store, "t").await;
+    store.follow("t").await.unwrap().unwrap();
+    store.ready().await.unwrap();
+
+    redis::cmd("ACL")
+        .arg(&["SETUSER", "agent", "-evalsha"])
+        .exec_async(&mut client)
+        .await
+        .unwrap();
+    let Err(StoreError::Failed(why)) = store.load("t").await else {
+        panic!("it was let in");
+    };
+    assert!(why.contains("may not"), "{why}");
+}
+
+#[tokio::test]
+async fn a_full_redis_refuses_and_is_not_ready() {
+    let redis = RedisServer::start();
+    let store = server(&redis).await;
+    create(&store, "t").await;
+    redis::cmd("CONFIG")
+        .arg(&["SET", "maxmemory", "1"])
+        .exec_async(&mut client(&redis).await)
+        .await
+        .unwrap();
+    for refused in [store.create(&record("u")).await, store.ready().await] {
+        let Err(StoreError::Failed(why)) = refused else {
+            panic!("it was kept");
+        };
+        assert!(why.contains("is full"), "{why}");
+    }
+    // What is there can still be read.
+    assert_eq!(store.load("t").await, Ok(Some(record("t"))));
+}

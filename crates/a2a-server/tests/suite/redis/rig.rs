@@ -1,0 +1,122 @@
+//! Servers on one Redis, and tasks for them.
+
+use std::time::Duration;
+
+use a2a_server::a2a::{Artifact, Part, TaskState};
+use a2a_server::record::{Change, Record};
+use a2a_server::store::redis::{Options, RedisStore};
+use a2a_server::store::{StoreError, TaskStore};
+use common::environment::SystemEnvironment;
+
+pub(crate) use crate::record::{record, status};
+use testkit::support::redis_server::RedisServer;
+
+/// A lease that is over soon.
+pub(crate) const SHORT: Duration = Duration::from_millis(400);
+
+/// How long anything may take that is to happen.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A server on `redis`, with the usual lease.
+pub(crate) async fn server(redis: &RedisServer) -> RedisStore {
+    connect(&Options::new(redis.url())).await
+}
+
+/// A server on `redis` that counts as dead soon.
+pub(crate) async fn mortal(redis: &RedisServer) -> RedisStore {
+    connect(&Options {
+        lease: SHORT,
+        ..Options::new(redis.url())
+    })
+    .await
+}
+
+pub(crate) async fn connect(options: &Options) -> RedisStore {
+    RedisStore::connect(options, &SystemEnvironment)
+        .await
+        .unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// Why nobody can be a server with these options.
+pub(crate) async fn refused(options: &Options) -> String {
+    match RedisStore::connect(options, &SystemEnvironment).await {
+        Ok(_) => panic!("it connected"),
+        Err(StoreError::Failed(why)) => why,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// A connection of one's own.
+pub(crate) async fn client(redis: &RedisServer) -> redis::aio::MultiplexedConnection {
+    redis::Client::open(redis.url())
+        .unwrap()
+        .get_multiplexed_async_connection()
+        .await
+        .unwrap()
+}
+
+pub(crate) fn chunk(text: &str) -> Change {
+    Change::Artifact {
+        artifact: Artifact {
+            artifact_id: "a".to_owned(),
+            name: None,
+            description: None,
+            parts: vec![Part::text(text)],
+            metadata: None,
+            extensions: None,
+        },
+        append: true,
+        last_chunk: false,
+    }
+}
+
+/// Takes a task, which is being worked on at `store` then.
+pub(crate) async fn create(store: &RedisStore, id: &str) -> Record {
+    let record = record(id);
+    store.create(&record).await.unwrap();
+    record
+}
+
+/// Appends what happened, and applies it.
+pub(crate) async fn append(store: &RedisStore, record: &mut Record, change: Change) {
+    let at_ms = record.changed_ms + 1;
+    store
+        .append(&record.task.id, record.revision, at_ms, &change)
+        .await
+        .unwrap();
+    record.apply(change, at_ms);
+}
+
+pub(crate) async fn set_state(store: &RedisStore, record: &mut Record, state: TaskState) {
+    append(store, record, Change::Status(status(state))).await;
+}
+
+/// What `what` comes to be, asked again and again until it is there.
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(mut what: impl FnMut() -> F) -> T {
+    let asked = async {
+        loop {
+            if let Some(there) = what().await {
+                return there;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon(asked).await
+}
+
+/// What comes of something that is to happen soon.
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(SOON, future)
+        .await
+        .expect("it happens in time")
+}
+
+/// Writes over a task of this id what no server reads.
+pub(crate) async fn spoil(redis: &RedisServer, task_id: &str) {
+    redis::cmd("HSET")
+        .arg(format!("remote-agent:task:{task_id}"))
+        .arg(&["base", "{}"])
+        .exec_async(&mut client(redis).await)
+        .await
+        .unwrap();
+}

@@ -1,0 +1,188 @@
+//! What one server does, another one sees.
+
+use std::collections::HashSet;
+
+use a2a_server::a2a::TaskState;
+use a2a_server::record::Change;
+use a2a_server::store::redis::Options;
+use a2a_server::store::{Filter, StoreError, Summary, TaskStore, TaskUpdate};
+use futures_util::StreamExt;
+
+use crate::redis::rig::{append, chunk, connect, create, server, set_state, soon, spoil};
+use testkit::support::redis_server::RedisServer;
+
+#[tokio::test]
+async fn another_server_gets_a_task() {
+    let redis = RedisServer::start();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    let mut task = create(&one, "t").await;
+    append(&one, &mut task, chunk("first")).await;
+    assert_eq!(other.load("t").await, Ok(Some(task)));
+}
+
+#[tokio::test]
+async fn another_server_follows_a_task() {
+    let redis = RedisServer::start();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    let mut task = create(&one, "t").await;
+    append(&one, &mut task, chunk("first")).await;
+    let feed = other.follow("t").await.unwrap().unwrap();
+    assert_eq!(feed.record, task);
+    append(&one, &mut task, chunk("second")).await;
+    set_state(&one, &mut task, TaskState::Completed).await;
+    let heard: Vec<TaskUpdate> = soon(feed.updates.collect()).await;
+    assert_eq!(
+        heard,
+        [
+            TaskUpdate::Change(2, chunk("second").into()),
+            TaskUpdate::Change(3, Change::Status(task.task.status.clone()).into()),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_cancel_arrives_where_the_task_runs() {
+    let redis = RedisServer::start();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    create(&one, "t1").await;
+    create(&other, "t2").await;
+    other.request_cancel("t1").await.unwrap();
+    one.request_cancel("t2").await.unwrap();
+    assert_eq!(
+        soon(one.cancel_requests().next()).await.as_deref(),
+        Some("t1")
+    );
+    assert_eq!(
+        soon(other.cancel_requests().next()).await.as_deref(),
+        Some("t2")
+    );
+}
+
+#[tokio::test]
+async fn a_cancel_follows_the_task_to_the_server_that_goes_on_with_it() {
+    let redis = RedisServer::start();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    let mut task = create(&one, "t").await;
+    set_state(&one, &mut task, TaskState::InputRequired).await;
+    set_state(&other, &mut task, TaskState::Working).await;
+    one.request_cancel("t").await.unwrap();
+    assert_eq!(
+        soon(other.cancel_requests().next()).await.as_deref(),
+        Some("t")
+    );
+}
+
+#[tokio::test]
+async fn nobody_cancels_what_is_not_there() {
+    let redis = RedisServer::start();
+    let one = server(&redis).await;
+    assert_eq!(one.request_cancel("t").await, Err(StoreError::NotFound));
+}
+
+#[tokio::test]
+async fn a_task_that_is_deleted_elsewhere_ends_its_feeds() {
+    let redis = RedisServer::start();
+    let (one, other) = (server(&redis).await, server(&redis).await);
+    create(&one, "t").await;
+    let mut feed = other.follow("t").await.unwrap().unwrap();
+    assert_eq!(one.delete("t").await, Ok(true));
+    assert_eq!(soon(feed.updates.next()).await, None);
+    assert_eq!(other.load("t").await, Ok(None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_changes_from_two_servers_keep_their_order() {
+    let redis = RedisServer::start();
+    let watcher = server(&redis).await;
+    let task = create(&watcher, "t").await;
+    let mut feed = watcher.follow("t").await.unwrap().unwrap();
+    let mut writers = Vec::new();
+    for name in ["one", "other"] {
+        let store = server(&redis).await;
+        let mut known = task.clone();
+        writers.push(tokio::spawn(async move {
+            for n in 0..500 {
+                let change = chunk(&format!("{name} {n}"));
+                loop {
+                    match store.append("t", known.revision, 1, &change).await {
+                        Ok(()) => break,
+                        Err(StoreError::Conflict) => {
+                            known = store.load("t").await.unwrap().unwrap();
+                        }
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                known.apply(change, 1);
+            }
+        }));
+    }
+    let mut heard = feed.record;
+    while heard.revision < 1000 {
+        match soon(feed.updates.next()).await.unwrap() {
+            TaskUpdate::Change(revision, change) => {
+                assert_eq!(revision, heard.revision + 1);
+                heard.apply(change.as_ref().clone(), 1);
+            }
+            TaskUpdate::Snapshot(whole) => {
+                assert!(whole.revision > heard.revision);
+                heard = *whole;
+            }
+        }
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let kept = watcher.load("t").await.unwrap().unwrap();
+    assert_eq!(kept, heard);
+    let parts = &kept.task.artifacts.unwrap()[0].parts;
+    assert_eq!(parts.len(), 1000);
+    let different: HashSet<&str> = parts.iter().filter_map(|part| part.as_text()).collect();
+    assert_eq!(different.len(), 1000);
+}
+
+#[tokio::test]
+async fn databases_and_prefixes_are_worlds_of_their_own() {
+    let redis = RedisServer::start();
+    let one = server(&redis).await;
+    let elsewhere = connect(&Options::new(format!("{}1", redis.url()))).await;
+    let beside = connect(&Options::new(format!("{}?prefix=beside:", redis.url()))).await;
+    let mut task = create(&one, "t").await;
+    for other in [&elsewhere, &beside] {
+        assert_eq!(other.load("t").await, Ok(None));
+        // The same id is free there, and is another task.
+        create(other, "t").await;
+        let mut feed = other.follow("t").await.unwrap().unwrap();
+        append(&one, &mut task, chunk("not yours")).await;
+        other.delete("t").await.unwrap();
+        assert_eq!(soon(feed.updates.next()).await, None);
+    }
+    assert_eq!(one.list(&all()).await.unwrap().total, 1);
+    assert_eq!(elsewhere.list(&all()).await.unwrap().total, 0);
+}
+
+#[tokio::test]
+async fn a_task_that_cannot_be_read_is_listed_and_can_be_deleted() {
+    let redis = RedisServer::start();
+    let store = server(&redis).await;
+    create(&store, "broken").await;
+    let whole = create(&store, "whole").await;
+    spoil(&redis, "broken").await;
+    assert_eq!(store.list(&all()).await.unwrap().total, 2);
+    assert!(store.load("broken").await.is_err());
+    assert_eq!(store.delete("broken").await, Ok(true));
+    assert_eq!(
+        store.list(&all()).await.unwrap().tasks,
+        [Summary::of(&whole)]
+    );
+}
+
+fn all() -> Filter {
+    Filter {
+        owner: None,
+        context_id: None,
+        state: None,
+        changed_after: None,
+        page_size: 10,
+        after: None,
+    }
+}

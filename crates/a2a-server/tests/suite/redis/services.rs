@@ -1,0 +1,356 @@
+//! Whole servers on one Redis, one of them a process of its own that is killed.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use a2a_server::a2a::{
+    ListTasksRequest, Message, Part, Role, SendMessageRequest, SendMessageResponse, StreamResponse,
+    Task, TaskState,
+};
+use a2a_server::caller::{ANONYMOUS_CLIENT, Caller, Version};
+use a2a_server::executor::scripted::Scripted;
+use a2a_server::push::{PushError, PushSender};
+use a2a_server::service::{INTERRUPTED, Parts, REASON, Send, Service, Sessions, Updates};
+use a2a_server::settings::Settings;
+use a2a_server::store::redis::Options;
+use bytes::Bytes;
+use common::environment::SystemEnvironment;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Response};
+use url::Url;
+
+use crate::redis::rig::{SHORT, connect, soon, until};
+use testkit::support::redis_server::RedisServer;
+
+/// Where the process of its own finds Redis, and what it is to work on.
+const ADDRESS: &str = "REMOTE_AGENT_TEST_REDIS";
+const WORK: &str = "REMOTE_AGENT_TEST_WORK";
+
+struct Nobody;
+
+impl PushSender for Nobody {
+    fn accepts(&self, _: &Url) -> Result<(), String> {
+        Err("is not asked for here".to_owned())
+    }
+
+    fn post(
+        &self,
+        _: Url,
+        _: HeaderMap,
+        _: Bytes,
+    ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
+        Box::pin(async {
+            Err(PushError {
+                text: "nobody carries anything here".to_owned(),
+                retryable: false,
+            })
+        })
+    }
+}
+
+struct ByContext;
+
+impl Sessions for ByContext {
+    fn session_id(&self, _: Option<&str>, context_id: &str) -> String {
+        format!("session-{context_id}")
+    }
+
+    fn context_id(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+async fn service(url: &str) -> Service {
+    let options = Options {
+        lease: SHORT,
+        ..Options::new(url)
+    };
+    Service::start(Parts {
+        settings: Settings::default(),
+        executor: Arc::new(Scripted::default()),
+        store: Arc::new(connect(&options).await),
+        sender: Arc::new(Nobody),
+        sessions: Arc::new(ByContext),
+        env: Arc::new(SystemEnvironment),
+        clients: None,
+    })
+    .await
+    .unwrap()
+}
+
+async fn both(redis: &RedisServer) -> (Service, Service) {
+    (service(&redis.url()).await, service(&redis.url()).await)
+}
+
+fn caller() -> Caller {
+    Caller {
+        client: ANONYMOUS_CLIENT.to_owned(),
+        authenticated: false,
+        version: Version::V1,
+        agent: None,
+    }
+}
+
+fn message(text: &str) -> Message {
+    let mut message = Message::new(Role::User, vec![Part::text(text)]);
+    message.message_id = uuid::Uuid::new_v4().to_string();
+    message
+}
+
+async fn send(service: &Service, message: Message, return_immediately: bool) -> Task {
+    let send = Send {
+        request: SendMessageRequest {
+            message,
+            configuration: None,
+            metadata: None,
+            tenant: None,
+        },
+        return_immediately: Some(return_immediately),
+    };
+    match soon(service.send(&caller(), send)).await.unwrap() {
+        SendMessageResponse::Task(task) => task,
+        SendMessageResponse::Message(message) => panic!("{message:?}"),
+    }
+}
+
+/// A task that is being worked on.
+async fn begin(service: &Service, text: &str) -> Task {
+    send(service, message(text), true).await
+}
+
+async fn get(service: &Service, id: &str) -> Task {
+    service.get(&caller(), id, None).await.unwrap()
+}
+
+async fn ended(service: &Service, id: &str) -> Task {
+    until(|| async {
+        let task = get(service, id).await;
+        task.status.state.is_terminal().then_some(task)
+    })
+    .await
+}
+
+/// Waits until the task is being worked on. By then its run has a name.
+async fn working(service: &Service, id: &str) {
+    until(|| async { (get(service, id).await.status.state == TaskState::Working).then_some(()) })
+        .await;
+}
+
+/// What was said in the first artifact.
+fn said(task: &Task) -> String {
+    task.artifacts
+        .iter()
+        .flatten()
+        .flat_map(|artifact| &artifact.parts)
+        .filter_map(Part::as_text)
+        .collect()
+}
+
+fn reason(task: &Task) -> Option<&str> {
+    task.status
+        .message
+        .as_ref()?
+        .metadata
+        .as_ref()?
+        .get(REASON)?
+        .as_str()
+}
+
+/// Everything that is told until the end.
+async fn all(updates: Updates) -> Vec<StreamResponse> {
+    soon(updates.map(Result::unwrap).collect()).await
+}
+
+#[tokio::test]
+async fn any_server_answers_for_a_task_that_another_one_runs() {
+    let redis = RedisServer::start();
+    let (one, other) = both(&redis).await;
+    let task = begin(&one, "stream 40 10").await;
+    assert_eq!(get(&other, &task.id).await.context_id, task.context_id);
+    let everything: ListTasksRequest = serde_json::from_str("{}").unwrap();
+    let listed = other.list(&caller(), everything).await.unwrap();
+    assert_eq!(listed.total_size(), 1);
+    let updates = other.subscribe(&caller(), &task.id).await.unwrap();
+    let heard = all(updates).await;
+    assert!(matches!(heard[0], StreamResponse::Task(_)));
+    assert!(matches!(
+        heard.last(),
+        Some(StreamResponse::StatusUpdate(last)) if last.status.state == TaskState::Completed
+    ));
+    assert_eq!(
+        said(&get(&other, &task.id).await),
+        said(&ended(&one, &task.id).await)
+    );
+}
+
+#[tokio::test]
+async fn any_server_cancels_a_task_that_another_one_runs() {
+    let redis = RedisServer::start();
+    let (one, other) = both(&redis).await;
+    let task = begin(&one, "slow").await;
+    assert_eq!(one.under_way(), 1);
+    let canceled = soon(other.cancel(&caller(), &task.id)).await.unwrap();
+    assert_eq!(canceled.status.state, TaskState::Canceled);
+    // The run has stopped, too.
+    until(|| async { (one.under_way() == 0).then_some(()) }).await;
+    let task = get(&one, &task.id).await;
+    assert_eq!(task.status.state, TaskState::Canceled);
+}
+
+#[tokio::test]
+async fn messages_of_one_context_take_turns_whatever_the_server() {
+    let redis = RedisServer::start();
+    let (one, other) = both(&redis).await;
+    let first = begin(&one, "slow 400").await;
+    let mut next = message("echo after");
+    next.context_id = Some(first.context_id.clone());
+    let second = send(&other, next, false).await;
+    assert_eq!(second.status.state, TaskState::Completed);
+    // It was answered after the first one was done.
+    let first = get(&other, &first.id).await;
+    assert_eq!(first.status.state, TaskState::Completed);
+    assert!(first.status.timestamp <= second.status.timestamp);
+}
+
+#[tokio::test]
+async fn a_question_of_one_server_is_answered_at_another() {
+    let redis = RedisServer::start();
+    let (one, other) = both(&redis).await;
+    let asks = send(&one, message("ask which colour"), false).await;
+    assert_eq!(asks.status.state, TaskState::InputRequired);
+    let mut answer = message("red");
+    answer.task_id = Some(asks.id.clone());
+    answer.context_id = Some(asks.context_id.clone());
+    let done = send(&other, answer, false).await;
+    assert_eq!(done.id, asks.id);
+    assert_eq!(done.status.state, TaskState::Completed);
+    assert!(said(&done).contains("red"), "{done:?}");
+    assert_eq!(get(&one, &asks.id).await.status.state, TaskState::Completed);
+}
+
+/// A server in a process of its own. Killed when it is dropped.
+struct Apart {
+    process: Child,
+    tasks: Vec<String>,
+}
+
+impl Apart {
+    /// Starts one and gives it `work`, a message a line.
+    fn start(redis: &RedisServer, work: &str) -> Self {
+        let mut process = Command::new(env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "services::a_server_apart",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(ADDRESS, redis.url())
+            .env(WORK, work)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(process.stdout.take().unwrap());
+        let tasks = out
+            .lines()
+            .map(Result::unwrap)
+            .filter_map(|line| line.strip_prefix("task ").map(str::to_owned))
+            .take(work.lines().count())
+            .collect();
+        Self { process, tasks }
+    }
+
+    /// As the kernel does it where memory is short.
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test]
+#[ignore = "it is the server apart of other tests, and runs until it is killed"]
+async fn a_server_apart() {
+    let service = service(&env::var(ADDRESS).unwrap()).await;
+    for work in env::var(WORK).unwrap().lines() {
+        let task = begin(&service, work).await;
+        println!("\ntask {}", task.id);
+    }
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn a_task_of_a_killed_server_is_marked_by_another_one() {
+    let redis = RedisServer::start();
+    let other = service(&redis.url()).await;
+    let mut apart = Apart::start(&redis, "begun so far");
+    let id = apart.tasks[0].clone();
+    let updates = until(|| async {
+        let updates = other.subscribe(&caller(), &id).await.unwrap();
+        (said(&get(&other, &id).await) == "so far").then_some(updates)
+    })
+    .await;
+    apart.kill();
+    // It can be got at once, and whoever follows it hears its end.
+    assert_eq!(get(&other, &id).await.status.state, TaskState::Working);
+    let heard = all(updates).await;
+    assert!(matches!(
+        heard.last(),
+        Some(StreamResponse::StatusUpdate(last)) if last.status.state == TaskState::Failed
+    ));
+    let task = get(&other, &id).await;
+    assert_eq!(reason(&task), Some(INTERRUPTED));
+    assert_eq!(said(&task), "so far");
+}
+
+#[tokio::test]
+async fn a_run_that_lives_on_is_taken_up_by_another_server() {
+    let redis = RedisServer::start();
+    let other = service(&redis.url()).await;
+    let mut apart = Apart::start(&redis, "resume 300");
+    working(&other, &apart.tasks[0]).await;
+    apart.kill();
+    let task = ended(&other, &apart.tasks[0]).await;
+    assert_eq!(task.status.state, TaskState::Completed);
+    assert_eq!(said(&task), "taken up again");
+}
+
+#[tokio::test]
+async fn every_task_of_a_killed_server_ends_at_one_of_the_others() {
+    let redis = RedisServer::start();
+    let (one, other) = both(&redis).await;
+    // More than may run at a time, so some of them wait.
+    let mut apart = Apart::start(&redis, &["slow"; 30].join("\n"));
+    assert_eq!(apart.tasks.len(), 30);
+    apart.kill();
+    for (n, id) in apart.tasks.iter().enumerate() {
+        let asked = if n % 2 == 0 { &one } else { &other };
+        let task = ended(asked, id).await;
+        assert_eq!(task.status.state, TaskState::Failed);
+        assert_eq!(reason(&task), Some(INTERRUPTED));
+    }
+    assert_eq!(one.under_way() + other.under_way(), 0);
+}
+
+#[tokio::test]
+async fn a_task_of_a_killed_server_can_be_canceled_at_another_one() {
+    let redis = RedisServer::start();
+    let other = service(&redis.url()).await;
+    let mut apart = Apart::start(&redis, "resume 60000");
+    working(&other, &apart.tasks[0]).await;
+    apart.kill();
+    let task = soon(other.cancel(&caller(), &apart.tasks[0]))
+        .await
+        .unwrap();
+    assert_eq!(task.status.state, TaskState::Canceled);
+    assert_eq!(get(&other, &task.id).await, task);
+}

@@ -1,0 +1,82 @@
+//! Redis over TLS.
+
+use std::fs;
+
+use a2a_server::store::TaskStore;
+use a2a_server::store::redis::Options;
+
+use crate::redis::rig::{connect, create, record, refused};
+use testkit::support::redis_server::RedisServer;
+
+/// A Redis that can take TLS, the certificate that it shows, and the folder that it reads it from.
+fn encrypted() -> (RedisServer, String, tempfile::TempDir) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (
+        folder.path().join("cert.pem"),
+        folder.path().join("key.pem"),
+    );
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let redis = RedisServer::start_with(&[
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--tls-port",
+        "0",
+        "--tls-cert-file",
+        certificate.to_str().unwrap(),
+        "--tls-key-file",
+        key.to_str().unwrap(),
+        "--tls-ca-cert-file",
+        certificate.to_str().unwrap(),
+        "--tls-auth-clients",
+        "no",
+    ]);
+    (redis, made.cert.pem(), folder)
+}
+
+fn url(port: u16) -> String {
+    format!("rediss://localhost:{port}/")
+}
+
+/// Turns TLS on at a port of its own, and says at which.
+async fn tls_port(redis: &RedisServer) -> u16 {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    redis::cmd("CONFIG")
+        .arg(&["SET", "tls-port", &port.to_string()])
+        .exec_async(&mut crate::redis::rig::client(redis).await)
+        .await
+        .unwrap();
+    port
+}
+
+#[tokio::test]
+async fn a_certificate_that_was_given_is_trusted() {
+    let (redis, certificate, _folder) = encrypted();
+    let options = Options {
+        roots: Some(certificate.into_bytes()),
+        ..Options::new(url(tls_port(&redis).await))
+    };
+    let store = connect(&options).await;
+    create(&store, "t").await;
+    let feed = store.follow("t").await.unwrap().unwrap();
+    assert_eq!(feed.record, record("t"));
+}
+
+#[tokio::test]
+async fn a_certificate_of_nobody_is_refused() {
+    let (redis, _, _folder) = encrypted();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let options = Options {
+        roots: Some(other.cert.pem().into_bytes()),
+        ..Options::new(url(tls_port(&redis).await))
+    };
+    let why = refused(&options).await;
+    assert!(why.contains("is not trusted"), "{why}");
+}

@@ -1,0 +1,63 @@
+//! Writes tasks, many at a time, and says what it was told is kept. It never ends by itself.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use a2a_server::caller::Version;
+use a2a_server::store::sqlite::{Options, SqliteStore};
+use a2a_server::store::{Fsync, TaskStore};
+
+use super::script;
+
+const AT_ONCE: usize = 16;
+
+pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut options = Options::new(directory);
+        options.fsync = fsync;
+        let store = Arc::new(SqliteStore::open(&options, chrono::DateTime::UNIX_EPOCH).unwrap());
+        let writers = (0..AT_ONCE).map(|writer| {
+            let store = Arc::clone(&store);
+            let name = format!("{round}.{writer}");
+            tokio::spawn(async move {
+                for number in 0_u64.. {
+                    task(&store, &format!("{name}.{number}"), number).await;
+                }
+            })
+        });
+        futures_util::future::join_all(writers).await;
+    });
+}
+
+/// The life of a task. One in four is deleted, one in four is left as it is.
+async fn task(store: &SqliteStore, id: &str, number: u64) {
+    let mut record = script::made(id);
+    store.create(&record).await.unwrap();
+    say(&format!("kept {id} 0"));
+    let end = if number % 4 == 1 { 6 } else { script::CHANGES };
+    while record.revision < end {
+        let revision = record.revision;
+        let (change, at_ms) = (script::change(id, revision), script::at_ms(revision));
+        store.append(id, revision, at_ms, &change).await.unwrap();
+        record.apply(change, at_ms);
+        say(&format!("kept {id} {}", record.revision));
+        if revision == 4 {
+            let configuration = script::configuration(id);
+            store.put_push(&configuration, Version::V1).await.unwrap();
+            say(&format!("configured {id}"));
+        }
+    }
+    if number % 4 == 3 {
+        say(&format!("deleting {id}"));
+        store.delete(id).await.unwrap();
+        say(&format!("deleted {id}"));
+    }
+}
+
+/// One line in one write: whoever reads it has all of it or nothing.
+fn say(line: &str) {
+    let mut out = std::io::stderr().lock();
+    out.write_all(format!("{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}

@@ -1,0 +1,253 @@
+//! The connection to a gateway after the handshake.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::pending_tasks::PendingTasks;
+use crate::settings::Settings;
+use collective::{CloseCode, Envelope, ErrorCode, Kind, Malformed, SUBPROTOCOL};
+use common::environment::Environment;
+use common::log::{Level, Log};
+use egress::websocket::Sender;
+use egress::{NetError, Sent};
+use peer::{Delivered, PeerError, PeerErrorKind};
+
+use super::registry::AgentRegistry;
+
+/// The channel with the status of agents (Heretek A2A §6.2).
+const AGENT_STATUS_CHANNEL: &str = "agent:status";
+
+/// The channel with decisions, for proposals that were sent on an earlier connection.
+const DECISION_CHANNEL: &str = "triad:decision";
+
+/// The prefix of the correlation ids of subscriptions.
+const SUBSCRIPTION_ID_PREFIX: &str = "sub-";
+
+/// How a dialect writes and reads envelopes. Gateways older than `a2a-v1` have other words for the same messages.
+pub(crate) struct DialectCodec {
+    /// The dialect's name in results.
+    pub(crate) dialect: &'static str,
+    /// The gateway lets a triad vote.
+    pub(crate) has_triad: bool,
+    /// An envelope as a frame.
+    pub(crate) encode: fn(Envelope) -> String,
+    /// A frame as an envelope.
+    pub(crate) decode: fn(&str) -> Result<Envelope, Malformed>,
+}
+
+/// `a2a-v1` itself.
+pub(super) const A2A_V1: DialectCodec = DialectCodec {
+    dialect: SUBPROTOCOL,
+    has_triad: true,
+    encode: |envelope| envelope.to_text(),
+    decode: Envelope::read,
+};
+
+/// The connection, shared by its reader and all callers.
+pub(crate) struct A2aV1Connection {
+    pub(super) codec: &'static DialectCodec,
+    /// `None` once the connection has ended, so that the socket closes.
+    sender: Mutex<Option<Sender>>,
+    ended: Mutex<Option<CloseReason>>,
+    /// Cancelled when the connection has ended.
+    pub(super) closed: CancellationToken,
+    pub(super) settings: Arc<Settings>,
+    pub(super) env: Arc<dyn Environment>,
+    log: Arc<dyn Log>,
+    pub(super) tasks: Arc<PendingTasks>,
+    pub(crate) agents: AgentRegistry,
+    /// A ping has gone out, and nothing has come since.
+    pub(super) pinging: AtomicBool,
+}
+
+struct CloseReason {
+    why: String,
+    dismissed: bool,
+}
+
+impl A2aV1Connection {
+    pub(crate) fn new(
+        codec: &'static DialectCodec,
+        sender: Sender,
+        settings: Arc<Settings>,
+        env: Arc<dyn Environment>,
+        log: Arc<dyn Log>,
+        tasks: Arc<PendingTasks>,
+    ) -> Self {
+        Self {
+            codec,
+            sender: Mutex::new(Some(sender)),
+            ended: Mutex::default(),
+            closed: CancellationToken::new(),
+            settings,
+            env,
+            log,
+            tasks,
+            agents: AgentRegistry::default(),
+            pinging: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.closed.is_cancelled()
+    }
+
+    pub(super) fn close_reason(&self) -> Option<String> {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.as_ref().map(|ended| ended.why.clone())
+    }
+
+    pub(super) fn is_dismissed(&self) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.as_ref().is_some_and(|ended| ended.dismissed)
+    }
+
+    /// Marks the connection as closed and fails what waits on it. Only the first reason counts.
+    pub(super) fn mark_closed(&self, why: &str, dismissed: bool) {
+        {
+            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            if ended.is_some() {
+                return;
+            }
+            *ended = Some(CloseReason {
+                why: why.to_owned(),
+                dismissed,
+            });
+        }
+        self.closed.cancel();
+        self.sender
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        self.agents.connection_lost(why);
+        self.tasks.connection_lost(why, dismissed);
+        self.debug(|| format!("the connection has ended: {why}"));
+    }
+
+    /// Closes the connection with a close code, because of a frame that was read.
+    pub(super) async fn close_with(&self, code: CloseCode, why: &str) {
+        let sender = self.sender();
+        self.mark_closed(why, false);
+        if let Some(sender) = sender {
+            let close = sender.close(code.number(), why);
+            drop(timeout(super::CLOSE_TIMEOUT, close).await);
+        }
+    }
+
+    /// Sends a last envelope and closes.
+    pub(super) async fn disconnect(&self, word: Envelope) {
+        if let Some(sender) = self.sender() {
+            // The connection closes either way.
+            drop(sender.text((self.codec.encode)(word)).await);
+            drop(sender.close(CloseCode::Normal.number(), "").await);
+        }
+    }
+
+    fn sender(&self) -> Option<Sender> {
+        self.sender
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// An envelope with an id and the time.
+    pub(super) fn envelope(&self, kind: Kind, content: Value) -> Envelope {
+        let id = format!("msg-{}", self.env.uuid());
+        Envelope::new(kind, content)
+            .with("id", id)
+            .with("timestamp", self.unix_millis())
+    }
+
+    /// Milliseconds since 1970.
+    pub(super) fn unix_millis(&self) -> u64 {
+        let since = self
+            .env
+            .system_time()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Sends an envelope.
+    ///
+    /// # Errors
+    /// As [`say`](Self::say).
+    pub(super) async fn send(&self, envelope: Envelope) -> Result<(), PeerError> {
+        self.send_frame((self.codec.encode)(envelope)).await
+    }
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// 1003, and whether any of it left. The connection has ended then.
+    pub(super) async fn send_frame(&self, frame: String) -> Result<(), PeerError> {
+        let Some(sender) = self.sender() else {
+            let why = self.close_reason().unwrap_or_default();
+            return Err(lost(&why, Sent::No));
+        };
+        let sent = timeout(self.settings.timeout, sender.text(frame)).await;
+        let error: NetError = match sent {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(_) => {
+                let why = "the gateway takes no more";
+                self.mark_closed(why, false);
+                return Err(lost(why, Sent::Unknown));
+            }
+        };
+        self.mark_closed(&error.to_string(), false);
+        Err(lost(&error.to_string(), error.sent()))
+    }
+
+    /// Subscribes to the status of agents. A gateway without that channel answers with an error, which is ignored.
+    pub(super) async fn subscribe(&self) {
+        let mut content = json!({"channel": AGENT_STATUS_CHANNEL});
+        if !self.settings.agents.is_empty() {
+            content["agents"] = json!(self.settings.agents);
+        }
+        self.send_subscribe(content).await;
+        if self.tasks.reopen() {
+            self.send_subscribe(json!({"channel": DECISION_CHANNEL}))
+                .await;
+        }
+    }
+
+    async fn send_subscribe(&self, content: Value) {
+        let asked = self.envelope(Kind::Subscribe, content);
+        let id = format!("{SUBSCRIPTION_ID_PREFIX}{}", self.env.uuid());
+        let asked = asked.with_metadata("correlationId", id);
+        // The next send reports a connection that is lost here.
+        drop(self.send(asked).await);
+    }
+
+    /// Whether an error is about a subscription, which a gateway may do without.
+    pub(super) fn is_of_subscription(error: &Envelope) -> bool {
+        error
+            .correlation_id()
+            .is_some_and(|id| id.starts_with(SUBSCRIPTION_ID_PREFIX))
+    }
+
+    pub(super) fn warn(&self, line: &str) {
+        self.log.log(Level::Warn, &format!("gateway: {line}"));
+    }
+
+    pub(super) fn debug(&self, line: impl FnOnce() -> String) {
+        if self.log.wants(Level::Debug) {
+            self.log.log(Level::Debug, &format!("gateway: {}", line()));
+        }
+    }
+}
+
+fn lost(why: &str, sent: Sent) -> PeerError {
+    let message = format!("the connection to the gateway was lost: {why}");
+    let mut error = PeerError::new(PeerErrorKind::Gateway(ErrorCode::ConnectionReset), message);
+    if sent == Sent::No {
+        error.delivered = Delivered::No;
+    }
+    error
+}

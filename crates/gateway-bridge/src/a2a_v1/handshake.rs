@@ -1,0 +1,244 @@
+//! The handshake on an open connection (Heretek A2A §5): credential, then capabilities.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::dial::{DialedSocket, broken, failed};
+use crate::pending_tasks::PendingTasks;
+use crate::settings::{Settings, without_token};
+use collective::{CloseCode, Envelope, ErrorCode, Kind, PROTOCOL_VERSION, is_compatible};
+use common::environment::Environment;
+use common::log::Log;
+use egress::websocket::{Frame, Receiver};
+use peer::excerpt;
+
+use super::HandshakeError;
+use super::connection::{A2A_V1, A2aV1Connection};
+use super::errors;
+
+/// How long a gateway has to answer a credential. One that does not answer needs none, and
+/// shows that with its acknowledgement.
+const AUTH_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The words for a credential that holds.
+const ACCEPTED_AUTH_STATUSES: [&str; 3] = ["ok", "success", "authenticated"];
+
+/// The message kinds that the bridge understands. It serves no agents.
+const SUPPORTED_KINDS: [Kind; 12] = [
+    Kind::Message,
+    Kind::Status,
+    Kind::Error,
+    Kind::Event,
+    Kind::Discovery,
+    Kind::Ping,
+    Kind::Pong,
+    Kind::AuthResponse,
+    Kind::Disconnect,
+    Kind::Decision,
+    Kind::Vote,
+    Kind::Response,
+];
+
+/// Performs the handshake.
+pub(super) async fn connect(
+    dialed: DialedSocket,
+    settings: Arc<Settings>,
+    env: Arc<dyn Environment>,
+    log: Arc<dyn Log>,
+    tasks: Arc<PendingTasks>,
+) -> Result<(A2aV1Connection, Receiver), HandshakeError> {
+    let DialedSocket {
+        socket,
+        first,
+        until,
+        ..
+    } = dialed;
+    let mut reader = HandshakeReader {
+        receiver: socket.receiver,
+        first,
+        settings: Arc::clone(&settings),
+    };
+    let connection = A2aV1Connection::new(&A2A_V1, socket.sender, settings, env, log, tasks);
+    let greeted = timeout_at(until, shake_hands(&connection, &mut reader)).await;
+    let greeted = greeted.unwrap_or_else(|_| Err(unacknowledged(&connection.settings).into()));
+    if let Err(error) = greeted {
+        let code = match &error {
+            HandshakeError::OpenClaw => CloseCode::Normal,
+            HandshakeError::Peer(_) => CloseCode::Policy,
+        };
+        connection.close_with(code, "").await;
+        return Err(error);
+    }
+    Ok((connection, reader.receiver))
+}
+
+async fn shake_hands(
+    connection: &A2aV1Connection,
+    reader: &mut HandshakeReader,
+) -> Result<(), HandshakeError> {
+    if let Some(token) = &connection.settings.token {
+        let auth = json!({"token": token.expose_secret()});
+        connection
+            .send(connection.envelope(Kind::Auth, auth))
+            .await?;
+        let check_auth =
+            timeout_at(Instant::now() + AUTH_RESPONSE_TIMEOUT, reader.auth_result()).await;
+        check_auth.unwrap_or(Ok(()))?;
+    }
+    let advertise = json!({
+        "action": "advertise",
+        "capabilities": {
+            "supportedMessageTypes": SUPPORTED_KINDS.map(Kind::as_str),
+            "version": PROTOCOL_VERSION,
+        },
+    });
+    connection
+        .send(connection.envelope(Kind::Handshake, advertise))
+        .await?;
+    let acknowledged = reader.acknowledgement().await?;
+    version(&acknowledged, &connection.settings)?;
+    let names = acknowledged
+        .content()
+        .get("availableAgents")
+        .and_then(Value::as_array);
+    connection
+        .agents
+        .seed(names.into_iter().flatten().filter_map(Value::as_str));
+    Ok(())
+}
+
+/// Reads what the gateway sends during the handshake.
+struct HandshakeReader {
+    receiver: Receiver,
+    first: Option<String>,
+    settings: Arc<Settings>,
+}
+
+impl HandshakeReader {
+    /// What the gateway thinks of the credential.
+    async fn auth_result(&mut self) -> Result<(), HandshakeError> {
+        loop {
+            let envelope = self.next().await?;
+            if envelope.kind() == Kind::AuthResponse {
+                return check_auth(&envelope, &self.settings);
+            }
+        }
+    }
+
+    async fn acknowledgement(&mut self) -> Result<Envelope, HandshakeError> {
+        loop {
+            let envelope = self.next().await?;
+            match envelope.kind() {
+                Kind::AuthResponse => check_auth(&envelope, &self.settings)?,
+                Kind::Handshake if envelope.said("action") == Some("acknowledge") => {
+                    return Ok(envelope);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the next message. An error message ends the handshake.
+    async fn next(&mut self) -> Result<Envelope, HandshakeError> {
+        loop {
+            let text = match self.first.take() {
+                Some(text) => text,
+                None => match self.receiver.next().await {
+                    Frame::Text(text) => text,
+                    Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
+                    Frame::Closed { code, .. } => return Err(closed(code, &self.settings).into()),
+                    Frame::Broken(error) => return Err(broken(&error, &self.settings).into()),
+                },
+            };
+            let text = without_token(&text, &self.settings);
+            let Ok(envelope) = Envelope::read(&text) else {
+                continue;
+            };
+            match envelope.kind() {
+                Kind::Event if is_challenge(&envelope) => return Err(HandshakeError::OpenClaw),
+                Kind::Error => {
+                    let error = errors::read(&envelope);
+                    return Err(error.during_handshake(&self.settings).into());
+                }
+                Kind::Disconnect => return Err(closed(None, &self.settings).into()),
+                _ => return Ok(envelope),
+            }
+        }
+    }
+}
+
+/// The first word of the OpenClaw gateway, come late.
+fn is_challenge(envelope: &Envelope) -> bool {
+    envelope.field("event").and_then(Value::as_str) == Some("connect.challenge")
+}
+
+fn check_auth(envelope: &Envelope, settings: &Settings) -> Result<(), HandshakeError> {
+    let status = envelope.said("status").unwrap_or_default();
+    if ACCEPTED_AUTH_STATUSES
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(status))
+    {
+        return Ok(());
+    }
+    let error = errors::code_in_content(envelope).unwrap_or(ErrorCode::AuthFailed);
+    let what = match error {
+        ErrorCode::TokenExpired => "has expired; put a fresh one into `gateway.token`",
+        _ => "is not taken; see `gateway.token`",
+    };
+    let message = format!(
+        "the credential for the gateway at `{}` {what}",
+        settings.shown()
+    );
+    Err(failed(error, message).into())
+}
+
+fn version(acknowledged: &Envelope, settings: &Settings) -> Result<(), HandshakeError> {
+    let said = acknowledged.said("protocolVersion").unwrap_or_default();
+    if is_compatible(said) {
+        return Ok(());
+    }
+    let said = excerpt(if said.is_empty() { "no version" } else { said });
+    let message = format!(
+        "the gateway at `{}` speaks {said} of a2a-v1, and only versions 1.x are spoken here",
+        settings.shown()
+    );
+    Err(failed(ErrorCode::ProtocolError, message).into())
+}
+
+fn closed(code: Option<u16>, settings: &Settings) -> peer::PeerError {
+    let shown = settings.shown();
+    let why = code.and_then(CloseCode::from_number);
+    match why {
+        Some(CloseCode::Policy | CloseCode::Unauthorized) if settings.token.is_some() => failed(
+            ErrorCode::AuthFailed,
+            format!(
+                "the gateway at `{shown}` ended the connection during the handshake; see `gateway.token`"
+            ),
+        ),
+        Some(CloseCode::Policy | CloseCode::Unauthorized) => failed(
+            ErrorCode::AuthRequired,
+            format!(
+                "the gateway at `{shown}` ended the connection during the handshake and may want a credential; set `gateway.token`"
+            ),
+        ),
+        _ => failed(
+            ErrorCode::ConnectionRefused,
+            format!("the gateway at `{shown}` ended the connection during the handshake"),
+        ),
+    }
+}
+
+fn unacknowledged(settings: &Settings) -> peer::PeerError {
+    failed(
+        ErrorCode::ConnectionTimeout,
+        format!(
+            "`{}` took the connection, but has not acknowledged the handshake of a2a-v1 within {} ms: it speaks something else, or is not well",
+            settings.shown(),
+            settings.timeout.as_millis()
+        ),
+    )
+}

@@ -1,0 +1,201 @@
+//! The agents behind the gateway and their status (Heretek A2A §6).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::TRIAD;
+use crate::dial::failed;
+use collective::{Envelope, ErrorCode};
+use peer::{MemberStatus, PeerError};
+
+use super::errors;
+
+/// The most agents that are listed.
+const MAX_AGENTS: usize = 1000;
+
+/// The longest name of an agent, in characters.
+const MAX_NAME_CHARS: usize = 128;
+
+/// The agents that the gateway has named on one connection.
+#[derive(Default)]
+pub(crate) struct AgentRegistry {
+    agents: Mutex<BTreeMap<String, AgentEntry>>,
+    /// The name under which the gateway lists this plugin, where it does.
+    own_name: OnceLock<String>,
+    pending: Mutex<Option<PendingList>>,
+    /// Holds further list requests back: a list does not say which request it answers.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    /// The gateway has not answered the last list request.
+    silent: AtomicBool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct AgentEntry {
+    pub(super) role: Option<String>,
+    pub(super) status: MemberStatus,
+}
+
+/// A list request without an answer.
+struct PendingList {
+    request_id: String,
+    correlation_id: String,
+    answer: oneshot::Sender<Result<(), PeerError>>,
+}
+
+/// Withdraws the list request when its caller stops waiting, so that a later error is not taken for its answer.
+pub(super) struct ListGuard<'a> {
+    registry: &'a AgentRegistry,
+    /// Receives the answer.
+    pub(super) answered: oneshot::Receiver<Result<(), PeerError>>,
+}
+
+impl Drop for ListGuard<'_> {
+    fn drop(&mut self) {
+        self.registry.pending().take();
+    }
+}
+
+impl AgentRegistry {
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<String, AgentEntry>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<PendingList>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves the agent of this name, which is this plugin itself, out of later lists.
+    pub(crate) fn set_own_name(&self, name: &str) {
+        // The first name counts: it is the one of this connection.
+        let _ = self.own_name.set(name.to_owned());
+    }
+
+    /// Fills the registry with the names of the handshake, until the gateway lists its agents.
+    pub(crate) fn seed<'a>(&self, names: impl Iterator<Item = &'a str>) {
+        let unknown = AgentEntry {
+            role: None,
+            status: MemberStatus::Unknown,
+        };
+        let names = names.filter(|name| is_name(name)).take(MAX_AGENTS);
+        *self.agents() = names
+            .map(|name| (name.to_owned(), unknown.clone()))
+            .collect();
+    }
+
+    /// Fails the pending list request.
+    pub(super) fn connection_lost(&self, why: &str) {
+        if let Some(pending) = self.pending().take() {
+            let message = format!("the connection to the gateway was lost: {why}");
+            let error = failed(ErrorCode::ConnectionReset, message);
+            // The caller may have stopped waiting.
+            drop(pending.answer.send(Err(error)));
+        }
+    }
+
+    /// Returns the agents, by name.
+    pub(super) fn snapshot(&self) -> BTreeMap<String, AgentEntry> {
+        self.agents().clone()
+    }
+
+    /// Returns whether the last list request had no answer.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a list request had no answer.
+    pub(super) fn set_silent(&self) {
+        self.silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Registers a list request.
+    pub(super) fn begin_list(&self, request_id: &str, correlation_id: String) -> ListGuard<'_> {
+        let (answer, answered) = oneshot::channel();
+        *self.pending() = Some(PendingList {
+            request_id: request_id.to_owned(),
+            correlation_id,
+            answer,
+        });
+        ListGuard {
+            registry: self,
+            answered,
+        }
+    }
+
+    /// Returns whether a list request is pending.
+    pub(super) fn is_list_pending(&self) -> bool {
+        self.pending().is_some()
+    }
+
+    /// Replaces the agents by those of a `discovery`. Returns `false` where it lists none.
+    pub(super) fn replace(&self, envelope: &Envelope) -> bool {
+        let Some(listed) = envelope.content().get("agents").and_then(Value::as_array) else {
+            return false;
+        };
+        let read = |agent: &Value| {
+            let text = |field: &str| agent.get(field).and_then(Value::as_str);
+            let is_own = |name: &str| self.own_name.get().is_some_and(|own| own == name);
+            let name = text("name").filter(|name| is_name(name) && !is_own(name))?;
+            // The agent's path is left out: it shows who runs the machine.
+            let entry = AgentEntry {
+                role: text("role").map(str::to_owned),
+                status: MemberStatus::from_word(text("status").unwrap_or_default()),
+            };
+            Some((name.to_owned(), entry))
+        };
+        *self.agents() = listed.iter().filter_map(read).take(MAX_AGENTS).collect();
+        self.silent.store(false, Ordering::SeqCst);
+        if let Some(pending) = self.pending().take() {
+            // The caller may have stopped waiting.
+            drop(pending.answer.send(Ok(())));
+        }
+        true
+    }
+
+    /// Fails the pending list request where the error answers it. An error that names no request answers it where `idle`
+    /// says that no message is unanswered.
+    pub(super) fn fail_list(&self, envelope: &Envelope, idle: bool) -> bool {
+        let mut pending = self.pending();
+        let names = [envelope.correlation_id(), envelope.parent_id()];
+        let answers = pending.as_ref().is_some_and(|pending| {
+            let is_its = |name: &str| name == pending.correlation_id || name == pending.request_id;
+            names.into_iter().flatten().any(is_its) || (names == [None, None] && idle)
+        });
+        if !answers {
+            return false;
+        }
+        if let Some(pending) = pending.take() {
+            drop(
+                pending
+                    .answer
+                    .send(Err(errors::read(envelope).into_error())),
+            );
+        }
+        true
+    }
+
+    /// Sets the status of an agent. Returns whether it changed.
+    pub(super) fn set_status(&self, agent: &str, status: MemberStatus) -> bool {
+        let mut agents = self.agents();
+        if agents.len() >= MAX_AGENTS && !agents.contains_key(agent) {
+            return false;
+        }
+        let entry = agents.entry(agent.to_owned()).or_insert(AgentEntry {
+            role: None,
+            status: MemberStatus::Unknown,
+        });
+        std::mem::replace(&mut entry.status, status) != status
+    }
+}
+
+/// Returns whether an agent of this name can be called. The triad is no agent.
+pub(super) fn is_name(name: &str) -> bool {
+    let clean = |c: char| !c.is_control() && c != '/';
+    !name.is_empty()
+        && name != TRIAD
+        && name.chars().count() <= MAX_NAME_CHARS
+        && name.chars().all(clean)
+}

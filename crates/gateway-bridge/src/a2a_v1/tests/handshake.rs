@@ -1,0 +1,256 @@
+//! From an open connection to one that is ready.
+
+use super::*;
+
+fn with_token() -> Settings {
+    Settings {
+        token: Some(SecretString::from("s3cret-key")),
+        ..settings()
+    }
+}
+
+async fn fails(rig: &Rig) -> PeerError {
+    let error = rig.gateway.members().await.expect_err("no greeting");
+    assert_eq!(error.delivered, Delivered::No, "{error}");
+    assert!(
+        !format!("{error:?} {:?}", rig.log.0).contains("s3cret"),
+        "{error:?}"
+    );
+    error
+}
+
+/// What comes of a greeting that the gateway answers with `answers` after it has heard as many words.
+async fn greeting(settings: Settings, answers: Vec<Value>) -> PeerError {
+    let mut rig = rig(settings);
+    let mut arrivals = rig.arrivals();
+    let server = async {
+        let mut connection = arrivals.next().await;
+        for answer in answers {
+            connection.recv().await;
+            connection.send(answer).await;
+        }
+        connection
+    };
+    tokio::join!(fails(&rig), server).0
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_08_we_advertise_and_are_ready_when_that_is_acknowledged() {
+    let mut rig = rig(settings());
+    let members = rig.gateway.members();
+    let server = async {
+        let mut connection = rig.arrivals.next().await;
+        let advertised = connection.recv().await;
+        // Nothing else is said before the acknowledgement.
+        let waited = tokio::time::timeout(Duration::from_secs(5), connection.recv()).await;
+        assert!(waited.is_err());
+        connection.send(acknowledge()).await;
+        let subscribed = connection.recv().await;
+        let asked = connection.recv().await;
+        connection.send(list(&asked, json!([]))).await;
+        (advertised, subscribed)
+    };
+    let (members, (advertised, subscribed)) = tokio::join!(members, server);
+    members.unwrap();
+    assert_eq!(advertised["content"]["action"], "advertise");
+    assert!(advertised["timestamp"].is_u64());
+    let types = advertised["content"]["capabilities"]["supportedMessageTypes"]
+        .as_array()
+        .unwrap();
+    assert!(types.contains(&json!("message")) && types.contains(&json!("decision")));
+    assert_eq!(subscribed["content"]["channel"], "agent:status");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_08_without_an_acknowledgement_the_connection_times_out() {
+    let mut rig = rig(settings());
+    let mut arrivals = rig.arrivals();
+    let (error, connection) = tokio::join!(fails(&rig), async {
+        let mut connection = arrivals.next().await;
+        connection.recv().await;
+        connection
+    });
+    drop(connection);
+    assert_eq!(
+        error.kind,
+        PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout)
+    );
+    assert!(
+        error.message.contains("acknowledged") && error.message.contains("30000"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_09_our_version_is_told_and_another_major_one_is_refused() {
+    for version in [
+        json!("2.0.0"),
+        json!("0.9"),
+        json!("10.0"),
+        json!(1),
+        json!(null),
+    ] {
+        let mut other = acknowledge();
+        other["content"]["protocolVersion"] = version.clone();
+        let error = greeting(settings(), vec![other]).await;
+        assert_eq!(
+            error.kind,
+            PeerErrorKind::Gateway(ErrorCode::ProtocolError),
+            "{version}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_09_a_newer_version_of_the_same_major_is_spoken() {
+    let mut rig = rig(settings());
+    let server = async {
+        let mut connection = rig.arrivals.next().await;
+        let advertised = connection.recv().await;
+        let mut newer = acknowledge();
+        newer["content"]["protocolVersion"] = json!("1.7");
+        connection.send(newer).await;
+        connection.recv().await;
+        let asked = connection.recv().await;
+        connection.send(list(&asked, json!([]))).await;
+        advertised
+    };
+    let (members, advertised) = tokio::join!(rig.gateway.members(), server);
+    members.unwrap();
+    assert_eq!(advertised["content"]["capabilities"]["version"], "1.0.0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_10_the_credential_comes_first_and_the_handshake_after_it_was_judged() {
+    let mut rig = rig(with_token());
+    let server = async {
+        let mut connection = rig.arrivals.next().await;
+        let auth = connection.recv().await;
+        let early = tokio::time::timeout(Duration::from_millis(500), connection.recv()).await;
+        assert!(early.is_err());
+        connection
+            .send(json!({"type": "auth-response", "content": {"status": "ok"}}))
+            .await;
+        let handshake = connection.recv().await;
+        connection.send(acknowledge()).await;
+        connection.recv().await;
+        let asked = connection.recv().await;
+        connection.send(list(&asked, json!([]))).await;
+        (auth, handshake)
+    };
+    let (members, (auth, handshake)) = tokio::join!(rig.gateway.members(), server);
+    members.unwrap();
+    assert_eq!(
+        (&auth["type"], &auth["content"]["token"]),
+        (&json!("auth"), &json!("s3cret-key"))
+    );
+    assert_eq!(handshake["type"], "handshake");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_11_an_acknowledgement_will_do_where_no_auth_response_comes() {
+    let mut rig = rig(with_token());
+    let server = async {
+        let mut connection = rig.arrivals.next().await;
+        assert_eq!(connection.recv().await["type"], "auth");
+        assert_eq!(connection.recv().await["type"], "handshake");
+        connection.send(acknowledge()).await;
+        connection.recv().await;
+        let asked = connection.recv().await;
+        connection.send(list(&asked, json!([]))).await;
+    };
+    let (members, ()) = tokio::join!(rig.gateway.members(), server);
+    members.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_11_every_word_for_a_good_credential_is_understood() {
+    for word in ["ok", "success", "authenticated"] {
+        let good = json!({"type": "auth-response", "content": {"status": word}});
+        let error = greeting(with_token(), vec![good, json!({"type": "ping"})]).await;
+        // The greeting went on to the handshake, which was not acknowledged.
+        assert_eq!(
+            error.kind,
+            PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
+            "{word}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_11_a_credential_that_is_refused_is_told_by_its_error() {
+    for (content, code) in [
+        (
+            json!({"status": "failed", "error": "AUTH_FAILED", "code": 5002}),
+            ErrorCode::AuthFailed,
+        ),
+        (
+            json!({"status": "failed", "code": 5003}),
+            ErrorCode::TokenExpired,
+        ),
+        (json!({"status": "failed"}), ErrorCode::AuthFailed),
+        (json!({}), ErrorCode::AuthFailed),
+    ] {
+        let refused = json!({"type": "auth-response", "content": content});
+        let error = greeting(with_token(), vec![refused]).await;
+        assert_eq!(error.kind, PeerErrorKind::Gateway(code), "{error}");
+        assert!(error.message.contains("gateway.token"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_10_a_gateway_that_wants_a_credential_is_told_as_such() {
+    let wants = json!({"type": "error", "content": {"error": "AUTH_REQUIRED", "message": "say who you are", "code": 5001}});
+    let error = greeting(settings(), vec![wants]).await;
+    assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
+    assert!(error.message.contains("set `gateway.token`"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_repeats_the_credential_in_an_error_is_not_repeated() {
+    let repeats = json!({"type": "error", "content": {"error": "AUTH_FAILED", "message": "no user s3cret-key"}});
+    let error = greeting(with_token(), vec![repeats]).await;
+    assert!(error.message.contains("[redacted]"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_13_we_name_no_agents_as_ours() {
+    let mut rig = rig(settings());
+    let mut arrivals = rig.arrivals();
+    let (_, advertised) = tokio::join!(fails(&rig), async {
+        let mut connection = arrivals.next().await;
+        connection.recv().await
+    });
+    assert!(
+        advertised["content"]["capabilities"]
+            .get("supportedAgents")
+            .is_none()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_while_greeting_is_told_as_what_it_means() {
+    for (settings, code, wanted) in [
+        (with_token(), 1008, ErrorCode::AuthFailed),
+        (super::settings(), 1008, ErrorCode::AuthRequired),
+        (super::settings(), 1011, ErrorCode::ConnectionRefused),
+    ] {
+        let mut rig = rig(settings);
+        let mut arrivals = rig.arrivals();
+        let (error, _connection) = tokio::join!(fails(&rig), async {
+            let mut connection = arrivals.next().await;
+            connection.recv().await;
+            connection.close(code, "").await;
+            connection
+        });
+        assert_eq!(error.kind, PeerErrorKind::Gateway(wanted), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_openclaw_gateway_that_was_slow_to_say_so_is_named() {
+    let challenge =
+        json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}});
+    let error = greeting(settings(), vec![challenge]).await;
+    assert!(error.message.contains("is the OpenClaw gateway"), "{error}");
+}

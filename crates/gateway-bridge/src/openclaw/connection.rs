@@ -1,0 +1,393 @@
+//! The one connection: requests out, responses to their callers, events to subscribers.
+//!
+//! All calls of an instance share it. A task of its own reads it (`carry.rs`); callers write to it directly.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use collective::{CloseCode, ErrorCode};
+use egress::websocket::Sender;
+use peer::{PeerError, PeerErrorKind, excerpt};
+
+use super::errors::{self, RequestError};
+use super::frames::{self, Incoming, RpcError};
+use super::run_event::{self, RunEvent, RunEventDecoder};
+use super::runs::RunCache;
+use super::subscriber::{RunEventReceiver, Subscriber};
+
+/// So many requests may be without an answer at a time. A run counts until it is over.
+const MAX_PENDING_REQUESTS: usize = 1024;
+
+/// The connection, for everybody who uses it.
+pub(super) struct OpenClawConnection {
+    timeout: Duration,
+    largest: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Gone when the connection is over, so that the socket is closed.
+    sender: Option<Sender>,
+    pending: HashMap<u64, Pending>,
+    subscribers: HashMap<String, Vec<Subscriber>>,
+    runs: RunCache,
+    /// Callers that wait for the end.
+    ends: Vec<oneshot::Sender<()>>,
+    /// The next request's id, and the next subscriber's.
+    next: u64,
+    /// Why nothing will come any more.
+    over: Option<PeerError>,
+}
+
+/// A request without an answer.
+enum Pending {
+    /// It is answered once.
+    Once(oneshot::Sender<Result<Value, RpcError>>),
+    /// It begins a run: it is answered when that is accepted, and once more when it is over.
+    Run {
+        run: String,
+        accepted: Option<oneshot::Sender<Result<Value, RpcError>>>,
+    },
+}
+
+/// Forgets the request when its caller stops waiting.
+struct Asked<'a> {
+    connection: &'a OpenClawConnection,
+    id: u64,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let mut state = self.connection.state();
+        if matches!(state.pending.get(&self.id), Some(Pending::Once(_))) {
+            state.pending.remove(&self.id);
+        }
+    }
+}
+
+impl OpenClawConnection {
+    /// Creates the connection after the handshake. A request waits `timeout` for its answer and has at most `largest` bytes.
+    pub(super) fn new(sender: Sender, timeout: Duration, largest: usize) -> Self {
+        Self {
+            timeout,
+            largest,
+            state: Mutex::new(State {
+                sender: Some(sender),
+                ..State::default()
+            }),
+        }
+    }
+
+    /// Something may still come.
+    pub(super) fn is_open(&self) -> bool {
+        self.state().over.is_none()
+    }
+
+    /// What is known of the runs that were started over this connection.
+    pub(super) fn with_runs<T>(&self, look: impl FnOnce(&mut RunCache) -> T) -> T {
+        look(&mut self.state().runs)
+    }
+
+    /// Asks and waits for the answer, for `longer` than usual.
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        params: &Value,
+        longer: Duration,
+    ) -> Result<Value, RequestError> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(method, params, Pending::Once(answer), answered, longer)
+            .await
+    }
+
+    /// Starts a run and returns the first answer.
+    pub(super) async fn start_run(&self, run: &str, params: &Value) -> Result<Value, RequestError> {
+        let (accepted, answered) = oneshot::channel();
+        let pending = Pending::Run {
+            run: run.to_owned(),
+            accepted: Some(accepted),
+        };
+        self.ask("agent", params, pending, answered, Duration::ZERO)
+            .await
+    }
+
+    /// Adds a subscriber of `run`.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) fn add_subscriber(&self, run: &str) -> Result<RunEventReceiver, PeerError> {
+        let mut state = self.state();
+        if let Some(over) = &state.over {
+            return Err(over.clone().undelivered());
+        }
+        let (subscriber, events) = Subscriber::new(state.fresh());
+        let subscribers = state.subscribers.entry(run.to_owned()).or_default();
+        subscribers.push(subscriber);
+        Ok(events)
+    }
+
+    /// Removes a subscriber of `run`.
+    pub(super) fn remove_subscriber(&self, run: &str, id: u64) {
+        let mut state = self.state();
+        if let Some(subscribers) = state.subscribers.get_mut(run) {
+            subscribers.retain(|subscriber| subscriber.id != id);
+            if subscribers.is_empty() {
+                state.subscribers.remove(run);
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        params: &Value,
+        pending: Pending,
+        answered: oneshot::Receiver<Result<Value, RpcError>>,
+        longer: Duration,
+    ) -> Result<Value, RequestError> {
+        let (id, frame, sender) = self
+            .register(method, params, pending)
+            .map_err(RequestError::Connection)?;
+        let _asked = Asked {
+            connection: self,
+            id,
+        };
+        let exchange = async {
+            let mut answered = answered;
+            let came = tokio::select! {
+                biased;
+                sent = sender.text(frame) => match sent {
+                    Ok(()) => answered.await,
+                    Err(error) => {
+                        self.state().pending.remove(&id);
+                        return Err(RequestError::Connection(errors::unsent(&error)));
+                    }
+                },
+                // The connection may end while it takes nothing any more.
+                came = &mut answered => came,
+            };
+            match came {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(refusal)) => Err(RequestError::Refused(refusal)),
+                Err(_) => Err(RequestError::Connection(self.close_error())),
+            }
+        };
+        let waited = tokio::time::timeout(self.timeout + longer, exchange).await;
+        waited.unwrap_or_else(|_| {
+            self.state().pending.remove(&id);
+            Err(RequestError::Connection(PeerError::new(
+                PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
+                format!(
+                    "the gateway has not answered `{method}` within {} ms; whether it did it is unknown",
+                    (self.timeout + longer).as_millis()
+                ),
+            )))
+        })
+    }
+
+    fn register(
+        &self,
+        method: &str,
+        params: &Value,
+        pending: Pending,
+    ) -> Result<(u64, String, Sender), PeerError> {
+        let refused = |code, message: String| {
+            PeerError::new(PeerErrorKind::Gateway(code), message).undelivered()
+        };
+        let mut state = self.state();
+        let Some(sender) = state.sender.clone() else {
+            return Err(state.close_error().undelivered());
+        };
+        if state.pending.len() >= MAX_PENDING_REQUESTS {
+            let message = format!(
+                "{MAX_PENDING_REQUESTS} requests to the gateway are under way already; try again when some are done"
+            );
+            return Err(refused(ErrorCode::AgentBusy, message));
+        }
+        let id = state.fresh();
+        let frame = frames::request(&id.to_string(), method, params);
+        if frame.len() > self.largest {
+            let message = format!(
+                "the message has {} bytes as it goes to the gateway, which takes at most {}; send less, or a URL of the file",
+                frame.len(),
+                self.largest
+            );
+            return Err(refused(ErrorCode::InvalidContent, message));
+        }
+        state.pending.insert(id, pending);
+        Ok((id, frame, sender))
+    }
+
+    /// What has come in. `false` where it is no frame.
+    pub(super) fn handle_frame(&self, text: &str) -> bool {
+        match frames::read(text) {
+            Some(Incoming::Response { id, answer }) => {
+                if let Ok(id) = id.parse() {
+                    self.answer(id, answer);
+                }
+                true
+            }
+            Some(Incoming::Event { name, payload }) => {
+                if let (true, Some(payload)) = (name == "agent", payload) {
+                    self.spread(payload);
+                }
+                true
+            }
+            Some(Incoming::Other) => true,
+            None => false,
+        }
+    }
+
+    fn answer(&self, id: u64, answer: Result<&RawValue, RpcError>) {
+        let mut state = self.state();
+        let Some(pending) = state.pending.remove(&id) else {
+            return;
+        };
+        let size = answer.as_ref().map_or(0, |answer| answer.get().len());
+        let answer =
+            answer.map(|answer| serde_json::from_str::<Value>(answer.get()).unwrap_or_default());
+        let (run, accepted) = match pending {
+            Pending::Once(waits) => {
+                // Who asked may have gone.
+                let _ = waits.send(answer);
+                return;
+            }
+            Pending::Run { run, accepted } => (run, accepted),
+        };
+        let is_begun = answer
+            .as_ref()
+            .is_ok_and(|answer| answer["status"] == "accepted");
+        if is_begun {
+            let accepted_before = Pending::Run {
+                run,
+                accepted: None,
+            };
+            state.pending.insert(id, accepted_before);
+        } else {
+            if let Ok(response) = &answer {
+                state.runs.set_response(&run, response, size);
+            }
+            if accepted.is_none() {
+                let said = match answer {
+                    Ok(response) => RunEvent::Ended(response),
+                    Err(refusal) => RunEvent::Abandoned(format!(
+                        "the gateway gave the run up: {}",
+                        excerpt(&refusal.message)
+                    )),
+                };
+                state.tell(&run, size, |_| Some(said.clone()));
+                return;
+            }
+        }
+        if let Some(accepted) = accepted {
+            let _ = accepted.send(answer);
+        }
+    }
+
+    /// Passes an event to the subscribers of its run. Most runs on a gateway belong to other operators.
+    fn spread(&self, payload: &RawValue) {
+        let mut state = self.state();
+        if state.subscribers.is_empty() {
+            return;
+        }
+        if let Some(run) = run_event::run_of(payload) {
+            state.tell(&run, payload.get().len(), |decoder| decoder.decode(payload));
+        }
+    }
+
+    /// Nothing will come any more, for this reason. What is under way fails with it.
+    pub(super) fn mark_closed(&self, why: PeerError) {
+        let mut state = self.state();
+        state.over.get_or_insert(why);
+        state.sender = None;
+        // Who waits finds the other end gone and asks why.
+        state.pending.clear();
+        state.subscribers.clear();
+        state.ends.clear();
+    }
+
+    /// Resolves when nothing will come any more.
+    pub(super) async fn closed(&self) {
+        let (end, ended) = oneshot::channel();
+        {
+            let mut state = self.state();
+            if state.over.is_some() {
+                return;
+            }
+            state.ends.push(end);
+        }
+        // The other end is dropped, never sent.
+        let _ = ended.await;
+    }
+
+    /// Says that nothing more will come from here.
+    pub(super) async fn close(&self) {
+        let sender = self.state().sender.clone();
+        if let Some(sender) = sender {
+            // Closed before is closed.
+            let _ = sender.close(CloseCode::Normal.number(), "").await;
+        }
+    }
+
+    /// Asks whether the gateway is there.
+    pub(super) async fn ping(&self) {
+        let sender = self.state().sender.clone();
+        if let Some(sender) = sender {
+            // Whether it is shows in what comes back.
+            let _ = sender.ping().await;
+        }
+    }
+
+    /// Returns why the connection ended; `None` while it is open.
+    pub(super) fn close_reason(&self) -> Option<String> {
+        let state = self.state();
+        state.over.as_ref().map(|over| over.message.clone())
+    }
+
+    pub(super) fn close_error(&self) -> PeerError {
+        self.state().close_error()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn close_error(&self) -> PeerError {
+        let over = self.over.clone();
+        over.unwrap_or_else(|| errors::cut("it ended"))
+    }
+
+    /// Decodes an event for each subscriber of `run`. A subscriber that is too slow is removed.
+    fn tell(
+        &mut self,
+        run: &str,
+        size: usize,
+        mut hear: impl FnMut(&mut RunEventDecoder) -> Option<RunEvent>,
+    ) {
+        let Some(subscribers) = self.subscribers.get_mut(run) else {
+            return;
+        };
+        subscribers.retain_mut(|subscriber| {
+            let Some(said) = hear(&mut subscriber.decoder) else {
+                return true;
+            };
+            subscriber.push(said, size)
+        });
+        if subscribers.is_empty() {
+            self.subscribers.remove(run);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What the gateway refuses, in the errors of the registry.
+
+use a2a::ShapeError;
+use collective::ErrorCode;
+use egress::{NetError, Sent};
+use peer::{Delivered, PeerError, PeerErrorKind, excerpt};
+
+use super::frames::RpcError;
+
+/// Why a request has no answer that is of use.
+#[derive(Debug)]
+pub(super) enum RequestError {
+    /// The gateway refused it.
+    Refused(RpcError),
+    /// The connection failed; the gateway may not have got the request.
+    Connection(PeerError),
+}
+
+impl RequestError {
+    /// The error that it is for a call about `agent`.
+    pub(super) fn into_peer_error(self, method: &str, agent: &str) -> PeerError {
+        match self {
+            Self::Refused(refusal) => of_request(&refusal, method, agent),
+            Self::Connection(error) => error,
+        }
+    }
+}
+
+/// Why the gateway did not let us in.
+pub(super) fn of_connect(refusal: &RpcError) -> PeerError {
+    let RpcError { message, .. } = refusal;
+    let (code, what) = match (refusal.detail(), refusal.code.as_str()) {
+        ("AUTH_TOKEN_MISSING" | "AUTH_PASSWORD_MISSING" | "AUTH_REQUIRED", _) => (
+            ErrorCode::AuthRequired,
+            "set `gateway.token` to the token of the gateway (`gateway.auth.token` in openclaw.json)",
+        ),
+        (detail, _) if detail.starts_with("AUTH_") => (
+            ErrorCode::AuthFailed,
+            "`gateway.token` must be the token of the gateway (`gateway.auth.token` in openclaw.json)",
+        ),
+        (detail, _) if detail.contains("PAIRING") || detail.starts_with("DEVICE_") => (
+            ErrorCode::PermissionDenied,
+            "without a device identity this gateway takes connections from its own machine only; connect over loopback",
+        ),
+        _ if message.contains("protocol mismatch") => (
+            ErrorCode::ProtocolError,
+            "the gateway does not speak protocol 4; OpenClaw 2026.9 does",
+        ),
+        (_, "UNAVAILABLE") => (
+            ErrorCode::AgentBusy,
+            "the gateway is starting or has too much to do; try again",
+        ),
+        _ => (
+            ErrorCode::ConnectionRefused,
+            "the gateway refused the connection",
+        ),
+    };
+    PeerError::new(
+        PeerErrorKind::Gateway(code),
+        format!("{what} (the gateway says: {})", excerpt(message)),
+    )
+    .undelivered()
+}
+
+/// Why the gateway did not do what it was asked for. `agent` is whom it was about.
+pub(super) fn of_request(refusal: &RpcError, method: &str, agent: &str) -> PeerError {
+    let RpcError { code, message, .. } = refusal;
+    let kind = match (code.as_str(), message.as_str()) {
+        (_, text) if text.contains("unknown agent id") => ErrorCode::AgentNotFound,
+        (_, text) if text.contains("Attachment") => ErrorCode::InvalidContent,
+        ("FORBIDDEN", _) => ErrorCode::PermissionDenied,
+        ("UNAVAILABLE", _) => ErrorCode::AgentBusy,
+        ("INVALID_REQUEST", text) if text.contains("unauthorized") => ErrorCode::PermissionDenied,
+        ("INVALID_REQUEST", _) => ErrorCode::InvalidContent,
+        _ => ErrorCode::AgentError,
+    };
+    let message = match kind {
+        ErrorCode::AgentNotFound => format!("the gateway has no agent `{agent}`"),
+        _ => format!(
+            "the gateway refused `{method}` for the agent `{agent}`: {}",
+            excerpt(message)
+        ),
+    };
+    let mut error = PeerError::new(PeerErrorKind::Gateway(kind), message);
+    error.delivered = Delivered::Yes;
+    error
+}
+
+/// The connection ended while something was under way.
+pub(super) fn cut(why: &str) -> PeerError {
+    PeerError::new(
+        PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
+        format!("the connection to the gateway broke: {why}"),
+    )
+}
+
+/// The connection ended while something was being said.
+pub(super) fn unsent(error: &NetError) -> PeerError {
+    let mut cut = cut(&error.to_string());
+    if error.sent() == Sent::No {
+        cut.delivered = Delivered::No;
+    }
+    cut
+}
+
+/// What the gateway said has not the shape it should have.
+pub(super) fn misshapen(what: ShapeError) -> PeerError {
+    PeerError::new(
+        PeerErrorKind::Gateway(ErrorCode::ProtocolError),
+        format!("the gateway's answer cannot be used: {what}"),
+    )
+}
+
+/// What the gateway's close codes mean, and what to do.
+pub(super) fn closed(code: Option<u16>, reason: &str) -> String {
+    let said = if reason.is_empty() {
+        String::new()
+    } else {
+        format!(" (`{}`)", excerpt(reason))
+    };
+    match code {
+        Some(1000) => format!("the gateway closed the connection{said}"),
+        Some(1001 | 1012) => format!("the gateway shut down or restarts{said}"),
+        Some(1002) => format!("the gateway does not speak protocol 4{said}"),
+        Some(1008) => format!("the gateway does not allow the connection{said}"),
+        Some(1009) => format!("a message was too large for the gateway{said}"),
+        Some(1013) => format!("the gateway has too much to do{said}"),
+        Some(code) => format!("the gateway closed the connection with code {code}{said}"),
+        None => format!("the gateway closed the connection without a code{said}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refusal(code: &str, message: &str, detail: &str) -> RpcError {
+        RpcError {
+            code: code.into(),
+            message: message.into(),
+            details: json!({ "code": detail }),
+        }
+    }
+
+    #[test]
+    fn a_wrong_token_says_which_setting_is_wrong() {
+        let error = of_connect(&refusal(
+            "INVALID_REQUEST",
+            "unauthorized",
+            "AUTH_TOKEN_MISMATCH",
+        ));
+        assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthFailed));
+        assert!(error.message.contains("gateway.token"), "{error}");
+        assert_eq!(error.delivered, Delivered::No);
+    }
+
+    #[test]
+    fn every_refusal_of_a_connection_has_its_error() {
+        let code = |code, message, detail| match of_connect(&refusal(code, message, detail)).kind {
+            PeerErrorKind::Gateway(code) => code.number(),
+            _ => 0,
+        };
+        assert_eq!(
+            code("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISSING"),
+            5001
+        );
+        assert_eq!(code("INVALID_REQUEST", "protocol mismatch", ""), 1004);
+        assert_eq!(
+            code("NOT_PAIRED", "pairing required", "PAIRING_REQUIRED"),
+            5004
+        );
+        assert_eq!(code("UNAVAILABLE", "starting", ""), 3003);
+        assert_eq!(code("INVALID_REQUEST", "invalid connect params", ""), 1001);
+    }
+
+    #[test]
+    fn every_refusal_of_a_request_has_its_error() {
+        let number =
+            |code, message| match of_request(&refusal(code, message, ""), "agent", "ghost").kind {
+                PeerErrorKind::Gateway(code) => code.number(),
+                _ => 0,
+            };
+        assert_eq!(
+            number(
+                "INVALID_REQUEST",
+                "invalid agent params: unknown agent id \"ghost\""
+            ),
+            3001
+        );
+        assert_eq!(
+            number(
+                "INVALID_REQUEST",
+                "UnsupportedAttachmentError: attachment a.txt"
+            ),
+            2005
+        );
+        assert_eq!(number("FORBIDDEN", "missing scope: operator.write"), 5004);
+        assert_eq!(number("INVALID_REQUEST", "unauthorized"), 5004);
+        assert_eq!(number("UNAVAILABLE", "queue is full"), 3003);
+        assert_eq!(number("INTERNAL", "exploded"), 3004);
+    }
+
+    #[test]
+    fn what_was_under_way_at_a_cut_may_have_been_done() {
+        assert_eq!(cut("it went away").delivered, Delivered::Unknown);
+    }
+}

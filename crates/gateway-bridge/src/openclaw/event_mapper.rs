@@ -1,0 +1,247 @@
+//! Maps run events to events of A2A 0.3.
+
+use serde_json::{Value, json};
+
+use a2a::Event;
+use peer::PeerError;
+
+use super::errors::misshapen;
+use super::media::text_part;
+use super::outcome::{ARTIFACT_ID, RunOutcome, artifact, message, of_response};
+use super::run_event::{RunEvent, ToolUse};
+
+/// Maps the events of one run, in order.
+#[derive(Debug)]
+pub(super) struct RunEventMapper {
+    run: String,
+    context: String,
+    /// The answer's text so far.
+    sent_text: String,
+    /// Some text of the answer was sent.
+    has_text: bool,
+}
+
+impl RunEventMapper {
+    /// Creates the mapper of `run`, before its first event.
+    pub(super) fn new(run: &str, context: &str) -> Self {
+        Self {
+            run: run.to_owned(),
+            context: context.to_owned(),
+            sent_text: String::new(),
+            has_text: false,
+        }
+    }
+
+    /// The run as a task, as it stands.
+    ///
+    /// # Errors
+    /// An id that is no id.
+    pub(super) fn snapshot(&self, outcome: &RunOutcome) -> Result<Event, PeerError> {
+        outcome.task(&self.run, &self.context).map(Event::Task)
+    }
+
+    /// Maps one run event.
+    ///
+    /// # Errors
+    /// An id that is no id.
+    pub(super) fn map(&mut self, said: RunEvent) -> Result<Vec<Event>, PeerError> {
+        let value = match said {
+            RunEvent::Started => self.status(json!({ "state": "working" }), false),
+            RunEvent::Remark(text) => self.status(
+                json!({ "state": "working", "message": message(&text) }),
+                false,
+            ),
+            RunEvent::Tool(tool) => self.tool(&tool),
+            RunEvent::Text { whole, text } => self.text(whole, text),
+            RunEvent::Ended(response) => return self.end(of_response(&response)),
+            RunEvent::Abandoned(why) => return self.end(RunOutcome::failed(&why)),
+        };
+        Ok(vec![Event::read(value).map_err(misshapen)?])
+    }
+
+    /// Maps the end of the run: the answer where the text so far differs, then the state.
+    ///
+    /// # Errors
+    /// An id that is no id.
+    pub(super) fn end(&mut self, outcome: RunOutcome) -> Result<Vec<Event>, PeerError> {
+        let mut events = Vec::new();
+        if !outcome.parts.is_empty() && !self.has_sent(&outcome.parts) {
+            let whole = self.artifact(artifact(&outcome.parts), false, true);
+            events.push(Event::read(whole).map_err(misshapen)?);
+        }
+        let mut last = self.status(outcome.status(), true);
+        if !outcome.metadata.is_empty() {
+            last["metadata"] = json!({ "openclaw": outcome.metadata });
+        }
+        events.push(Event::read(last).map_err(misshapen)?);
+        Ok(events)
+    }
+
+    fn has_sent(&self, parts: &[Value]) -> bool {
+        matches!(parts, [one] if one["text"] == self.sent_text.as_str())
+    }
+
+    fn text(&mut self, whole: bool, text: String) -> Value {
+        let append = self.has_text && !whole;
+        let piece = artifact(&[text_part(&text)]);
+        if append {
+            self.sent_text.push_str(&text);
+        } else {
+            self.sent_text = text;
+        }
+        self.has_text = true;
+        self.artifact(piece, append, false)
+    }
+
+    fn tool(&self, tool: &ToolUse) -> Value {
+        let ToolUse { name, text, .. } = tool;
+        let doing = match (tool.phase, tool.status.as_deref()) {
+            ("start", _) => "started",
+            ("end", Some(status)) => status,
+            ("end", None) => "done",
+            _ => "under way",
+        };
+        let text = match text {
+            Some(text) => format!("Tool {name} {doing}: {text}"),
+            None => format!("Tool {name} {doing}."),
+        };
+        let mut said = message(&text);
+        said["metadata"] = json!({ "openclaw": { "tool": {
+            "name": name, "callId": tool.call_id, "phase": tool.phase, "status": tool.status,
+        } } });
+        self.status(json!({ "state": "working", "message": said }), false)
+    }
+
+    fn status(&self, status: Value, last: bool) -> Value {
+        json!({ "kind": "status-update", "taskId": self.run, "contextId": self.context, "status": status, "final": last })
+    }
+
+    fn artifact(&self, artifact: Value, append: bool, last: bool) -> Value {
+        debug_assert_eq!(artifact["artifactId"], ARTIFACT_ID);
+        json!({ "kind": "artifact-update", "taskId": self.run, "contextId": self.context, "artifact": artifact, "append": append, "lastChunk": last })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn piece(whole: bool, text: &str) -> RunEvent {
+        RunEvent::Text {
+            whole,
+            text: text.into(),
+        }
+    }
+
+    /// Returns the mapped events, each as `append:text` or `state` and its message.
+    fn mapped(mapper: &mut RunEventMapper, said: RunEvent) -> Vec<String> {
+        let events = mapper.map(said).unwrap();
+        let word = |event: &Event| match event {
+            Event::Artifact(update) => {
+                format!(
+                    "{}:{}",
+                    update.append(),
+                    update.artifact().text().unwrap_or_default()
+                )
+            }
+            Event::Status(update) => format!(
+                "{} {}",
+                update.state().as_str(),
+                update.status_text().unwrap_or_default()
+            ),
+            other => format!("{other:?}"),
+        };
+        events.iter().map(word).collect()
+    }
+
+    fn over(text: &str) -> RunEvent {
+        RunEvent::Ended(json!({"status": "ok", "result": {"payloads": [{"text": text}]}}))
+    }
+
+    #[test]
+    fn streamed_text_comes_in_pieces_and_is_not_told_again_at_the_end() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        assert_eq!(mapped(&mut mapper, piece(true, "a")), ["false:a"]);
+        assert_eq!(mapped(&mut mapper, piece(false, " b")), ["true: b"]);
+        assert_eq!(mapped(&mut mapper, over("a b")), ["completed "]);
+    }
+
+    #[test]
+    fn an_answer_that_was_streamed_otherwise_is_told_whole_at_the_end() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        mapped(&mut mapper, piece(true, "draft"));
+        assert_eq!(
+            mapped(&mut mapper, over("fair copy")),
+            ["false:fair copy", "completed "]
+        );
+    }
+
+    #[test]
+    fn text_after_a_tool_takes_the_place_of_the_remark_before_it() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        mapped(&mut mapper, piece(true, "Let me look."));
+        assert_eq!(
+            mapped(&mut mapper, RunEvent::Remark("Let me look.".into())),
+            ["working Let me look."]
+        );
+        assert_eq!(
+            mapped(&mut mapper, piece(true, "It is fine.")),
+            ["false:It is fine."]
+        );
+        assert_eq!(mapped(&mut mapper, over("It is fine.")), ["completed "]);
+    }
+
+    #[test]
+    fn tools_are_told_of_by_name_in_messages_of_a_working_task() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        let tool = |phase, status: Option<&str>, text: Option<&str>| {
+            RunEvent::Tool(ToolUse {
+                name: "read".into(),
+                call_id: Some("c1".into()),
+                phase,
+                status: status.map(str::to_owned),
+                text: text.map(str::to_owned),
+            })
+        };
+        assert_eq!(
+            mapped(&mut mapper, tool("start", Some("running"), None)),
+            ["working Tool read started."]
+        );
+        assert_eq!(
+            mapped(&mut mapper, tool("update", None, Some("50 %"))),
+            ["working Tool read under way: 50 %"]
+        );
+        assert_eq!(
+            mapped(
+                &mut mapper,
+                tool("end", Some("failed"), Some("no such file"))
+            ),
+            ["working Tool read failed: no such file"]
+        );
+    }
+
+    #[test]
+    fn the_last_event_is_marked_and_says_what_the_run_cost() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        let response = json!({"status": "ok", "result": {"payloads": [], "meta": {"agentMeta": {"usage": {"total": 3}}}}});
+        let events = mapper.map(RunEvent::Ended(response)).unwrap();
+        let [Event::Status(last)] = &events[..] else {
+            unreachable!("one event: {events:?}")
+        };
+        assert!(last.is_final());
+        assert_eq!(
+            events[0].json()["metadata"],
+            json!({"openclaw": {"usage": {"total": 3}}})
+        );
+    }
+
+    #[test]
+    fn a_run_that_is_given_up_fails_with_the_reason() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        assert_eq!(
+            mapped(&mut mapper, RunEvent::Abandoned("no room".into())),
+            ["failed no room"]
+        );
+    }
+}

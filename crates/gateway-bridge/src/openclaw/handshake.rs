@@ -1,0 +1,154 @@
+//! The handshake: `connect` after the gateway's challenge (OpenClaw gateway protocol 4).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use tokio::time::timeout_at;
+use tokio_util::sync::CancellationToken;
+
+use crate::dial::{self, DialedSocket, failed};
+use crate::settings::without_token;
+use crate::{Link, Settings};
+use collective::ErrorCode;
+use common::environment::Environment;
+use common::log::Log;
+use egress::websocket::{Frame, Opened};
+use peer::PeerError;
+
+use super::OpenClaw;
+use super::connection::OpenClawConnection;
+use super::errors;
+use super::frames::{self, Incoming};
+use super::reader;
+
+/// The version of the protocol.
+const PROTOCOL_VERSION: u64 = 4;
+
+/// What is asked for, and no more: to see what goes on, and to begin and abort runs.
+const REQUIRED_SCOPES: [&str; 2] = ["operator.read", "operator.write"];
+
+/// The id of the one request of the handshake.
+const CONNECT_ID: &str = "connect";
+
+/// What the gateway allows and keeps to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GatewayPolicy {
+    /// How often it ticks.
+    pub tick: Duration,
+    /// The largest message that it takes, in bytes.
+    pub largest: usize,
+    /// The largest image that it takes, in bytes.
+    pub image_bytes: usize,
+}
+
+/// Performs the handshake with a gateway that has sent its challenge.
+///
+/// # Errors
+/// Why it did not let us in.
+pub(crate) async fn handshake(
+    mut dialed: DialedSocket,
+    settings: Arc<Settings>,
+    env: Arc<dyn Environment>,
+    log: Arc<dyn Log>,
+) -> Result<Arc<dyn Link>, PeerError> {
+    let connect = connect(&mut dialed.socket, &settings);
+    let hello = timeout_at(dialed.until, connect).await;
+    let hello = hello.unwrap_or_else(|_| Err(dial::handshake_timeout(&settings)))?;
+    let policy = policy(&hello)?;
+    let Opened {
+        sender, receiver, ..
+    } = dialed.socket;
+    let connection = Arc::new(OpenClawConnection::new(
+        sender,
+        settings.timeout,
+        policy.largest,
+    ));
+    let leave = CancellationToken::new();
+    let period = policy.tick.min(settings.heartbeat);
+    tokio::spawn(reader::run(
+        Arc::clone(&connection),
+        receiver,
+        Arc::clone(&settings),
+        period,
+        leave.clone(),
+        Arc::clone(&log),
+    ));
+    Ok(Arc::new(OpenClaw::new(
+        connection, leave, settings, env, log, policy,
+    )))
+}
+
+async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, PeerError> {
+    let token = settings.token.as_ref();
+    let mut params = json!({
+        "minProtocol": PROTOCOL_VERSION,
+        "maxProtocol": PROTOCOL_VERSION,
+        // The gateway takes no other names; this one may do without a device identity on loopback.
+        "client": { "id": "gateway-client", "version": env!("CARGO_PKG_VERSION"), "platform": std::env::consts::OS, "mode": "backend" },
+        "role": "operator",
+        "scopes": REQUIRED_SCOPES,
+        "caps": ["tool-events"],
+    });
+    if let Some(token) = token {
+        params["auth"] = json!({ "token": token.expose_secret() });
+    }
+    let frame = frames::request(CONNECT_ID, CONNECT_ID, &params);
+    let sent = socket.sender.text(frame).await;
+    sent.map_err(|error| dial::broken(&error, settings))?;
+    loop {
+        let text = match socket.receiver.next().await {
+            Frame::Text(text) => text,
+            Frame::Closed { code, reason } => {
+                let reason = without_token(&reason, settings);
+                let message = format!(
+                    "{}; see `gateway.url` and `gateway.token`",
+                    errors::closed(code, &reason)
+                );
+                return Err(failed(ErrorCode::ConnectionRefused, message));
+            }
+            Frame::Broken(error) => return Err(dial::broken(&error, settings)),
+            Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
+        };
+        let text = without_token(&text, settings);
+        let Some(Incoming::Response { id, answer }) = frames::read(&text) else {
+            // Events may come before the answer.
+            continue;
+        };
+        if id == CONNECT_ID {
+            let answer = answer.map_err(|refusal| errors::of_connect(&refusal))?;
+            return Ok(serde_json::from_str(answer.get()).unwrap_or_default());
+        }
+    }
+}
+
+fn policy(hello: &Value) -> Result<GatewayPolicy, PeerError> {
+    if hello["type"] != "hello-ok" || hello["protocol"] != PROTOCOL_VERSION {
+        let message = "the gateway's answer to `connect` is no `hello-ok` of protocol 4";
+        return Err(failed(ErrorCode::ProtocolError, message));
+    }
+    if let Some(granted) = hello["auth"]["scopes"].as_array()
+        && let Some(missing) = REQUIRED_SCOPES
+            .iter()
+            .find(|scope| !granted.iter().any(|granted| granted == **scope))
+    {
+        let message = format!(
+            "the gateway lets us in without `{missing}`, which calling agents needs; use the gateway's own token over loopback"
+        );
+        return Err(failed(ErrorCode::PermissionDenied, message));
+    }
+    let number = |pointer: &str, default: u64| {
+        hello
+            .pointer(pointer)
+            .and_then(Value::as_u64)
+            .filter(|number| *number > 0)
+            .unwrap_or(default)
+    };
+    let bytes = |pointer, default| usize::try_from(number(pointer, default)).unwrap_or(usize::MAX);
+    Ok(GatewayPolicy {
+        tick: Duration::from_millis(number("/policy/tickIntervalMs", 30_000)),
+        largest: bytes("/policy/maxPayload", 25 * 1024 * 1024),
+        image_bytes: bytes("/policy/attachments/maxImageBytes", 6 * 1024 * 1024),
+    })
+}

@@ -1,0 +1,206 @@
+//! Events of one run (OpenClaw gateway protocol 4).
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The longest text of a tool that is passed on, in bytes.
+const MAX_TOOL_TEXT_BYTES: usize = 500;
+
+/// An event of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum RunEvent {
+    /// The agent has begun.
+    Started,
+    /// Text of the answer.
+    Text {
+        /// It replaces the text so far; otherwise it follows it.
+        whole: bool,
+        /// The text.
+        text: String,
+    },
+    /// What the agent says before it goes to work.
+    Remark(String),
+    /// A tool of the agent begins, gets on or is done.
+    Tool(ToolUse),
+    /// The run is over: the last response to the request that began it.
+    Ended(Value),
+    /// The run is over: why the gateway gave it up.
+    Abandoned(String),
+}
+
+/// What a tool of the agent does.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ToolUse {
+    /// Its name.
+    pub name: String,
+    /// What goes by this in all that is said of the same use of it.
+    pub call_id: Option<String>,
+    /// `start`, `update` or `end`.
+    pub phase: &'static str,
+    /// How it ended: `completed`, `failed`, `blocked`, ….
+    pub status: Option<String>,
+    /// What it says, or why it failed; not more than a few lines.
+    pub text: Option<String>,
+}
+
+/// Decodes the events of a run. It remembers the last text, so that it repeats no text and detects gaps.
+#[derive(Debug, Default)]
+pub(super) struct RunEventDecoder {
+    item: Option<String>,
+    bytes: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct About<'a> {
+    #[serde(borrow)]
+    run_id: Text<'a>,
+}
+
+/// Text that is borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Payload<'a> {
+    #[serde(borrow)]
+    stream: Text<'a>,
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Assistant<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    #[serde(borrow)]
+    delta: Option<Text<'a>>,
+    #[serde(borrow)]
+    item_id: Option<Text<'a>>,
+    #[serde(default)]
+    replace: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Step {
+    kind: Option<String>,
+    phase: Option<String>,
+    name: Option<String>,
+    tool_call_id: Option<String>,
+    status: Option<String>,
+    error: Option<String>,
+    progress_text: Option<String>,
+    partial_result: Option<Value>,
+}
+
+/// The run that an event is about.
+pub(super) fn run_of(payload: &RawValue) -> Option<Cow<'_, str>> {
+    let about: About<'_> = serde_json::from_str(payload.get()).ok()?;
+    Some(about.run_id.0)
+}
+
+impl RunEventDecoder {
+    /// Decodes an `agent` event. Thoughts, usage and other unused streams yield `None`.
+    pub(super) fn decode(&mut self, payload: &RawValue) -> Option<RunEvent> {
+        let payload: Payload<'_> = serde_json::from_str(payload.get()).ok()?;
+        let data = payload.data.get();
+        match &*payload.stream.0 {
+            "assistant" => self.text(&serde_json::from_str(data).ok()?),
+            "lifecycle" => {
+                let step: Step = serde_json::from_str(data).ok()?;
+                (step.phase.as_deref() == Some("start")).then_some(RunEvent::Started)
+            }
+            "item" => item(serde_json::from_str(data).ok()?),
+            // The start and end of a tool come as items too, which every operator gets.
+            "tool" => progress(serde_json::from_str(data).ok()?),
+            _ => None,
+        }
+    }
+
+    fn text(&mut self, said: &Assistant<'_>) -> Option<RunEvent> {
+        let item = said.item_id.as_ref().map_or("", |item| &*item.0);
+        let same = self.item.as_deref() == Some(item);
+        let follows = |whole: &str, piece: &str| self.bytes + piece.len() == whole.len();
+        let (whole, text) = match (&said.text, &said.delta) {
+            (Some(all), Some(piece)) if same && !said.replace && follows(&all.0, &piece.0) => {
+                (false, &piece.0)
+            }
+            (Some(all), _) => (true, &all.0),
+            (None, Some(piece)) => (!same || said.replace, &piece.0),
+            (None, None) => return None,
+        };
+        if !same {
+            self.item = Some(item.to_owned());
+        }
+        self.bytes = if whole {
+            text.len()
+        } else {
+            self.bytes + text.len()
+        };
+        (whole || !text.is_empty()).then(|| RunEvent::Text {
+            whole,
+            text: text.clone().into_owned(),
+        })
+    }
+}
+
+fn item(step: Step) -> Option<RunEvent> {
+    let ends = step.phase.as_deref() == Some("end");
+    match step.kind.as_deref()? {
+        "preamble" if ends => {
+            let text = step.progress_text.filter(|text| !text.trim().is_empty())?;
+            Some(RunEvent::Remark(text))
+        }
+        "tool" => Some(RunEvent::Tool(ToolUse {
+            name: step.name?,
+            call_id: step.tool_call_id,
+            phase: match step.phase.as_deref()? {
+                "start" => "start",
+                "end" => "end",
+                _ => return None,
+            },
+            status: step.status,
+            text: step.error.map(shortened),
+        })),
+        _ => None,
+    }
+}
+
+fn progress(step: Step) -> Option<RunEvent> {
+    if step.phase.as_deref() != Some("update") {
+        return None;
+    }
+    let text = step
+        .partial_result
+        .as_ref()
+        .and_then(|result| result.pointer("/content/0/text"))
+        .and_then(Value::as_str)
+        .map(|text| shortened(text.to_owned()));
+    Some(RunEvent::Tool(ToolUse {
+        name: step.name?,
+        call_id: step.tool_call_id,
+        phase: "update",
+        status: None,
+        text,
+    }))
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TOOL_TEXT_BYTES {
+        let mut end = MAX_TOOL_TEXT_BYTES;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

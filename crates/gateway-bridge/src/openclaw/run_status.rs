@@ -1,0 +1,226 @@
+//! The status of a run, from the records that the gateway keeps.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::CallContext;
+use crate::session_key;
+use collective::ErrorCode;
+use peer::{PeerError, PeerErrorKind};
+
+use super::connection::OpenClawConnection;
+use super::errors::RequestError;
+use super::outcome::{self, RunOutcome};
+
+/// So many entries of the gateway's ledger are looked through, newest first. It takes no larger page.
+const TASK_PAGE_LEN: u64 = 500;
+
+/// So many messages of a session are looked through for an answer.
+const HISTORY_PAGE_LEN: u64 = 200;
+
+/// How long a listener lets the gateway wait for the end of a run before it looks whether the run is still known.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A run that the gateway knows.
+#[derive(Debug)]
+pub(super) struct RunStatus {
+    /// Where it stands.
+    pub outcome: RunOutcome,
+    /// The conversation it belongs to.
+    pub context: String,
+}
+
+/// An entry of the gateway's ledger.
+#[derive(Debug)]
+pub(super) struct TaskRecord(Value);
+
+impl TaskRecord {
+    /// The gateway's own id for it.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.0["id"].as_str()
+    }
+
+    /// The session of the run.
+    pub(super) fn session_key(&self) -> Option<&str> {
+        self.0["sessionKey"].as_str()
+    }
+
+    /// Where the run stands.
+    pub(super) fn outcome(&self) -> RunOutcome {
+        outcome::of_record(&self.0)
+    }
+}
+
+/// Returns the status of `run`: from the responses of this connection, `agent.wait`, the task records, which outlive a restart of
+/// the gateway, and, for the words of an answer, by the history of its session.
+///
+/// # Errors
+/// [`PeerErrorKind::TaskForgotten`] where the gateway knows nothing of it; otherwise why it cannot be asked.
+pub(super) async fn status(
+    connection: &OpenClawConnection,
+    about: &CallContext,
+    run: &str,
+) -> Result<RunStatus, PeerError> {
+    let remembered = connection.with_runs(|runs| runs.get(run).cloned());
+    let context = about
+        .context_id
+        .clone()
+        .or_else(|| remembered.as_ref().map(|run| run.context.clone()));
+    if let (Some(response), Some(context)) =
+        (remembered.and_then(|run| run.response), context.clone())
+    {
+        let outcome = outcome::of_response(&response);
+        return Ok(RunStatus { outcome, context });
+    }
+    if let Some(outcome) = wait(connection, about, run, Duration::ZERO).await? {
+        let context = match context {
+            Some(context) => context,
+            None => context_of(find_record(connection, about, run).await?.as_ref(), run),
+        };
+        return Ok(RunStatus { outcome, context });
+    }
+    let entry = find_record(connection, about, run)
+        .await?
+        .ok_or_else(|| forgotten(run))?;
+    let mut outcome = entry.outcome();
+    if outcome.is_terminal()
+        && let Some(key) = entry.session_key()
+    {
+        let answer = history(connection, about, key, run).await?;
+        outcome = outcome.answered(answer.as_deref());
+    }
+    let context = context.unwrap_or_else(|| context_of(Some(&entry), run));
+    Ok(RunStatus { outcome, context })
+}
+
+/// What came of `run`, where it is over within `patience`.
+pub(super) async fn wait(
+    connection: &OpenClawConnection,
+    about: &CallContext,
+    run: &str,
+    patience: Duration,
+) -> Result<Option<RunOutcome>, PeerError> {
+    let millis = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+    let params = json!({ "runId": run, "timeoutMs": millis });
+    let response = connection.request("agent.wait", &params, patience).await;
+    let response =
+        response.map_err(|failure| failure.into_peer_error("agent.wait", &about.agent))?;
+    Ok(outcome::of_wait(&response))
+}
+
+/// What comes of `run`, however long it takes.
+pub(super) async fn wait_for_end(
+    connection: Arc<OpenClawConnection>,
+    about: CallContext,
+    run: String,
+) -> Result<RunOutcome, PeerError> {
+    loop {
+        if let Some(outcome) = wait(&connection, &about, &run, WAIT_TIMEOUT).await? {
+            return Ok(outcome);
+        }
+        let known = status(&connection, &about, &run).await?;
+        if known.outcome.is_terminal() {
+            return Ok(known.outcome);
+        }
+    }
+}
+
+/// The ledger's entry of `run`.
+pub(super) async fn find_record(
+    connection: &OpenClawConnection,
+    about: &CallContext,
+    run: &str,
+) -> Result<Option<TaskRecord>, PeerError> {
+    let mut params = json!({ "limit": TASK_PAGE_LEN, "agentId": about.agent });
+    let key = connection.with_runs(|runs| runs.get(run).map(|run| run.session_key.clone()));
+    if let Some(key) = key.or_else(|| session_of(about)) {
+        params["sessionKey"] = key.into();
+    }
+    loop {
+        let listed = connection
+            .request("tasks.list", &params, Duration::ZERO)
+            .await;
+        let mut listed =
+            listed.map_err(|failure| failure.into_peer_error("tasks.list", &about.agent))?;
+        let tasks = listed["tasks"].as_array_mut();
+        let found = tasks.and_then(|tasks| {
+            let place = tasks.iter().position(|task| task["runId"] == run)?;
+            Some(tasks.swap_remove(place))
+        });
+        if let Some(found) = found {
+            return Ok(Some(TaskRecord(found)));
+        }
+        // A caller may name another conversation than the one the run is in.
+        let narrow = params
+            .as_object_mut()
+            .and_then(|params| params.remove("sessionKey"));
+        if narrow.is_none() {
+            return Ok(None);
+        }
+    }
+}
+
+/// The session that a call is about.
+pub(super) fn session_of(about: &CallContext) -> Option<String> {
+    let context = about.context_id.as_deref();
+    match (&about.session, context) {
+        (None, None) => None,
+        (_, context) => Some(session_in(about, context.unwrap_or_default())),
+    }
+}
+
+/// The key of the session that the conversation `context` goes on in.
+pub(super) fn session_in(about: &CallContext, context: &str) -> String {
+    let session = match &about.session {
+        Some(session) => Cow::Borrowed(session),
+        None => Cow::Owned(session_key::session_id(context)),
+    };
+    session_key::session_key(&about.agent, &session)
+}
+
+/// The gateway knows nothing of `run`.
+pub(super) fn forgotten(run: &str) -> PeerError {
+    PeerError::new(
+        PeerErrorKind::TaskForgotten,
+        format!("the gateway knows nothing of the run `{run}` any more"),
+    )
+}
+
+/// Returns the context of a run. A run that did not start as an A2A conversation uses its own id.
+fn context_of(entry: Option<&TaskRecord>, run: &str) -> String {
+    let key = entry.and_then(TaskRecord::session_key);
+    key.and_then(session_key::context_id)
+        .unwrap_or(run)
+        .to_owned()
+}
+
+async fn history(
+    connection: &OpenClawConnection,
+    about: &CallContext,
+    key: &str,
+    run: &str,
+) -> Result<Option<String>, PeerError> {
+    let params = json!({ "sessionKey": key, "limit": HISTORY_PAGE_LEN });
+    match connection
+        .request("chat.history", &params, Duration::ZERO)
+        .await
+    {
+        Ok(history) => Ok(outcome::answer_in(&history, run)),
+        // A session that was deleted has no words left; how the run ended is known all the same.
+        Err(RequestError::Refused(refusal)) if refusal.code == "INVALID_REQUEST" => Ok(None),
+        Err(failure) => Err(failure.into_peer_error("chat.history", &about.agent)),
+    }
+}
+
+/// Whether an error says that the gateway has forgotten the run.
+pub(super) fn is_forgotten(error: &PeerError) -> bool {
+    error.kind == PeerErrorKind::TaskForgotten
+}
+
+/// Whether an error says that we may not do that.
+pub(super) fn is_denied(error: &PeerError) -> bool {
+    error.kind == PeerErrorKind::Gateway(ErrorCode::PermissionDenied)
+}

@@ -1,0 +1,150 @@
+//! The start of a run: its session, its request, and the delegation record before it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::CallContext;
+use crate::delegation::{self, Delegation, DelegationFile};
+use a2a::SendRequest;
+use collective::ErrorCode;
+use common::log::Log;
+use peer::{PeerError, PeerErrorKind};
+
+use super::subscription::RunSubscription;
+use super::{OpenClaw, message, run_status};
+
+/// A run that was started.
+pub(super) struct StartedRun {
+    /// Its id, which is the message's.
+    pub run: String,
+    /// The conversation it belongs to.
+    pub context: String,
+    /// The first response: accepted, or over already.
+    pub first: Value,
+    /// Everything after it.
+    pub subscription: RunSubscription,
+}
+
+impl OpenClaw {
+    /// Hands a message over as the beginning of a run.
+    ///
+    /// # Errors
+    /// [`PeerErrorKind::OwnSession`] for the session that calls; otherwise why it was not handed over, or may not have been.
+    pub(super) async fn begin(
+        &self,
+        about: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<StartedRun, PeerError> {
+        let context = self.context(about, outgoing).await?;
+        let key = run_status::session_in(about, &context);
+        if about
+            .session_key
+            .as_deref()
+            .is_some_and(|own| own.eq_ignore_ascii_case(&key))
+        {
+            let message = format!(
+                "the context_id `{context}` of the agent `{}` is the session that calls; a session cannot wait for itself. Answer here, or use another context_id",
+                about.agent
+            );
+            return Err(PeerError::new(PeerErrorKind::OwnSession, message));
+        }
+        record(about, outgoing, &key, &self.log).await?;
+        let run = outgoing.message_id.clone();
+        self.connection
+            .with_runs(|runs| runs.insert(&run, &key, &context));
+        let params = params(about, outgoing, &key, self.policy.image_bytes);
+        let (first, subscription) = RunSubscription::start(&self.connection, &run, &params)
+            .await
+            .map_err(|failure| failure.into_peer_error("agent", &about.agent))?;
+        Ok(StartedRun {
+            run,
+            context,
+            first,
+            subscription,
+        })
+    }
+
+    /// The conversation that a message belongs to: the one it names, the one of the task it continues, or a fresh one.
+    async fn context(
+        &self,
+        about: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<String, PeerError> {
+        let named = outgoing.context_id.as_ref().or(about.context_id.as_ref());
+        match (named, &outgoing.task_id) {
+            (Some(context), _) => Ok(context.clone()),
+            (None, Some(task)) => Ok(run_status::status(&self.connection, about, task)
+                .await?
+                .context),
+            (None, None) => Ok(self.env.uuid().to_string()),
+        }
+    }
+}
+
+fn params(about: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: usize) -> Value {
+    let message = message::to_agent_message(&outgoing.parts, image_bytes);
+    // `inputProvenance` would mark the sender, but the gateway keeps no record of runs that have it, so their status
+    // would be lost with a restart.
+    let mut params = json!({
+        "agentId": about.agent,
+        "sessionKey": key,
+        "message": message.text,
+        "idempotencyKey": outgoing.message_id,
+    });
+    if !message.attachments.is_empty() {
+        params["attachments"] = message.attachments.into();
+    }
+    if let Some(seconds) = seconds(outgoing) {
+        params["timeout"] = seconds.into();
+    }
+    if let Some(level) = said(outgoing, THINKING).and_then(Value::as_str) {
+        params["thinking"] = level.into();
+    }
+    params
+}
+
+/// Where a message's metadata says how long its run may take, in milliseconds.
+pub const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
+
+/// Where a message's metadata says how hard its run may think, in OpenClaw's word for it.
+pub const THINKING: &str = "openclaw-remote-agent/thinking";
+
+fn said<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> {
+    outgoing.metadata.as_ref()?.get(key)
+}
+
+/// How long the run may take. The gateway counts in seconds; without a limit it keeps to its own configuration.
+fn seconds(outgoing: &SendRequest) -> Option<u64> {
+    let millis = said(outgoing, TIME_LIMIT)?.as_u64()?;
+    Some(millis.div_ceil(1000).max(1))
+}
+
+/// Records the delegation depth of the agent's session for the agent's own tool, before the run starts.
+async fn record(
+    about: &CallContext,
+    outgoing: &SendRequest,
+    key: &str,
+    log: &Arc<dyn Log>,
+) -> Result<(), PeerError> {
+    let work = said(outgoing, delegation::METADATA_KEY).and_then(Delegation::read);
+    let (Some(state_dir), Some(work)) = (&about.state_dir, work) else {
+        return Ok(());
+    };
+    let (state_dir, key, log) = (PathBuf::from(state_dir), key.to_owned(), Arc::clone(log));
+    let written = tokio::task::spawn_blocking(move || {
+        DelegationFile::of_host(&state_dir).record(&key, &work, &*log)
+    });
+    let why = match written.await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    // An agent that does not know how deep it is could go on for ever.
+    Err(PeerError::new(
+        PeerErrorKind::Gateway(ErrorCode::PermissionDenied),
+        format!("how deep this delegation is could not be recorded for the agent `{}`, so nothing was sent: {why}", about.agent),
+    )
+    .undelivered())
+}

@@ -1,0 +1,92 @@
+//! How long the connection lives.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn ticks_keep_the_connection_and_two_missed_end_it() {
+    let (link, mut gateway) = connected().await;
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_secs(29)).await;
+        gateway
+            .0
+            .send(json!({"type": "event", "event": "tick", "payload": {"ts": 1}}))
+            .await;
+    }
+    assert!(link.is_open());
+    let (about, silent) = (about(), Instant::now());
+    // Nobody reads at the gateway's end, so its pongs do not come either.
+    let error = link.get_task(&about, "run-9").await.unwrap_err();
+    assert_eq!(number(&error), ErrorCode::ConnectionTimeout.number());
+    while link.is_open() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(
+        silent.elapsed() <= Duration::from_secs(61),
+        "{:?}",
+        silent.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn messages_that_are_no_frames_are_passed_over_and_end_the_connection_at_the_fifth() {
+    let (link, mut gateway) = connected().await;
+    for _ in 0..4 {
+        gateway.0.send_text("nonsense").await;
+    }
+    let about = about();
+    let answers = async {
+        let (id, _) = gateway.asked("agent.wait").await;
+        gateway
+            .answer(&id, json!({"status": "ok", "endedAt": 7}))
+            .await;
+    };
+    let (task, ()) = tokio::join!(link.get_task(&about, "run-9"), answers);
+    task.unwrap();
+    gateway.0.send_bytes(b"bytes").await;
+    assert_eq!(gateway.0.recv_close().await, Some(1000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_leave_takes_no_longer_than_a_second() {
+    let (link, _gateway) = connected().await;
+    let begun = Instant::now();
+    link.close().await;
+    assert!(
+        begun.elapsed() <= Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(!link.is_open());
+}
+
+#[tokio::test]
+async fn the_connection_ends_when_nobody_holds_it() {
+    let (link, mut gateway) = connected().await;
+    drop(link);
+    assert_eq!(gateway.0.recv_close().await, Some(1000));
+}
+
+#[tokio::test]
+async fn why_the_connection_ended_is_remembered_without_the_token() {
+    let (link, mut gateway) = connected().await;
+    assert_eq!(link.last_error(), None);
+    gateway
+        .0
+        .close(1012, "restart a-token-of-the-gateway")
+        .await;
+    while link.is_open() {
+        tokio::task::yield_now().await;
+    }
+    let why = link.last_error().unwrap();
+    assert!(why.contains("shut down or restarts"), "{why}");
+    assert!(!why.contains("a-token-of-the-gateway"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_has_died_in_silence_is_closed_and_not_only_given_up() {
+    let (link, mut gateway) = connected().await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(!link.is_open());
+    // The link still stands for whoever holds it, and holds no socket any more.
+    assert_eq!(gateway.0.recv_text().await, None);
+}

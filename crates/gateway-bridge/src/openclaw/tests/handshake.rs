@@ -1,0 +1,124 @@
+//! The greeting.
+
+use super::*;
+use peer::LocalGateway as _;
+
+#[tokio::test]
+async fn the_greeting_names_a_backend_and_asks_for_no_more_than_it_needs() {
+    let (link, _gateway) = greeted(async |gateway, id, params| {
+        assert_eq!(
+            (&params["minProtocol"], &params["maxProtocol"]),
+            (&json!(4), &json!(4))
+        );
+        assert_eq!(
+            (&params["client"]["id"], &params["client"]["mode"]),
+            (&json!("gateway-client"), &json!("backend"))
+        );
+        assert_eq!(params["scopes"], json!(["operator.read", "operator.write"]));
+        assert_eq!(params["auth"]["token"], "a-token-of-the-gateway");
+        gateway.answer(id, hello()).await;
+    })
+    .await;
+    assert_eq!(link.unwrap().dialect(), "openclaw/4");
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_told_as_such_and_never_shown() {
+    let (link, _gateway) = greeted(async |gateway, id, _| {
+        gateway.0.send(json!({"type": "res", "id": id, "ok": false, "error": {"code": "INVALID_REQUEST",
+            "message": "unauthorized: gateway token mismatch", "details": {"code": "AUTH_TOKEN_MISMATCH"}}})).await;
+        gateway.0.close(1008, "unauthorized").await;
+    })
+    .await;
+    let error = link.err().unwrap();
+    assert_eq!((number(&error), error.delivered), (5002, Delivered::No));
+    assert!(
+        error.message.contains("gateway.token") && !error.message.contains("a-token-of"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_gateway_that_closes_instead_of_greeting_is_told_with_its_code() {
+    for (code, word) in [
+        (1008, "does not allow"),
+        (1000, "closed the connection"),
+        (1002, "protocol 4"),
+    ] {
+        let (link, _gateway) =
+            greeted(async |gateway, _, _| gateway.0.close(code, "why").await).await;
+        let error = link.err().unwrap();
+        assert!(
+            error.message.contains(word) && error.message.contains("why"),
+            "{code}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_greeting_without_the_right_to_write_is_refused() {
+    let (link, _gateway) = greeted(async |gateway, id, _| {
+        let mut hello = hello();
+        hello["auth"]["scopes"] = json!([]);
+        gateway.answer(id, hello).await;
+    })
+    .await;
+    assert_eq!(number(&link.err().unwrap()), 5004);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_never_answers_the_greeting_is_given_up_in_time() {
+    let begun = Instant::now();
+    let (link, _gateway) = greeted(async |_, _, _| {}).await;
+    assert_eq!(number(&link.err().unwrap()), 1002);
+    assert_eq!(begun.elapsed(), settings().timeout);
+}
+
+#[tokio::test]
+async fn a_refusal_that_repeats_the_token_or_goes_on_for_ever_is_cut_to_what_may_be_told() {
+    let (link, _gateway) = greeted(async |gateway, id, _| {
+        let said = format!("a-token-of-the-gateway {}", "x".repeat(5_000));
+        gateway.refuse(id, "INVALID_REQUEST", &said).await;
+    })
+    .await;
+    let Err(error) = link else { panic!("let in") };
+    assert!(!error.message.contains("a-token-of-the-gateway"), "{error}");
+    assert!(error.message.len() < 600, "{}", error.message.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_says_late_what_it_is_is_dialled_once_more_and_given_its_time() {
+    let (net, mut arrivals) = network();
+    let gateway = crate::Gateway::new(
+        Arc::new(net.clone()),
+        settings(),
+        Arc::new(SystemEnvironment),
+        Arc::new(Silent),
+    );
+    let challenge =
+        || json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}});
+    let server = async {
+        // It says nothing for longer than is waited, so it is taken for one that waits for us.
+        let mut first = arrivals.next().await;
+        assert_eq!(first.recv().await["type"], "auth");
+        first.send(challenge()).await;
+        assert_eq!(first.recv_close().await, Some(1000));
+        let mut second = arrivals.next().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        second.send(challenge()).await;
+        let mut second = Gateway(second);
+        for (method, payload) in [
+            ("connect", hello()),
+            ("agents.list", json!({"agents": [{"id": "alpha"}]})),
+            ("sessions.list", json!({"sessions": []})),
+        ] {
+            let (id, _) = second.asked(method).await;
+            second.answer(&id, payload).await;
+        }
+        second
+    };
+    let (members, _second) = tokio::join!(gateway.members(), server);
+    assert_eq!(members.unwrap()[0].name, "alpha");
+    assert_eq!(gateway.connection().dialect, Some("openclaw/4"));
+    assert_eq!(net.requests().len(), 2);
+}

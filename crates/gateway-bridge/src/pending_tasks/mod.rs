@@ -1,0 +1,220 @@
+//! What was sent to agents behind a gateway that keeps no tasks: each message is a task of its own here, with its answer.
+//!
+//! They outlive connections, so that a late answer is kept for a later query, and never given to another message. The
+//! bridge keeps 256 tasks for a day, and 8 MiB of them; it never evicts a task with a subscriber.
+
+mod render;
+mod stream;
+mod task;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lru::LruCache;
+use serde_json::Value;
+
+use a2a::Task;
+use collective::{ErrorCode, LARGEST_FRAME};
+use peer::{Delivered, PeerError, PeerErrorKind};
+
+pub(super) use render::TaskOutcome;
+pub(super) use task::{AwaitGuard, PendingTask, Resend, TaskKind};
+
+/// How many tasks are kept.
+const MAX_TASKS: usize = 256;
+
+/// How much of them is kept, in bytes: messages that may be sent again, steps and answers. Eight answers as large as a frame
+/// can be, or 32 kB for each of the 256, which is more than nearly all answers have.
+const MAX_TOTAL_BYTES: usize = 8 * LARGEST_FRAME;
+
+/// How long one is kept.
+const TASK_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The tasks of one instance.
+pub(super) struct PendingTasks {
+    index: Mutex<TaskIndex>,
+    /// What the tasks take, nearly.
+    bytes: Arc<AtomicUsize>,
+}
+
+struct TaskIndex {
+    /// By the id that messages and answers share.
+    entries: LruCache<String, Arc<PendingTask>>,
+    /// That id by the id of the message.
+    by_message: HashMap<String, String>,
+}
+
+impl PendingTasks {
+    pub(super) fn new() -> Self {
+        Self {
+            index: Mutex::new(TaskIndex {
+                entries: LruCache::unbounded(),
+                by_message: HashMap::new(),
+            }),
+            bytes: Arc::default(),
+        }
+    }
+
+    fn index(&self) -> MutexGuard<'_, TaskIndex> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a message is about to be sent.
+    pub(super) fn insert(&self, entry: PendingTask) -> Arc<PendingTask> {
+        let entry = Arc::new(entry.with_budget(&self.bytes));
+        let mut index = self.index();
+        index.evict(MAX_TASKS - 1, &self.bytes);
+        index
+            .by_message
+            .insert(entry.message_id.clone(), entry.id.clone());
+        index.entries.put(entry.id.clone(), Arc::clone(&entry));
+        entry
+    }
+
+    /// Removes the least recently used tasks where all of them exceed the byte budget.
+    pub(super) fn evict(&self) {
+        if self.bytes.load(Ordering::SeqCst) > MAX_TOTAL_BYTES {
+            self.index().evict(MAX_TASKS, &self.bytes);
+        }
+    }
+
+    /// The message was not sent after all.
+    pub(super) fn remove(&self, entry: &PendingTask) {
+        let mut index = self.index();
+        index.entries.pop(&entry.id);
+        index.by_message.remove(&entry.message_id);
+    }
+
+    /// What goes by this correlation id.
+    pub(super) fn by_correlation_id(&self, id: &str) -> Option<Arc<PendingTask>> {
+        let mut index = self.index();
+        let entry = Arc::clone(index.entries.get(id)?);
+        if entry.age() < TASK_TTL {
+            return Some(entry);
+        }
+        index.entries.pop(id);
+        index.by_message.remove(&entry.message_id);
+        None
+    }
+
+    /// What the message of this id began.
+    pub(super) fn by_message_id(&self, id: &str) -> Option<Arc<PendingTask>> {
+        let correlation = self.index().by_message.get(id).cloned()?;
+        self.by_correlation_id(&correlation)
+    }
+
+    /// The one message that waits for its answer, where it is only one.
+    pub(super) fn only_unfinished(&self) -> Option<Arc<PendingTask>> {
+        let open = self.unfinished();
+        match open.as_slice() {
+            [one] => Some(Arc::clone(one)),
+            _ => None,
+        }
+    }
+
+    /// Whatever waits for its answer.
+    pub(super) fn unfinished(&self) -> Vec<Arc<PendingTask>> {
+        let index = self.index();
+        let entries = index.entries.iter().map(|(_, entry)| entry);
+        entries
+            .filter(|entry| !entry.is_terminal())
+            .cloned()
+            .collect()
+    }
+
+    /// The task of this agent.
+    pub(super) fn find(&self, agent: &str, id: &str) -> Option<Arc<PendingTask>> {
+        self.by_correlation_id(id)
+            .filter(|entry| entry.agent == agent)
+    }
+
+    /// As [`find`](Self::find).
+    ///
+    /// # Errors
+    /// [`PeerErrorKind::TaskForgotten`].
+    pub(super) fn get(&self, agent: &str, id: &str) -> Result<Arc<PendingTask>, PeerError> {
+        self.find(agent, id).ok_or_else(|| {
+            let message = "the gateway keeps no tasks, and what was sent to it is remembered here only for a day and as long as this process runs; the agent may still be at work, and its answer can no longer be fetched";
+            let mut error = PeerError::new(PeerErrorKind::TaskForgotten, message);
+            error.delivered = Delivered::Unknown;
+            error
+        })
+    }
+
+    /// The task as it stands.
+    ///
+    /// # Errors
+    /// [`PeerErrorKind::TaskForgotten`].
+    pub(super) fn task(&self, agent: &str, id: &str) -> Result<Task, PeerError> {
+        self.get(agent, id)?.task()
+    }
+
+    /// Cancels the wait for the answer. The protocols of these gateways cannot take a message back.
+    ///
+    /// # Errors
+    /// [`PeerErrorKind::TaskForgotten`].
+    pub(super) fn cancel(&self, agent: &str, id: &str) -> Result<Task, PeerError> {
+        let entry = self.get(agent, id)?;
+        entry.finish(TaskOutcome::Canceled);
+        entry.task()
+    }
+
+    /// The connection is lost. Messages fail and are not sent again; a proposal waits for its decision on the next one, unless
+    /// the gateway has `dismissed` us: then only a new call connects again.
+    pub(super) fn connection_lost(&self, why: &str, dismissed: bool) {
+        for entry in self.unfinished() {
+            entry.connection_lost(why, dismissed);
+        }
+    }
+
+    /// There is a connection again. Says whether a decision is waited for.
+    pub(super) fn reopen(&self) -> bool {
+        let index = self.index();
+        let entries = index.entries.iter();
+        entries.fold(false, |any, (_, entry)| entry.reopen() || any)
+    }
+}
+
+impl TaskIndex {
+    /// Removes tasks without subscribers, the least recently used first, until at most `kept` are left and they fit into
+    /// the byte budget.
+    fn evict(&mut self, kept: usize, bytes: &AtomicUsize) {
+        while self.entries.len() > kept || bytes.load(Ordering::SeqCst) > MAX_TOTAL_BYTES {
+            let unheld = |entry: &Arc<PendingTask>| Arc::strong_count(entry) == 1;
+            let mut oldest_first = self.entries.iter().rev();
+            let Some((id, message)) = oldest_first
+                .find(|(_, entry)| unheld(entry))
+                .map(|(id, entry)| (id.clone(), entry.message_id.clone()))
+            else {
+                return;
+            };
+            self.entries.pop(&id);
+            self.by_message.remove(&message);
+        }
+    }
+}
+
+/// What a value takes in memory, nearly: its texts, and its own size for each value in it.
+fn weight(value: &Value) -> usize {
+    let inside = match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(weight).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| size_of::<String>() + name.len() + weight(value))
+            .sum(),
+        _ => 0,
+    };
+    size_of::<Value>() + inside
+}
+
+/// The error of a connection that was lost after a message had left on it.
+pub(super) fn reset(why: &str) -> PeerError {
+    let message = format!("the connection to the gateway was lost: {why}");
+    PeerError::new(PeerErrorKind::Gateway(ErrorCode::ConnectionReset), message)
+}
+
+#[cfg(test)]
+mod tests;

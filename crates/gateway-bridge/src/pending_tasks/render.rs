@@ -1,0 +1,149 @@
+//! Tasks and their updates in the names of A2A 0.3.
+
+use serde_json::{Value, json};
+
+use a2a::Message;
+use peer::PeerError;
+
+use super::weight;
+
+/// What is said of a message that cannot be taken back.
+const CANCELED_TEXT: &str = "the call no longer waits for the answer; the gateway cannot take a message back, so the agent may go on with it";
+
+/// The ids that every update of a task carries.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TaskIds<'a> {
+    /// The id that message and answer share.
+    pub(super) task_id: &'a str,
+    /// The session that the task belongs to.
+    pub(super) context_id: &'a str,
+}
+
+/// What came of a message.
+#[derive(Debug, Clone)]
+pub(crate) enum TaskOutcome {
+    /// The agent answered.
+    Answered(Message),
+    /// The triad decided: an artifact.
+    Decided(Value),
+    /// Nothing will come.
+    Failed(PeerError),
+    /// The caller waits no longer.
+    Canceled,
+}
+
+impl TaskOutcome {
+    /// Returns about how many bytes the outcome takes.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::Answered(message) => weight(message.json()),
+            Self::Decided(artifact) => weight(artifact),
+            Self::Failed(error) => error.message.len(),
+            Self::Canceled => 0,
+        }
+    }
+}
+
+fn said(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Value>) -> Value {
+    let mut parts = vec![json!({"kind": "text", "text": text})];
+    parts.extend(data.map(|data| json!({"kind": "data", "data": data})));
+    json!({
+        "kind": "message",
+        "messageId": format!("{}-{number}", ids.task_id),
+        "role": "agent",
+        "taskId": ids.task_id,
+        "contextId": ids.context_id,
+        "parts": parts,
+    })
+}
+
+fn update(ids: TaskIds<'_>, status: Value, last: bool) -> Value {
+    json!({
+        "kind": "status-update",
+        "taskId": ids.task_id,
+        "contextId": ids.context_id,
+        "status": status,
+        "final": last,
+    })
+}
+
+/// A step on the way.
+pub(super) fn step(ids: TaskIds<'_>, number: usize, text: &str, data: Option<Value>) -> Value {
+    let message = said(ids, number, text, data);
+    update(ids, json!({"state": "working", "message": message}), false)
+}
+
+/// The task after these steps.
+pub(super) fn task(ids: TaskIds<'_>, steps: &[Value], outcome: Option<&TaskOutcome>) -> Value {
+    let (status, artifact) = match outcome {
+        Some(outcome) => ended(ids, steps.len(), outcome),
+        None => {
+            let newest = steps.last().and_then(|step| step.pointer("/status"));
+            (
+                newest
+                    .cloned()
+                    .unwrap_or_else(|| json!({"state": "working"})),
+                None,
+            )
+        }
+    };
+    let mut task = json!({
+        "kind": "task",
+        "id": ids.task_id,
+        "contextId": ids.context_id,
+        "status": status,
+    });
+    if let Some(artifact) = artifact {
+        task["artifacts"] = json!([artifact]);
+    }
+    task
+}
+
+/// Returns the updates of the end.
+pub(super) fn end(ids: TaskIds<'_>, steps: usize, outcome: &TaskOutcome) -> Vec<Value> {
+    let (status, artifact) = ended(ids, steps, outcome);
+    let artifact = artifact.map(|artifact| {
+        json!({
+            "kind": "artifact-update",
+            "taskId": ids.task_id,
+            "contextId": ids.context_id,
+            "artifact": artifact,
+            "append": false,
+            "lastChunk": true,
+        })
+    });
+    artifact
+        .into_iter()
+        .chain([update(ids, status, true)])
+        .collect()
+}
+
+fn ended(ids: TaskIds<'_>, number: usize, outcome: &TaskOutcome) -> (Value, Option<Value>) {
+    match outcome {
+        TaskOutcome::Answered(message) => {
+            let parts = message
+                .json()
+                .get("parts")
+                .cloned()
+                .unwrap_or_else(|| json!([]));
+            let reply = json!({"artifactId": "reply", "name": "reply", "parts": parts});
+            (json!({"state": "completed"}), Some(reply))
+        }
+        TaskOutcome::Decided(artifact) => (json!({"state": "completed"}), Some(artifact.clone())),
+        TaskOutcome::Failed(error) => {
+            let message = said(ids, number, &failure(error), None);
+            (json!({"state": "failed", "message": message}), None)
+        }
+        TaskOutcome::Canceled => {
+            let message = said(ids, number, CANCELED_TEXT, None);
+            (json!({"state": "canceled", "message": message}), None)
+        }
+    }
+}
+
+fn failure(error: &PeerError) -> String {
+    match error.kind {
+        peer::PeerErrorKind::Gateway(code) => format!("{code}: {error}"),
+        _ => error.to_string(),
+    }
+}

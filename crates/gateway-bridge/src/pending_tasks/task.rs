@@ -1,0 +1,355 @@
+//! One message and what came of it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use a2a::Task;
+use collective::ErrorCode;
+use peer::{Delivered, PeerError, PeerErrorKind};
+
+use super::render::{self, TaskIds, TaskOutcome};
+use super::{MAX_TOTAL_BYTES, reset, weight};
+
+/// The most steps of a task, and the most bytes of all of them; later steps are dropped. Three votes with reasons as
+/// long as a frame fit.
+const MAX_STEPS: usize = 100;
+const MAX_STEP_BYTES: usize = MAX_TOTAL_BYTES / 2;
+
+/// How much later than its deadline a decision may come.
+const DECISION_GRACE: Duration = Duration::from_secs(2);
+
+/// What was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskKind {
+    /// A message that is answered by a message.
+    Message,
+    /// A proposal that is decided by this time.
+    Proposal {
+        /// When it is decided at the latest.
+        by: Instant,
+    },
+}
+
+/// What is needed to send a message once more, where its agent was busy.
+#[derive(Debug, Clone)]
+pub(crate) struct Resend {
+    /// The message as it goes out.
+    pub frame: String,
+    /// When it is too old to be sent.
+    pub expires: Option<Instant>,
+    /// It is wanted only as long as a call waits for it.
+    pub while_awaited: bool,
+}
+
+/// One message and what came of it.
+pub(crate) struct PendingTask {
+    /// What message and answer share; the task's id.
+    pub id: String,
+    /// The message's own id.
+    pub message_id: String,
+    /// Whom it was sent to.
+    pub agent: String,
+    /// The session it belongs to.
+    pub context_id: String,
+    /// What was sent.
+    pub what: TaskKind,
+    /// How it is sent once more.
+    pub resend: Resend,
+    created: Instant,
+    /// What it takes, nearly, and what all take of which it is one.
+    bytes: AtomicUsize,
+    all: Arc<AtomicUsize>,
+    pub(super) progress: watch::Sender<TaskProgress>,
+    awaited: AtomicUsize,
+    tries: AtomicUsize,
+    /// How many steps a subscriber has got.
+    delivered_steps: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct TaskProgress {
+    /// Status updates so far, and what they take.
+    pub(super) steps: Vec<Value>,
+    step_bytes: usize,
+    pub(super) outcome: Option<TaskOutcome>,
+    /// How often the connection was lost meanwhile.
+    pub(super) cuts: usize,
+}
+
+impl TaskProgress {
+    fn awaits_decision(&self) -> bool {
+        match &self.outcome {
+            None => true,
+            Some(TaskOutcome::Failed(error)) => {
+                error.kind == PeerErrorKind::Gateway(ErrorCode::ConnectionReset)
+            }
+            Some(_) => false,
+        }
+    }
+}
+
+impl PendingTask {
+    pub(crate) fn new(
+        id: String,
+        message_id: String,
+        agent: String,
+        context_id: String,
+        what: TaskKind,
+        resend: Resend,
+    ) -> Self {
+        Self {
+            id,
+            message_id,
+            agent,
+            context_id,
+            what,
+            resend,
+            created: Instant::now(),
+            bytes: AtomicUsize::new(0),
+            all: Arc::default(),
+            progress: watch::Sender::new(TaskProgress::default()),
+            awaited: AtomicUsize::new(0),
+            tries: AtomicUsize::new(0),
+            delivered_steps: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn ids(&self) -> TaskIds<'_> {
+        TaskIds {
+            task_id: &self.id,
+            context_id: &self.context_id,
+        }
+    }
+
+    /// It is one of those that take `all` together.
+    pub(super) fn with_budget(mut self, all: &Arc<AtomicUsize>) -> Self {
+        self.all = Arc::clone(all);
+        self.add_bytes(self.resend.frame.len());
+        self
+    }
+
+    fn add_bytes(&self, more: usize) {
+        self.bytes.fetch_add(more, Ordering::SeqCst);
+        self.all.fetch_add(more, Ordering::SeqCst);
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.created.elapsed()
+    }
+
+    /// Returns whether it has ended.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.expire_if_due();
+        self.progress.borrow().outcome.is_some()
+    }
+
+    /// Adds a step: text, and data where there is some.
+    pub(crate) fn step(&self, text: &str, data: Option<Value>) {
+        self.progress.send_if_modified(|progress| {
+            if progress.outcome.is_some() || progress.steps.len() == MAX_STEPS {
+                return false;
+            }
+            let step = render::step(self.ids(), progress.steps.len(), text, data);
+            let bytes = weight(&step);
+            let room = progress.step_bytes + bytes <= MAX_STEP_BYTES;
+            if room {
+                progress.step_bytes += bytes;
+                progress.steps.push(step);
+                self.add_bytes(bytes);
+            }
+            room
+        });
+    }
+
+    /// Returns the votes so far, by member.
+    pub(crate) fn votes(&self) -> Vec<(String, String)> {
+        let progress = self.progress.borrow();
+        let vote = |step: &Value| {
+            let data = step.pointer("/status/message/parts/1/data")?;
+            let word = |field: &str| data.get(field)?.as_str().map(str::to_owned);
+            Some((word("member")?, word("vote")?))
+        };
+        progress.steps.iter().filter_map(vote).collect()
+    }
+
+    /// Returns whether this member has voted.
+    pub(crate) fn has_vote_of(&self, member: &str) -> bool {
+        self.votes().iter().any(|(voter, _)| voter == member)
+    }
+
+    /// Ends it, unless it has ended. An answer that comes after all counts where only the connection was lost.
+    pub(crate) fn finish(&self, outcome: TaskOutcome) -> bool {
+        self.progress.send_if_modified(|progress| {
+            let open = match (&progress.outcome, &outcome) {
+                (None, _) => true,
+                (
+                    Some(TaskOutcome::Failed(error)),
+                    TaskOutcome::Answered(_) | TaskOutcome::Decided(_),
+                ) => error.delivered == Delivered::Unknown,
+                _ => false,
+            };
+            if open {
+                self.add_bytes(outcome.weight());
+                progress.outcome = Some(outcome);
+            }
+            open
+        })
+    }
+
+    /// The connection is lost; with `dismissed` only a new call connects again.
+    pub(super) fn connection_lost(&self, why: &str, dismissed: bool) {
+        match self.what {
+            TaskKind::Message => drop(self.finish(TaskOutcome::Failed(reset(why)))),
+            TaskKind::Proposal { .. } if dismissed => {
+                let why = format!("{why}; a decision may be made, and the next call asks for it");
+                self.finish(TaskOutcome::Failed(reset(&why)));
+            }
+            TaskKind::Proposal { .. } => self.progress.send_modify(|progress| progress.cuts += 1),
+        }
+    }
+
+    /// Returns whether a decision may still come, on this connection or the next one.
+    pub(crate) fn awaits_decision(&self) -> bool {
+        let late = self.deadline().is_none_or(|over| over <= Instant::now());
+        !late && self.progress.borrow().awaits_decision()
+    }
+
+    /// Lets a proposal that failed with its connection wait for its decision again. Returns whether it waits.
+    pub(super) fn reopen(&self) -> bool {
+        let awaits = self.awaits_decision();
+        self.progress.send_if_modified(|progress| {
+            awaits && progress.awaits_decision() && progress.outcome.take().is_some()
+        });
+        awaits
+    }
+
+    /// When nothing can be expected any more.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.what {
+            TaskKind::Message => None,
+            TaskKind::Proposal { by } => Some(by + DECISION_GRACE),
+        }
+    }
+
+    pub(super) fn expire_if_due(&self) {
+        if self.deadline().is_some_and(|over| over <= Instant::now()) {
+            self.finish(TaskOutcome::Failed(undecided()));
+        }
+    }
+
+    /// Marks the task as awaited until the guard is dropped.
+    pub(crate) fn await_guard(self: &Arc<Self>) -> AwaitGuard {
+        self.awaited.fetch_add(1, Ordering::SeqCst);
+        AwaitGuard(Arc::clone(self))
+    }
+
+    async fn outcome(&self, until: Instant) -> Option<TaskOutcome> {
+        let until = self.deadline().map_or(until, |over| over.min(until));
+        let mut progress = self.progress.subscribe();
+        let came = timeout_at(
+            until,
+            progress.wait_for(|progress| progress.outcome.is_some()),
+        );
+        // The sender lives as long as `self`, so only the clock ends the wait without an outcome.
+        drop(came.await);
+        self.expire_if_due();
+        self.progress.borrow().outcome.clone()
+    }
+
+    /// Counts another attempt to send it and returns the number; `None` where no call waits for it.
+    pub(crate) fn next_attempt(&self) -> Option<usize> {
+        let wanted = !self.resend.while_awaited || self.awaited.load(Ordering::SeqCst) > 0;
+        wanted.then(|| self.tries.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// The task as it stands.
+    ///
+    /// # Errors
+    /// No known case: the bridge reads what it wrote.
+    pub(crate) fn task(&self) -> Result<Task, PeerError> {
+        self.expire_if_due();
+        let progress = self.progress.borrow();
+        read(render::task(
+            self.ids(),
+            &progress.steps,
+            progress.outcome.as_ref(),
+        ))
+    }
+
+    /// Returns the task as far as it was delivered, which is where the next subscription begins.
+    ///
+    /// # Errors
+    /// As [`task`](Self::task).
+    pub(crate) fn delivered_task(&self) -> Result<Task, PeerError> {
+        self.expire_if_due();
+        read(self.delivered_snapshot(&self.progress.borrow()).0)
+    }
+
+    /// Returns the task as far as it was delivered, the number of steps, and whether that is the end.
+    pub(super) fn delivered_snapshot(&self, progress: &TaskProgress) -> (Value, usize, bool) {
+        let steps = &progress.steps[..self
+            .delivered_steps
+            .load(Ordering::SeqCst)
+            .min(progress.steps.len())];
+        let behind = steps.len() < progress.steps.len();
+        let outcome = progress.outcome.as_ref().filter(|_| !behind);
+        let task = render::task(self.ids(), steps, outcome);
+        (task, steps.len(), outcome.is_some())
+    }
+
+    /// Notes how many steps were delivered.
+    pub(super) fn mark_delivered(&self, steps: usize) {
+        self.delivered_steps.fetch_max(steps, Ordering::SeqCst);
+    }
+}
+
+impl Drop for PendingTask {
+    fn drop(&mut self) {
+        let bytes = self.bytes.load(Ordering::SeqCst);
+        self.all.fetch_sub(bytes, Ordering::SeqCst);
+    }
+}
+
+/// A task that a call waits for. It is made before the message is sent, since an answer may come before the resend
+/// is over.
+pub(crate) struct AwaitGuard(Arc<PendingTask>);
+
+impl AwaitGuard {
+    /// What came of it, waiting until `until` at most.
+    pub(crate) async fn outcome(&self, until: Instant) -> Option<TaskOutcome> {
+        self.0.outcome(until).await
+    }
+}
+
+impl Deref for AwaitGuard {
+    type Target = Arc<PendingTask>;
+
+    fn deref(&self) -> &Arc<PendingTask> {
+        &self.0
+    }
+}
+
+impl Drop for AwaitGuard {
+    fn drop(&mut self) {
+        self.0.awaited.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn read(task: Value) -> Result<Task, PeerError> {
+    Task::read(task).map_err(|e| PeerError::new(PeerErrorKind::InvalidResponse, e.to_string()))
+}
+
+fn undecided() -> PeerError {
+    let message =
+        "unknown - decision may have been made: the deadline has passed and no decision has come";
+    PeerError::new(
+        PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
+        message,
+    )
+}

@@ -1,0 +1,98 @@
+//! What is kept, and what goes.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+
+use super::*;
+use a2a::{Message, TaskState};
+
+fn entry(number: usize, frame: &str) -> PendingTask {
+    let resend = Resend {
+        frame: frame.to_owned(),
+        expires: None,
+        while_awaited: true,
+    };
+    PendingTask::new(
+        format!("corr-{number}"),
+        format!("msg-{number}"),
+        "alpha".into(),
+        "sess-1".into(),
+        TaskKind::Message,
+        resend,
+    )
+}
+
+fn answer(bytes: usize) -> TaskOutcome {
+    let message = json!({"kind": "message", "messageId": "m", "role": "agent",
+        "parts": [{"kind": "text", "text": "x".repeat(bytes)}]});
+    TaskOutcome::Answered(Message::read(message).unwrap())
+}
+
+/// Which of so many are still there.
+fn kept(tasks: &PendingTasks, of: usize) -> Vec<usize> {
+    let index = tasks.index();
+    let is_there = |number: &usize| index.entries.contains(&format!("corr-{number}"));
+    (0..of).filter(is_there).collect()
+}
+
+#[test]
+fn late_answers_are_kept_up_to_eight_mebibytes_and_the_oldest_go() {
+    let tasks = PendingTasks::new();
+    for number in 0..20 {
+        tasks.insert(entry(number, "")).finish(answer(1 << 20));
+        tasks.evict();
+        assert!(tasks.bytes.load(Ordering::SeqCst) <= MAX_TOTAL_BYTES);
+    }
+    assert_eq!(kept(&tasks, 20), [13, 14, 15, 16, 17, 18, 19]);
+    assert!(tasks.by_message_id("msg-12").is_none());
+    let newest = tasks.task("alpha", "corr-19").unwrap();
+    assert_eq!(newest.state(), TaskState::Completed);
+}
+
+#[test]
+fn messages_that_may_be_sent_again_and_steps_count_as_well() {
+    let tasks = PendingTasks::new();
+    tasks.insert(entry(0, &"x".repeat(3 << 20)));
+    let told = tasks.insert(entry(1, ""));
+    told.step(&"x".repeat(3 << 20), None);
+    drop(told);
+    tasks.evict();
+    assert_eq!(kept(&tasks, 2), [0, 1]);
+    tasks.insert(entry(2, &"x".repeat(3 << 20)));
+    assert_eq!(kept(&tasks, 3), [1, 2]);
+}
+
+#[test]
+fn one_that_somebody_waits_for_stays_and_others_go_in_its_place() {
+    let tasks = PendingTasks::new();
+    let awaited = tasks.insert(entry(0, "")).await_guard();
+    for number in 1..12 {
+        tasks.insert(entry(number, "")).finish(answer(1 << 20));
+        tasks.evict();
+    }
+    assert_eq!(kept(&tasks, 12), [0, 5, 6, 7, 8, 9, 10, 11]);
+    drop(awaited);
+}
+
+#[test]
+fn the_steps_of_one_task_take_no_more_than_half_of_it() {
+    let tasks = PendingTasks::new();
+    let told = tasks.insert(entry(0, ""));
+    for _ in 0..50 {
+        told.step(&"x".repeat(1 << 20), None);
+    }
+    assert!(tasks.bytes.load(Ordering::SeqCst) <= MAX_TOTAL_BYTES / 2);
+    let shown = told.task().unwrap().json().to_string();
+    assert!(shown.len() > 1 << 20, "the last step that had room is told");
+}
+
+#[test]
+fn what_is_forgotten_takes_nothing() {
+    let tasks = PendingTasks::new();
+    let sent = tasks.insert(entry(0, &"x".repeat(100)));
+    sent.step("at work", None);
+    sent.finish(answer(1000));
+    tasks.remove(&sent);
+    drop(sent);
+    assert_eq!(tasks.bytes.load(Ordering::SeqCst), 0);
+}

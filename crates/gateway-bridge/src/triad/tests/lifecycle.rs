@@ -1,0 +1,175 @@
+//! What becomes of a vote that is under way.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn who_listens_late_hears_where_the_vote_stands_and_the_rest() {
+    let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
+    agents.gate.forget_permits(98);
+    let mut first = triad
+        .stream(&CallContext::default(), &proposing("x"))
+        .await
+        .unwrap();
+    first.next().await;
+    first.next().await;
+    let mut late = triad.resubscribe("proposal-1").unwrap();
+    let Some(Ok((Event::Task(task), _))) = late.next().await else {
+        panic!("no task")
+    };
+    assert!(
+        task.status_text().unwrap().contains("votes"),
+        "{}",
+        task.json()
+    );
+    agents.gate.add_permits(2);
+    let mut votes = 0;
+    while let Some(Ok((event, _))) = late.next().await {
+        votes += usize::from(
+            event
+                .json()
+                .pointer("/status/message/parts/1/data")
+                .is_some(),
+        );
+    }
+    assert_eq!(votes, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_is_canceled_stops_everybody_who_is_asked() {
+    let (triad, agents) = triad(
+        Quorum::All,
+        [vec![APPROVE], vec![Does::Sleeps], vec![Does::Sleeps]],
+    );
+    let mut stream = triad
+        .stream(&CallContext::default(), &proposing("x"))
+        .await
+        .unwrap();
+    stream.next().await;
+    stream.next().await;
+    let task = triad.cancel("proposal-1").await.unwrap();
+    assert_eq!(task.state().as_str(), "canceled");
+    while agents.canceled.lock().unwrap().len() < 2 {
+        agents.stopped.notified().await;
+    }
+    assert_eq!(
+        triad.get_task("proposal-1").unwrap().state().as_str(),
+        "canceled"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_knows_of_is_forgotten() {
+    let (triad, _) = triad(Quorum::All, [vec![], vec![], vec![]]);
+    assert_eq!(
+        triad.get_task("x").unwrap_err().kind,
+        PeerErrorKind::TaskForgotten
+    );
+    assert_eq!(
+        triad.cancel("x").await.unwrap_err().kind,
+        PeerErrorKind::TaskForgotten
+    );
+    assert!(
+        triad
+            .resubscribe("x")
+            .is_err_and(|error| error.kind == PeerErrorKind::TaskForgotten)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_45_a_repeated_proposal_has_the_same_outcome_and_another_one_is_refused() {
+    let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
+    let first = decided(&triad).await;
+    assert_eq!(decided(&triad).await, first);
+    assert_eq!(agents.asked.lock().unwrap().len(), 3);
+    let error = triad
+        .send(&CallContext::default(), &proposing("Something else."))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.kind,
+        PeerErrorKind::Gateway(ErrorCode::InvalidContent)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_takes_longer_than_patience_is_a_task_that_goes_on() {
+    let (triad, _) = triad(
+        Quorum::Majority,
+        [vec![Does::Sleeps], vec![Does::Sleeps], vec![Does::Sleeps]],
+    );
+    let Reply::Task(task) = triad
+        .send(&CallContext::default(), &proposing("x"))
+        .await
+        .unwrap()
+    else {
+        panic!("no task")
+    };
+    assert_eq!(task.state().as_str(), "working");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_gateway_is_no_decision() {
+    let (mut triad, _) = triad(Quorum::Majority, [vec![], vec![], vec![]]);
+    triad.links = Arc::new(|| {
+        Box::pin(async {
+            Err(PeerError::new(
+                PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
+                "nobody there",
+            )
+            .undelivered())
+        })
+    });
+    let error = triad
+        .send(&CallContext::default(), &proposing("x"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind, error.delivered),
+        (
+            PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
+            Delivered::No
+        )
+    );
+    assert!(triad.get_task("proposal-1").is_err());
+}
+
+#[tokio::test]
+async fn a_triad_has_three_different_members() {
+    let (mut triad, _) = triad(Quorum::Majority, [vec![], vec![], vec![]]);
+    for members in [vec![], vec!["a", "b"], vec!["a", "b", "a"]] {
+        let mut settings = (*triad.settings).clone();
+        settings.triad.members = members.into_iter().map(str::to_owned).collect();
+        triad.settings = Arc::new(settings);
+        assert!(
+            triad
+                .send(&CallContext::default(), &proposing("x"))
+                .await
+                .is_err()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_alone_leads_to_its_session() {
+    let twice = || vec![APPROVE, APPROVE];
+    let (triad, _agents) = triad(Quorum::All, [twice(), twice(), twice()]);
+    let first = SendRequest {
+        context_id: Some("sess-7".into()),
+        ..proposing("x")
+    };
+    triad.send(&CallContext::default(), &first).await.unwrap();
+    let next = |task: &str| SendRequest {
+        message_id: "proposal-2".into(),
+        task_id: Some(task.into()),
+        ..proposing("y")
+    };
+    let forgotten = triad
+        .send(&CallContext::default(), &next("proposal-0"))
+        .await;
+    assert_eq!(forgotten.unwrap_err().kind, PeerErrorKind::TaskForgotten);
+    let _ = triad
+        .stream(&CallContext::default(), &next("proposal-1"))
+        .await;
+    let task = triad.get_task("proposal-2").unwrap();
+    assert_eq!(task.context_id(), Some("sess-7"));
+}

@@ -1,0 +1,141 @@
+//! The plugin as its users without a host see it: JSON Lines through `remote-agent call --jsonl`.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Longer than any call here may take: a silence this long is a hang.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// One `remote-agent call --jsonl` with one configured instance of the plugin.
+pub struct Driver {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    /// Lines of calls that nobody waits for at the moment.
+    waiting: VecDeque<Value>,
+    last_id: u64,
+}
+
+/// A call under way; its answers are read with [`Driver::next`].
+#[derive(Debug, Clone, Copy)]
+pub struct CallId(u64);
+
+/// What a call says.
+#[derive(Debug)]
+pub enum Reply {
+    /// News while it runs.
+    Update(Value),
+    /// Its envelope: the end of it.
+    Result(Value),
+}
+
+impl Driver {
+    /// Starts the command and configures an instance.
+    pub fn start(config: &Value) -> Self {
+        let mut child = Command::new(super::command())
+            .args(["call", "--jsonl"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                let line = line.expect("UTF-8 on stdout");
+                let line = serde_json::from_str(&line)
+                    .unwrap_or_else(|_| panic!("not a JSON line: {line}"));
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        let mut driver = Self {
+            child,
+            stdin,
+            lines,
+            waiting: VecDeque::new(),
+            last_id: 0,
+        };
+        driver.init(config);
+        driver
+    }
+
+    /// Closes the instance and configures a new one, as a restart of a host does.
+    pub fn init(&mut self, config: &Value) {
+        let id = self.write(json!({"op": "init", "config": config}));
+        let answer = self.read(id);
+        assert_eq!(answer["ok"], true, "init: {answer}");
+    }
+
+    /// Runs a request to its end: its envelope, and the updates before it.
+    pub fn call(&mut self, request: &Value) -> (Value, Vec<Value>) {
+        let id = self.begin(request);
+        let mut updates = Vec::new();
+        loop {
+            match self.next(id) {
+                Reply::Update(update) => updates.push(update),
+                Reply::Result(envelope) => return (envelope, updates),
+            }
+        }
+    }
+
+    /// Starts a request without waiting for it.
+    pub fn begin(&mut self, request: &Value) -> CallId {
+        CallId(self.write(json!({"op": "execute", "request": request})))
+    }
+
+    /// Waits for the next thing a request says.
+    pub fn next(&mut self, CallId(id): CallId) -> Reply {
+        let mut line = self.read(id);
+        if let Some(update) = line.get_mut("update") {
+            return Reply::Update(update.take());
+        }
+        let envelope = line.get_mut("result").map(Value::take);
+        Reply::Result(envelope.unwrap_or_else(|| panic!("neither an update nor a result: {line}")))
+    }
+
+    fn write(&mut self, mut line: Value) -> u64 {
+        self.last_id += 1;
+        line["id"] = json!(self.last_id);
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        writeln!(stdin, "{line}")
+            .and_then(|()| stdin.flush())
+            .expect("the command reads");
+        self.last_id
+    }
+
+    fn read(&mut self, id: u64) -> Value {
+        if let Some(index) = self.waiting.iter().position(|line| line["id"] == id)
+            && let Some(line) = self.waiting.remove(index)
+        {
+            return line;
+        }
+        loop {
+            let line = self
+                .lines
+                .recv_timeout(SILENCE)
+                .expect("an answer from the command");
+            if line["id"] == id {
+                return line;
+            }
+            self.waiting.push_back(line);
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // The command ends with its stdin; a call that a failed test left behind must not hold it up.
+        self.stdin.take();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

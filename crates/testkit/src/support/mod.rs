@@ -1,0 +1,58 @@
+//! What the integration suites start and read: the command, real servers, packages below `target/`, generated documents.
+//!
+//! The module waits and panics as tests do, so it is behind the feature `support`, which only tests enable.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::len_without_is_empty,
+    clippy::new_without_default,
+    clippy::missing_panics_doc,
+    reason = "part of tests alone"
+)]
+
+pub mod driver;
+pub mod filter;
+pub mod generated;
+pub mod hook;
+pub mod host;
+pub mod http;
+pub mod journal;
+pub mod node;
+pub mod process;
+pub mod redis_server;
+pub mod sdk;
+pub mod serve;
+pub mod socket;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Returns a path below the checkout.
+pub fn root(path: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
+}
+
+/// Reads a file of the checkout.
+pub fn text(path: &str) -> String {
+    fs::read_to_string(root(path)).unwrap_or_else(|error| panic!("cannot read `{path}`: {error}"))
+}
+
+/// Returns the directory that Cargo builds in.
+pub fn target() -> PathBuf {
+    let executable = env::current_exe().expect("a test knows its executable");
+    let mut folders = executable.ancestors();
+    let target = folders.find(|folder| folder.join("CACHEDIR.TAG").exists());
+    target.expect("a test runs below `target/`").to_owned()
+}
+
+/// Returns the executable `remote-agent`, which Cargo builds beside the tests of its package.
+pub fn command() -> PathBuf {
+    let executable = env::current_exe().expect("a test knows its executable");
+    let profile = executable.parent().and_then(Path::parent);
+    let name = format!("remote-agent{}", env::consts::EXE_SUFFIX);
+    profile.expect("a test runs below `deps/`").join(name)
+}

@@ -1,0 +1,90 @@
+//! Node.js and npm packages, installed once below `target/` and reused.
+
+use std::{
+    env,
+    fs::{self, File},
+    path::PathBuf,
+    process::Command,
+};
+
+/// The Node.js that OpenClaw 2026.9.6 is tested with.
+pub const NODE_VERSION: &str = "24.21.0";
+
+/// A folder with a Node.js and the packages installed into it.
+pub struct Installed {
+    root: PathBuf,
+}
+
+impl Installed {
+    /// The Node.js executable.
+    pub fn node(&self) -> PathBuf {
+        self.package(&node_package()).join("bin/node")
+    }
+
+    /// The folder of an installed package.
+    pub fn package(&self, name: &str) -> PathBuf {
+        self.root.join("node_modules").join(name)
+    }
+}
+
+/// Installs Node.js and `packages` (`name@version`) into `target/node/NAME`, unless they are there already. Parallel test binaries take turns.
+/// No script of any package runs.
+///
+/// # Panics
+/// npm or its registry is missing.
+pub fn install(name: &str, packages: &[&str]) -> Installed {
+    try_install(name, packages).unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
+    let all = super::target().join("node");
+    let root = all.join(name);
+    fs::create_dir_all(&root).expect("target/ is writable");
+    let lock = File::create(all.join("lock")).expect("target/ is writable");
+    lock.lock().expect("target/ is on a file system with locks");
+
+    let mut wanted = vec![format!("{}@{NODE_VERSION}", node_package())];
+    wanted.extend(packages.iter().map(|package| (*package).to_owned()));
+    let complete = root.join("complete");
+    if fs::read_to_string(&complete).is_ok_and(|installed| installed == wanted.join("\n")) {
+        return Ok(Installed { root });
+    }
+    fs::write(root.join("package.json"), r#"{"private":true}"#).expect("target/ is writable");
+    let output = Command::new("npm")
+        .args([
+            "install",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+        ])
+        .args(&wanted)
+        .current_dir(&root)
+        .output()
+        .map_err(|error| {
+            format!("npm does not start ({error}); install Node.js with npm to run this test")
+        })?;
+    if !output.status.success() {
+        return Err(format!(
+            "npm cannot install {}; this test needs the npm registry:\n{}",
+            wanted.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    fs::write(&complete, wanted.join("\n")).expect("target/ is writable");
+    Ok(Installed { root })
+}
+
+/// The npm package that is nothing but Node.js for this machine.
+fn node_package() -> String {
+    let os = match env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    let arch = match env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("node-{os}-{arch}")
+}

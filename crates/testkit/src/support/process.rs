@@ -1,0 +1,42 @@
+//! Waiting for processes that should end by themselves.
+
+use std::{
+    io::Read,
+    process::{Child, ExitStatus},
+    time::Duration,
+};
+
+/// Far longer than any of them takes, so that a test that waits for nothing fails.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// How a process ended and what it wrote.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Waits until the process has ended by itself. Its standard output and error must be pipes.
+pub async fn end(mut child: Child) -> Ended {
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let mut stderr = child.stderr.take().expect("a pipe");
+    let stdout = tokio::task::spawn_blocking(move || read_out(&mut stdout));
+    let stderr = tokio::task::spawn_blocking(move || read_out(&mut stderr));
+    let ended = tokio::time::timeout(SOON, async { (stdout.await, stderr.await) }).await;
+    if ended.is_err() {
+        child.kill().expect("a process to kill");
+    }
+    let (stdout, stderr) = ended.expect("the process ends");
+    Ended {
+        status: child.wait().expect("a status"),
+        stdout: stdout.expect("standard output"),
+        stderr: stderr.expect("standard error"),
+    }
+}
+
+fn read_out(stream: &mut impl Read) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("UTF-8");
+    text
+}

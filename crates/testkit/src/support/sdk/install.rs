@@ -1,0 +1,104 @@
+//! Brings the official servers under the target directory.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::Sdk;
+use crate::support::root;
+
+/// The folder with the packages, installed by whichever test process comes first.
+pub(super) fn installed(sdk: Sdk) -> Result<PathBuf, String> {
+    let home = crate::support::target().join("sdk").join(sdk.name());
+    fs::create_dir_all(&home).expect("a folder under the target directory");
+    let lock =
+        File::create(home.with_extension("lock")).expect("a lock under the target directory");
+    lock.lock().expect("an exclusive lock");
+
+    if sdk == Sdk::Rs05 {
+        // Cargo knows best what is out of date.
+        build(&home)?;
+        return Ok(home);
+    }
+    // Written last: without it an install was cut short, or other versions are wanted now.
+    let stamp = home.join("installed.txt");
+    let wanted = sdk.pins().join("\n");
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(home);
+    }
+    fs::remove_dir_all(&home).expect("the folder can be emptied");
+    fs::create_dir_all(&home).expect("a folder under the target directory");
+    match sdk {
+        Sdk::Py03 | Sdk::Py13 => pip(sdk, &home)?,
+        Sdk::Js03 | Sdk::Js13 => npm(sdk, &home)?,
+        Sdk::Rs05 => unreachable!("it is built, not installed"),
+    }
+    fs::write(stamp, wanted).expect("a stamp beside the packages");
+    Ok(home)
+}
+
+fn pip(sdk: Sdk, home: &Path) -> Result<(), String> {
+    run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ];
+    run(Command::new(home.join("bin/python"))
+        .args(pip)
+        .args(sdk.pins()))
+}
+
+fn npm(sdk: Sdk, home: &Path) -> Result<(), String> {
+    fs::write(home.join("package.json"), r#"{"private":true}"#).expect("a package.json");
+    let npm = [
+        "install",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--save-exact",
+    ];
+    run(Command::new("node").arg("--version"))?;
+    run(Command::new("npm")
+        .args(npm)
+        .args(sdk.pins())
+        .current_dir(home))
+}
+
+/// Its own crate with its own lock file, so that building the product builds nothing of it.
+fn build(home: &Path) -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let manifest = root("tests/rs_server/Cargo.toml");
+    run(Command::new(cargo)
+        .args(["build", "--locked", "--quiet", "--manifest-path"])
+        .arg(manifest)
+        .env("CARGO_TARGET_DIR", home))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(format!("`{program}` is not on PATH"));
+        }
+        Err(error) => return Err(format!("`{program}` does not run: {error}")),
+    };
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let why = said
+        .lines()
+        .find(|line| line.to_lowercase().contains("error"))
+        .or(said.lines().last());
+    Err(format!(
+        "`{program}` ended with {}: {}",
+        output.status,
+        why.unwrap_or("it said nothing")
+    ))
+}

@@ -1,0 +1,123 @@
+//! The running command.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{self, Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+use serde_json::Value;
+
+/// A server that ends with the test that started it.
+pub struct Server {
+    child: Child,
+    said: Value,
+    log: Option<JoinHandle<String>>,
+    state: PathBuf,
+}
+
+/// How a server ended.
+pub struct Ended {
+    pub status: ExitStatus,
+    /// What it logged.
+    pub log: String,
+}
+
+impl Server {
+    /// The scripted executor behind a free port of loopback, with more flags.
+    pub fn scripted(flags: &[&str]) -> Self {
+        let own = ["--port", "0", "--executor", "scripted"];
+        Self::start(&[&own, flags].concat(), &[])
+    }
+
+    /// A server with these flags and variables, and a state directory of its own unless they name one.
+    pub fn start(flags: &[&str], variables: &[(String, String)]) -> Self {
+        let state = scratch();
+        // A test that names a directory starts more than one server in it.
+        let own = !flags.contains(&"--state-dir");
+        let mut child = Command::new(super::command())
+            .args(["serve", "--json"])
+            .args(own.then_some("--state-dir"))
+            .args(own.then_some(&state))
+            .args(flags)
+            .envs(variables.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = child.stderr.take().unwrap();
+        let log = thread::spawn(move || {
+            let mut text = String::new();
+            stderr.read_to_string(&mut text).unwrap();
+            text
+        });
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        let Ok(said) = serde_json::from_str(&line) else {
+            panic!("the server said {line:?}: {}", log.join().unwrap());
+        };
+        Self {
+            child,
+            said,
+            log: Some(log),
+            state,
+        }
+    }
+
+    /// Where it is reached, without a slash at the end.
+    pub fn url(&self) -> &str {
+        self.said["url"].as_str().unwrap()
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end, as a service manager does, and waits for that.
+    pub fn stop(self) -> Ended {
+        self.signal("-TERM");
+        self.ended()
+    }
+
+    /// Kills it, while others may still talk to it.
+    pub fn kill(&self) {
+        self.signal("-KILL");
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args([signal, &self.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub fn ended(mut self) -> Ended {
+        let status = self.child.wait().unwrap();
+        let log = self.log.take().unwrap().join().unwrap();
+        Ended { status, log }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that was stopped is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.state);
+    }
+}
+
+/// An empty directory of one server's own.
+fn scratch() -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{}-{number}", process::id());
+    let state = super::target().join("tmp/serve").join(name);
+    fs::create_dir_all(&state).unwrap();
+    state
+}
