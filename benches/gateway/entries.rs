@@ -6,23 +6,23 @@ use std::{
 };
 
 use collective::Envelope;
-use common::environment::SystemEnvironment;
 use common::log::Silent;
+use common::environment::SystemEnvironment;
 use gateway_server::{
-    config::ServerConfig,
-    sessions::{Entry, Fsync, Options, Sessions},
+    config::{Fsync, ServerConfig},
+    sessions::{Entry, Sessions},
 };
 use serde_json::json;
 
 /// Entries a second of so many `writers`, each of whom waits for its own, in so many workspaces.
 async fn pace(fsync: Fsync, writers: usize, workspaces: usize, took: Duration) -> f64 {
     let folder = std::env::temp_dir().join(format!("gateway-bench-entries-{}", std::process::id()));
-    let options = Options {
+    let config = ServerConfig {
         state_dir: folder.clone(),
         fsync,
-        ..Options::of(&ServerConfig::default())
+        ..ServerConfig::default()
     };
-    let sessions = Sessions::open(options, Arc::new(SystemEnvironment), Arc::new(Silent)).unwrap();
+    let sessions = Sessions::open(&config, Arc::new(SystemEnvironment), Arc::new(Silent)).unwrap();
     let message = json!({"type": "message", "id": "m", "content": {"role": "user", "content": "x".repeat(200)}});
     let message = Arc::new(Envelope::read(&message.to_string()).unwrap());
     let begun = Instant::now();
@@ -59,10 +59,7 @@ pub(crate) fn run(runtime: &tokio::runtime::Runtime, took: Duration) {
     println!();
     for (name, fsync) in [
         ("fsync always", Fsync::Always),
-        (
-            "fsync interval",
-            Fsync::Interval(Duration::from_millis(100)),
-        ),
+        ("fsync interval", Fsync::Interval),
         ("fsync never", Fsync::Never),
     ] {
         print!("{name:<34}");

@@ -14,6 +14,8 @@ use egress::{
     Access, HttpClient,
     websocket::{self, Dial, Frame, Opened},
 };
+use common::{environment::SystemEnvironment, log::Silent};
+use gateway_server::{config::ServerConfig, sessions::Sessions};
 use serde_json::{Value, json};
 
 use crate::gateway::{folder::Folder, rig::soon};
@@ -155,17 +157,20 @@ async fn ask(mut opened: Opened, round: usize, asker: usize, acknowledged: Ackno
     }
 }
 
-/// Every id in an agent's file, each of whose lines must be whole.
+/// Every id in an agent's sessions.
 fn kept(state: &Path, agent: &str) -> Vec<String> {
-    let file = state.join("agents").join(agent).join("session.jsonl");
-    let text = fs::read_to_string(file).unwrap_or_default();
-    assert!(
-        text.is_empty() || text.ends_with('\n'),
-        "the last line of {agent} is cut"
-    );
-    let entry = |line: &str| serde_json::from_str::<Value>(line).unwrap();
-    text.lines()
-        .map(|line| entry(line)["id"].as_str().unwrap().to_owned())
+    let config = ServerConfig {
+        state_dir: state.to_owned(),
+        ..ServerConfig::default()
+    };
+    let sessions =
+        Sessions::read_only(&config, Arc::new(SystemEnvironment), Arc::new(Silent));
+    let listed = sessions.list(agent, true, usize::MAX).unwrap();
+    let entries = listed
+        .iter()
+        .flat_map(|session| sessions.get(agent, &session.session_id).unwrap());
+    entries
+        .map(|entry| entry.unwrap().id.into_owned())
         .collect()
 }
 
@@ -212,8 +217,6 @@ async fn killed(fsync: &str, moments: &[u64]) {
             after > before,
             "nothing was acknowledged within {moment} ms"
         );
-        // The next process mends what the kill cut.
-        drop(Gateway::start(state.path(), fsync));
         for (agent, acknowledged) in &*acknowledged.lock().unwrap() {
             let kept = kept(state.path(), agent);
             let all: BTreeSet<_> = kept.iter().cloned().collect();

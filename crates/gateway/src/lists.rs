@@ -13,7 +13,7 @@ use super::client::Client;
 use super::frames;
 use super::hub::Hub;
 use super::refusal::Refusal;
-use super::sessions::{State, Summary};
+use super::sessions::Summary;
 use super::slip::Slip;
 use super::watchers::Channel;
 
@@ -106,7 +106,8 @@ impl Hub {
     async fn session_list(&self, agent: &str) -> Result<Value, Refusal> {
         let (sessions, agent) = (self.sessions.clone(), agent.to_owned());
         // It reads files.
-        let listed = tokio::task::spawn_blocking(move || sessions.list(&agent)).await;
+        let list = move || sessions.list(&agent, true, MOST_LISTED);
+        let listed = tokio::task::spawn_blocking(list).await;
         let listed = listed.map_err(|_| {
             Refusal::new(
                 ErrorCode::AgentError,
@@ -116,16 +117,11 @@ impl Hub {
         let entry = |summary: &Summary| {
             json!({
                 "sessionId": summary.session_id,
-                "state": match summary.state {
-                    State::Active => "active",
-                    State::Expired => "expired",
-                    State::Archived => "archived",
-                    State::Corrupt => "corrupt",
-                },
+                "state": summary.state.as_str(),
                 "entries": summary.entries,
             })
         };
-        Ok(listed.iter().take(MOST_LISTED).map(entry).collect())
+        Ok(listed.iter().map(entry).collect())
     }
 
     /// Subscribes to a channel, or no longer (000 §6.2). Who subscribes to how agents are is told how they are now.

@@ -5,8 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::sessions::{SessionError, Sessions, State, Summary};
+use super::sessions::{SessionError, Sessions, Summary};
 use collective::ErrorCode;
+
+/// The least bytes that a session takes in a list.
+const SUMMARY_BYTES: usize = 64;
 
 /// What can be done with sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,10 +101,10 @@ impl ManageError {
         }
     }
 
-    /// The sentence for whoever is at the other end of a connection.
-    pub fn told(&self) -> String {
+    /// Returns the message for clients.
+    pub fn public_message(&self) -> String {
         match self {
-            Self::Sessions(error) => error.told(),
+            Self::Sessions(error) => error.public_message(),
             other => other.to_string(),
         }
     }
@@ -159,10 +162,10 @@ fn blocking(
         };
         let mut all = Vec::new();
         let archived = with["archived"] == true;
+        // One more than fit into the answer.
+        let limit = most / SUMMARY_BYTES + 1;
         for agent in agents {
-            let mut found = sessions.list(&agent)?;
-            found.retain(|summary| archived || summary.state != State::Archived);
-            for summary in found {
+            for summary in sessions.list(&agent, archived, limit)? {
                 all.push(room.take(listed(&summary))?);
             }
         }

@@ -70,7 +70,7 @@ impl Hub {
         let done = manage::manage(&self.sessions, known, envelope.content(), most).await;
         drop(turn);
         let mut result =
-            done.map_err(|error: ManageError| Refusal::new(error.code(), error.told()))?;
+            done.map_err(|error: ManageError| Refusal::new(error.code(), error.public_message()))?;
         if let Some(listed) = result["sessions"].as_array_mut() {
             // Without `content.agent` it is about every workspace there is.
             listed.retain(|session| {

@@ -82,6 +82,6 @@ impl From<Denied> for Refusal {
 
 impl From<SessionError> for Refusal {
     fn from(error: SessionError) -> Self {
-        Self::new(error.code(), error.told())
+        Self::new(error.code(), error.public_message())
     }
 }

@@ -22,7 +22,7 @@ use super::config::ServerConfig;
 use super::hub::{Hub, Parts};
 use super::pace::Pace;
 use super::probe::{self, Occupant};
-use super::sessions::{Options, SessionError, Sessions};
+use super::sessions::{SessionError, Sessions};
 use super::{connection, tls};
 
 /// How long the listener waits when the system gives it no socket.
@@ -192,15 +192,7 @@ async fn open_sessions(
     env: &Arc<dyn Environment>,
     log: &Arc<dyn Log>,
 ) -> Result<Sessions, StartError> {
-    let options = Options::of(config);
-    let (env, log) = (Arc::clone(env), Arc::clone(log));
-    // It reads files.
-    let opened = tokio::task::spawn_blocking(move || {
-        let sessions = Sessions::open(options, env, log)?;
-        sessions.load()?;
-        Ok::<_, SessionError>(sessions)
-    });
-    Ok(opened.await.map_err(|_| SessionError::Busy)??)
+    Ok(Sessions::open(config, Arc::clone(env), Arc::clone(log))?)
 }
 
 /// Takes leave of everybody, and brings what was said to the disk.

@@ -163,7 +163,7 @@ async fn h_22_a_session_is_made_when_it_is_first_named() {
     let told = message("coder", json!({"sessionId": "new-one"}));
     let reply = say(&client, told, json!({"/type": "message"})).await;
     assert_eq!(reply["sessionId"], "new-one", "{reply}");
-    let kept = std::fs::read_to_string(gateway.sessions("coder")).unwrap();
+    let kept = std::fs::read_to_string(gateway.sessions("coder").join("new-one.jsonl")).unwrap();
     assert!(kept.lines().any(|line| line.contains("new-one")), "{kept}");
 }
 

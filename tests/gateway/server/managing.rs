@@ -43,10 +43,10 @@ async fn who_manages_sees_the_workspaces_it_may_see() {
         .say(manage("sessions.create", json!({"agent": "beta"})))
         .await;
     assert_eq!(client.refused().await, 5004);
-    std::fs::create_dir_all(gateway.folder.join("agents/beta")).unwrap();
+    std::fs::create_dir_all(gateway.folder.join("agents/beta/sessions")).unwrap();
     std::fs::copy(
-        gateway.folder.join("agents/alpha/session.jsonl"),
-        gateway.folder.join("agents/beta/session.jsonl"),
+        gateway.folder.join("agents/alpha/sessions/s-1.jsonl"),
+        gateway.folder.join("agents/beta/sessions/s-1.jsonl"),
     )
     .unwrap();
     let listed = client.ask(manage("sessions.list", json!({}))).await;

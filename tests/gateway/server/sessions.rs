@@ -8,8 +8,9 @@ fn in_session(session: &str, id: &str) -> Value {
     said
 }
 
+/// The file of the session `s-1`.
 fn file(gateway: &Gateway) -> PathBuf {
-    gateway.folder.join("agents/alpha/session.jsonl")
+    gateway.folder.join("agents/alpha/sessions/s-1.jsonl")
 }
 
 fn entries(gateway: &Gateway) -> Vec<Value> {
@@ -110,7 +111,7 @@ async fn a_session_that_cannot_be_read_is_corrupt_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_somebody_else_has_locked_takes_nothing_and_the_others_go_on() {
+async fn session_locked_by_another_process_is_4003_and_others_go_on() {
     let gateway = Gateway::start(json!({})).await;
     let mut served = gateway.serving(&["alpha", "beta"]).await;
     let mut client = gateway.client().await;

@@ -48,7 +48,7 @@ impl Reference {
         self.state()
             .join("agents")
             .join(agent)
-            .join("session.jsonl")
+            .join("sessions")
     }
 
     pub(crate) fn state(&self) -> &Path {

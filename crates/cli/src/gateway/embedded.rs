@@ -14,7 +14,7 @@ use common::log::Silent;
 use gateway_server::clients::{Connector, Door, Happening, Script};
 use gateway_server::{
     Server,
-    config::{AuditConfig, FsyncWord, ServerConfig},
+    config::{AuditConfig, Fsync, ServerConfig},
 };
 
 /// So much later than the one before it does an agent act: votes come in the order in which the agents are named, or those of a majority would at
@@ -42,7 +42,7 @@ impl Embedded {
             listen: ([127, 0, 0, 1], 0).into(),
             state_dir: folder.0.clone(),
             // Nothing of it is to outlive the command.
-            fsync: FsyncWord::Never,
+            fsync: Fsync::Never,
             audit: AuditConfig {
                 enabled: false,
                 ..AuditConfig::default()

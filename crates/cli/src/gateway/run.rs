@@ -20,7 +20,7 @@ use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
 use gateway_server::{
     Server, StartError,
-    config::{FsyncWord, PORT},
+    config::{Fsync, PORT},
     sessions::SessionError,
 };
 use testkit::conformance::gateways::{Gateways, PROFILES, profile};
@@ -126,7 +126,7 @@ async fn real(strict: bool, args: &RunArgs, lines: &Lines, verbose: bool) -> Res
 fn next(error: &StartError) -> &'static str {
     match error {
         StartError::Taken { .. } => "; `--port` names it, and `--port 0` takes a free one",
-        StartError::Sessions(SessionError::Locked { .. }) => {
+        StartError::Sessions(SessionError::Locked(..)) => {
             ", or give this one a directory of its own with `--state-dir`"
         }
         _ => "",
@@ -181,11 +181,11 @@ fn listening(url: &str, what: &str, as_json: bool, lines: &Lines) {
 }
 
 impl When {
-    fn word(self) -> FsyncWord {
+    fn word(self) -> Fsync {
         match self {
-            Self::Always => FsyncWord::Always,
-            Self::Interval => FsyncWord::Interval,
-            Self::Never => FsyncWord::Never,
+            Self::Always => Fsync::Always,
+            Self::Interval => Fsync::Interval,
+            Self::Never => Fsync::Never,
         }
     }
 }

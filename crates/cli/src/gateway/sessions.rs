@@ -12,11 +12,11 @@ use crate::{
     table::table,
     text,
 };
-use common::environment::SystemEnvironment;
 use common::log::Silent;
+use common::environment::SystemEnvironment;
 use gateway_server::{
     manage::{ManageError, Operation, manage},
-    sessions::{Options, SessionError, Sessions},
+    sessions::{SessionError, Sessions},
 };
 
 const EXAMPLES: &str = "\
@@ -183,17 +183,17 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 
 impl Place {
     async fn manage_sessions(&self, operation: Operation, with: Value) -> Result<Value, Failure> {
-        let options = Options::of(&self.files.read()?);
-        let folder = options.state_dir.display().to_string();
+        let config = self.files.read()?;
+        let folder = config.state_dir.display().to_string();
         let (env, log) = (Arc::new(SystemEnvironment), Arc::new(Silent));
         let sessions = match operation.only_reads() {
-            true => Ok(Sessions::read_only(options, env, log)),
-            false => Sessions::open(options, env, log),
+            true => Ok(Sessions::read_only(&config, env, log)),
+            false => Sessions::open(&config, env, log),
         };
         let sessions = match sessions {
             Ok(sessions) => sessions,
             // Whoever has them is most likely the gateway.
-            Err(SessionError::Locked { .. }) => {
+            Err(SessionError::Locked(..)) => {
                 return self.ask_for(operation, with, &folder).await;
             }
             Err(error) => return Err(refused(&error.into())),
@@ -230,10 +230,10 @@ impl Place {
 
 fn refused(error: &ManageError) -> Failure {
     let next = match error {
-        ManageError::Sessions(SessionError::NotFound { agent, .. }) => {
+        ManageError::Sessions(SessionError::NotFound(key)) => {
             format!(
                 " with `remote-agent gateway sessions list {}`",
-                text::shell(agent)
+                text::shell(&key.agent)
             )
         }
         _ => String::new(),

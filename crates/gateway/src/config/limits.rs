@@ -30,9 +30,6 @@ pub struct Limits {
     /// How long a client may be silent before its connection is closed, in milliseconds.
     #[serde(deserialize_with = "whole")]
     pub idle_ms: u64,
-    /// So many sessions in one workspace; the archive does not count.
-    #[serde(deserialize_with = "whole_size")]
-    pub sessions: usize,
 }
 
 impl Default for Limits {
@@ -45,7 +42,6 @@ impl Default for Limits {
             total_queue_bytes: 128 << 20,
             frame_bytes: LARGEST_FRAME,
             idle_ms: 90_000,
-            sessions: 100_000,
         }
     }
 }

@@ -11,7 +11,6 @@ mod place;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,7 +22,6 @@ pub use place::default_state_dir;
 
 use std::collections::BTreeMap;
 
-use super::sessions::Fsync;
 use common::config::ConfigError;
 use common::validation;
 
@@ -49,7 +47,7 @@ pub struct ServerConfig {
     /// Where its state is kept: sessions, in `agents/<name>/`.
     pub state_dir: PathBuf,
     /// When a session entry counts as kept.
-    pub fsync: FsyncWord,
+    pub fsync: Fsync,
     /// How long an entry may wait for the disk with `fsync: interval`, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub fsync_interval_ms: u64,
@@ -82,16 +80,16 @@ pub struct ServerConfig {
     pub audit: AuditConfig,
 }
 
-/// The words of `fsync`.
+/// When the gateway acknowledges a session entry. It always writes the entry first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum FsyncWord {
-    /// An entry is on the disk before it is acknowledged.
+pub enum Fsync {
+    /// After a sync to disk: the entry survives a power failure.
     #[default]
     Always,
-    /// It is on the disk soon after.
+    /// After the write; a sync follows within `fsyncIntervalMs`.
     Interval,
-    /// The operating system decides when.
+    /// After the write.
     Never,
 }
 
@@ -137,7 +135,7 @@ impl Default for ServerConfig {
             hosts: Vec::new(),
             origins: Vec::new(),
             state_dir: default_state_dir(|name| std::env::var_os(name)),
-            fsync: FsyncWord::default(),
+            fsync: Fsync::default(),
             fsync_interval_ms: 100,
             session_ttl_ms: None,
             agents: people::collective(),
@@ -192,15 +190,6 @@ impl ServerConfig {
     pub fn audit_path(&self) -> PathBuf {
         let own = || self.state_dir.join(AUDIT);
         self.audit.path.clone().unwrap_or_else(own)
-    }
-
-    /// When a session entry counts as kept.
-    pub fn fsync(&self) -> Fsync {
-        match self.fsync {
-            FsyncWord::Always => Fsync::Always,
-            FsyncWord::Interval => Fsync::Interval(Duration::from_millis(self.fsync_interval_ms)),
-            FsyncWord::Never => Fsync::Never,
-        }
     }
 }
 

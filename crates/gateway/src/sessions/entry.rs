@@ -1,4 +1,4 @@
-//! What a session is made of.
+//! Entries of sessions.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,60 +6,55 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::line::Event;
+
 use collective::Envelope;
 use common::validation;
 
-/// Who can speak (000 §4.2).
+/// The roles of a message (Heretek A2A §4.2).
 const ROLES: [&str; 4] = ["user", "assistant", "system", "agent"];
 
-/// One entry of a session (000 §7.2).
+/// One entry of a session (Heretek A2A §7.2).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry<'a> {
-    /// When it was kept, in milliseconds since 1970.
+    /// When the gateway received it, in milliseconds since 1970.
     #[serde(default, deserialize_with = "validation::whole")]
     pub timestamp: u64,
-    /// Who speaks: `user`, `assistant`, `system` or `agent`.
+    /// The speaker: `user`, `assistant`, `system` or `agent`.
     pub role: Cow<'a, str>,
-    /// What is said: text or an object.
+    /// Text or an object.
     pub content: Cow<'a, Value>,
-    /// The session it belongs to.
+    /// Its session.
     pub session_id: Cow<'a, str>,
-    /// The id of the message; empty where it has none.
+    /// The id of the message; empty if it has none.
     #[serde(default)]
     pub id: Cow<'a, str>,
+    /// The change of the session that the line records instead of an entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) event: Option<Event>,
 }
 
 impl<'a> Entry<'a> {
-    /// The entry for a message that came in at `now` and belongs to a session: `content.content` where the content has the
-    /// form of a message (000 §4.2), else the content as it is, said by an agent. A message without an id gets none.
+    /// Returns the entry for a message received at `now`: `content.content` if the content has the form of a message (Heretek
+    /// A2A §4.2), otherwise the content itself with the role `agent`.
     pub fn of(envelope: &'a Envelope, session_id: &'a str, now: SystemTime) -> Self {
-        let said = envelope.content();
-        let role = said.get("role").and_then(Value::as_str);
+        let content = envelope.content();
+        let role = content.get("role").and_then(Value::as_str);
         let role = role.filter(|role| ROLES.contains(role));
-        let inner = role.and(said.get("content"));
+        let inner = role.and(content.get("content"));
         Self {
             timestamp: millis(now),
             role: role.unwrap_or("agent").into(),
-            content: Cow::Borrowed(inner.unwrap_or(said)),
+            content: Cow::Borrowed(inner.unwrap_or(content)),
             session_id: session_id.into(),
             id: envelope.id().unwrap_or_default().into(),
-        }
-    }
-
-    /// The same entry, borrowing nothing.
-    pub fn into_owned(self) -> Entry<'static> {
-        Entry {
-            timestamp: self.timestamp,
-            role: Cow::Owned(self.role.into_owned()),
-            content: Cow::Owned(self.content.into_owned()),
-            session_id: Cow::Owned(self.session_id.into_owned()),
-            id: Cow::Owned(self.id.into_owned()),
+            event: None,
         }
     }
 }
 
-/// Milliseconds since 1970; 0 for times before.
+/// Converts a time to milliseconds since 1970; earlier times are 0.
 pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

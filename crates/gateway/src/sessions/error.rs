@@ -1,234 +1,97 @@
-//! What can be wrong with a session.
+//! Errors of the session store.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use collective::ErrorCode;
 
-/// Why something about a session cannot be done. As a sentence it says what failed, why, and what to do; it never shows what
-/// was said in a session.
-#[derive(Debug)]
+use super::name::SessionKey;
+
+/// An operation on a session failed. The messages say what to do, and never show the content of a session.
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum SessionError {
-    /// 4001: there is no such session.
-    NotFound {
-        /// The workspace.
-        agent: String,
-        /// The session.
-        session: String,
-    },
-    /// 4002: the session is over.
-    Expired {
-        /// The workspace.
-        agent: String,
-        /// The session.
-        session: String,
-        /// It is in the archive; else its time is up.
-        archived: bool,
-    },
-    /// 4003: another process has the sessions.
-    Locked {
-        /// What it has locked.
-        path: PathBuf,
-        /// The process, where it says so.
-        process: Option<u32>,
-    },
-    /// 4003: the session is on its way to the archive.
-    Leaving {
-        /// The workspace.
-        agent: String,
-        /// The session.
-        session: String,
-    },
-    /// 4004: what is stored of the session cannot be read.
-    Corrupt {
-        /// The session.
-        session: String,
-        /// The file.
-        path: PathBuf,
-        /// The first line that cannot be read, from 1.
-        line: u64,
-    },
-    /// 4003: the sessions were opened to be read.
+    /// 4001: unknown session.
+    #[error("unknown {0}; create it, or list the sessions")]
+    NotFound(SessionKey),
+    /// 4002: the session is older than its time to live.
+    #[error("the {0} has expired; export it to read it, or begin another")]
+    Expired(SessionKey),
+    /// 4002: the session is in the archive.
+    #[error("the {0} is archived; export it to read it, or begin another")]
+    Archived(SessionKey),
+    /// 4003: another process, with this id if known, holds the lock on this file.
+    #[error("another process uses the sessions (`{}`{}); stop that gateway, or ask it with `--url`", .0.display(), .1.map(|id| format!(", process {id}")).unwrap_or_default())]
+    Locked(PathBuf, Option<u32>),
+    /// 4003: the sessions are open for reading.
+    #[error("the sessions are open for reading only; open them for writing")]
     ReadOnly,
-    /// 2005: a session of this id is there already, here or in the archive.
-    Exists {
-        /// The workspace.
-        agent: String,
-        /// The session.
-        session: String,
-    },
-    /// 3001: it cannot be an agent's name.
+    /// 4004: a line of the session's file, counted from 1, is damaged.
+    #[error("cannot read the {0}: line {2} of `{path}` is damaged; repair the line, or delete the session", path = .1.display())]
+    Corrupt(SessionKey, PathBuf, u64),
+    /// 2005: the session exists, possibly in the archive.
+    #[error("the {0} already exists; choose another id")]
+    Exists(SessionKey),
+    /// 3001: invalid name of an agent.
+    #[error("invalid agent name `{}`; use 1 to 64 letters, digits, `-`, `_` and `.`, no dot first or last, and no name that differs from another in case alone", excerpt(.0))]
     AgentName(String),
-    /// 2005: it cannot be a session's id.
+    /// 2005: invalid session id.
+    #[error("invalid session id `{}`; use 1 to 256 bytes without control characters", excerpt(.0))]
     SessionId(String),
-    /// 2005: an entry is larger than any frame.
+    /// 2005: a line of the import, counted from 1, is wrong.
+    #[error("cannot import the session: line {0} {1}")]
+    Import(u64, &'static str),
+    /// 2005: the entry exceeds the maximum length of a line.
+    #[error("the entry is too large for a session; split it")]
     TooLong,
-    /// 2005: what is imported is no session.
-    Import {
-        /// The line, from 1.
-        line: u64,
-        /// What is wrong with it, as the end of a sentence.
-        why: String,
-    },
-    /// 3003: too much waits for the disk.
+    /// 3003: the write queue is full.
+    #[error("the queue of session entries is full; send fewer messages, and try again in a second")]
     Busy,
-    /// 3003: the workspace has as many sessions as it may.
-    Full {
-        /// The workspace.
-        agent: String,
-        /// How many it may have.
-        most: usize,
-    },
-    /// 3004: a file cannot be read or written.
-    Io {
-        /// What failed: `read`, `write`, …
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    /// 3004: an action (`read`, `write`, …) on a file failed.
+    #[error("cannot {0} `{path}`: {2}", path = .1.display())]
+    Io(&'static str, PathBuf, #[source] Arc<io::Error>),
 }
 
 impl SessionError {
-    /// Its error of the registry.
+    /// Returns its code in the error registry.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::NotFound { .. } => ErrorCode::SessionNotFound,
-            Self::Expired { .. } => ErrorCode::SessionExpired,
-            Self::Locked { .. } | Self::Leaving { .. } | Self::ReadOnly => ErrorCode::SessionLocked,
-            Self::Corrupt { .. } => ErrorCode::SessionCorrupt,
-            Self::Exists { .. } | Self::SessionId(_) | Self::TooLong | Self::Import { .. } => {
+            Self::NotFound(_) => ErrorCode::SessionNotFound,
+            Self::Expired(_) | Self::Archived(_) => ErrorCode::SessionExpired,
+            Self::Locked(..) | Self::ReadOnly => ErrorCode::SessionLocked,
+            Self::Corrupt(..) => ErrorCode::SessionCorrupt,
+            Self::Exists(_) | Self::SessionId(_) | Self::TooLong | Self::Import(..) => {
                 ErrorCode::InvalidContent
             }
             Self::AgentName(_) => ErrorCode::AgentNotFound,
-            Self::Busy | Self::Full { .. } => ErrorCode::AgentBusy,
-            Self::Io { .. } => ErrorCode::AgentError,
+            Self::Busy => ErrorCode::AgentBusy,
+            Self::Io(..) => ErrorCode::AgentError,
         }
     }
 
-    /// The sentence for whoever is at the other end of a connection, who must not learn where files are.
-    pub fn told(&self) -> String {
+    /// Returns the message for clients, which omits paths.
+    pub fn public_message(&self) -> String {
         match self {
-            Self::Locked { .. } | Self::ReadOnly => {
-                "another process has the sessions; try again when it is done".into()
+            Self::Locked(..) | Self::ReadOnly => {
+                "another process uses the sessions; try again later".into()
             }
-            Self::Corrupt { session, line, .. } => format!(
-                "what is stored of the session `{session}` cannot be read from line {line} of its file on; the gateway's operator has to see to it, and another session can be begun"
+            Self::Corrupt(key, _, line) => format!(
+                "cannot read the {key}: line {line} of its file is damaged; begin another session, or ask the gateway's operator to repair the file"
             ),
-            Self::Io { what, .. } => {
-                format!("the gateway cannot {what} its sessions; its operator has to see to it")
+            Self::Io(action, ..) => {
+                format!("the gateway cannot {action} its sessions; ask its operator")
             }
             other => other.to_string(),
         }
     }
 
-    /// The same for somebody else whom it concerns. Only files that fail concern several.
-    pub(super) fn again(&self) -> Self {
-        match self {
-            Self::Io { what, path, error } => {
-                let error = io::Error::new(error.kind(), error.to_string());
-                Self::io(what, path, error)
-            }
-            _ => Self::Busy,
-        }
-    }
-
-    pub(super) fn io(what: &'static str, path: &Path, error: io::Error) -> Self {
-        Self::Io {
-            what,
-            path: path.to_owned(),
-            error,
-        }
+    pub(super) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io(action, path.to_owned(), Arc::new(error))
     }
 }
 
-impl fmt::Display for SessionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound { agent, session } => write!(
-                f,
-                "the workspace `{agent}` has no session `{session}`; create it, or list those it has"
-            ),
-            Self::Expired {
-                agent,
-                session,
-                archived: true,
-            } => write!(
-                f,
-                "the session `{session}` of `{agent}` is archived; export it to read it, or begin another"
-            ),
-            Self::Expired { agent, session, .. } => write!(
-                f,
-                "the session `{session}` of `{agent}` has expired; export it to read it, or begin another"
-            ),
-            Self::Locked { path, process } => {
-                write!(f, "the sessions are in use (`{}`", path.display())?;
-                if let Some(process) = process {
-                    write!(f, ", process {process}")?;
-                }
-                f.write_str("); stop the gateway that has them, or ask it")
-            }
-            Self::Leaving { agent, session } => write!(
-                f,
-                "the session `{session}` of `{agent}` is being archived; begin another, or export it when that is done"
-            ),
-            Self::ReadOnly => {
-                f.write_str("the sessions were opened to be read; open them to be written")
-            }
-            Self::Corrupt {
-                session,
-                path,
-                line,
-            } => write!(
-                f,
-                "the session `{session}` cannot be read: line {line} of `{}` is damaged; mend the line, or delete the session",
-                path.display()
-            ),
-            Self::Exists { agent, session } => write!(
-                f,
-                "the workspace `{agent}` has a session `{session}` already; choose another id"
-            ),
-            Self::AgentName(name) => write!(
-                f,
-                "`{}` cannot be an agent's name; use 1 to 64 letters, digits, `-`, `_` and `.`, no dot first, and no name that differs from another in case alone",
-                shortened(name)
-            ),
-            Self::SessionId(id) => write!(
-                f,
-                "`{}` cannot be a session's id; use 1 to 256 bytes without control characters",
-                shortened(id)
-            ),
-            Self::Import { line, why } => {
-                write!(f, "nothing was imported: line {line} {why}")
-            }
-            Self::TooLong => f.write_str("the entry is too large to be kept; say less at a time"),
-            Self::Busy => f.write_str(
-                "more messages wait to be kept than fit; send fewer, and try again in a second",
-            ),
-            Self::Full { agent, most } => write!(
-                f,
-                "the workspace `{agent}` has {most} sessions, the most it may; archive or delete some"
-            ),
-            Self::Io { what, path, error } => {
-                write!(f, "cannot {what} `{}`: {error}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for SessionError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
-/// The beginning of a name that somebody else chose.
-fn shortened(name: &str) -> String {
-    let short: String = name.chars().take(64).collect();
-    short.escape_debug().to_string()
+/// Returns the printable beginning of a name that a client chose.
+fn excerpt(name: &str) -> String {
+    let beginning: String = name.chars().take(64).collect();
+    beginning.escape_debug().to_string()
 }

@@ -1,10 +1,10 @@
-//! Files and folders that nobody but their owner may read.
+//! Files and directories that only their owner may read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Options for a file that nobody but its owner may read, where it is made.
+/// Options that create a file for its owner alone.
 pub(super) fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();
@@ -13,7 +13,7 @@ pub(super) fn private() -> OpenOptions {
     options
 }
 
-/// Makes a folder and those above it, for their owner alone. Those that are there stay as they are.
+/// Creates a directory and its missing parents, for their owner alone.
 pub fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -22,7 +22,17 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Brings to the disk which files a folder has. A new file may be lost with the power without it.
+/// Creates a directory like [`create_folder`] and syncs its two parents.
+pub(super) fn create_folder_durably(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    create_folder(folder)?;
+    let parents = folder.ancestors().skip(1);
+    parents.take(2).try_for_each(sync_folder)
+}
+
+/// Syncs a directory: without that, a power failure may lose new files.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
@@ -31,7 +41,7 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file to append to it, and makes it where there is none. One that others may read becomes its owner's alone.
+/// Opens a file for appending, and creates it if it is missing. Removes the permissions of other users.
 pub(super) fn open_to_append(path: &Path) -> io::Result<File> {
     let mut options = private();
     let file = options.read(true).append(true).create(true).open(path)?;
@@ -46,8 +56,7 @@ pub(super) fn open_to_append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a file as a whole: another process reads the old text or the new one. A new file is for its owner alone, and one that
-/// is there keeps its permissions.
+/// Replaces a file atomically. A new file is for its owner alone; an existing one keeps its permissions.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut draft = path.clone().into_os_string();
@@ -62,7 +71,7 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(draft, path)
 }
 
-/// Opens an empty file to append to it, in place of one that a crash has left behind.
+/// Creates an empty file for appending, in place of one that a crash left behind.
 pub(super) fn create_new(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

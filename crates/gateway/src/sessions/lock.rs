@@ -1,4 +1,4 @@
-//! One process has the sessions at a time.
+//! File locks, which keep other processes from writing.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -6,54 +6,42 @@ use std::path::Path;
 
 use super::{SessionError, files};
 
-/// The lock's file, in the folder of all workspaces. No workspace can have its name.
-const NAME: &str = ".lock";
-
-/// Keeps other processes away until it is dropped. The system drops it with the process, however that ends.
-pub(super) struct Lock {
+/// Locks out other processes until it is dropped. The system releases it with the process.
+pub(super) struct ProcessLock {
     _file: File,
 }
 
-impl Lock {
-    /// Takes the lock in `folder`, which is made where there is none.
-    pub(super) fn take(folder: &Path) -> Result<Self, SessionError> {
-        files::create_folder(folder).map_err(|e| SessionError::io("make", folder, e))?;
-        let path = folder.join(NAME);
+impl ProcessLock {
+    /// Acquires the lock of the directory `folder`, which it creates if necessary.
+    pub(super) fn acquire(folder: &Path) -> Result<Self, SessionError> {
+        files::create_folder(folder).map_err(|e| SessionError::io("create", folder, e))?;
+        // No workspace can have this name.
+        let path = folder.join(".lock");
         let opened = files::open_to_append(&path);
         let mut file = opened.map_err(|e| SessionError::io("open", &path, e))?;
-        if !is_ours(&file, &path)? {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let process = text.trim().parse().ok();
-            return Err(SessionError::Locked { path, process });
-        }
-        // Who has it is told for people; the lock holds without.
+        try_lock(&file, &path)?;
+        // Information for people; the lock works without it.
         let _ = file
             .set_len(0)
-            .and_then(|()| writeln!(file, "{}", std::process::id()));
+            .and_then(|()| write!(file, "{}", std::process::id()));
         Ok(Self { _file: file })
     }
 }
 
-/// Locks the file of a workspace until it is closed: whoever else writes it, or works on it under a lock, is not disturbed.
+/// Locks a file until it is closed.
 ///
 /// # Errors
-/// 4003: somebody else has it.
-pub(super) fn hold(file: &File, path: &Path) -> Result<(), SessionError> {
-    match is_ours(file, path)? {
-        true => Ok(()),
-        false => Err(SessionError::Locked {
-            path: path.to_owned(),
-            process: None,
-        }),
-    }
-}
-
-fn is_ours(file: &File, path: &Path) -> Result<bool, SessionError> {
+/// 4003 if another process holds the lock.
+pub(super) fn try_lock(file: &File, path: &Path) -> Result<(), SessionError> {
     match file.try_lock() {
-        Ok(()) => Ok(true),
-        // Some network file systems have no locks. Better two writers than none.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
+        Ok(()) => Ok(()),
+        // Some network file systems lack locks. Working without a lock beats failing.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let process = fs::read_to_string(path).ok();
+            let process = process.and_then(|text| text.parse().ok());
+            Err(SessionError::Locked(path.to_owned(), process))
+        }
         Err(TryLockError::Error(error)) => Err(SessionError::io("lock", path, error)),
     }
 }

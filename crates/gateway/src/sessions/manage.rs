@@ -1,53 +1,50 @@
-//! What people do with sessions: list, get, archive, delete, export, import (000 §7.3, §7.5). All of it blocks.
+//! Lists, reads, archives, deletes, exports and imports sessions (Heretek A2A §7.3, §7.5). Everything here blocks.
 
-use std::io::{BufRead, Write};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
+use super::line::{self, Event, Reader, Scanner};
+use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem};
+use super::store::for_each_name;
+use super::{Entry, SessionError, Sessions, files, lock};
 
-use super::aside::{put_aside, take_away};
-use super::index::{Index, Known};
-use super::line::{self, Event, Scanner, Written};
-use super::reader::{Lines, Reader};
-use super::rewrite::{Rewrite, renew};
-use super::workspace::Workspace;
-use super::{Entry, SessionError, Sessions, archive, folders, lock, name};
-
-/// What is known of a session without reading it.
+/// Metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The workspace.
     pub agent: String,
-    /// Its id.
+    /// The id.
     pub session_id: String,
-    /// Where it stands.
+    /// The state.
     pub state: State,
-    /// How many entries it has.
+    /// The number of entries.
     pub entries: u64,
-    /// When it began.
+    /// The time of the first line.
     pub created: SystemTime,
-    /// When something was last kept.
+    /// The time of the last line.
     pub updated: SystemTime,
-    /// When it was last committed.
+    /// The time of the last commit.
     pub committed: Option<SystemTime>,
 }
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It goes on.
+    /// It accepts entries.
     Active,
-    /// Its time is up.
+    /// Its time to live is over.
     Expired,
     /// It is in the archive.
     Archived,
-    /// Some of it cannot be read.
+    /// Its file is damaged.
     Corrupt,
 }
 
 impl State {
-    /// `active`, `expired`, `archived` or `corrupt`.
+    /// Returns `active`, `expired`, `archived` or `corrupt`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -59,118 +56,174 @@ impl State {
 }
 
 impl Sessions {
-    /// The workspaces there are, by name.
+    /// Returns the names of all workspaces, sorted.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// 3004 if the directory cannot be read.
     pub fn agents(&self) -> Result<Vec<String>, SessionError> {
-        folders(&self.0.folder)
+        let mut names = BTreeSet::new();
+        for_each_name(&self.0.store.root, |name| {
+            if super::check_agent(name).is_ok() {
+                names.insert(name.to_owned());
+            }
+        })?;
+        Ok(names.into_iter().collect())
     }
 
-    /// The sessions of a workspace, oldest first, those of the archive behind the others.
+    /// Lists at most `limit` sessions of a workspace, oldest first. `archived` adds those of the archive, behind the others.
     ///
     /// # Errors
-    /// A file cannot be read.
-    pub fn list(&self, agent: &str) -> Result<Vec<Summary>, SessionError> {
-        let workspace = self.0.workspace(agent)?;
-        let now = self.0.writers.now();
-        let ttl = self.0.writers.options.ttl;
-        let summary = |id: &str, known: &Known| Summary {
-            agent: agent.to_owned(),
-            session_id: id.to_owned(),
-            state: match known {
-                Known {
-                    damaged: Some(_), ..
-                } => State::Corrupt,
-                known if known.is_over(now, ttl) => State::Expired,
-                _ => State::Active,
-            },
-            entries: known.entries,
-            created: time(known.created),
-            updated: time(known.updated),
-            committed: known.committed.map(time),
-        };
-        let index = lock(&workspace.index);
-        let mut all: Vec<_> = index.iter().map(|(id, known)| summary(id, known)).collect();
-        drop(index);
-        all.sort_by(|a, b| (a.created, &a.session_id).cmp(&(b.created, &b.session_id)));
-        let archived = archive::all(&workspace.folder)?;
-        all.extend(archived.into_iter().map(|(session_id, about)| Summary {
-            agent: agent.to_owned(),
-            session_id,
-            state: State::Archived,
-            entries: about.entries,
-            created: time(about.created),
-            updated: time(about.updated),
-            committed: about.committed.map(time),
-        }));
+    /// 3004 if a file cannot be read.
+    pub fn list(
+        &self,
+        agent: &str,
+        archived: bool,
+        limit: usize,
+    ) -> Result<Vec<Summary>, SessionError> {
+        self.0.store.check_agent(agent)?;
+        let mut all = self.list_folder(agent, ACTIVE, limit)?;
+        if archived {
+            all.extend(self.list_folder(agent, ARCHIVE, limit - all.len())?);
+        }
         Ok(all)
     }
 
-    /// Lines of a workspace's file that are damaged and do not say which session they belong to. None of them was lost by a
-    /// crash of the gateway.
-    ///
-    /// # Errors
-    /// A file cannot be read.
-    pub fn strays(&self, agent: &str) -> Result<u64, SessionError> {
-        Ok(lock(&self.0.workspace(agent)?.index).strays)
-    }
-
-    /// The entries of a session.
-    ///
-    /// # Errors
-    /// 4001, 4002, 4004, or a file cannot be read.
-    pub fn get(&self, agent: &str, session_id: &str) -> Result<Reader, SessionError> {
-        let workspace = self.0.workspace(agent)?;
-        name::session(session_id)?;
-        let now = self.0.writers.now();
-        // With the file held, what is known of the session and the file belong together.
-        let _appender = lock(&workspace.file);
-        let known = workspace.known(session_id, now, &self.0.writers.options)?;
-        let lines = Lines::open(&workspace.path(), known.pieces, session_id)?;
-        Ok(Reader::new(lines))
-    }
-
-    /// Puts sessions into the archive whose last entry is at least this old, and says which. They are over then: 4002.
-    /// Damaged ones stay.
-    ///
-    /// # Errors
-    /// A file cannot be written. A session is whole in one place or the other whatever happens.
-    pub fn archive(&self, agent: &str, older: Duration) -> Result<Vec<String>, SessionError> {
-        self.0.writable()?;
-        let workspace = self.0.workspace(agent)?;
-        let writers = &self.0.writers;
-        let old = |index: &Index| {
-            let now = writers.now();
-            let idle = |known: &Known| Duration::from_millis(now.saturating_sub(known.updated));
-            let old = |known: &Known| known.damaged.is_none() && idle(known) >= older;
-            let chosen = index.iter().filter(|(_, known)| old(known));
-            chosen.map(|(id, _)| id.to_owned()).collect()
-        };
-        put_aside(&workspace, &old, &|| writers.now(), &|| false)
-    }
-
-    /// Takes a session away, from the archive too. What was said is gone from the files.
-    ///
-    /// # Errors
-    /// 4001, or a file cannot be written.
-    pub fn delete(&self, agent: &str, session_id: &str) -> Result<(), SessionError> {
-        self.0.writable()?;
-        name::session(session_id)?;
-        let workspace = self.0.workspace(agent)?;
-        let _turn = lock(&workspace.renewing);
-        let is_here = take_away(&workspace, session_id, &|| self.0.writers.now())?;
-        let was_archived = archive::remove(&workspace.folder, session_id)?;
-        if is_here || was_archived {
-            return Ok(());
+    fn list_folder(
+        &self,
+        agent: &str,
+        folder: &str,
+        limit: usize,
+    ) -> Result<Vec<Summary>, SessionError> {
+        let store = &self.0.store;
+        let mut all = Vec::new();
+        for key in self.keys(agent, folder, limit)? {
+            let meta = store.meta(&key.path(&store.root, folder), &key.session)?;
+            let state = match meta.damaged {
+                Some(_) => State::Corrupt,
+                None if folder == ARCHIVE => State::Archived,
+                None if store.is_expired(&meta) => State::Expired,
+                None => State::Active,
+            };
+            // A file without a complete line is not a session yet.
+            all.extend(meta.exists.then(|| Summary {
+                agent: key.agent,
+                session_id: key.session,
+                state,
+                entries: meta.entries,
+                created: time(meta.created),
+                updated: time(meta.updated),
+                committed: meta.committed.map(time),
+            }));
         }
-        Err(workspace.unknown(session_id))
+        all.sort_by(|a, b| (a.created, &a.session_id).cmp(&(b.created, &b.session_id)));
+        Ok(all)
     }
 
-    /// Writes the entries of a session to `to`, one a line, and says how many. Archived and expired ones are read as well.
+    /// Returns the sessions in a directory, the first `limit` by file name.
+    fn keys(
+        &self,
+        agent: &str,
+        folder: &str,
+        limit: usize,
+    ) -> Result<Vec<SessionKey>, SessionError> {
+        let mut stems = BTreeSet::new();
+        self.0.store.for_each_session(agent, folder, |stem| {
+            stems.insert(stem.to_owned());
+            if stems.len() > limit {
+                stems.pop_last();
+            }
+        })?;
+        let root = &self.0.store.root;
+        let key = |stem: String| {
+            let path = root
+                .join(agent)
+                .join(folder)
+                .join(format!("{stem}.{EXTENSION}"));
+            let read = read_session_id(&path, &stem);
+            // Without an id in any line, all lines are damaged.
+            let session = read
+                .map_err(|e| SessionError::io("read", &path, e))?
+                .unwrap_or(stem);
+            let agent = agent.to_owned();
+            Ok(SessionKey { agent, session })
+        };
+        stems.into_iter().map(key).collect()
+    }
+
+    /// Reads the entries of a session.
     ///
     /// # Errors
-    /// 4001, 4004, or something cannot be read or written.
+    /// 4001, 4002, 4004, or 3004 if the file cannot be read.
+    pub fn get(&self, agent: &str, session_id: &str) -> Result<Reader, SessionError> {
+        let key = self.key(agent, session_id)?;
+        let store = &self.0.store;
+        let _files = lock(&store.files);
+        let meta = store.meta(&store.path(&key), &key.session)?;
+        if !meta.exists {
+            return Err(store.missing(&key));
+        }
+        store.check_usable(&key, &meta)?;
+        self.read(&key, ACTIVE)
+    }
+
+    fn read(&self, key: &SessionKey, folder: &str) -> Result<Reader, SessionError> {
+        let store = &self.0.store;
+        let path = key.path(&store.root, folder);
+        let file = File::open(&path).map_err(|e| SessionError::io("open", &path, e))?;
+        let bytes = store.meta(&path, &key.session)?.line_bytes;
+        let (key, scanner) = (key.clone(), Scanner::new(BufReader::new(file.take(bytes))));
+        Ok(Reader { key, path, scanner })
+    }
+
+    /// Archives the sessions whose last entry is at least this old, and returns their ids. They answer with 4002 from then on.
+    /// Damaged sessions stay.
+    ///
+    /// # Errors
+    /// 3004 if a file cannot be renamed.
+    pub fn archive(&self, agent: &str, older: Duration) -> Result<Vec<String>, SessionError> {
+        self.writable()?;
+        let store = &self.0.store;
+        store.check_agent(agent)?;
+        let mut archived = Vec::new();
+        for key in self.keys(agent, ACTIVE, usize::MAX)? {
+            let _files = lock(&store.files);
+            let (from, to) = (store.path(&key), store.archive_path(&key));
+            let meta = store.meta(&from, &key.session)?;
+            if !meta.exists || meta.damaged.is_some() || meta.idle(store.now()) < older {
+                continue;
+            }
+            rename_durably(&from, &to).map_err(|e| SessionError::io("archive", &from, e))?;
+            store.forget(&from);
+            store.add_to_count(agent, -1);
+            archived.push(key.session);
+        }
+        Ok(archived)
+    }
+
+    /// Deletes a session, archived ones included.
+    ///
+    /// # Errors
+    /// 4001, or 3004 if a file cannot be removed.
+    pub fn delete(&self, agent: &str, session_id: &str) -> Result<(), SessionError> {
+        self.writable()?;
+        let key = self.key(agent, session_id)?;
+        let store = &self.0.store;
+        let _files = lock(&store.files);
+        let active = remove_durably(&store.path(&key))?;
+        let archived = remove_durably(&store.archive_path(&key))?;
+        store.add_to_count(agent, -isize::from(active));
+        store.forget(&store.path(&key));
+        store.forget(&store.archive_path(&key));
+        match active || archived {
+            true => Ok(()),
+            false => Err(SessionError::NotFound(key)),
+        }
+    }
+
+    /// Writes the entries of a session to `to`, one per line, and returns their number. Includes expired and archived sessions.
+    ///
+    /// # Errors
+    /// 4001, 4004, or 3004 if reading or writing fails.
     pub fn export(
         &self,
         agent: &str,
@@ -178,157 +231,130 @@ impl Sessions {
         to: &mut dyn Write,
     ) -> Result<u64, SessionError> {
         let reader = match self.get(agent, session_id) {
-            Err(SessionError::Expired { archived, .. }) => {
-                self.over(agent, session_id, archived)?
-            }
-            other => other?,
+            Err(SessionError::Expired(key)) => self.read(&key, ACTIVE),
+            Err(SessionError::Archived(key)) => self.read(&key, ARCHIVE),
+            other => other,
         };
         let mut count = 0;
-        for entry in reader {
-            let line = line::entry(&entry?);
-            let written = to.write_all(&line);
+        for entry in reader? {
+            let written = to.write_all(&line::serialize(&entry?));
             written.map_err(|e| SessionError::io("write", "the export".as_ref(), e))?;
             count += 1;
         }
         Ok(count)
     }
 
-    /// A session that is over.
-    fn over(&self, agent: &str, session: &str, archived: bool) -> Result<Reader, SessionError> {
-        let workspace = self.0.workspace(agent)?;
-        if archived {
-            let path = archive::path(&workspace.folder, session);
-            return Ok(Reader::new(Lines::open(
-                &path,
-                vec![(0, u64::MAX)],
-                session,
-            )?));
-        }
-        let _appender = lock(&workspace.file);
-        let known = lock(&workspace.index).get(session).cloned();
-        let pieces = known.ok_or_else(|| workspace.unknown(session))?.pieces;
-        Ok(Reader::new(Lines::open(
-            &workspace.path(),
-            pieces,
-            session,
-        )?))
-    }
-
-    /// Makes a session of lines that were exported, under the id they have or another, and says its id and how many entries
-    /// it has. All of it is there afterwards, or nothing.
+    /// Creates a session from exported lines, under their id or `session_id`, and returns its id and number of entries. It
+    /// imports all lines or none.
     ///
     /// # Errors
-    /// 2005 there is one of this id or the lines are no session, or something cannot be read or written.
+    /// 2005 if the id is in use or a line is not an entry of the session, or 3004 if reading or writing fails.
     pub fn import(
         &self,
         agent: &str,
         from: &mut dyn BufRead,
         session_id: Option<&str>,
     ) -> Result<(String, u64), SessionError> {
-        self.0.writable()?;
-        session_id.map_or(Ok(()), name::session)?;
-        let workspace = self.0.workspace(agent)?;
-        let writers = &self.0.writers;
-        let _turn = lock(&workspace.renewing);
-        let sessions = lock(&workspace.index).len();
-        if sessions >= writers.options.most {
-            let (agent, most) = (agent.to_owned(), writers.options.most);
-            return Err(SessionError::Full { agent, most });
+        self.writable()?;
+        let store = &self.0.store;
+        store.check_agent(agent)?;
+        let folder = store.root.join(agent).join(ACTIVE);
+        // A file name that no session has.
+        let draft = folder.join(format!("{}.import", store.env.uuid()));
+        let failed = |error| SessionError::io("write", &draft, error);
+        files::create_folder_durably(&folder).map_err(failed)?;
+        let file = files::create_new(&draft).map_err(failed)?;
+        let imported = self.write_import(agent, from, session_id, BufWriter::new(file), &draft);
+        if imported.is_err() {
+            let _ = fs::remove_file(&draft);
         }
-        let mut import = Import {
-            workspace: &workspace,
-            from: Some(from),
-            theirs: None,
-            ours: session_id.map(str::to_owned),
-            entries: 0,
-        };
-        let mut more = |to: &mut Rewrite<'_>| import.write(to, writers.now());
-        renew(&workspace, &|_| true, Some(&mut more), &|| writers.now())?;
-        Ok((import.ours.unwrap_or_default(), import.entries))
+        imported
     }
-}
 
-/// What becomes of lines that are imported.
-struct Import<'a> {
-    workspace: &'a Arc<Workspace>,
-    from: Option<&'a mut dyn BufRead>,
-    theirs: Option<String>,
-    ours: Option<String>,
-    entries: u64,
-}
-
-impl Import<'_> {
-    fn write(&mut self, to: &mut Rewrite<'_>, now: u64) -> Result<(), SessionError> {
-        let Some(from) = self.from.take() else {
-            return Ok(());
-        };
-        let mut lines = Scanner::new(from, 0);
+    fn write_import(
+        &self,
+        agent: &str,
+        from: &mut dyn BufRead,
+        session_id: Option<&str>,
+        mut file: BufWriter<File>,
+        draft: &Path,
+    ) -> Result<(String, u64), SessionError> {
+        let store = &self.0.store;
+        let failed = |error| SessionError::io("write", draft, error);
+        let (mut source, mut target) = (None, session_id.map(str::to_owned));
+        let mut entries = 0;
+        let mut lines = Scanner::new(from);
         loop {
             let line = lines.next();
             let line = line.map_err(|e| SessionError::io("read", "the import".as_ref(), e))?;
             let Some(line) = line else { break };
-            let bytes = line.bytes.unwrap_or_default();
-            if line.bytes.is_some() && bytes.trim_ascii().is_empty() {
-                continue;
+            let invalid = |problem| SessionError::Import(line.number, problem);
+            let mut entry: Entry<'static> = serde_json::from_slice(line.bytes).map_err(|_| {
+                invalid("is not a JSON entry `{timestamp, role, content, sessionId, id}`")
+            })?;
+            if *source.get_or_insert_with(|| entry.session_id.clone()) != entry.session_id {
+                return Err(invalid("belongs to another session; import one at a time"));
             }
-            if let Some(entry) = self.entry(bytes, line.number)? {
-                to.line(line::entry(&entry).trim_ascii_end())?;
-                self.entries += 1;
+            let target = target.get_or_insert_with(|| entry.session_id.clone().into_owned());
+            if entry.event.is_none() {
+                entry.session_id = target.clone().into();
+                file.write_all(&line::serialize(&entry)).map_err(failed)?;
+                entries += 1;
             }
         }
-        let Some(ours) = &self.ours.clone().filter(|_| self.entries > 0) else {
-            return Err(SessionError::Import {
-                line: 1,
-                why: "is missing: there is no entry".into(),
-            });
+        let Some(target) = target.filter(|_| entries > 0) else {
+            let problem = "is missing: the import has no entry";
+            return Err(SessionError::Import(1, problem));
         };
-        let last = line::event(Event::Imported, ours, now, Value::from("session imported"));
-        to.line(last.trim_ascii_end())
+        let key = SessionKey::new(agent, &target)?;
+        // Gives the session the age of the import.
+        let last = line::serialize_event(Event::Imported, &target, store.now());
+        file.write_all(&last).map_err(failed)?;
+        file.flush().map_err(failed)?;
+        let _files = lock(&store.files);
+        let path = store.path(&key);
+        if store.meta(&path, &target)?.exists || store.archive_path(&key).exists() {
+            return Err(SessionError::Exists(key));
+        }
+        rename_durably(draft, &path).map_err(failed)?;
+        store.add_to_count(agent, 1);
+        Ok((target, entries))
     }
+}
 
-    /// The entry on a line, in our session.
-    fn entry(&mut self, line: &[u8], number: u64) -> Result<Option<Entry<'static>>, SessionError> {
-        let wrong = |why: &str| SessionError::Import {
-            line: number,
-            why: why.to_owned(),
-        };
-        let written: Written<'_> = serde_json::from_slice(line).map_err(|_| {
-            wrong("is no entry `{timestamp, role, content, sessionId, id}` in JSON")
-        })?;
-        let theirs = written.entry.session_id.as_ref();
-        match &self.theirs {
-            Some(first) if first != theirs => {
-                return Err(wrong("belongs to another session; import one at a time"));
-            }
-            Some(_) => {}
-            None => {
-                let ours = self.ours.get_or_insert_with(|| theirs.to_owned());
-                name::session(ours)?;
-                self.theirs = Some(theirs.to_owned());
-                self.is_new()?;
-            }
-        }
-        if written.event.is_some() {
-            return Ok(None);
-        }
-        let mut entry = written.entry.into_owned();
-        entry.session_id = self.ours.clone().unwrap_or_default().into();
-        Ok(Some(entry))
-    }
+/// Renames a file after its content is on disk.
+fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
+    let folder = to.parent().unwrap_or(to);
+    files::create_folder_durably(folder)?;
+    File::open(from)?.sync_all()?;
+    fs::rename(from, to)?;
+    files::sync_folder(folder)?;
+    from.parent().map_or(Ok(()), files::sync_folder)
+}
 
-    fn is_new(&self) -> Result<(), SessionError> {
-        let session = self.ours.clone().unwrap_or_default();
-        let is_here = {
-            let index = lock(&self.workspace.index);
-            index.get(&session).is_some() || index.is_leaving(&session)
-        };
-        let known = is_here || archive::path(&self.workspace.folder, &session).exists();
-        if !known {
-            return Ok(());
-        }
-        let agent = self.workspace.agent.clone();
-        Err(SessionError::Exists { agent, session })
+/// Removes a file, and returns whether it existed.
+fn remove_durably(path: &Path) -> Result<bool, SessionError> {
+    let removed = fs::remove_file(path);
+    match removed.and_then(|()| path.parent().map_or(Ok(()), files::sync_folder)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(SessionError::io("delete", path, error)),
     }
+}
+
+/// Returns the id of the session in the file `path`, whose name is `stem`.
+fn read_session_id(path: &Path, stem: &str) -> io::Result<Option<String>> {
+    if file_stem(stem) == stem {
+        return Ok(Some(stem.to_owned()));
+    }
+    let mut scanner = Scanner::new(BufReader::new(File::open(path)?));
+    while let Some(line) = scanner.next()? {
+        let entry: Option<Entry<'static>> = serde_json::from_slice(line.bytes).ok();
+        if let Some(entry) = entry.filter(|entry| file_stem(&entry.session_id) == stem) {
+            return Ok(Some(entry.session_id.into_owned()));
+        }
+    }
+    Ok(None)
 }
 
 fn time(millis: u64) -> SystemTime {

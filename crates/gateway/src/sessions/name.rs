@@ -1,31 +1,82 @@
-//! Names that become folders, and ids that become keys.
+//! Names of agents and ids of sessions, and the paths made of them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use ring::digest::{SHA256, digest};
 
 use super::SessionError;
 
-/// The longest name of an agent, in bytes.
-const LONGEST_NAME: usize = 64;
+const MAX_AGENT_BYTES: usize = 64;
+const MAX_SESSION_ID_BYTES: usize = 256;
 
-/// The longest id of a session, in bytes.
-const LONGEST_ID: usize = 256;
+/// The longest session id that is its own file name, in bytes.
+const MAX_PLAIN_BYTES: usize = 100;
 
-/// Checks that `name` can be an agent's: it becomes the name of a folder, so nothing in it may lead elsewhere.
-pub(super) fn agent(name: &str) -> Result<(), SessionError> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let first = name.chars().next();
-    let good = first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
-        && name.len() <= LONGEST_NAME
-        && name.chars().all(fits)
-        && !name.ends_with('.');
-    if good {
-        return Ok(());
-    }
-    Err(SessionError::AgentName(name.to_owned()))
+/// The directory of the sessions in use, below that of their workspace.
+pub(super) const ACTIVE: &str = "sessions";
+/// The directory of the archived sessions.
+pub(super) const ARCHIVE: &str = "archive";
+pub(super) const EXTENSION: &str = "jsonl";
+
+/// Names a session of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionKey {
+    /// The agent whose workspace it is.
+    pub agent: String,
+    /// The session id.
+    pub session: String,
 }
 
-/// Checks that `id` can be a session's. It is never part of a path.
-pub(super) fn session(id: &str) -> Result<(), SessionError> {
-    if id.is_empty() || id.len() > LONGEST_ID || id.chars().any(char::is_control) {
-        return Err(SessionError::SessionId(id.to_owned()));
+impl SessionKey {
+    /// # Errors
+    /// 2005 if the session id is invalid.
+    pub(super) fn new(agent: &str, session: &str) -> Result<Self, SessionError> {
+        let length = 1..=MAX_SESSION_ID_BYTES;
+        if !length.contains(&session.len()) || session.chars().any(char::is_control) {
+            return Err(SessionError::SessionId(session.to_owned()));
+        }
+        let (agent, session) = (agent.to_owned(), session.to_owned());
+        Ok(Self { agent, session })
     }
-    Ok(())
+
+    /// Returns the path of its file in the directory `folder` of its workspace.
+    pub(super) fn path(&self, root: &Path, folder: &str) -> PathBuf {
+        let name = format!("{}.{EXTENSION}", file_stem(&self.session));
+        root.join(&self.agent).join(folder).join(name)
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session `{}` of `{}`", self.session, self.agent)
+    }
+}
+
+/// Checks the name of an agent. It becomes a directory, so it must not lead elsewhere.
+///
+/// # Errors
+/// 3001 if it is invalid.
+pub(crate) fn check_agent(name: &str) -> Result<(), SessionError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let valid = name.len() <= MAX_AGENT_BYTES
+        && name.chars().all(allowed)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && !name.ends_with('.');
+    match valid {
+        true => Ok(()),
+        false => Err(SessionError::AgentName(name.to_owned())),
+    }
+}
+
+/// Returns the file name of a session, without extension: the id itself if that is safe on every file system, otherwise `~` and
+/// its SHA-256.
+pub(super) fn file_stem(session: &str) -> String {
+    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    if session.len() <= MAX_PLAIN_BYTES && session.chars().all(safe) {
+        return session.to_owned();
+    }
+    let hash = digest(&SHA256, session.as_bytes());
+    let hex = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    std::iter::once("~".to_owned()).chain(hex).collect()
 }

@@ -28,29 +28,40 @@ async fn a_list_says_what_is_known_without_what_was_said() {
         updated,
         committed: Some(updated),
     };
-    assert_eq!(sessions.list("alpha").unwrap(), std::slice::from_ref(&one));
+    assert_eq!(
+        sessions.list("alpha", true, 100).unwrap(),
+        std::slice::from_ref(&one)
+    );
     // The next process knows the same, and so does the archive.
     drop(sessions);
     let sessions = place.open();
-    assert_eq!(sessions.list("alpha").unwrap(), std::slice::from_ref(&one));
+    assert_eq!(
+        sessions.list("alpha", true, 100).unwrap(),
+        std::slice::from_ref(&one)
+    );
     sessions.archive("alpha", Duration::ZERO).unwrap();
     let archived = Summary {
         state: State::Archived,
         ..one
     };
-    assert_eq!(sessions.list("alpha").unwrap(), [archived]);
+    assert_eq!(sessions.list("alpha", true, 100).unwrap(), [archived]);
     assert_eq!(sessions.agents().unwrap(), ["alpha"]);
 }
 
 #[tokio::test]
-async fn a_commit_is_on_the_disk_whatever_fsync_says() {
+async fn commit_syncs_whatever_fsync_says() {
     let place = Place::new();
-    let sessions = place.open();
+    let config = ServerConfig {
+        fsync: Fsync::Interval,
+        fsync_interval_ms: 3_600_000,
+        ..place.config()
+    };
+    let sessions = place.opened(&config).unwrap();
     keep(&sessions, "alpha", "s", "one").await;
-    let workspace = sessions.0.known("alpha").unwrap();
-    assert!(lock(&workspace.file).unsynced);
+    let is_unsynced = || lock(&sessions.0.store.unsynced).contains(&place.file("alpha", "s"));
+    assert!(is_unsynced());
     sessions.commit("alpha", "s").await.unwrap();
-    assert!(!lock(&workspace.file).unsynced);
+    assert!(!is_unsynced());
     assert_eq!(ids(&sessions, "alpha", "s"), ["one"]);
 }
 
@@ -90,7 +101,7 @@ async fn what_is_deleted_is_gone_from_the_files() {
         keep(&sessions, "alpha", session, id).await;
     }
     sessions.delete("alpha", "s").unwrap();
-    assert!(!place.text("alpha").contains("secret"));
+    assert!(!place.file("alpha", "s").exists());
     assert_eq!(code(sessions.get("alpha", "s")), ErrorCode::SessionNotFound);
     assert_eq!(
         code(sessions.delete("alpha", "s")),
@@ -100,7 +111,7 @@ async fn what_is_deleted_is_gone_from_the_files() {
     sessions.archive("alpha", Duration::ZERO).unwrap();
     sessions.delete("alpha", "t").unwrap();
     assert_eq!(code(sessions.get("alpha", "t")), ErrorCode::SessionNotFound);
-    assert_eq!(sessions.list("alpha").unwrap(), []);
+    assert_eq!(sessions.list("alpha", true, 100).unwrap(), []);
     keep(&sessions, "alpha", "t", "again").await;
     assert_eq!(ids(&sessions, "alpha", "t"), ["again"]);
 }
@@ -142,11 +153,11 @@ async fn a_session_is_carried_to_another_workspace_by_export_and_import() {
 #[tokio::test]
 async fn what_is_imported_begins_to_age_now() {
     let place = Place::new();
-    let options = Options {
-        ttl: Some(Duration::from_secs(60)),
-        ..place.options()
+    let config = ServerConfig {
+        session_ttl_ms: Some(60_000),
+        ..place.config()
     };
-    let sessions = place.opened(options).unwrap();
+    let sessions = place.opened(&config).unwrap();
     keep(&sessions, "alpha", "s", "one").await;
     place.pass(Duration::from_secs(61));
     let text = exported(&sessions, "alpha", "s");
@@ -159,7 +170,7 @@ async fn an_import_that_fails_leaves_nothing() {
     let place = Place::new();
     let sessions = place.open();
     keep(&sessions, "alpha", "s", "one").await;
-    let before = place.bytes("alpha");
+    let before = place.bytes("alpha", "s");
     let good = r#"{"timestamp":1,"role":"user","content":"x","sessionId":"n","id":"1"}"#;
     let other = good.replace("\"n\"", "\"m\"");
     for (text, line) in [
@@ -180,15 +191,15 @@ async fn an_import_that_fails_leaves_nothing() {
         code(sessions.import("alpha", &mut bad_id.as_bytes(), None)),
         ErrorCode::InvalidContent
     );
-    assert_eq!(place.bytes("alpha"), before);
-    let folder = place.file("alpha").parent().unwrap().to_owned();
+    assert_eq!(place.bytes("alpha", "s"), before);
+    let folder = place.file("alpha", "s").parent().unwrap().to_owned();
     assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
     keep(&sessions, "alpha", "s", "two").await;
     assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn entries_that_come_while_the_file_is_written_anew_are_kept() {
+async fn entries_are_kept_while_other_sessions_are_deleted() {
     let place = Place::new();
     let sessions = place.open();
     let writer = tokio::spawn({
@@ -227,21 +238,36 @@ async fn a_session_is_read_as_it_was_when_it_was_opened() {
     assert_eq!(reader.count(), 1);
 }
 
-#[tokio::test]
-async fn what_is_remembered_of_a_session_does_not_grow_with_it() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn archiving_beside_writers_loses_no_entry() {
     let place = Place::new();
     let sessions = place.open();
-    let filler = "x".repeat(70_000);
-    for i in 0..300 {
-        keep(&sessions, "alpha", "s", &i.to_string()).await;
-        let filler = entry("other", "m", &filler);
-        sessions.append("alpha", &filler).await.unwrap();
+    let mut kept = Vec::new();
+    for round in 0..20 {
+        let session = format!("s{round}");
+        keep(&sessions, "alpha", &session, "0").await;
+        kept.push("0".to_owned());
+        let archiving = sessions.clone();
+        let archiving =
+            tokio::task::spawn_blocking(move || archiving.archive("alpha", Duration::ZERO));
+        for id in 1.. {
+            let entry = entry(&session, &id.to_string(), "");
+            match sessions.append("alpha", &entry).await {
+                Ok(()) => kept.push(id.to_string()),
+                Err(error) => {
+                    assert_eq!(error.code(), ErrorCode::SessionExpired);
+                    break;
+                }
+            }
+        }
+        assert_eq!(archiving.await.unwrap().unwrap(), [session.clone()]);
+        let text = exported(&sessions, "alpha", &session);
+        let ids = text.lines().map(|line| {
+            let entry: Entry<'static> = serde_json::from_str(line).unwrap();
+            entry.id.into_owned()
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), kept);
+        kept.clear();
     }
-    let known = sessions.0.known("alpha").unwrap();
-    let pieces = lock(&known.index).get("s").unwrap().pieces.len();
-    assert!((64..=128).contains(&pieces), "{pieces}");
-    let all: Vec<_> = (0..300).map(|i| i.to_string()).collect();
-    assert_eq!(ids(&sessions, "alpha", "s"), all);
-    drop(sessions);
-    assert_eq!(ids(&place.open(), "alpha", "s"), all);
+    assert_eq!(sessions.count("alpha"), 0);
 }

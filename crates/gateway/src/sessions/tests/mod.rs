@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod aside;
 mod crashes;
 mod damage;
 mod keeping;
@@ -16,6 +15,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
+use crate::config::{Fsync, Limits};
 use collective::{Envelope, ErrorCode};
 use common::environment::{Clock, IdGenerator};
 use common::log::Recorder;
@@ -58,44 +58,42 @@ impl Place {
         }
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn config(&self) -> ServerConfig {
+        ServerConfig {
             state_dir: self.state.clone(),
             fsync: Fsync::Never,
-            ttl: None,
-            begin: true,
-            most: 1000,
-            waiting: 64 << 20,
+            ..ServerConfig::default()
         }
     }
 
     fn open(&self) -> Sessions {
-        self.opened(self.options()).unwrap()
+        self.opened(&self.config()).unwrap()
     }
 
-    fn opened(&self, options: Options) -> Result<Sessions, SessionError> {
-        Sessions::open(options, self.clock.clone(), self.log.clone())
+    fn opened(&self, config: &ServerConfig) -> Result<Sessions, SessionError> {
+        Sessions::open(config, self.clock.clone(), self.log.clone())
     }
 
     fn read_only(&self) -> Sessions {
-        Sessions::read_only(self.options(), self.clock.clone(), self.log.clone())
+        Sessions::read_only(&self.config(), self.clock.clone(), self.log.clone())
     }
 
-    fn file(&self, agent: &str) -> PathBuf {
-        self.state.join("agents").join(agent).join("session.jsonl")
+    fn file(&self, agent: &str, session: &str) -> PathBuf {
+        let folder = self.state.join("agents").join(agent).join("sessions");
+        folder.join(format!("{session}.jsonl"))
     }
 
-    fn bytes(&self, agent: &str) -> Vec<u8> {
-        fs::read(self.file(agent)).unwrap()
+    fn bytes(&self, agent: &str, session: &str) -> Vec<u8> {
+        fs::read(self.file(agent, session)).unwrap()
     }
 
-    fn text(&self, agent: &str) -> String {
-        String::from_utf8(self.bytes(agent)).unwrap()
+    fn text(&self, agent: &str, session: &str) -> String {
+        String::from_utf8(self.bytes(agent, session)).unwrap()
     }
 
-    /// Puts a file where a workspace has its own.
-    fn write(&self, agent: &str, bytes: &[u8]) {
-        let file = self.file(agent);
+    /// Replaces the file of a session.
+    fn write(&self, agent: &str, session: &str, bytes: &[u8]) {
+        let file = self.file(agent, session);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, bytes).unwrap();
     }
@@ -123,13 +121,14 @@ fn entry(session: &str, id: &str, content: &str) -> Entry<'static> {
         content: std::borrow::Cow::Owned(json!(content)),
         session_id: session.to_owned().into(),
         id: id.to_owned().into(),
+        event: None,
     }
 }
 
 /// Keeps one entry, whose content is its id.
 async fn keep(sessions: &Sessions, agent: &str, session: &str, id: &str) {
     let mut entry = entry(session, id, id);
-    entry.timestamp = sessions.0.writers.now();
+    entry.timestamp = sessions.0.store.now();
     sessions.append(agent, &entry).await.unwrap();
 }
 

@@ -14,7 +14,7 @@ async fn no_name_of_an_agent_leads_out_of_the_state() {
         let kept = sessions.append(name, &entry("s", "m", "")).await;
         assert_eq!(code(kept), ErrorCode::AgentNotFound, "{name:?}");
         assert_eq!(code(sessions.get(name, "s")), ErrorCode::AgentNotFound);
-        assert_eq!(code(sessions.list(name)), ErrorCode::AgentNotFound);
+        assert_eq!(code(sessions.list(name, true, 1)), ErrorCode::AgentNotFound);
         assert_eq!(code(sessions.delete(name, "s")), ErrorCode::AgentNotFound);
     }
     assert_eq!(sessions.agents().unwrap(), [""; 0]);
@@ -66,7 +66,7 @@ async fn names_that_differ_in_case_alone_are_not_two_workspaces() {
     assert_eq!(code(kept), ErrorCode::AgentNotFound);
     drop(sessions);
     // Neither for a process that has not used the other yet.
-    assert_eq!(code(place.open().list("ALPHA")), ErrorCode::AgentNotFound);
+    assert_eq!(code(place.open().list("ALPHA", true, 1)), ErrorCode::AgentNotFound);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_name_in_an_error_is_short_and_printable() {
     let place = Place::new();
     let refused = place
         .open()
-        .list(&format!("\u{1b}[31m{}", "x".repeat(9999)));
+        .list(&format!("\u{1b}[31m{}", "x".repeat(9999)), true, 1);
     let told = refused.unwrap_err().to_string();
     assert!(told.len() < 400 && !told.contains('\u{1b}'), "{told}");
 }
