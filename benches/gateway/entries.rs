@@ -6,8 +6,8 @@ use std::{
 };
 
 use collective::Envelope;
-use common::log::Silent;
 use common::environment::SystemEnvironment;
+use common::log::Silent;
 use gateway_server::{
     config::{Fsync, ServerConfig},
     sessions::{Entry, Sessions},

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
+use common::{environment::SystemEnvironment, log::Silent};
 use egress::{
     Access, HttpClient,
     websocket::{self, Dial, Frame, Opened},
 };
-use common::{environment::SystemEnvironment, log::Silent};
 use gateway_server::{config::ServerConfig, sessions::Sessions};
 use serde_json::{Value, json};
 
@@ -163,8 +163,7 @@ fn kept(state: &Path, agent: &str) -> Vec<String> {
         state_dir: state.to_owned(),
         ..ServerConfig::default()
     };
-    let sessions =
-        Sessions::read_only(&config, Arc::new(SystemEnvironment), Arc::new(Silent));
+    let sessions = Sessions::read_only(&config, Arc::new(SystemEnvironment), Arc::new(Silent));
     let listed = sessions.list(agent, true, usize::MAX).unwrap();
     let entries = listed
         .iter()

@@ -1,11 +1,12 @@
 //! Going on with what an earlier command began: a continuation kept in a file, or the id of a task.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
+use common::files::private_options;
 use serde_json::{Map, Value};
 
 use super::exit::Failure;
@@ -134,11 +135,7 @@ fn beside(file: &Path) -> PathBuf {
 }
 
 fn create(new: &Path) -> io::Result<fs::File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(new)
+    private_options().write(true).create_new(true).open(new)
 }
 
 fn replace(file: &Path, text: &str) -> io::Result<()> {

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod config;
 pub mod confusables;
 pub mod environment;
+pub mod files;
 pub mod jws;
 pub mod log;
 pub mod panics;

@@ -1,12 +1,13 @@
 //! The clients that were added by command, in the state directory's `clients.json`. Only digests of tokens are there.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use a2a_server::http::clients::{RegisteredClient, TokenDigest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use common::files::private_options;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
@@ -144,10 +145,8 @@ impl ClientFile {
             fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         }
         let fresh = self.path.with_extension("json.new");
-        let mut options = OpenOptions::new();
+        let mut options = private_options();
         options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         // The new file is also the lock: whoever has it may change the old one.
         let mut file = match options.open(&fresh) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {

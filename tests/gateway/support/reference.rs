@@ -45,10 +45,7 @@ impl Reference {
 
     /// Where an agent's sessions are.
     pub(crate) fn sessions(&self, agent: &str) -> PathBuf {
-        self.state()
-            .join("agents")
-            .join(agent)
-            .join("sessions")
+        self.state().join("agents").join(agent).join("sessions")
     }
 
     pub(crate) fn state(&self) -> &Path {

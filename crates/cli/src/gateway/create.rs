@@ -10,11 +10,9 @@ use crate::{
     output::{Lines, note},
 };
 use collective::ErrorCode;
+use common::files::{create_private_dir, replace};
 use gateway_server::clients::{Connector, Door, Trouble, Why};
-use gateway_server::{
-    config::ServerConfig,
-    sessions::files::{create_folder, replace},
-};
+use gateway_server::config::ServerConfig;
 
 /// Add an agent to the gateway's configuration, make its workspace, and inform the gateway that runs
 #[derive(Debug, clap::Args)]
@@ -73,9 +71,9 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exi
     let cannot = |what: &Path, error: std::io::Error| {
         Failure::new(format!("cannot write `{}`: {error}", what.display()))
     };
-    create_folder(&workspace).map_err(|error| cannot(&workspace, error))?;
+    create_private_dir(&workspace).map_err(|error| cannot(&workspace, error))?;
     if let Some(folder) = file.parent() {
-        create_folder(folder).map_err(|error| cannot(folder, error))?;
+        create_private_dir(folder).map_err(|error| cannot(folder, error))?;
     }
     replace(&file, &text).map_err(|error| cannot(&file, error))?;
     lines.write(match as_json {

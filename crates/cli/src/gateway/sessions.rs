@@ -12,8 +12,8 @@ use crate::{
     table::table,
     text,
 };
-use common::log::Silent;
 use common::environment::SystemEnvironment;
+use common::log::Silent;
 use gateway_server::{
     manage::{ManageError, Operation, manage},
     sessions::{SessionError, Sessions},

@@ -3,9 +3,11 @@
 //! Several instances and processes may write to one file. Each line is one write to the file's end, which the system keeps
 //! apart from others; only who puts the file aside needs to be alone.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+use crate::files::private_options;
 
 /// The file by its path. It is opened anew for each batch of lines, so that one that another process has put aside is not
 /// written to for long.
@@ -38,11 +40,8 @@ impl LogFile {
 
     /// Opens the file, which is made where there is none, for its owner alone.
     pub(super) fn open(&self) -> io::Result<Open> {
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&self.path)?;
+        let mut options = private_options();
+        let file = options.create(true).append(true).open(&self.path)?;
         let bytes = file.metadata()?.len();
         Ok(Open { file, bytes })
     }

@@ -4,13 +4,14 @@
 //! reader sees the old one or the new one, and only its owner may read it.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+use common::files;
 use common::log::{Level, Log};
 
 use super::Delegation;
@@ -83,7 +84,7 @@ impl DelegationFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let folder = self.path.parent().unwrap_or_else(|| Path::new("."));
-        create_folder(folder)?;
+        files::create_private_dir(folder)?;
         let _alone = self.lock()?;
         let mut all = match self.read() {
             Ok(all) => all,
@@ -140,7 +141,7 @@ impl DelegationFile {
 
     /// Keeps other writers away until it is dropped.
     fn lock(&self) -> io::Result<File> {
-        let mut options = private();
+        let mut options = files::private_options();
         options.create(true).append(true);
         let file = options.open(self.path.with_extension("lock"))?;
         match file.lock() {
@@ -157,7 +158,10 @@ impl DelegationFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = private().create_new(true).write(true).open(&new)?;
+        let mut file = files::private_options()
+            .create_new(true)
+            .write(true)
+            .open(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, &self.path)
@@ -194,21 +198,4 @@ fn understood(text: &str) -> Result<Vec<(String, Delegation)>, String> {
         ))
     };
     Ok(sessions.iter().filter_map(read).collect())
-}
-
-fn create_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-/// Returns options for a file that only its owner may read.
-fn private() -> OpenOptions {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }

@@ -4,7 +4,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::{SessionError, files};
+use super::SessionError;
+use common::files;
 
 /// Locks out other processes until it is dropped. The system releases it with the process.
 pub(super) struct ProcessLock {
@@ -14,10 +15,10 @@ pub(super) struct ProcessLock {
 impl ProcessLock {
     /// Acquires the lock of the directory `folder`, which it creates if necessary.
     pub(super) fn acquire(folder: &Path) -> Result<Self, SessionError> {
-        files::create_folder(folder).map_err(|e| SessionError::io("create", folder, e))?;
+        files::create_private_dir(folder).map_err(|e| SessionError::io("create", folder, e))?;
         // No workspace can have this name.
         let path = folder.join(".lock");
-        let opened = files::open_to_append(&path);
+        let opened = files::open_private_append(&path);
         let mut file = opened.map_err(|e| SessionError::io("open", &path, e))?;
         try_lock(&file, &path)?;
         // Information for people; the lock works without it.

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::line::{self, Event, Reader, Scanner};
 use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem};
 use super::store::for_each_name;
-use super::{Entry, SessionError, Sessions, files, lock};
+use super::{Entry, SessionError, Sessions, lock};
+use common::files;
 
 /// Metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,7 +193,7 @@ impl Sessions {
             if !meta.exists || meta.damaged.is_some() || meta.idle(store.now()) < older {
                 continue;
             }
-            rename_durably(&from, &to).map_err(|e| SessionError::io("archive", &from, e))?;
+            files::rename_durably(&from, &to).map_err(|e| SessionError::io("archive", &from, e))?;
             store.forget(&from);
             store.add_to_count(agent, -1);
             archived.push(key.session);
@@ -209,11 +210,13 @@ impl Sessions {
         let key = self.key(agent, session_id)?;
         let store = &self.0.store;
         let _files = lock(&store.files);
-        let active = remove_durably(&store.path(&key))?;
-        let archived = remove_durably(&store.archive_path(&key))?;
+        let remove = |path: &Path| {
+            store.forget(path);
+            files::remove_durably(path).map_err(|e| SessionError::io("delete", path, e))
+        };
+        let active = remove(&store.path(&key))?;
+        let archived = remove(&store.archive_path(&key))?;
         store.add_to_count(agent, -isize::from(active));
-        store.forget(&store.path(&key));
-        store.forget(&store.archive_path(&key));
         match active || archived {
             true => Ok(()),
             false => Err(SessionError::NotFound(key)),
@@ -262,8 +265,12 @@ impl Sessions {
         // A file name that no session has.
         let draft = folder.join(format!("{}.import", store.env.uuid()));
         let failed = |error| SessionError::io("write", &draft, error);
-        files::create_folder_durably(&folder).map_err(failed)?;
-        let file = files::create_new(&draft).map_err(failed)?;
+        files::create_private_dir_durably(&folder).map_err(failed)?;
+        let file = files::private_options()
+            .write(true)
+            .create_new(true)
+            .open(&draft)
+            .map_err(failed)?;
         let imported = self.write_import(agent, from, session_id, BufWriter::new(file), &draft);
         if imported.is_err() {
             let _ = fs::remove_file(&draft);
@@ -316,29 +323,9 @@ impl Sessions {
         if store.meta(&path, &target)?.exists || store.archive_path(&key).exists() {
             return Err(SessionError::Exists(key));
         }
-        rename_durably(draft, &path).map_err(failed)?;
+        files::rename_durably(draft, &path).map_err(failed)?;
         store.add_to_count(agent, 1);
         Ok((target, entries))
-    }
-}
-
-/// Renames a file after its content is on disk.
-fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
-    let folder = to.parent().unwrap_or(to);
-    files::create_folder_durably(folder)?;
-    File::open(from)?.sync_all()?;
-    fs::rename(from, to)?;
-    files::sync_folder(folder)?;
-    from.parent().map_or(Ok(()), files::sync_folder)
-}
-
-/// Removes a file, and returns whether it existed.
-fn remove_durably(path: &Path) -> Result<bool, SessionError> {
-    let removed = fs::remove_file(path);
-    match removed.and_then(|()| path.parent().map_or(Ok(()), files::sync_folder)) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(SessionError::io("delete", path, error)),
     }
 }
 

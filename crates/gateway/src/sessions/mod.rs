@@ -6,7 +6,6 @@
 
 mod entry;
 mod error;
-pub mod files;
 mod line;
 mod lock;
 mod manage;
@@ -17,8 +16,8 @@ use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use common::log::Log;
 use common::environment::Environment;
+use common::log::Log;
 
 pub use entry::Entry;
 pub use error::SessionError;

@@ -18,10 +18,11 @@ use tokio::sync::oneshot;
 use super::entry::millis;
 use super::line::{self, Event, Scanner};
 use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, check_agent};
-use super::{AGENTS, SessionError, files, lock};
+use super::{AGENTS, SessionError, lock};
 use crate::config::{Fsync, ServerConfig};
-use common::log::{Level, Log};
 use common::environment::Environment;
+use common::files;
+use common::log::{Level, Log};
 
 /// Sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
@@ -389,8 +390,8 @@ impl Store {
     ) -> Result<(), SessionError> {
         let failed = |error| SessionError::io("write", path, error);
         let folder = path.parent().unwrap_or(path);
-        files::create_folder_durably(folder).map_err(failed)?;
-        let file = files::open_to_append(path).map_err(failed)?;
+        files::create_private_dir_durably(folder).map_err(failed)?;
+        let file = files::open_private_append(path).map_err(failed)?;
         super::lock::try_lock(&file, path)?;
         let is_new = !meta.exists;
         let torn = meta.file_bytes - meta.line_bytes;
@@ -419,7 +420,7 @@ impl Store {
                 file.sync_data()?;
             }
             if durable && (is_new || self.fsync != Fsync::Always) {
-                files::sync_folder(folder)?;
+                files::sync_dir(folder)?;
             }
             Ok(())
         };
@@ -465,8 +466,8 @@ impl Store {
         let mut result = Ok(());
         for path in std::mem::take(&mut *lock(&self.unsynced)) {
             let synced = match path.is_dir() {
-                true => files::sync_folder(&path),
-                false => match files::private().append(true).open(&path) {
+                true => files::sync_dir(&path),
+                false => match files::private_options().append(true).open(&path) {
                     // Deleted or archived since; archiving syncs.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                     file => file.and_then(|file| file.sync_data()),

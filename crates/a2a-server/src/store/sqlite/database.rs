@@ -1,10 +1,11 @@
 //! Opens connections to the database, and says what an error of SQLite means for the store.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use common::files;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::store::{Fsync, StoreError};
@@ -101,20 +102,13 @@ pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreErr
 
 /// Makes a directory and those above it, readable by their owner alone. Existing ones stay as they are.
 pub(super) fn create_directory(directory: &Path) -> Result<(), StoreError> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    let created = builder.create(directory);
-    created.map_err(|error| file_error("create", directory, &error))
+    files::create_private_dir(directory).map_err(|error| file_error("create", directory, &error))
 }
 
 /// Opens a file for writing and makes it where there is none, readable by its owner alone.
 pub(super) fn open_private(path: &Path) -> Result<File, StoreError> {
-    let mut options = OpenOptions::new();
+    let mut options = files::private_options();
     options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let opened = options.open(path);
     opened.map_err(|error| file_error("open", path, &error))
 }

@@ -260,7 +260,8 @@ async fn archiving_beside_writers_loses_no_entry() {
                 }
             }
         }
-        assert_eq!(archiving.await.unwrap().unwrap(), [session.clone()]);
+        let archived = archiving.await.unwrap().unwrap();
+        assert_eq!(archived, std::slice::from_ref(&session));
         let text = exported(&sessions, "alpha", &session);
         let ids = text.lines().map(|line| {
             let entry: Entry<'static> = serde_json::from_str(line).unwrap();

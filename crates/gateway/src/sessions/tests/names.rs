@@ -66,7 +66,10 @@ async fn names_that_differ_in_case_alone_are_not_two_workspaces() {
     assert_eq!(code(kept), ErrorCode::AgentNotFound);
     drop(sessions);
     // Neither for a process that has not used the other yet.
-    assert_eq!(code(place.open().list("ALPHA", true, 1)), ErrorCode::AgentNotFound);
+    assert_eq!(
+        code(place.open().list("ALPHA", true, 1)),
+        ErrorCode::AgentNotFound
+    );
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! Files and directories that only their owner may read.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Returns options that create a file for its owner alone.
+pub fn private_options() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates a directory and its missing parents, for their owner alone.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Creates a directory like [`create_private_dir`], and syncs its two parents if it was missing.
+pub fn create_private_dir_durably(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    create_private_dir(path)?;
+    let parents = path.ancestors().skip(1);
+    parents.take(2).try_for_each(sync_dir)
+}
+
+/// Syncs a directory: without that, a power failure may lose new files.
+pub fn sync_dir(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    File::open(path)?.sync_all()?;
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+/// Renames a file after its content is on disk, and syncs both directories.
+pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
+    let dir = to.parent().unwrap_or(to);
+    create_private_dir_durably(dir)?;
+    File::open(from)?.sync_all()?;
+    fs::rename(from, to)?;
+    sync_dir(dir)?;
+    from.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Removes a file durably, and returns whether it existed.
+pub fn remove_durably(path: &Path) -> io::Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => path.parent().map_or(Ok(()), sync_dir).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file for appending, and creates it if it is missing. Removes the permissions of other users.
+pub fn open_private_append(path: &Path) -> io::Result<File> {
+    let mut options = private_options();
+    let file = options.read(true).append(true).create(true).open(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = file.metadata()?.permissions().mode();
+        if mode & 0o077 != 0 {
+            file.set_permissions(fs::Permissions::from_mode(mode & 0o700))?;
+        }
+    }
+    Ok(file)
+}
+
+/// Replaces a file atomically. A new file is for its owner alone; an existing one keeps its permissions.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut draft = path.clone().into_os_string();
+    draft.push(".new");
+    let draft = Path::new(&draft);
+    match fs::remove_file(draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = private_options().write(true).create_new(true).open(draft)?;
+    if let Ok(before) = fs::metadata(&path) {
+        file.set_permissions(before.permissions())?;
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(draft, path)
+}
