@@ -218,7 +218,7 @@ async fn sessions_are_managed_with_and_without_a_gateway() {
     );
     let gone = sessions(&["get", "beta", "sess-1"]).await;
     exits(&gone, 1);
-    has(&gone.stderr, &["has no session"]);
+    has(&gone.stderr, &["unknown session"]);
 }
 
 #[tokio::test]

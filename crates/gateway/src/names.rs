@@ -15,7 +15,7 @@ pub(super) const CLIENT: &str = "client-";
 /// # Errors
 /// 2005 it is no name, 5004 the gateway means something else by it.
 pub(super) fn agent(name: &str) -> Result<(), (ErrorCode, String)> {
-    if sessions::check_agent(name).is_err() {
+    if !sessions::is_agent_name(name) {
         let message = "an agent's name has 1 to 64 letters, digits, `-`, `_` and `.`, a letter, a digit or `_` first, and no dot last";
         return Err((ErrorCode::InvalidContent, message.to_owned()));
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::line::{self, Event, Reader, Scanner};
-use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem};
+use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem, is_agent_name};
 use super::store::for_each_name;
 use super::{Entry, SessionError, Sessions, lock};
 use common::files;
@@ -64,7 +64,7 @@ impl Sessions {
     pub fn agents(&self) -> Result<Vec<String>, SessionError> {
         let mut names = BTreeSet::new();
         for_each_name(&self.0.store.root, |name| {
-            if super::check_agent(name).is_ok() {
+            if is_agent_name(name) {
                 names.insert(name.to_owned());
             }
         })?;
@@ -313,7 +313,7 @@ impl Sessions {
             let problem = "is missing: the import has no entry";
             return Err(SessionError::Import(1, problem));
         };
-        let key = SessionKey::new(agent, &target)?;
+        let key = self.key(agent, &target)?;
         // Gives the session the age of the import.
         let last = line::serialize_event(Event::Imported, &target, store.now());
         file.write_all(&last).map_err(failed)?;

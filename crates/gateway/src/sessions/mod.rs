@@ -4,13 +4,14 @@
 //! Heretek A2A §7.2. A line never changes. Archiving renames the file into `agents/NAME/archive/`, deleting removes it. A crash
 //! costs at most an unfinished line at the end of a file.
 
-mod entry;
 mod error;
 mod line;
 mod lock;
 mod manage;
 mod name;
+mod scan;
 mod store;
+mod writer;
 
 use std::future::Future;
 use std::io;
@@ -19,11 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use common::environment::Environment;
 use common::log::Log;
 
-pub use entry::Entry;
 pub use error::SessionError;
-pub use line::Reader;
+pub use line::{Entry, Reader};
 pub use manage::{State, Summary};
-pub(super) use name::check_agent;
+pub(super) use name::is_agent_name;
 
 use crate::config::ServerConfig;
 use line::Event;
@@ -146,7 +146,7 @@ impl Sessions {
 
     fn key(&self, agent: &str, session: &str) -> Result<SessionKey, SessionError> {
         self.0.store.check_agent(agent)?;
-        SessionKey::new(agent, session)
+        SessionKey::new(agent, session).ok_or_else(|| SessionError::SessionId(session.to_owned()))
     }
 
     fn writable(&self) -> Result<(), SessionError> {

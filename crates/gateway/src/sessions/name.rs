@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use ring::digest::{SHA256, digest};
 
-use super::SessionError;
-
 const MAX_AGENT_BYTES: usize = 64;
 const MAX_SESSION_ID_BYTES: usize = 256;
 
@@ -29,15 +27,12 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// # Errors
-    /// 2005 if the session id is invalid.
-    pub(super) fn new(agent: &str, session: &str) -> Result<Self, SessionError> {
+    /// Returns `None` for an invalid session id.
+    pub(super) fn new(agent: &str, session: &str) -> Option<Self> {
         let length = 1..=MAX_SESSION_ID_BYTES;
-        if !length.contains(&session.len()) || session.chars().any(char::is_control) {
-            return Err(SessionError::SessionId(session.to_owned()));
-        }
+        let valid = length.contains(&session.len()) && !session.chars().any(char::is_control);
         let (agent, session) = (agent.to_owned(), session.to_owned());
-        Ok(Self { agent, session })
+        valid.then_some(Self { agent, session })
     }
 
     /// Returns the path of its file in the directory `folder` of its workspace.
@@ -53,20 +48,13 @@ impl fmt::Display for SessionKey {
     }
 }
 
-/// Checks the name of an agent. It becomes a directory, so it must not lead elsewhere.
-///
-/// # Errors
-/// 3001 if it is invalid.
-pub(crate) fn check_agent(name: &str) -> Result<(), SessionError> {
+/// Returns whether an agent can have this name. It becomes a directory, so it must not lead elsewhere.
+pub(crate) fn is_agent_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let valid = name.len() <= MAX_AGENT_BYTES
+    name.len() <= MAX_AGENT_BYTES
         && name.chars().all(allowed)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        && !name.ends_with('.');
-    match valid {
-        true => Ok(()),
-        false => Err(SessionError::AgentName(name.to_owned())),
-    }
+        && !name.ends_with('.')
 }
 
 /// Returns the file name of a session, without extension: the id itself if that is safe on every file system, otherwise `~` and

@@ -1,47 +1,40 @@
-//! The session files of one process: a write queue, and metadata of the sessions in use.
-//!
-//! One writer at a time takes everything that the queue holds. Lines of one session that arrive together share one write and
-//! one sync.
+//! The session files of one process, and metadata of the sessions in use.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read as _, Write as _};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lru::LruCache;
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
-use super::entry::millis;
-use super::line::{self, Event, Scanner};
-use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, check_agent};
+use super::line::{Event, millis};
+use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, is_agent_name};
+use super::scan::SessionMeta;
+use super::writer::Queue;
 use super::{AGENTS, SessionError, lock};
 use crate::config::{Fsync, ServerConfig};
 use common::environment::Environment;
-use common::files;
 use common::log::{Level, Log};
 
 /// Sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
 
-type Reply = Result<(), SessionError>;
-
 pub(super) struct Store {
     /// The directory of all workspaces.
     pub(super) root: PathBuf,
     pub(super) env: Arc<dyn Environment>,
-    log: Arc<dyn Log>,
-    fsync: Fsync,
-    fsync_interval: Duration,
+    pub(super) log: Arc<dyn Log>,
+    pub(super) fsync: Fsync,
+    pub(super) fsync_interval: Duration,
     /// Time after its last line at which a session expires.
     ttl: Option<Duration>,
     /// Whether an entry creates its session; otherwise an unknown session is 4001.
     create_on_append: bool,
-    max_queued_bytes: usize,
-    queue: Mutex<Queue>,
+    pub(super) max_queued_bytes: usize,
+    pub(super) queue: Mutex<Queue>,
     /// Held while session files are written, renamed or removed.
     pub(super) files: Mutex<()>,
     /// Metadata by path. The length of the file tells whether it is current.
@@ -50,85 +43,6 @@ pub(super) struct Store {
     counts: Mutex<HashMap<String, usize>>,
     /// The paths that wait for the next sync of [`Fsync::Interval`].
     pub(super) unsynced: Mutex<BTreeSet<PathBuf>>,
-}
-
-#[derive(Default)]
-struct Queue {
-    lines: Vec<PendingLine>,
-    bytes: usize,
-    has_writer: bool,
-}
-
-struct PendingLine {
-    key: SessionKey,
-    /// `None` for an entry.
-    event: Option<Event>,
-    time: u64,
-    bytes: Vec<u8>,
-    reply: oneshot::Sender<Reply>,
-}
-
-/// Metadata of one session file. Times are in milliseconds since 1970.
-#[derive(Debug, Clone, Default)]
-pub(super) struct SessionMeta {
-    file_bytes: u64,
-    /// Length of the complete lines.
-    pub(super) line_bytes: u64,
-    /// Whether the last line, though complete, lacks its line end.
-    unended: bool,
-    pub(super) exists: bool,
-    pub(super) entries: u64,
-    pub(super) created: u64,
-    pub(super) updated: u64,
-    pub(super) committed: Option<u64>,
-    /// The first damaged line, from 1.
-    pub(super) damaged: Option<u64>,
-}
-
-impl SessionMeta {
-    /// Scans a session file. `now` caps timestamps, so that a wrong clock cannot keep a session alive.
-    fn scan(file: &File, session: &str, now: u64) -> io::Result<Self> {
-        let file_bytes = file.metadata()?.len();
-        let mut meta = Self {
-            file_bytes,
-            line_bytes: file_bytes,
-            ..Self::default()
-        };
-        let mut scanner = Scanner::new(BufReader::new(file.take(file_bytes)));
-        let mut previous_end = 0;
-        while let Some(line) = scanner.next()? {
-            let entry = line.parse(session);
-            if !line.ended && entry.is_none() {
-                meta.line_bytes = previous_end;
-                break;
-            }
-            previous_end = line.end;
-            meta.unended = !line.ended;
-            meta.exists = true;
-            match entry {
-                Some(entry) => meta.record(entry.event, entry.timestamp.min(now)),
-                None => drop(meta.damaged.get_or_insert(line.number)),
-            }
-        }
-        Ok(meta)
-    }
-
-    fn record(&mut self, event: Option<Event>, time: u64) {
-        if self.created == 0 {
-            self.created = time;
-        }
-        self.exists = true;
-        self.updated = self.updated.max(time);
-        match event {
-            None => self.entries += 1,
-            Some(Event::Committed) => self.committed = Some(time),
-            Some(_) => {}
-        }
-    }
-
-    pub(super) fn idle(&self, now: u64) -> Duration {
-        Duration::from_millis(now.saturating_sub(self.updated))
-    }
 }
 
 impl Store {
@@ -162,7 +76,9 @@ impl Store {
 
     /// Returns how many sessions a workspace has, archived ones excluded.
     pub(super) fn count(&self, agent: &str) -> Result<usize, SessionError> {
-        check_agent(agent)?;
+        if !is_agent_name(agent) {
+            return Err(SessionError::AgentName(agent.to_owned()));
+        }
         let mut counts = lock(&self.counts);
         if let Some(count) = counts.get(agent) {
             return Ok(*count);
@@ -211,100 +127,8 @@ impl Store {
         key.path(&self.root, ARCHIVE)
     }
 
-    /// Queues a line. Inside a tokio runtime a blocking thread writes it, otherwise the caller.
-    ///
-    /// # Errors
-    /// 3003 if the queue is full, 2005 if the line is too long.
-    pub(super) fn enqueue(
-        self: &Arc<Self>,
-        key: SessionKey,
-        event: Option<Event>,
-        time: u64,
-        bytes: Vec<u8>,
-    ) -> Result<oneshot::Receiver<Reply>, SessionError> {
-        if bytes.len() > line::MAX_LINE_BYTES {
-            return Err(SessionError::TooLong);
-        }
-        let mut queue = lock(&self.queue);
-        if queue.bytes + bytes.len() > self.max_queued_bytes {
-            return Err(SessionError::Busy);
-        }
-        queue.bytes += bytes.len();
-        let (reply, replied) = oneshot::channel();
-        queue.lines.push(PendingLine {
-            key,
-            event,
-            time,
-            bytes,
-            reply,
-        });
-        if !std::mem::replace(&mut queue.has_writer, true) {
-            drop(queue);
-            let store = Arc::clone(self);
-            match Handle::try_current() {
-                Ok(runtime) => drop(runtime.spawn_blocking(move || store.run_writer())),
-                Err(_) => store.run_writer(),
-            }
-        }
-        Ok(replied)
-    }
-
-    /// Writes until the queue is empty.
-    fn run_writer(self: &Arc<Self>) {
-        while self.write_queue() {}
-    }
-
-    /// Writes the lines in the queue, and returns whether more arrived meanwhile.
-    fn write_queue(self: &Arc<Self>) -> bool {
-        // Taken first: batches are written in the order in which they leave the queue.
-        let _files = lock(&self.files);
-        let mut lines = std::mem::take(&mut lock(&self.queue).lines);
-        let bytes: usize = lines.iter().map(|line| line.bytes.len()).sum();
-        // Stable: the lines of one session stay in order.
-        lines.sort_by(|one, other| one.key.cmp(&other.key));
-        let mut lines = lines.into_iter().peekable();
-        while let Some(first) = lines.next() {
-            let key = first.key.clone();
-            let mut group = vec![first];
-            group.extend(std::iter::from_fn(|| lines.next_if(|line| line.key == key)));
-            self.write_group(&key, group);
-        }
-        let mut queue = lock(&self.queue);
-        queue.bytes -= bytes;
-        queue.has_writer = !queue.lines.is_empty();
-        queue.has_writer
-    }
-
-    /// Writes lines of one session, and replies to each.
-    fn write_group(self: &Arc<Self>, key: &SessionKey, group: Vec<PendingLine>) {
-        let path = self.path(key);
-        let existing = self.meta(&path, &key.session);
-        let mut accepted = Vec::with_capacity(group.len());
-        for line in group {
-            let admitted = existing.clone().and_then(|meta| {
-                let exists = meta.exists || !accepted.is_empty();
-                self.admit(key, &meta, exists, line.event)
-            });
-            match admitted {
-                Ok(()) => accepted.push(line),
-                Err(error) => drop(line.reply.send(Err(error))),
-            }
-        }
-        let Some(meta) = existing.ok().filter(|_| !accepted.is_empty()) else {
-            return;
-        };
-        let written = self.append(&path, meta, &accepted);
-        if let Err(error) = &written {
-            self.log.log(Level::Error, &error.to_string());
-        }
-        for line in accepted {
-            // A caller that dropped its future does not need the reply.
-            let _ = line.reply.send(written.clone());
-        }
-    }
-
     /// Decides whether a session accepts a line.
-    fn admit(
+    pub(super) fn admit(
         &self,
         key: &SessionKey,
         meta: &SessionMeta,
@@ -381,116 +205,14 @@ impl Store {
         Ok(meta)
     }
 
-    /// Appends lines of one session to its file.
-    fn append(
-        self: &Arc<Self>,
-        path: &Path,
-        mut meta: SessionMeta,
-        lines: &[PendingLine],
-    ) -> Result<(), SessionError> {
-        let failed = |error| SessionError::io("write", path, error);
-        let folder = path.parent().unwrap_or(path);
-        files::create_private_dir_durably(folder).map_err(failed)?;
-        let file = files::open_private_append(path).map_err(failed)?;
-        super::lock::try_lock(&file, path)?;
-        let is_new = !meta.exists;
-        let torn = meta.file_bytes - meta.line_bytes;
-        if torn > 0 {
-            file.set_len(meta.line_bytes).map_err(failed)?;
-            let message = format!(
-                "cut an unfinished line of {torn} bytes off `{}`; its writer stopped before it acknowledged the entry",
-                path.display()
-            );
-            self.log.log(Level::Warn, &message);
-        }
-        let mut bytes = match meta.unended {
-            true => b"\n".to_vec(),
-            false => Vec::new(),
-        };
-        for line in lines {
-            bytes.extend_from_slice(&line.bytes);
-            // A wrong clock must not keep a session alive.
-            meta.record(line.event, line.time.min(self.now()));
-        }
-        let commits = |line: &PendingLine| line.event == Some(Event::Committed);
-        let durable = self.fsync == Fsync::Always || lines.iter().any(commits);
-        let written = || {
-            (&file).write_all(&bytes)?;
-            if durable {
-                file.sync_data()?;
-            }
-            if durable && (is_new || self.fsync != Fsync::Always) {
-                files::sync_dir(folder)?;
-            }
-            Ok(())
-        };
-        if let Err(error) = written() {
-            // Refused lines must not stay. If this fails too, the next scan counts those that are complete.
-            let _ = file.set_len(meta.line_bytes);
-            return Err(failed(error));
-        }
-        meta.unended = false;
-        meta.line_bytes += bytes.len() as u64;
-        meta.file_bytes = meta.line_bytes;
-        lock(&self.cache).put(path.to_owned(), meta);
-        if is_new {
-            let agent = lines.first().map(|line| line.key.agent.as_str());
-            self.add_to_count(agent.unwrap_or_default(), 1);
-        }
-        if durable {
-            lock(&self.unsynced).remove(path);
-        } else if self.fsync == Fsync::Interval {
-            self.schedule_sync([path, folder]);
-        }
-        Ok(())
-    }
-
-    /// Syncs paths after the interval.
-    fn schedule_sync(self: &Arc<Self>, paths: [&Path; 2]) {
-        let mut unsynced = lock(&self.unsynced);
-        let scheduled = !unsynced.is_empty();
-        unsynced.extend(paths.map(Path::to_owned));
-        // Without a runtime, closing the sessions syncs them.
-        let Some(runtime) = Handle::try_current().ok().filter(|_| !scheduled) else {
-            return;
-        };
-        let store = Arc::clone(self);
-        runtime.spawn(async move {
-            tokio::time::sleep(store.fsync_interval).await;
-            let _ = tokio::task::spawn_blocking(move || store.sync()).await;
-        });
-    }
-
-    /// Syncs what waits for it, and logs errors.
-    fn sync(&self) -> Result<(), SessionError> {
-        let mut result = Ok(());
-        for path in std::mem::take(&mut *lock(&self.unsynced)) {
-            let synced = match path.is_dir() {
-                true => files::sync_dir(&path),
-                false => match files::private_options().append(true).open(&path) {
-                    // Deleted or archived since; archiving syncs.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                    file => file.and_then(|file| file.sync_data()),
-                },
-            };
-            if let Err(error) = synced {
-                let error = SessionError::io("sync", &path, error);
-                self.log.log(Level::Error, &error.to_string());
-                result = Err(error);
-            }
-        }
-        result
+    /// Caches the metadata of a file that was written.
+    pub(super) fn remember(&self, path: PathBuf, meta: SessionMeta) {
+        lock(&self.cache).put(path, meta);
     }
 
     /// Drops the metadata of a file that was renamed or removed.
     pub(super) fn forget(&self, path: &Path) {
         lock(&self.cache).pop(path);
-    }
-
-    /// Writes the queue and syncs.
-    pub(super) fn flush(self: &Arc<Self>) -> Result<(), SessionError> {
-        self.run_writer();
-        self.sync()
     }
 }
 

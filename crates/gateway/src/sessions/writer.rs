@@ -1,0 +1,313 @@
+//! The write queue.
+//!
+//! One writer at a time takes everything that the queue holds. Lines of one session that arrive together share one write and
+//! one sync, and several sessions sync side by side.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::line::{self, Event};
+use super::name::SessionKey;
+use super::scan::SessionMeta;
+use super::store::Store;
+use super::{SessionError, lock};
+use crate::config::Fsync;
+use common::files;
+use common::log::Level;
+
+/// Sessions that are written, and whose files are open, at a time.
+const MAX_OPEN_FILES: usize = 64;
+
+/// Threads that sync files at a time. Disks sync several files faster side by side.
+const SYNC_THREADS: usize = 8;
+
+type Reply = Result<(), SessionError>;
+
+#[derive(Default)]
+pub(super) struct Queue {
+    lines: Vec<PendingLine>,
+    bytes: usize,
+    has_writer: bool,
+}
+
+struct PendingLine {
+    key: SessionKey,
+    /// `None` for an entry.
+    event: Option<Event>,
+    time: u64,
+    bytes: Vec<u8>,
+    reply: oneshot::Sender<Reply>,
+}
+
+/// Lines of one session in its file, before their sync.
+struct Written {
+    file: File,
+    path: PathBuf,
+    /// The metadata with the lines.
+    meta: SessionMeta,
+    /// The length of the file without the lines.
+    old_bytes: u64,
+    is_new: bool,
+    /// Whether a sync precedes the replies.
+    durable: bool,
+    synced: Result<(), Arc<io::Error>>,
+    lines: Vec<PendingLine>,
+}
+
+impl Store {
+    /// Queues a line. Inside a tokio runtime a blocking thread writes it, otherwise the caller.
+    ///
+    /// # Errors
+    /// 3003 if the queue is full, 2005 if the line is too long.
+    pub(super) fn enqueue(
+        self: &Arc<Self>,
+        key: SessionKey,
+        event: Option<Event>,
+        time: u64,
+        bytes: Vec<u8>,
+    ) -> Result<oneshot::Receiver<Reply>, SessionError> {
+        if bytes.len() > line::MAX_LINE_BYTES {
+            return Err(SessionError::TooLong);
+        }
+        let mut queue = lock(&self.queue);
+        if queue.bytes + bytes.len() > self.max_queued_bytes {
+            return Err(SessionError::Busy);
+        }
+        queue.bytes += bytes.len();
+        let (reply, replied) = oneshot::channel();
+        queue.lines.push(PendingLine {
+            key,
+            event,
+            time,
+            bytes,
+            reply,
+        });
+        if !std::mem::replace(&mut queue.has_writer, true) {
+            drop(queue);
+            let store = Arc::clone(self);
+            match Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn_blocking(move || store.run_writer())),
+                Err(_) => store.run_writer(),
+            }
+        }
+        Ok(replied)
+    }
+
+    /// Writes until the queue is empty.
+    fn run_writer(self: &Arc<Self>) {
+        while self.write_queue() {}
+    }
+
+    /// Writes the lines in the queue, and returns whether more arrived meanwhile.
+    fn write_queue(self: &Arc<Self>) -> bool {
+        // Taken first: batches are written in the order in which they leave the queue.
+        let _files = lock(&self.files);
+        let mut lines = std::mem::take(&mut lock(&self.queue).lines);
+        let bytes: usize = lines.iter().map(|line| line.bytes.len()).sum();
+        // Stable: the lines of one session stay in order.
+        lines.sort_by(|one, other| one.key.cmp(&other.key));
+        let mut lines = lines.into_iter().peekable();
+        let mut written = Vec::new();
+        while let Some(first) = lines.next() {
+            let key = first.key.clone();
+            let mut group = vec![first];
+            group.extend(std::iter::from_fn(|| lines.next_if(|line| line.key == key)));
+            written.extend(self.write_group(&key, group));
+            if written.len() == MAX_OPEN_FILES {
+                self.finish(std::mem::take(&mut written));
+            }
+        }
+        self.finish(written);
+        let mut queue = lock(&self.queue);
+        queue.bytes -= bytes;
+        queue.has_writer = !queue.lines.is_empty();
+        queue.has_writer
+    }
+
+    /// Writes lines of one session. Replies to those that it refuses.
+    fn write_group(&self, key: &SessionKey, group: Vec<PendingLine>) -> Option<Written> {
+        let path = self.path(key);
+        let existing = self.meta(&path, &key.session);
+        let mut accepted = Vec::with_capacity(group.len());
+        for line in group {
+            let admitted = existing.clone().and_then(|meta| {
+                let exists = meta.exists || !accepted.is_empty();
+                self.admit(key, &meta, exists, line.event)
+            });
+            match admitted {
+                Ok(()) => accepted.push(line),
+                Err(error) => drop(line.reply.send(Err(error))),
+            }
+        }
+        let meta = existing.ok().filter(|_| !accepted.is_empty())?;
+        match self.append(&path, meta, &accepted) {
+            Ok((file, meta, old_bytes)) => {
+                let commits = |line: &PendingLine| line.event == Some(Event::Committed);
+                Some(Written {
+                    file,
+                    path,
+                    meta,
+                    old_bytes,
+                    is_new: old_bytes == 0,
+                    durable: self.fsync == Fsync::Always || accepted.iter().any(commits),
+                    synced: Ok(()),
+                    lines: accepted,
+                })
+            }
+            Err(error) => {
+                self.log.log(Level::Error, &error.to_string());
+                reply(accepted, &Err(error));
+                None
+            }
+        }
+    }
+
+    /// Appends lines of one session to its file. Returns the file, its metadata and its length before.
+    fn append(
+        &self,
+        path: &Path,
+        mut meta: SessionMeta,
+        lines: &[PendingLine],
+    ) -> Result<(File, SessionMeta, u64), SessionError> {
+        let failed = |error| SessionError::io("write", path, error);
+        files::create_private_dir(path.parent().unwrap_or(path)).map_err(failed)?;
+        let mut file = files::open_private_append(path).map_err(failed)?;
+        super::lock::try_lock(&file, path)?;
+        let torn = meta.file_bytes - meta.line_bytes;
+        if torn > 0 {
+            file.set_len(meta.line_bytes).map_err(failed)?;
+            let message = format!(
+                "cut an unfinished line of {torn} bytes off `{}`; its writer stopped before it acknowledged the entry",
+                path.display()
+            );
+            self.log.log(Level::Warn, &message);
+        }
+        let mut bytes = match meta.unended {
+            true => b"\n".to_vec(),
+            false => Vec::new(),
+        };
+        for line in lines {
+            bytes.extend_from_slice(&line.bytes);
+            // A wrong clock must not keep a session alive.
+            meta.record(line.event, line.time.min(self.now()));
+        }
+        let old_bytes = meta.line_bytes;
+        if let Err(error) = file.write_all(&bytes) {
+            let _ = file.set_len(old_bytes);
+            return Err(failed(error));
+        }
+        meta.unended = false;
+        meta.line_bytes += bytes.len() as u64;
+        meta.file_bytes = meta.line_bytes;
+        Ok((file, meta, old_bytes))
+    }
+
+    /// Syncs what must be durable, and replies.
+    fn finish(self: &Arc<Self>, mut written: Vec<Written>) {
+        let chunk = written.len().div_ceil(SYNC_THREADS).max(1);
+        let parallel = self.fsync == Fsync::Always && written.len() > 1;
+        std::thread::scope(|scope| {
+            for chunk in written.chunks_mut(chunk) {
+                let mut sync = move || {
+                    for one in chunk.iter_mut().filter(|one| one.durable) {
+                        one.synced = one.file.sync_data().map_err(Arc::new);
+                    }
+                };
+                // Without `always`, few lines are commits.
+                match parallel {
+                    true => drop(scope.spawn(sync)),
+                    false => sync(),
+                }
+            }
+        });
+        let mut dirs = HashMap::new();
+        for mut one in written {
+            if one.durable && (one.is_new || self.fsync != Fsync::Always) {
+                // The directories of the sessions, of the workspace and of all workspaces may be new.
+                for dir in one.path.ancestors().skip(1).take(3) {
+                    let sync = || files::sync_dir(dir).map_err(Arc::new);
+                    let synced = dirs.entry(dir.to_owned()).or_insert_with(sync).clone();
+                    one.synced = one.synced.and(synced);
+                }
+            }
+            self.acknowledge(one);
+        }
+    }
+
+    fn acknowledge(self: &Arc<Self>, written: Written) {
+        let path = written.path;
+        if let Err(error) = written.synced {
+            // Refused lines must not stay. If this fails too, the next scan counts those that are complete.
+            let _ = written.file.set_len(written.old_bytes);
+            let error = SessionError::Io("sync", path, error);
+            self.log.log(Level::Error, &error.to_string());
+            return reply(written.lines, &Err(error));
+        }
+        if let Some(line) = written.lines.first().filter(|_| written.is_new) {
+            self.add_to_count(&line.key.agent, 1);
+        }
+        if written.durable {
+            lock(&self.unsynced).remove(&path);
+        } else if self.fsync == Fsync::Interval {
+            self.schedule_sync(&path);
+        }
+        self.remember(path, written.meta);
+        reply(written.lines, &Ok(()));
+    }
+
+    /// Syncs a file and its directories after the interval.
+    fn schedule_sync(self: &Arc<Self>, path: &Path) {
+        let mut unsynced = lock(&self.unsynced);
+        let scheduled = !unsynced.is_empty();
+        unsynced.extend(path.ancestors().take(4).map(Path::to_owned));
+        // Without a runtime, closing the sessions syncs them.
+        let Some(runtime) = Handle::try_current().ok().filter(|_| !scheduled) else {
+            return;
+        };
+        let store = Arc::clone(self);
+        runtime.spawn(async move {
+            tokio::time::sleep(store.fsync_interval).await;
+            let _ = tokio::task::spawn_blocking(move || store.sync()).await;
+        });
+    }
+
+    /// Syncs what waits for it, and logs errors.
+    fn sync(&self) -> Result<(), SessionError> {
+        let mut result = Ok(());
+        for path in std::mem::take(&mut *lock(&self.unsynced)) {
+            let synced = match path.is_dir() {
+                true => files::sync_dir(&path),
+                false => match files::private_options().append(true).open(&path) {
+                    // Deleted or archived since; archiving syncs.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    file => file.and_then(|file| file.sync_data()),
+                },
+            };
+            if let Err(error) = synced {
+                let error = SessionError::io("sync", &path, error);
+                self.log.log(Level::Error, &error.to_string());
+                result = Err(error);
+            }
+        }
+        result
+    }
+
+    /// Writes the queue and syncs.
+    pub(super) fn flush(self: &Arc<Self>) -> Result<(), SessionError> {
+        self.run_writer();
+        self.sync()
+    }
+}
+
+fn reply(lines: Vec<PendingLine>, reply: &Reply) {
+    for line in lines {
+        // A caller that dropped its future does not need the reply.
+        let _ = line.reply.send(reply.clone());
+    }
+}
