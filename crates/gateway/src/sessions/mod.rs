@@ -9,6 +9,7 @@ mod line;
 mod lock;
 mod manage;
 mod name;
+mod queue;
 mod scan;
 mod store;
 mod writer;

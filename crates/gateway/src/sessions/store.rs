@@ -12,8 +12,8 @@ use lru::LruCache;
 
 use super::line::{Event, millis};
 use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, is_agent_name};
+use super::queue::Queue;
 use super::scan::SessionMeta;
-use super::writer::Queue;
 use super::{AGENTS, SessionError, lock};
 use crate::config::{Fsync, ServerConfig};
 use common::environment::Environment;

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use super::line::{self, Event};
 use super::name::SessionKey;
+use super::queue::{PendingLine, Reply};
 use super::scan::SessionMeta;
 use super::store::Store;
 use super::{SessionError, lock};
@@ -26,24 +27,6 @@ const MAX_OPEN_FILES: usize = 64;
 
 /// Threads that sync files at a time. Disks sync several files faster side by side.
 const SYNC_THREADS: usize = 8;
-
-type Reply = Result<(), SessionError>;
-
-#[derive(Default)]
-pub(super) struct Queue {
-    lines: Vec<PendingLine>,
-    bytes: usize,
-    has_writer: bool,
-}
-
-struct PendingLine {
-    key: SessionKey,
-    /// `None` for an entry.
-    event: Option<Event>,
-    time: u64,
-    bytes: Vec<u8>,
-    reply: oneshot::Sender<Reply>,
-}
 
 /// Lines of one session in its file, before their sync.
 struct Written {
