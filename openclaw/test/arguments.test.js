@@ -47,7 +47,7 @@ test("a required field is kept for validation to refuse", () => {
   assert.deepEqual(clean({ action: "" }), { action: "" });
 });
 
-test("fields nobody knows are kept for validation to refuse", () => {
+test("unknown fields are kept for validation to refuse", () => {
   const given = { action: "send", other: "", toString: null };
   assert.equal(clean(given), given);
 });

@@ -55,7 +55,7 @@ test("a disabled legacy entry stays disabled", () => {
   assert.deepEqual(settings({ pluginConfig: {}, config: host({ ...legacyEntry, enabled: false }) }).config, {});
 });
 
-test("a config error is told with its place", () => {
+test("a config error names its place", () => {
   const error = new Error(JSON.stringify({ code: "INVALID_CONFIG", message: "the alias is used twice", path: "/targets/1/alias" }));
   assert.match(
     describeFailure(error, "plugins.entries.remote-agent.config"),

@@ -93,6 +93,6 @@ async fn what_such_a_gateway_cannot_do_is_told_with_what_can() {
     exits(&ended, 3);
     has(
         &ended.stderr,
-        &["nobody is there", "`--gateway-agent NAME=approve`"],
+        &["no agent is there", "`--gateway-agent NAME=approve`"],
     );
 }

@@ -213,7 +213,11 @@ async fn what_was_heard_before_the_time_ran_out_is_told_once() {
     assert_eq!(both.matches("Reading the log.").count(), 1, "{ended:?}");
     has(
         &ended.stderr,
-        &["the wait is over", "it goes on", "remote-agent watch --url"],
+        &[
+            "the wait ended",
+            "the task goes on",
+            "remote-agent watch --url",
+        ],
     );
 }
 

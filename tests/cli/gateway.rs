@@ -156,7 +156,7 @@ async fn an_agent_that_is_created_is_in_the_configuration_and_known_from_the_nex
     exits(&run(&[&create[..], &files].concat()).await, 0);
     let twice = run(&[&create[..], &files].concat()).await;
     exits(&twice, 2);
-    has(&twice.stderr, &["nothing was written"]);
+    has(&twice.stderr, &["exists already"]);
     let config = ["gateway", "agents", "config", "reviewer", "get", "--json"];
     let told = run(&[&config[..], &files].concat()).await;
     assert_eq!(lines(&told)[0]["role"], "Reviewer");

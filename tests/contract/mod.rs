@@ -11,6 +11,7 @@ mod import_cycles;
 mod in_process;
 mod manifests;
 mod ordered;
+mod prose;
 mod reading;
 mod requests;
 mod results;

@@ -62,7 +62,7 @@ fn three_agents_vote_and_the_decision_is_the_artifact(behind: &Behind) {
             .is_empty()
     };
     assert!(
-        told("beta votes reject (confidence 0.8): I was told to reject."),
+        told("beta votes reject (confidence 0.8): My script says reject."),
         "{:#?}",
         updates.all(|_| true)
     );

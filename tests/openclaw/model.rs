@@ -127,7 +127,7 @@ fn vote(said: &str, all: &str) -> Option<Value> {
         "nonsense" if !asked_again => json!({"role": "assistant", "content": "I would say yes."}),
         word => {
             let word = if word == "nonsense" { "approve" } else { word };
-            let ballot = json!({"vote": word, "reasoning": format!("I was told to {word}."), "confidence": 0.8});
+            let ballot = json!({"vote": word, "reasoning": format!("My script says {word}."), "confidence": 0.8});
             json!({"role": "assistant", "content": ballot.to_string()})
         }
     })

@@ -1,5 +1,7 @@
 //! `remote-agent call`: the tool as a filter. JSON in, JSON out.
 
+use std::path::Path;
+
 use super::{
     caller,
     config::ConfigArgs,
@@ -12,6 +14,7 @@ use super::{
     jsonl,
     local::EMBEDDED,
     output::{Lines, standard_input},
+    text,
 };
 use gateway_server::clients::Script;
 
@@ -89,6 +92,12 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     }
     let request = match args.request.as_deref() {
         Some("-") | None => standard_input("the request").await?,
+        Some(file) if !file.contains('{') && Path::new(file).is_file() => {
+            let file = text::shell(file);
+            return Err(Failure::usage(format!(
+                "the request is a JSON text and not a file; send the file with `remote-agent call - < {file}`"
+            )));
+        }
         Some(request) => request.to_owned(),
     };
     let config = args.config.read()?;

@@ -1,6 +1,6 @@
 //! Who a call is made for, as a person or a script writes it.
 //!
-//! The library takes a caller that it cannot read for nobody and says so in its log: a host's slip must not end every
+//! The library ignores a caller that it cannot read and says so in its log: a host's slip must not end every
 //! call. Here a slip is refused, or a bound that goes by the caller would quietly not hold.
 
 use serde::Deserialize;

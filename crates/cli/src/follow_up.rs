@@ -95,7 +95,7 @@ pub(super) fn read(file: &Path) -> Result<Value, Failure> {
     ))
 }
 
-/// Writes a continuation for this user's eyes only: whoever has it can speak in the conversation. A file of that name is replaced as a whole.
+/// Writes a continuation readable by this user only: its holder can speak in the conversation. A file of that name is replaced as a whole.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -4,6 +4,10 @@ use serde_json::Value;
 
 use super::{target::PeerArgs, text};
 
+/// A2A 1.0 §5.4: the error codes of JSON-RPC.
+const TASK_NOT_FOUND: i64 = -32001;
+const TASK_NOT_CANCELABLE: i64 = -32002;
+
 /// More agents than these are counted, not named.
 const NAMED: usize = 5;
 
@@ -17,17 +21,33 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` with the same `--gateway` shows them."
         }
         "invalid_request" if wants_target(details) && !peers.aliases().is_empty() => {
-            return Some(format!(
-                "Add `--target ALIAS` ({}), or mark one agent of the configuration with `\"default\": true`.",
-                named(&peers.aliases())
-            ));
+            let known = named(&peers.aliases());
+            return Some(match names(details, "/target_alias") {
+                true => format!("Name a configured agent with `--target ALIAS` ({known})."),
+                false => format!(
+                    "Add `--target ALIAS` ({known}), or mark one agent of the configuration with `\"default\": true`."
+                ),
+            });
+        }
+        "invalid_request" if names(details, "/parts") => {
+            "Write the message as TEXT, or add `--file` or `--data`."
+        }
+        "invalid_request" if names(details, "/timeout_ms") => {
+            "Give `--timeout-ms` a number of milliseconds, 1 or more."
+        }
+        "rpc_error" if details["rpcCode"] == TASK_NOT_FOUND => {
+            "Check the task id and the agent. `remote-agent send` begins a new task."
+        }
+        "rpc_error" if details["rpcCode"] == TASK_NOT_CANCELABLE => {
+            "The task has ended. `remote-agent status` shows how."
+        }
+        "card_unavailable" if peers.names_agent() => {
+            "The server has no agent of that name. `remote-agent targets` with the server's own address shows its card."
         }
         "invalid_request" => {
             let action = envelope["action"].as_str().unwrap_or_default();
             let action = action.replace("list_targets", "targets");
-            return Some(format!(
-                "See `remote-agent help {action}`, and `remote-agent targets` for the agents that can be named."
-            ));
+            return Some(format!("See `remote-agent help {action}`."));
         }
         "target_not_allowed" | "ambiguous_target" if peers.is_empty() => {
             "Name the agent as it was named before: with `--url URL`, or by its configuration with `--config FILE`."
@@ -56,11 +76,9 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         "message_returned" => {
             "The agent's answer is shown. Leave out `--task-required` if an answer is enough."
         }
-        "stream_cut" => {
-            "The agent tells no more for now: see later how the task stands with `remote-agent status`."
-        }
+        "stream_cut" => "Ask for the task later with `remote-agent status`.",
         "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
-            "The task goes on: see how it stands with `remote-agent status`. A larger `--timeout-ms` waits longer."
+            "The task goes on: look at it with `remote-agent status`. `--timeout-ms` sets a longer wait."
         }
         "timeout" if details["delivered"] == "unknown" || details["delivered"] == "yes" => {
             "The agent may have the message and be working on it: find out before you send it again. \
@@ -130,6 +148,11 @@ fn wants_target(details: &Value) -> bool {
     })
 }
 
+/// The first error of the request is at this place.
+fn names(details: &Value, place: &str) -> bool {
+    details["errors"][0]["instancePath"] == place
+}
+
 fn named(aliases: &[String]) -> String {
     let shown = aliases.iter().take(NAMED);
     let mut shown: Vec<_> = shown
@@ -156,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_can_mend_is_told_with_its_options() {
+    fn hints_name_the_options_of_the_command() {
         for (reason, option) in [
             ("auth_required", "`--bearer-env VAR`"),
             ("address_refused", "`--allow-private`"),
@@ -189,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_librarys_hint_is_told_where_the_command_has_none() {
+    fn falls_back_to_the_hint_of_the_library() {
         assert_eq!(said("tls", &json!({"hint": "Check it."})), "Check it.");
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_library_is_told_with_every_place() {
+    fn missing_library_error_names_every_place() {
         let places = [
             PathBuf::from("/nowhere/a.so"),
             PathBuf::from("/nowhere/b.so"),

@@ -91,7 +91,7 @@ impl LocalArgs {
         }
         let url = gateway_url(address)
             .map_err(|wrong| Failure::usage(format!("the address of `--gateway` {wrong}")))?;
-        // Whoever writes out an address elsewhere means it.
+        // An address elsewhere that is written out is meant.
         let mut settings = json!({
             "enabled": true,
             "url": url.as_str(),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_told_with_the_one_that_was_meant() {
+    fn bad_address_error_names_the_likely_one() {
         for (address, advice) in [
             ("127.0.0.1:18789", "try `ws://127.0.0.1:18789`"),
             ("http://127.0.0.1:18789/", "try `ws://127.0.0.1:18789`"),

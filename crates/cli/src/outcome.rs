@@ -1,8 +1,8 @@
-//! How a call ended, for people: the agent's words on standard output; what became of the task, what went wrong and how to go on on standard error.
+//! How a call ended, for people: the agent's words on standard output; the state of the task, errors and the next commands on standard error.
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     config::Missing,
@@ -43,7 +43,7 @@ impl Context<'_> {
     }
 }
 
-/// The continuation of a result, or of what was heard before an error.
+/// The continuation of a result, or of the last update before an error.
 pub(super) fn continuation(envelope: &Value) -> Option<&Value> {
     let continuation = &summary(envelope)["continuation"];
     continuation.is_object().then_some(continuation)
@@ -77,7 +77,7 @@ pub(super) fn words(envelope: &Value, words: &mut Words) {
     words.finish();
 }
 
-/// Tells what became of the call. `shown` is what the agent said on standard output.
+/// Prints how the call ended. `shown` is what the agent said on standard output.
 pub(super) fn tell(envelope: &Value, context: &Context<'_>, missing: &Missing, shown: &Words) {
     if envelope["ok"] != true {
         tell_error(envelope, context.target.peers(), missing);
@@ -87,14 +87,18 @@ pub(super) fn tell(envelope: &Value, context: &Context<'_>, missing: &Missing, s
     };
     let summary = summary(envelope);
     if summary["incomplete"] == true {
-        note("the agent tells no more; part of what it has done may be missing");
+        note("the agent reports no more; part of the result may be missing");
     }
     if summary["wait_expired"] == true {
-        note("the wait is over before the work is; a larger `--timeout-ms` waits longer");
+        note("the wait ended before the task; `--timeout-ms` sets a longer one");
     }
     let said = summary["status_message"].as_str();
     let said = said.filter(|said| !shown.said(said));
-    go_on(continuation, said, context);
+    let keeps_tasks = summary["transport"] != "GATEWAY"
+        || summary["protocol_version"]
+            .as_str()
+            .is_some_and(|dialect| dialect.starts_with("openclaw"));
+    go_on(continuation, said, keeps_tasks, context);
 }
 
 /// An error: what failed and why, and what to do next.
@@ -124,7 +128,7 @@ pub(super) fn tell_error(envelope: &Value, peers: &PeerArgs, missing: &Missing) 
 }
 
 /// How the task stands, with what the agent says to it, and the commands that go on.
-fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
+fn go_on(continuation: &Value, said: Option<&str>, keeps_tasks: bool, context: &Context<'_>) {
     let alias = continuation["target"]["target_alias"].as_str();
     let whose = alias.map_or_else(String::new, |alias| format!(" of {}", text::line(alias)));
     let to_target = context.target.options_for(&continuation["target"]);
@@ -141,7 +145,7 @@ fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
     };
     if let Some(id) = task["task_id"].as_str() {
         let state = task["status"].as_str().unwrap_or("in no known state");
-        // What it says while it works was told as it came.
+        // The updates have shown what it says while it works.
         let said = said.filter(|_| !matches!(state, "submitted" | "working"));
         let said = said.map(|said| format!(": {}", text::line(said)));
         note(format_args!(
@@ -150,13 +154,19 @@ fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
             text::line(state),
             said.unwrap_or_default()
         ));
+        if can("can_cancel") && !ends && !keeps_tasks {
+            note(
+                "it goes on, but this gateway keeps no tasks: a later command cannot follow it. Send with `--follow` and a larger `--timeout-ms` to wait for the answer",
+            );
+            return;
+        }
         if can("can_cancel") && !ends {
             let options = from_file.unwrap_or_else(|| format!("{to_target} --task {}", shell(id)));
             let waits = matches!(state, "input-required" | "auth-required");
             note(if waits {
-                "it waits for you; answer, or give it up:"
+                "the task waits for you; answer or cancel it:"
             } else {
-                "it goes on; follow it, look at it, or stop it:"
+                "the task goes on; follow it, look at it, or cancel it:"
             });
             if waits {
                 command("send", &options, " 'YOUR ANSWER'");
@@ -167,11 +177,6 @@ fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
                 command("status", &options, "");
             }
             command("cancel", &options, "");
-            if continuation["target"]["preferred_transports"] == json!(["GATEWAY"]) {
-                note(
-                    "only OpenClaw's gateway keeps tasks; with another the answer is lost to later commands, and a larger `--timeout-ms` waits for it",
-                );
-            }
             return;
         }
     }
@@ -183,7 +188,7 @@ fn go_on(continuation: &Value, said: Option<&str>, context: &Context<'_>) {
         let from_file = from_file
             .filter(|_| continuation["task"].is_null() && context.target.peers().is_empty());
         let options = from_file.unwrap_or_else(|| format!("{to_target} --context {}", shell(id)));
-        note("to go on with the conversation:");
+        note("to continue the conversation:");
         command("send", &options, " 'TEXT'");
     }
 }

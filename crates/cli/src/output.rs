@@ -43,7 +43,7 @@ impl Lines {
         }
     }
 
-    /// Cancelled once nobody reads the lines any more.
+    /// Cancelled once the reader has closed standard output.
     #[must_use]
     pub fn gone(&self) -> &CancellationToken {
         &self.gone
@@ -55,7 +55,7 @@ pub fn complain(message: &str) {
     note(format_args!("error: {message}"));
 }
 
-/// Writes one line to standard error, without what could drive a terminal: agents' words are in many of them. A standard error that nobody reads
+/// Writes one line to standard error, without what could drive a terminal: agents' words are in many of them. A closed standard error
 /// is no reason to fail.
 pub fn note(line: impl Display) {
     let line = line.to_string();

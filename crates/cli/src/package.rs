@@ -61,7 +61,7 @@ pub fn command(args: &Args) -> Result<Exit, Failure> {
                 ));
             }
         }
-        // Told when it is read.
+        // Reading it reports the error.
         Some(_) => {}
     }
     let library = args.library.as_deref();

@@ -67,7 +67,7 @@ impl Screen {
     fn state(&mut self, summary: &Value) {
         let state = summary["continuation"]["task"]["status"].as_str();
         let said = summary["status_message"].as_str();
-        // What it says to any other state is told in the end.
+        // The outcome shows what it says to any other state.
         let said = said.filter(|_| matches!(state, Some("submitted" | "working")));
         let both = [state, said].into_iter().flatten().map(text::line);
         let state = both.collect::<Vec<_>>().join(": ");

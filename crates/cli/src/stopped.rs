@@ -1,4 +1,4 @@
-//! The end of a command that runs until it is told.
+//! The end of a command that runs until a signal stops it.
 
 /// Waits for Ctrl-C, or for the system to end the process.
 pub(super) async fn stopped() {

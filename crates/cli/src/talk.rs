@@ -28,7 +28,7 @@ pub(super) struct OutputArgs {
 /// What to do with a call.
 pub(super) struct Talk<'a> {
     pub(super) output: OutputArgs,
-    /// What to say while nothing is heard.
+    /// What the spinner says before the first update.
     pub(super) doing: &'a str,
     /// Where to keep the continuation.
     pub(super) save: Option<&'a Path>,

@@ -82,7 +82,13 @@ impl PeerArgs {
     }
 
     fn ad_hoc(&self) -> Option<Value> {
-        let mut target = json!({"alias": AD_HOC, "baseUrl": self.url.as_ref()?});
+        let url = self.url.as_ref()?;
+        let mut target = json!({"alias": AD_HOC, "baseUrl": url});
+        if names_agent(url) {
+            // The card at the origin would lead to another agent of the server.
+            let url = url.trim_end_matches('/');
+            target["cardUrl"] = json!(format!("{url}/.well-known/agent-card.json"));
+        }
         if let Some(variable) = &self.bearer_env {
             let token = json!({"source": "env", "id": variable});
             target["auth"] = json!({"type": "bearer", "token": token});
@@ -126,6 +132,11 @@ impl PeerArgs {
     /// The environment variable with the token for the agent of `--url`, or for the gateway of `--gateway`.
     pub(super) fn token_variable(&self) -> Option<&str> {
         self.bearer_env.as_deref().or(self.local.token_variable())
+    }
+
+    /// `--url` is that of one agent of a server.
+    pub(super) fn names_agent(&self) -> bool {
+        self.url.as_deref().is_some_and(names_agent)
     }
 
     /// The agents are those behind the gateway of `--gateway`.
@@ -255,6 +266,16 @@ fn known_from(origin: &Value) -> Value {
     target
 }
 
+/// Whether the URL is that of one agent of a server: `…/agents/NAME`.
+fn names_agent(url: &str) -> bool {
+    let Ok(url) = url::Url::parse(url) else {
+        return false;
+    };
+    let segments = url.path_segments().into_iter().flatten();
+    let segments: Vec<&str> = segments.filter(|segment| !segment.is_empty()).collect();
+    matches!(segments.as_slice(), [.., "agents", _])
+}
+
 /// Refuses a URL without a scheme, in the words of the option.
 fn complete(url: &str) -> Result<(), Failure> {
     let Some(whole) = completed(url) else {
@@ -294,6 +315,23 @@ mod tests {
             assert!(message.contains(&format!("`--url {whole}`")), "{message}");
         }
         assert!(complete("http://desk.example").is_ok());
+    }
+
+    #[test]
+    fn url_of_one_agent_takes_no_other_card() {
+        let card = |url: &str| {
+            let args = PeerArgs {
+                url: Some(url.to_owned()),
+                ..PeerArgs::default()
+            };
+            args.ad_hoc().unwrap()["cardUrl"].clone()
+        };
+        assert_eq!(
+            card("https://desk.example/agents/a/"),
+            "https://desk.example/agents/a/.well-known/agent-card.json"
+        );
+        assert_eq!(card("https://desk.example/agents"), Value::Null);
+        assert_eq!(card("https://desk.example/a2a"), Value::Null);
     }
 
     #[test]

@@ -100,11 +100,11 @@ fn show(targets: &[Value], gateway: &Value, lines: &Lines, peers: &PeerArgs, mis
     if gateway.is_object() {
         lines.write(connection(gateway));
     }
-    let mut told = false;
+    let mut reported = false;
     for target in targets {
         // A gateway that is away is so for all its agents.
         let of_gateway = is_local(target) && is_of_gateway(target, gateway);
-        if of_gateway && std::mem::replace(&mut told, true) {
+        if of_gateway && std::mem::replace(&mut reported, true) {
             continue;
         }
         let whose = if of_gateway { "gateway" } else { "" };

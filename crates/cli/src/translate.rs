@@ -24,7 +24,7 @@ Examples:
     remote-agent translate --from fipa --to a2a-v1
 
 Each line of standard input is one JSON object and becomes one line of standard output; an ACL message with several
-receivers becomes one for each. What cannot be translated is told on standard error with its line, and the next line is read.
+receivers becomes one for each. The command reports a line that it cannot translate on standard error, and reads the next.
 Messages of the type `auth` are not translated: they hold a credential.
 
 Exit codes: 0 every line was translated, 1 some were not, 2 wrong usage.";

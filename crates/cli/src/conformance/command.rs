@@ -28,7 +28,7 @@ pub(super) struct OtherCommand {
     arguments: Vec<OsString>,
     process: OnceCell<Result<Process, Failure>>,
     last_id: AtomicU64,
-    heard: Arc<Heard>,
+    received: Arc<Received>,
 }
 
 struct Process {
@@ -38,7 +38,7 @@ struct Process {
 
 /// What the process has said.
 #[derive(Default)]
-struct Heard {
+struct Received {
     /// Who waits for the lines of an id.
     waiting: Mutex<HashMap<u64, mpsc::UnboundedSender<Value>>>,
     log: Mutex<Vec<(String, String)>>,
@@ -52,11 +52,11 @@ impl OtherCommand {
             arguments,
             process: OnceCell::new(),
             last_id: AtomicU64::new(0),
-            heard: Arc::default(),
+            received: Arc::default(),
         }
     }
 
-    /// Tries whether the program can be started at all, so that this is told once and not for each case.
+    /// Tries whether the program can be started at all, so that the error is reported once and not for each case.
     pub(super) fn can_start(&self) -> Result<(), exit::Failure> {
         match self.start() {
             Err(Failure::Broken(why)) => Err(exit::Failure::usage(why)),
@@ -81,8 +81,8 @@ impl OtherCommand {
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(cannot("it has no pipes".to_owned()));
         };
-        tokio::spawn(answers(stdout, Arc::clone(&self.heard)));
-        tokio::spawn(log(stderr, Arc::clone(&self.heard)));
+        tokio::spawn(answers(stdout, Arc::clone(&self.received)));
+        tokio::spawn(log(stderr, Arc::clone(&self.received)));
         Ok(Process {
             stdin: tokio::sync::Mutex::new(stdin),
             _child: child,
@@ -96,8 +96,8 @@ impl OtherCommand {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         line["id"] = json!(id);
         let (tell, hear) = mpsc::unbounded_channel();
-        lock(&self.heard.waiting).insert(id, tell);
-        if lock(&self.heard.broken).is_some() {
+        lock(&self.received.waiting).insert(id, tell);
+        if lock(&self.received.broken).is_some() {
             return Err(self.ended());
         }
         let mut stdin = process.stdin.lock().await;
@@ -119,7 +119,7 @@ impl OtherCommand {
     }
 
     fn ended(&self) -> Failure {
-        let why = lock(&self.heard.broken).clone();
+        let why = lock(&self.received.broken).clone();
         Failure::Broken(why.unwrap_or_else(|| "it ended".to_owned()))
     }
 }
@@ -159,7 +159,7 @@ impl Driver for OtherCommand {
                 line = lines.recv() => line,
                 () = abort.cancelled(), if !asked_to_stop => {
                     asked_to_stop = true;
-                    // Whether the call ends is told by its own lines.
+                    // Its own lines say whether the call ends.
                     drop(self.say(json!({"op": "abort", "call": id})).await?);
                     continue;
                 }
@@ -180,12 +180,12 @@ impl Driver for OtherCommand {
     }
 
     fn log(&self) -> Option<Vec<(String, String)>> {
-        Some(lock(&self.heard.log).clone())
+        Some(lock(&self.received.log).clone())
     }
 }
 
 /// Hands each line of the process to who waits for it, and tells them when there are no more.
-async fn answers(stdout: impl AsyncRead + Unpin, heard: Arc<Heard>) {
+async fn answers(stdout: impl AsyncRead + Unpin, received: Arc<Received>) {
     let mut lines = BufReader::new(stdout).lines();
     let why = loop {
         let line = match lines.next_line().await {
@@ -197,26 +197,26 @@ async fn answers(stdout: impl AsyncRead + Unpin, heard: Arc<Heard>) {
             break format!("it answered what is no JSON: {line}");
         };
         let id = value.get("id").and_then(Value::as_u64);
-        let waiting = id.and_then(|id| lock(&heard.waiting).get(&id).cloned());
+        let waiting = id.and_then(|id| lock(&received.waiting).get(&id).cloned());
         match waiting {
-            // Nobody listens any more to a call that took too long.
+            // A call that took too long has no listener.
             Some(tell) => drop(tell.send(value)),
             None => break format!("it answered what was not asked: {line}"),
         }
     };
-    *lock(&heard.broken) = Some(why);
-    lock(&heard.waiting).clear();
+    *lock(&received.broken) = Some(why);
+    lock(&received.waiting).clear();
 }
 
 /// Standard error is the log: `LEVEL: LINE`, as `remote-agent --verbose` writes it, or anything else.
-async fn log(stderr: impl AsyncRead + Unpin, heard: Arc<Heard>) {
+async fn log(stderr: impl AsyncRead + Unpin, received: Arc<Received>) {
     let mut lines = BufReader::new(stderr).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let level = line
             .split_once(": ")
             .filter(|(level, _)| matches!(*level, "debug" | "info" | "warn" | "error"));
         let (level, text) = level.unwrap_or(("", &line));
-        lock(&heard.log).push((level.to_owned(), text.to_owned()));
+        lock(&received.log).push((level.to_owned(), text.to_owned()));
     }
 }
 

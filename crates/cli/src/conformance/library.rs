@@ -60,7 +60,7 @@ impl Driver for Library {
         abort: CancellationToken,
         on_update: &mut (dyn FnMut(Value) + Send),
     ) -> Result<Value, Failure> {
-        let (take, heard) = driver::consumer(step);
+        let (take, received) = driver::consumer(step);
         let request = request.to_string();
         let running = self.with(|instance| instance.execute(&request, None, Some(take)))?;
         let stop = async {
@@ -68,7 +68,7 @@ impl Driver for Library {
             true
         };
         let envelope = running.cancelled_by(stop);
-        driver::followed(envelope, heard, on_update).await
+        driver::followed(envelope, received, on_update).await
     }
 
     fn log(&self) -> Option<Vec<(String, String)>> {

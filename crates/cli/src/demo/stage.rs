@@ -35,7 +35,7 @@ pub(super) struct Stage {
     step: usize,
 }
 
-/// The members of the triad: how each votes, why, and after how many milliseconds, so that they are heard in this order.
+/// The members of the triad: how each votes, why, and after how many milliseconds, so that the votes arrive in this order.
 const TRIAD: [(&str, Vote, &str, u64); 3] = [
     (
         "alpha",

@@ -182,7 +182,7 @@ async fn question_and_restart(stage: &mut Stage) -> Result<(), Failure> {
     stage.restart(&json!({}))?;
     stage
         .story
-        .heard("a new instance of the plugin; the old handle means nothing to it");
+        .news("a new instance of the plugin; the old handle means nothing to it");
     let words = "For customers.";
     stage.story.sent("writer", words);
     let mut request = send("writer", words);
@@ -216,7 +216,7 @@ async fn watch(stage: &mut Stage) -> Result<Value, Failure> {
     request["task_requirement"] = json!("required");
     let seen = stage.call(&request).await?;
     seen.is(STATE, "working")?;
-    stage.story.heard("the agent works on; watching the task");
+    stage.story.news("the agent works on; watching the task");
     let continuation = seen.at(CONTINUATION).clone();
     let request = json!({"action": "watch", "continuation": continuation});
     let seen = stage.call(&request).await?;
@@ -246,7 +246,7 @@ async fn expired_wait(stage: &mut Stage) -> Result<(), Failure> {
         .is(STATE, "working")?;
     let next = seen.text("/summary/next_step");
     let goes_on = next.split_once(". ").map_or(next, |(first, _)| first);
-    stage.story.heard(&format!("wait_expired: {goes_on}"));
+    stage.story.news(&format!("wait_expired: {goes_on}"));
     let fields = request.as_object_mut().into_iter();
     fields.for_each(|fields| drop(fields.remove("timeout_ms")));
     let seen = stage.call(&request).await?;
@@ -315,7 +315,7 @@ async fn expired_handle(stage: &mut Stage, repair: &Value) -> Result<(), Failure
     let retry = hint.split_once(',').map_or(hint, |(first, _)| first);
     stage
         .story
-        .heard(&format!("{}: {retry}", late.text("/error/code")));
+        .news(&format!("{}: {retry}", late.text("/error/code")));
     let request = json!({"action": "status", "continuation": seen.at(CONTINUATION)});
     let again = stage.call(&request).await?;
     again.is(STATE, "completed")?;
@@ -341,7 +341,7 @@ async fn refused(stage: &mut Stage) -> Result<(), Failure> {
     seen.is("/ok", false)?
         .is("/error/code", "VALIDATION_ERROR")?
         .is("/error/details/errors/0/instancePath", "/target_url")?;
-    stage.story.heard(&format!(
+    stage.story.news(&format!(
         "{}: {}",
         seen.text("/error/code"),
         seen.text("/error/details/errors/0/message")

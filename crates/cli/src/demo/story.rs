@@ -61,7 +61,7 @@ impl Story {
     }
 
     /// News of a running task.
-    pub(super) fn heard(&self, what: &str) {
+    pub(super) fn news(&self, what: &str) {
         let what = text::line(what);
         self.line(format!("   .. {}", self.dim.apply_to(what)));
     }
@@ -82,12 +82,12 @@ impl Story {
             } else {
                 ""
             };
-            return self.heard(&format!("artifact {id}{more}: \"{words}\""));
+            return self.news(&format!("artifact {id}{more}: \"{words}\""));
         }
         let state = event["status"]["state"].as_str().unwrap_or_default();
         match update["summary"]["status_message"].as_str() {
-            Some(words) => self.heard(&format!("{state}: \"{words}\"")),
-            None => self.heard(state),
+            Some(words) => self.news(&format!("{state}: \"{words}\"")),
+            None => self.news(state),
         }
     }
 

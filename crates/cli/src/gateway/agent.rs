@@ -1,4 +1,4 @@
-//! `remote-agent gateway agent`: an agent that answers and votes as it is told.
+//! `remote-agent gateway agent`: an agent that answers and votes as its options say.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "MS", default_value_t = 0)]
     delay_ms: u64,
 
-    /// What it answers; {text} is what it was told
+    /// What it answers; {text} is the text of the message
     #[arg(long, value_name = "TEXT", default_value = Script::REPLY)]
     reply: String,
 

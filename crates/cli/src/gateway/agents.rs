@@ -26,7 +26,7 @@ Examples:
 
 `list` and `status` ask the gateway that runs at --url; where none does, they show those of the configuration, which are offline then. `status` ends
 with 1 where the agent is offline. `config` reads the gateway's configuration, and `create` writes it and informs the gateway that runs at --url, if it
-has the same state directory. `restart` has the gateway close the connection of whoever serves the name with the reason `shutdown`, upon which clients of
+has the same state directory. `restart` has the gateway close the connection that serves the name, with the reason `shutdown`, upon which clients of
 a2a-v1 connect again; no process is started or ended.";
 
 /// List the agents behind a gateway, see one's status and configuration, add one, have one connect again
@@ -62,7 +62,7 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Have whoever serves the name connect again
+    /// Have the client that serves the name connect again
     Restart {
         /// The agent's name
         name: String,
@@ -116,10 +116,10 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             let asked = asker
                 .manage("agents.restart", json!({ "agent": name }))
                 .await;
-            let told = asked.map_err(|trouble| failure(&trouble))?;
+            let answer = asked.map_err(|trouble| failure(&trouble))?;
             asker.leave().await;
             lines.write(match as_json {
-                true => told.to_string(),
+                true => answer.to_string(),
                 false => format!(
                     "{}: the connection was closed with the reason `shutdown`; a client of a2a-v1 connects again",
                     text::line(&name)
@@ -156,10 +156,10 @@ fn config(name: &str, files: &FileArgs, as_json: bool, lines: &Lines) -> Result<
     let Some(agent) = config.agents.iter().find(|agent| agent.name == name) else {
         return Err(unknown(name));
     };
-    let told = described(agent, &config);
+    let answer = described(agent, &config);
     lines.write(match as_json {
-        true => told.to_string(),
-        false => format!("{told:#}"),
+        true => answer.to_string(),
+        false => format!("{answer:#}"),
     });
     Ok(Exit::Ok)
 }
@@ -184,7 +184,7 @@ fn described(agent: &AgentConfig, config: &ServerConfig) -> Value {
 
 fn unknown(name: &str) -> Failure {
     Failure::usage(format!(
-        "nobody is called `{}`; `remote-agent gateway agents list` shows who is known",
+        "unknown agent `{}`; `remote-agent gateway agents list` shows the known ones",
         text::line(name)
     ))
 }

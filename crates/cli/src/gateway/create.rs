@@ -39,6 +39,12 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exit, Failure> {
     // What is wrong now is reported before anything is changed.
     let before = args.place.files.read()?;
+    if before.agents.iter().any(|agent| agent.name == args.name) {
+        return Err(Failure::usage(format!(
+            "the agent `{}` exists already; `remote-agent gateway agents list` lists the agents",
+            args.name
+        )));
+    }
     let (url, door) = (args.place.url()?, args.place.door()?);
     let file = args.place.files.config_file();
     let name = file.display();

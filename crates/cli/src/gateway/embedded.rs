@@ -18,7 +18,7 @@ use gateway_server::{
 };
 
 /// So much later than the one before it does an agent act: votes come in the order in which the agents are named, or those of a majority would at
-/// times decide before the third is heard.
+/// times decide before the third arrives.
 const BETWEEN: Duration = Duration::from_millis(150);
 
 /// A gateway inside this process. Dropping it ends it and takes its files away.
@@ -32,7 +32,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Starts it, with nobody connected.
+    /// Starts it, without agents.
     ///
     /// # Errors
     /// Nothing can listen on this machine, or no file can be written.
@@ -80,7 +80,7 @@ impl Embedded {
         }
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let there = match names.is_empty() {
-            true => "nobody is there; `--gateway-agent alpha=approve` puts an agent behind it"
+            true => "no agent is there; `--gateway-agent alpha=approve` puts an agent behind it"
                 .to_owned(),
             false => names.join(", "),
         };

@@ -194,7 +194,7 @@ pub(super) struct FileArgs {
 }
 
 impl FileArgs {
-    /// The configuration's file, which need not be there where nobody named it.
+    /// The configuration's file, which may be missing unless an option named it.
     pub(super) fn config_file(&self) -> PathBuf {
         let own = |folder: PathBuf| folder.join(CONFIG);
         match (&self.config, &self.state_dir) {
@@ -202,6 +202,11 @@ impl FileArgs {
             (None, Some(folder)) => own(folder.clone()),
             (None, None) => own(default_state_dir(|name| env::var_os(name))),
         }
+    }
+
+    /// `--config` names a file.
+    pub(super) fn names_config(&self) -> bool {
+        self.config.is_some()
     }
 
     /// The configuration.

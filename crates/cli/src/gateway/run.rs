@@ -117,7 +117,7 @@ async fn real(strict: bool, args: &RunArgs, lines: &Lines, verbose: bool) -> Res
     });
     server.run(shutdown).await;
     if !args.json {
-        note("the gateway has taken leave of everybody and kept what was said");
+        note("gateway stopped; sessions flushed");
     }
     Ok(Exit::Ok)
 }

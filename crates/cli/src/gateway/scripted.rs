@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_agent_is_told_with_the_form() {
+    fn bad_agent_error_shows_the_form() {
         for text in ["alpha", "=approve", "alpha=", "alpha=yes"] {
             assert_eq!(scripted(text).unwrap_err(), FORM, "{text}");
         }

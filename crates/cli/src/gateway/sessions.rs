@@ -28,7 +28,7 @@ Examples:
   remote-agent gateway sessions export alpha sess-1 > sess-1.jsonl
   remote-agent gateway sessions import beta sess-1.jsonl
 
-Sessions are files in the gateway's state directory. `list`, `get` and `export` read them, whoever writes. What changes them does so where no gateway
+Sessions are files in the gateway's state directory. `list`, `get` and `export` read them, also beside a running gateway. What changes them does so where no gateway
 runs; where one does, the gateway at --url is asked to, if it has the same directory.";
 
 /// Create, list, get, commit, archive, delete, export and import sessions
@@ -171,13 +171,23 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             (place, Operation::Import, with)
         }
     };
-    let told = place.manage_sessions(operation, with).await?;
-    if operation == Operation::List && told["sessions"].as_array().is_some_and(Vec::is_empty) {
+    let answer = place.manage_sessions(operation, with).await?;
+    if operation == Operation::List && answer["sessions"].as_array().is_some_and(Vec::is_empty) {
         note(
-            "no session is kept there; one begins with the first message to an agent, and `--archived` lists those of the archive",
+            "no sessions; the first message to an agent begins one, and `--archived` adds those of the archive",
         );
     }
-    show(operation, &told, args.json, &Lines::default());
+    if operation == Operation::Create {
+        let agent = answer["agent"].as_str().unwrap_or_default();
+        let config = place.files.read()?;
+        if !config.agents.iter().any(|known| known.name == agent) {
+            note(format_args!(
+                "the configuration has no agent `{}`; add it with `remote-agent gateway agents create`, or connect an agent of that name",
+                text::line(agent)
+            ));
+        }
+    }
+    show(operation, &answer, args.json, &Lines::default());
     Ok(Exit::Ok)
 }
 
@@ -192,7 +202,7 @@ impl Place {
         };
         let sessions = match sessions {
             Ok(sessions) => sessions,
-            // Whoever has them is most likely the gateway.
+            // The gateway most likely holds them.
             Err(SessionError::Locked(..)) => {
                 return self.ask_for(operation, with, &folder).await;
             }
@@ -222,9 +232,9 @@ impl Place {
         };
         let mut asker = self.ask().await.map_err(cannot)?;
         let asked = asker.manage(operation.as_str(), with).await;
-        let told = asked.map_err(|trouble| failure(&trouble))?;
+        let answer = asked.map_err(|trouble| failure(&trouble))?;
         asker.leave().await;
-        Ok(told)
+        Ok(answer)
     }
 }
 
@@ -241,18 +251,18 @@ fn refused(error: &ManageError) -> Failure {
     Failure::new(format!("{error}{next}"))
 }
 
-fn show(operation: Operation, told: &Value, as_json: bool, lines: &Lines) {
+fn show(operation: Operation, answer: &Value, as_json: bool, lines: &Lines) {
     let field =
         |value: &Value, name: &str| value[name].as_str().map(text::line).unwrap_or_default();
     if operation == Operation::Export && !as_json {
-        let all = told["jsonl"].as_str().unwrap_or_default();
+        let all = answer["jsonl"].as_str().unwrap_or_default();
         return lines.write(all.trim_end_matches('\n').to_owned());
     }
     if as_json {
-        return lines.write(told.to_string());
+        return lines.write(answer.to_string());
     }
-    let (agent, session) = (field(told, "agent"), field(told, "sessionId"));
-    let list = |name: &str| told[name].as_array().cloned().unwrap_or_default();
+    let (agent, session) = (field(answer, "agent"), field(answer, "sessionId"));
+    let list = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
     lines.write(match operation {
         Operation::List => {
             let mut shown = table(["AGENT", "SESSION", "STATE", "ENTRIES", "UPDATED"]);
@@ -286,16 +296,19 @@ fn show(operation: Operation, told: &Value, as_json: bool, lines: &Lines) {
                 .filter_map(Value::as_str)
                 .map(text::line)
                 .collect();
-            format!(
-                "{} sessions of {agent} archived: {}",
-                names.len(),
-                names.join(", ")
-            )
+            match names.as_slice() {
+                [] => format!("no session of {agent} is that old"),
+                _ => format!(
+                    "archived {} sessions of {agent}: {}",
+                    names.len(),
+                    names.join(", ")
+                ),
+            }
         }
         Operation::Commit => format!("{session} of {agent} is on the disk"),
         Operation::Delete => format!("{session} of {agent} is gone"),
         Operation::Import | Operation::Export => {
-            format!("{session} of {agent}: {} entries", told["entries"])
+            format!("{session} of {agent}: {} entries", answer["entries"])
         }
     });
 }

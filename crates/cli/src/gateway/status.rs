@@ -17,7 +17,7 @@ Examples:
   remote-agent gateway status --deep --json
   remote-agent gateway status --url wss://gate.example --allow-remote --token-env GATE_TOKEN
 
-Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 nobody answers or something else does,
+Exit codes: 0 a gateway of a2a-v1 answers (with --deep: and every service is well), 1 something is not well, 3 no gateway of a2a-v1 answers,
 4 it wants a credential, 5 it does not answer in time.";
 
 /// Say who answers at a gateway's address, with its agents and services
@@ -39,7 +39,7 @@ pub(super) struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// Nobody answers there, or not as a gateway of `a2a-v1`.
+/// No gateway of `a2a-v1` answers there.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
     let connector = Place::connector()?;
@@ -59,14 +59,14 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             return Err(failure(&trouble));
         }
     };
-    let told = async {
+    let asked = async {
         let round_trip = match args.deep {
             true => Some(asker.ping().await?),
             false => None,
         };
         Ok((round_trip, asker.discover().await?))
     };
-    let (round_trip, found) = told.await.map_err(|trouble| failure(&trouble))?;
+    let (round_trip, found) = asked.await.map_err(|trouble| failure(&trouble))?;
     let mut services = found["services"].as_array().cloned().unwrap_or_default();
     let mut well = true;
     if args.deep {

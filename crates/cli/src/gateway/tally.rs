@@ -25,7 +25,7 @@ struct Row {
     reject: usize,
     abstain: usize,
     decision: Decision,
-    /// The outcome is fixed before everybody has voted.
+    /// The outcome is fixed before all have voted.
     early: bool,
 }
 

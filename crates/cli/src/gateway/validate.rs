@@ -20,7 +20,7 @@ Examples:
 
 With --url, the gateway that runs there is asked whether it knows the agents of the configuration.
 
-Exit codes: 0 all is well, 1 the running gateway does not know an agent, 2 something is wrong; it is told with its place.";
+Exit codes: 0 all is well, 1 the running gateway does not know an agent, 2 something is wrong; the error names its place.";
 
 /// Check a gateway's configuration with every file it names, or envelopes of a2a-v1
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,13 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
             .map_err(|error| Failure::usage(format!("cannot read `{name}`: {error}")))?;
         return envelopes(&text, args.json, &lines);
     }
-    match gateway_server::validate(&file) {
+    // A gateway without a file starts with the defaults.
+    let defaults = args.file.is_none() && !args.place.files.names_config() && !file.exists();
+    let checked = match defaults {
+        true => Ok(args.place.files.read()?),
+        false => gateway_server::validate(&file),
+    };
+    match checked {
         Ok(config) => {
             let unknown = match args.place.has_url() {
                 true => unknown(&args.place, &config).await?,
@@ -66,11 +72,18 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
             };
             lines.write(match args.json {
                 true => json!({"ok": unknown.is_empty(), "agents": config.agents.len(), "services": config.services.len(), "unknownAgents": unknown}).to_string(),
-                false => format!(
-                    "`{name}` is a configuration that a gateway starts with: {} agents, {} services",
-                    config.agents.len(),
-                    config.services.len()
-                ),
+                false => {
+                    let what = match defaults {
+                        true => format!("no `{name}`; a gateway starts with the defaults"),
+                        false => format!("`{name}` is valid"),
+                    };
+                    let known = match args.place.has_url() && unknown.is_empty() {
+                        true => "; the gateway knows all agents",
+                        false => "",
+                    };
+                    let (agents, services) = (config.agents.len(), config.services.len());
+                    format!("{what}: {agents} agents, {services} services{known}")
+                }
             });
             if unknown.is_empty() {
                 return Ok(Exit::Ok);

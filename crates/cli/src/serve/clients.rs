@@ -19,7 +19,7 @@ Examples:
   remote-agent serve clients rotate ada
   remote-agent serve clients remove ada
 
-A server that runs takes up changes within a second. One that was started without any client asks nobody for a token until it is
+A running server applies changes within a second. One that was started without clients requires no token until it is
 started again.";
 
 /// Add, list, rotate and remove the clients that may ask a server
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 lines.write(line.to_string());
             } else {
                 note(format_args!(
-                    "The token of `{name}` is printed this once; its hash is in {}. The client sends it as `Authorization: Bearer TOKEN`; with `remote-agent`, put it in a variable: remote-agent send --url URL --bearer-env VARIABLE 'What can you do?'. A server that began without any client asks for tokens once it is started again",
+                    "token of `{name}`, printed only now; {} keeps its hash\n  send it as `Authorization: Bearer TOKEN`, or with `remote-agent send --url URL --bearer-env VARIABLE`\n  restart a server that started without clients: it requires no token until then",
                     file.path().display()
                 ));
                 lines.write(token.to_owned());
@@ -120,7 +120,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             }
             if none && !json {
                 note(
-                    "there are no clients: a server asks nobody for a token, and only this machine can reach it",
+                    "no clients: a server that starts now requires no token and listens on this machine only; one that runs stays closed",
                 );
             }
         }
@@ -129,7 +129,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             let token = file.rotate(name).map_err(failed)?;
             let token = token.ok_or_else(|| unknown(name, &file))?;
             note(format_args!(
-                "The new token of `{name}` is printed this once; the old one is not valid any more"
+                "new token of `{name}`, printed only now; the old one is revoked"
             ));
             lines.write(token.expose_secret().to_owned());
         }
@@ -146,7 +146,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 
 fn unknown(name: &str, file: &ClientFile) -> Failure {
     Failure::new(format!(
-        "there is no client `{name}` in {}; `remote-agent serve clients list` lists them",
+        "unknown client `{name}` in {}; `remote-agent serve clients list` lists them",
         file.path().display()
     ))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::over::{Over, command, in_variable, kept, pairs, path};
 use crate::exit::Failure;
-use openclaw_server::config::{ServeConfig, default_state_dir};
+use openclaw_server::config::{ExecutorWord, ServeConfig, default_state_dir};
 
 /// The file in the state directory that is the configuration where none is named.
 const CONFIG: &str = "serve.json";
@@ -269,6 +269,42 @@ impl ServeArgs {
         Ok(config)
     }
 
+    /// The flags that have no effect with `executor`.
+    pub(super) fn unused(&self, executor: ExecutorWord) -> Vec<&'static str> {
+        let WorkArgs {
+            gateway,
+            gateway_token_env,
+            agent,
+            thinking,
+            openclaw_path,
+            working_directory,
+            pass_env,
+            local,
+            env_var,
+            ..
+        } = &self.work;
+        let gateway = [
+            ("--gateway", gateway.is_some()),
+            ("--gateway-token-env", gateway_token_env.is_some()),
+            ("--agent", !agent.is_empty()),
+        ];
+        let command = [
+            ("--openclaw-path", openclaw_path.is_some()),
+            ("--working-directory", working_directory.is_some()),
+            ("--pass-env", !pass_env.is_empty()),
+            ("--local", local.is_some()),
+            ("--env-var", !env_var.is_empty()),
+        ];
+        let both = [("--thinking", thinking.is_some())];
+        let unused: Vec<(&'static str, bool)> = match executor {
+            ExecutorWord::Gateway => command.into(),
+            ExecutorWord::Command => gateway.into(),
+            ExecutorWord::Scripted => gateway.into_iter().chain(command).chain(both).collect(),
+        };
+        let given = unused.into_iter().filter(|(_, given)| *given);
+        given.map(|(flag, _)| flag).collect()
+    }
+
     /// The flags as they would stand in a file.
     fn over(&self) -> Map<String, Value> {
         let mut over = Over(Map::new());
@@ -334,7 +370,7 @@ impl WorkArgs {
     fn gateway(&self) -> Option<Map<String, Value>> {
         let mut gateway = Over(Map::new());
         gateway.put("url", self.gateway.as_deref());
-        // Whoever writes out a secured address elsewhere means it.
+        // A secured address elsewhere that is written out is meant.
         let elsewhere = self
             .gateway
             .as_deref()

@@ -16,7 +16,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// Sends the log to standard error from now on. Where somebody has done so already, it stays as it is.
+/// Sends the log to standard error from now on. Keeps an earlier choice.
 pub(super) fn install(form: Form, verbose: bool) {
     let level = if verbose {
         LevelFilter::DEBUG

@@ -42,6 +42,13 @@ pub(super) struct RunArgs {
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     log::install(args.log, verbose);
     let config = args.serve.read()?;
+    let unused = args.serve.unused(config.executor);
+    if !unused.is_empty() {
+        note(format_args!(
+            "without effect with this executor: {}",
+            unused.join(", ")
+        ));
+    }
     let server = Server::bind(config).await.map_err(failure)?;
     let lines = Lines::default();
     tell(&server, args.json, &lines);
@@ -52,11 +59,11 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         stop.cancel();
     });
     if let Err(why) = server.ready().await {
-        tracing::warn!("it listens, but cannot work yet: {why}");
+        tracing::warn!("the server listens, but its executor is not ready: {why}");
     }
     server.run(shutdown).await;
     if !args.json {
-        note("the server has ended; what still ran is stopped, and its tasks say so");
+        note("server stopped; tasks that still ran have failed as `interrupted`");
     }
     Ok(Exit::Ok)
 }

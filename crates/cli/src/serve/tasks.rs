@@ -1,4 +1,4 @@
-//! `remote-agent serve tasks`: the tasks that a server keeps, whoever's they are.
+//! `remote-agent serve tasks`: the tasks of all clients that a server keeps.
 
 mod running;
 mod salvage;
@@ -28,7 +28,7 @@ Examples:
   remote-agent serve tasks export > tasks.jsonl
 
 While a server runs it is asked, on this machine; else what it has kept is read. A server that asks for tokens wants an
-operator's (`remote-agent serve clients add me --operator`). A deleted task is not found by anybody any more; one that runs is
+operator's (`remote-agent serve clients add me --operator`). A deleted task is gone for its client too; one that runs is
 stopped first. `check` and `export` read the directory of the tasks themselves, also beside a server that runs and where the
 file is damaged.
 

@@ -41,7 +41,7 @@ pub struct Script {
 
 impl Script {
     /// The reason for a vote, where nobody gives another.
-    pub const REASON: &str = "I was told to.";
+    pub const REASON: &str = "My script says so.";
 
     /// What is answered, where nobody says anything else.
     pub const REPLY: &str = "You said: {text}";

@@ -93,7 +93,7 @@ fn reach(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
     if !config.listen.ip().to_canonical().is_loopback() {
         if !has_clients {
             let message = format!(
-                "others can reach `{}`, and nobody would have to say who he is; {CLIENTS} and secure the connections with --tls-cert and --tls-key, or listen on 127.0.0.1",
+                "others can reach `{}`, and no client needs a token; {CLIENTS} and secure the connections with --tls-cert and --tls-key, or listen on 127.0.0.1",
                 config.listen
             );
             return Err(ConfigError::at("/listen", message));
@@ -108,14 +108,14 @@ fn reach(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
     }
     if config.behind_proxy && !has_clients {
         let message = format!(
-            "whoever reaches the proxy reaches the server, and nobody would have to say who he is; {CLIENTS}"
+            "a client of the proxy reaches the server, and no client needs a token; {CLIENTS}"
         );
         return Err(ConfigError::at("/behindProxy", message));
     }
     let host = config.public_url.as_ref().and_then(Url::host_str);
     if !has_clients && host.is_some_and(|host| !is_loopback(host)) {
         let message = format!(
-            "others are to reach it, and nobody would have to say who he is; {CLIENTS}, or take it out"
+            "others are to reach it, and no client needs a token; {CLIENTS}, or take it out"
         );
         return Err(ConfigError::at("/publicUrl", message));
     }

@@ -111,7 +111,7 @@ impl Running {
     }
 }
 
-/// Whoever writes out an address means it; no proxy is asked for one on this machine.
+/// An address that is written out is meant; no proxy is used for one on this machine.
 fn access(url: &Url) -> Access {
     if is_this_machine(url) {
         Access::Loopback

@@ -36,7 +36,7 @@ pub(super) struct TaskSourceArgs {
 pub(super) enum TaskSource {
     /// A server has them.
     Running(Running),
-    /// Nobody has them, or whoever likes.
+    /// No server holds them, or any may open them.
     Stored(Stored),
     /// There is no directory yet.
     Nowhere,
@@ -46,7 +46,7 @@ impl TaskSourceArgs {
     /// Finds the tasks.
     ///
     /// # Errors
-    /// Nobody can say, or the store cannot be opened.
+    /// The holder is unknown, or the store cannot be opened.
     pub(super) async fn open(&self, files: &FileArgs) -> Result<TaskSource, Failure> {
         if let Some(url) = &self.url {
             return Ok(TaskSource::Running(Running::new(
@@ -97,7 +97,7 @@ impl TaskSourceArgs {
         let url = holder.and_then(|holder| holder.url);
         let url = url.and_then(|url| Url::parse(&url).ok()).ok_or_else(|| {
             Failure::new(format!(
-                "the tasks in {} are in use, and whoever has them does not say where it can be asked: name the server with --url, or stop it",
+                "the tasks in {} are in use by a server whose address is unknown: name the server with --url, or stop it",
                 path.display()
             ))
         })?;

@@ -158,7 +158,7 @@ async fn a_server_deletes_as_for_its_page() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_token_is_told_how() {
+async fn refusal_says_how_to_pass_a_token() {
     let answer = json(
         "401 Unauthorized",
         r#"{"error":{"message":"show a token"}}"#,

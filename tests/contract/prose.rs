@@ -1,0 +1,183 @@
+//! The words of pages, help, errors, comments and names: plain technical English.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use serde_json::Value;
+
+use crate::contract::{
+    documents::{blocks, documents},
+    root, text,
+};
+
+/// Words of a private language. A sentence names the actor and the standard verb in their place: "reports", "receives", "closes", "the client".
+const BANNED: [&str; 9] = [
+    "told",
+    "nobody",
+    "somebody",
+    "anybody",
+    "everybody",
+    "whoever",
+    "hears",
+    "heard",
+    "takes leave",
+];
+
+/// Directories that still have some. A directory without leaves the list.
+const NOT_YET: [&str; 17] = [
+    "benches",
+    "crates/a2a",
+    "crates/a2a-client",
+    "crates/a2a-server",
+    "crates/collective",
+    "crates/common",
+    "crates/egress",
+    "crates/gateway",
+    "crates/gateway-bridge",
+    "crates/http-server",
+    "crates/interface",
+    "crates/openclaw-server",
+    "crates/peer",
+    "crates/testkit",
+    "fixtures",
+    "src",
+    "tests",
+];
+
+/// The list itself, and what is generated from sources that are checked.
+const EXEMPT: [&str; 2] = ["tests/contract/prose.rs", "docs/demo.svg"];
+
+/// Every file with words for people, with its directory in [`NOT_YET`] or the file itself.
+fn files() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            let path = Path::new(&folder).join(&name).to_str().unwrap().to_owned();
+            // Recorded cases keep the words of others.
+            let skipped =
+                name.starts_with('.') || ["target", "node_modules"].contains(&name.as_str());
+            if entry.file_type().unwrap().is_dir() {
+                if !skipped && !path.starts_with("fixtures/") {
+                    folders.push(path);
+                }
+            } else if ["md", "rs", "js", "mjs", "py", "json", "html"]
+                .iter()
+                .any(|kind| name.ends_with(&format!(".{kind}")))
+                && !EXEMPT.contains(&path.as_str())
+            {
+                let owner = NOT_YET
+                    .iter()
+                    .find(|folder| path == **folder || path.starts_with(&format!("{folder}/")));
+                let owner = owner.map_or_else(|| path.clone(), |folder| (*folder).to_owned());
+                all.push((owner, path));
+            }
+        }
+    }
+    all
+}
+
+/// The banned words of a text, with the number of their line. Names count: `is_told` has one.
+fn banned(text: &str) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let words: Vec<String> = line
+            .split(|c: char| !c.is_alphabetic())
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase)
+            .collect();
+        let spaced = format!(" {} ", words.join(" "));
+        for word in BANNED {
+            if spaced.contains(&format!(" {word} ")) {
+                found.push((index + 1, word));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn banned_words_are_found() {
+    let text = "It is told.\nfn nobody_reads() {}\nShe takes\nleave; TOLD";
+    assert_eq!(banned(text), [(1, "told"), (2, "nobody"), (4, "told")]);
+    assert!(banned("untold, Bold, a toldo").is_empty());
+}
+
+#[test]
+fn text_has_no_banned_words() {
+    let mut unclean = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for (owner, path) in files() {
+        for (line, word) in banned(&text(&path)) {
+            if NOT_YET.contains(&owner.as_str()) {
+                unclean.insert(owner.clone());
+            } else {
+                wrong.push(format!("{path}:{line}: `{word}`"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let clean: Vec<_> = NOT_YET
+        .iter()
+        .filter(|folder| !unclean.contains(**folder))
+        .collect();
+    assert!(
+        clean.is_empty(),
+        "clean now, so they leave `NOT_YET`: {clean:?}"
+    );
+}
+
+#[test]
+fn headings_and_options_have_no_full_stop() {
+    for document in documents() {
+        let mut fenced = false;
+        for line in text(&document).lines() {
+            fenced ^= line.starts_with("```");
+            let heading = !fenced && line.starts_with('#');
+            assert!(!(heading && line.ends_with('.')), "{document}: {line}");
+        }
+    }
+    let page = text("docs/reference/cli.md");
+    for (_, block) in blocks(&page, "text") {
+        for line in block.lines().filter(|line| line.starts_with("  ")) {
+            let ends = line.ends_with('.') && !line.ends_with("...");
+            assert!(!ends, "docs/reference/cli.md: {line}");
+        }
+    }
+}
+
+#[test]
+fn descriptions_in_schemas_are_sentences() {
+    fn check(value: &Value, place: &str) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    if let ("description", Value::String(words)) = (name.as_str(), value) {
+                        assert!(words.ends_with('.'), "{place}: {words}");
+                    }
+                    check(value, place);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| check(item, place)),
+            _ => {}
+        }
+    }
+    for name in ["config", "gateway", "request", "result", "serve"] {
+        let path = format!("schema/{name}.schema.json");
+        check(&crate::contract::json(&path), &path);
+    }
+}
+
+#[test]
+fn citations_are_in_the_references() {
+    let references = text("docs/references.md");
+    for (_, path) in files() {
+        let text = text(&path);
+        for rest in text.split("RFC ").skip(1) {
+            let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            let listed = number.is_empty() || references.contains(&format!("[RFC {number}]"));
+            assert!(listed, "{path}: RFC {number}");
+        }
+    }
+}
