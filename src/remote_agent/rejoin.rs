@@ -172,6 +172,8 @@ async fn whole(session: &mut Session<'_>, peer: &dyn Peer) -> Result<(), ToolErr
 /// The peer tells no more of a task that goes on. What came before a clean end is a result, though not a whole one.
 fn refused_all(session: &mut Session<'_>, lost: Lost, refusal: Lost) -> Result<(), ToolError> {
     match (lost.cut, refusal.cut) {
+        // A credential that was revoked on the way is the reason, and what has to be mended.
+        (Some(_), Some(refusal)) if refusal.reason == Reason::AuthRequired => Err(refusal),
         (Some(mut cut), refusal) => {
             let refusal = refusal.map(|error| error.message).unwrap_or_default();
             cut.message = format!("{}; asked how the task stands: {refusal}", cut.message);

@@ -150,7 +150,7 @@ fn protocol_crates_link_no_openclaw_and_no_sockets() {
     assert_eq!(linked(&arrows, "a2a"), BTreeSet::new());
     assert_eq!(
         linked(&arrows, "a2a-server"),
-        BTreeSet::from(["common".to_owned(), "http-server".to_owned()])
+        BTreeSet::from(["a2a", "common", "http-server"].map(str::to_owned))
     );
 }
 

@@ -1,10 +1,8 @@
 //! What the documents say of the A2A server is what its code does.
 
-use a2a_server::{
-    a2a::TaskState,
-    metrics::{Metrics, Pushed},
-    refusal::ErrorReason,
-};
+use a2a::ErrorReason;
+use a2a::v1_0::TaskState;
+use a2a_server::metrics::{Metrics, Pushed};
 use gateway_bridge::session_key;
 
 use crate::contract::{documents::help, generated, settings::table_with_flags, text};
@@ -148,7 +146,7 @@ fn the_table_of_refusals_is_the_codes() {
         let (status, _) = reason.status();
         table += &format!(
             "| `{}` | {} | {} | {when} |\n",
-            reason.word(),
+            reason.name(),
             reason.code(),
             status.as_u16(),
         );

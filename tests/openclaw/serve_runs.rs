@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use a2a_server::a2a::Part;
+use a2a::v1_0::Part;
 use a2a_server::executor::{Executor as _, Outcome, Report};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use gateway_bridge::delegation::DelegationFile;

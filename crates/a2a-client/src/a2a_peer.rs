@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use a2a::{Card, Reply, SendRequest, Task, Transport, Version};
+use a2a::{Card, ErrorReason, Reply, SendRequest, Task, Transport, Version};
 use common::redact::Secrets;
 use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
-use super::error_body::{METHOD_NOT_FOUND, VERSION_NOT_SUPPORTED, bears_out};
+use super::error_body::{bears_out, is};
 use super::http_json::nobody_there;
 use super::memory::Learned;
 
@@ -165,10 +165,9 @@ impl A2aPeer {
 /// The peer does not know the operation by this version's name, or says that it does not speak the version. Over HTTP+JSON
 /// the names are paths.
 fn refuses_version(error: &PeerError, transport: Transport) -> bool {
-    matches!(
-        error.rpc_code,
-        Some(METHOD_NOT_FOUND | VERSION_NOT_SUPPORTED)
-    ) || (transport == Transport::HttpJson && nobody_there(error))
+    is(error, ErrorReason::MethodNotFound)
+        || is(error, ErrorReason::VersionNotSupported)
+        || (transport == Transport::HttpJson && nobody_there(error))
 }
 
 /// No connection was made, so that no byte of the request can have left.

@@ -6,17 +6,18 @@ use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
+use a2a::Card;
 use a2a::Security;
 use egress::redirect::get_following;
 use egress::{Net, Request, body};
 use peer::{CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind, Validator};
 
-use super::{card, challenge, line, secrets::Secrets, signature, weight};
+use super::{challenge, line, secrets::Secrets, signature, weight};
 
-const DEFAULT_PATH: &str = "/.well-known/agent-card.json";
+const DEFAULT_PATH: &str = a2a::http::CARD_PATH;
 
 /// Where cards were before A2A 0.3.
-const OLD_PATH: &str = "/.well-known/agent.json";
+const OLD_PATH: &str = a2a::http::OLD_CARD_PATH;
 
 /// The largest card that is read, in bytes: cards are kept, and of many peers.
 const LARGEST: usize = 4 << 20;
@@ -147,7 +148,7 @@ async fn fetch(
         .await
         .map_err(Miss::Final)?;
     secrets.scrub_answer(&mut json);
-    let card = card::read(&json).map_err(unreadable)?;
+    let card = Card::read(&json).map_err(unreadable)?;
     let etag = response.headers.get(ETAG).cloned();
     Ok(Discovered::Card {
         card: Box::new(card),

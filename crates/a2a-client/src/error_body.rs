@@ -3,8 +3,11 @@
 //! `google.rpc.Status` below `error` with an `ErrorInfo` among its details, a problem document (RFC 9457), `{code, message}`
 //! bare or below `error`, and `{detail}`. What A2A has a number for gets it, so that an error is the same over both bindings.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
+use a2a::ErrorReason;
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::secrets::Secrets;
@@ -12,43 +15,28 @@ use super::secrets::Secrets;
 /// The most of a peer's error data that is kept, in bytes of JSON.
 pub(super) const KEPT_DATA: usize = 4096;
 
-/// The errors of A2A by the reason in their `ErrorInfo`, and their numbers over JSON-RPC (1.0 §5.4).
-const REASONS: [(&str, i64); 10] = [
-    ("TASK_NOT_FOUND", -32001),
-    ("TASK_NOT_CANCELABLE", -32002),
-    ("PUSH_NOTIFICATION_NOT_SUPPORTED", -32003),
-    ("UNSUPPORTED_OPERATION", -32004),
-    ("CONTENT_TYPE_NOT_SUPPORTED", -32005),
-    ("UNSUPPORTED_CONTENT_TYPE", -32005),
-    ("INVALID_AGENT_RESPONSE", -32006),
-    ("EXTENDED_AGENT_CARD_NOT_CONFIGURED", -32007),
-    ("EXTENSION_SUPPORT_REQUIRED", -32008),
-    ("VERSION_NOT_SUPPORTED", VERSION_NOT_SUPPORTED),
-];
-
-/// JSON-RPC 2.0 §5.1: the operation is not known by its name.
-pub(super) const METHOD_NOT_FOUND: i64 = -32601;
-
-/// A2A 1.0 §5.4.
-pub(super) const VERSION_NOT_SUPPORTED: i64 = -32009;
-
 /// Errors that do not tell whether the question was understood: some servers answer what they do not know with one of the
 /// general ones (JSON-RPC 2.0 §5.1: parse error, invalid request, internal error).
-const TELLING_NOTHING: [i64; 5] = [
-    METHOD_NOT_FOUND,
-    VERSION_NOT_SUPPORTED,
-    -32700,
-    -32600,
-    -32603,
+const TELLING_NOTHING: [ErrorReason; 5] = [
+    ErrorReason::MethodNotFound,
+    ErrorReason::VersionNotSupported,
+    ErrorReason::ParseError,
+    ErrorReason::InvalidRequest,
+    ErrorReason::InternalError,
 ];
+
+/// Whether `error` is the one that `reason` names, by its code.
+pub(super) fn is(error: &PeerError, reason: ErrorReason) -> bool {
+    error.rpc_code == Some(reason.code().into())
+}
 
 /// The answer is one that only a peer gives that understood the question.
 pub(super) fn bears_out<T>(answer: &Result<T, PeerError>) -> bool {
     match answer {
         Ok(_) => true,
-        Err(error) => error
-            .rpc_code
-            .is_some_and(|code| !TELLING_NOTHING.contains(&code)),
+        Err(error) => {
+            error.rpc_code.is_some() && !TELLING_NOTHING.iter().any(|reason| is(error, *reason))
+        }
     }
 }
 
@@ -61,6 +49,7 @@ pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
     let text = |key: &str| inner.get(key).and_then(Value::as_str);
     let code = inner.get("code").and_then(Value::as_i64);
     let reason = reason(inner);
+    let reason = reason.as_deref();
     let is_told = text("title").is_some() || reason.is_some() || code.is_some();
     let by_a_peer = |said: &&str| is_told || !NOBODY_THERE.contains(said);
     let said = text("message").or(text("detail")).filter(by_a_peer);
@@ -80,6 +69,7 @@ pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
         PeerErrorKind::Rpc,
         format!("the peer answered with error{number}: {said}"),
     );
+    error.kind = kind_of(reason);
     error.rpc_code = rpc_code;
     error.rpc_data = inner
         .get("details")
@@ -93,32 +83,34 @@ pub(super) fn explained(body: &Value, secrets: &Secrets) -> Option<PeerError> {
 }
 
 /// The word that tells A2A's errors apart: in the details, else in the type of a problem document.
-fn reason(error: &Value) -> Option<&str> {
-    let details = error.get("details").and_then(Value::as_array);
-    let told = details
-        .into_iter()
-        .flatten()
-        .find_map(|detail| detail.get("reason").and_then(Value::as_str));
-    told.or_else(|| {
+fn reason(error: &Value) -> Option<Cow<'_, str>> {
+    let told = error.get("details").and_then(reason_in);
+    told.map(Cow::Borrowed).or_else(|| {
         let kind = error.get("type").and_then(Value::as_str)?;
         let slug = kind.trim_end_matches('/').rsplit('/').next()?;
-        let same = |name: &str| {
-            name.len() == slug.len()
-                && name
-                    .bytes()
-                    .zip(slug.bytes())
-                    .all(|(a, b)| a == b.to_ascii_uppercase() || (a == b'_' && b == b'-'))
-        };
-        REASONS
-            .iter()
-            .map(|(name, _)| *name)
-            .find(|name| same(name))
+        let name = slug.to_ascii_uppercase().replace('-', "_");
+        let known = ErrorReason::from_name(&name).is_some_and(ErrorReason::is_of_a2a);
+        known.then_some(Cow::Owned(name))
     })
 }
 
+/// The reason of the `ErrorInfo` among the details of an error (A2A 1.0 §9.5, §11.6).
+pub(super) fn reason_in(details: &Value) -> Option<&str> {
+    let mut details = details.as_array()?.iter();
+    details.find_map(|detail| detail.get("reason").and_then(Value::as_str))
+}
+
+/// The kind of an error that a peer gave `reason` for. A peer may say in an answer or in a stream that it wants a credential.
+pub(super) fn kind_of(reason: Option<&str>) -> PeerErrorKind {
+    match reason.and_then(ErrorReason::from_name) {
+        Some(ErrorReason::Unauthenticated) => PeerErrorKind::AuthRequired,
+        _ => PeerErrorKind::Rpc,
+    }
+}
+
 fn rpc_code(reason: &str) -> Option<i64> {
-    let known = REASONS.iter().find(|(name, _)| *name == reason);
-    known.map(|(_, code)| *code)
+    let known = ErrorReason::from_name(reason).filter(|known| known.is_of_a2a());
+    known.map(|known| known.code().into())
 }
 
 #[cfg(test)]

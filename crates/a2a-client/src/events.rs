@@ -6,16 +6,14 @@ use a2a::{Event, Reply};
 use egress::sse::{EventReader, SseItem};
 use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
+use super::decoder::Decoder;
 use super::line::from_net;
 use super::{secrets::Secrets, weight};
-
-/// Turns the data of one server-sent event into an event of the model.
-pub(super) type Decode = fn(&str, &Secrets) -> Result<Event, PeerError>;
 
 /// The events of one connection.
 pub(super) struct Events {
     reader: EventReader,
-    decode: Decode,
+    decoder: Decoder,
     secrets: Arc<Secrets>,
     answer_bytes: usize,
     over: bool,
@@ -24,13 +22,13 @@ pub(super) struct Events {
 impl Events {
     pub(super) fn new(
         reader: EventReader,
-        decode: Decode,
+        decoder: Decoder,
         secrets: Arc<Secrets>,
         answer_bytes: usize,
     ) -> Self {
         Self {
             reader,
-            decode,
+            decoder,
             secrets,
             answer_bytes,
             over: false,
@@ -39,7 +37,7 @@ impl Events {
 
     fn read(&self, data: &str) -> Result<Event, PeerError> {
         weight::check(data.as_bytes(), self.answer_bytes)?;
-        (self.decode)(data, &self.secrets)
+        self.decoder.event(data, &self.secrets)
     }
 
     async fn step(&mut self) -> NextEvent {

@@ -1,19 +1,19 @@
 //! Peers that speak A2A.
 //!
-//! `discover.rs` finds a card and `card.rs` reads it; `negotiate.rs` picks the interface and the version to call it in, and
-//! `a2a_peer.rs` takes another where that turns out wrong, which `memory.rs` keeps. One file a binding (`jsonrpc.rs`,
-//! `http_json.rs`) carries requests and answers over `line.rs`; one module a protocol version (`v0_3/`, `v1/`) turns the model
-//! of the crate `a2a` into what that version writes, and back. `signature/` checks who signed a card. Nothing here decides who may be
-//! called.
+//! `discover.rs` finds a card; `negotiate.rs` picks the interface and the version to call it in, and `a2a_peer.rs` takes another
+//! where that turns out wrong, which `memory.rs` keeps. `bound_peer.rs` is a peer at one interface in one version: either binding
+//! (`jsonrpc.rs`, `http_json.rs`) carries its requests over `line.rs`. How a version writes them, and what its answers say, the
+//! crate `a2a` knows. `signature/` checks who signed a card. Nothing here decides who may be called.
 //!
-//! gRPC would be a file beside the two bindings, with the ProtoJSON rooms' counterpart in protobuf and a place in
-//! [`Transport::SPOKEN`]. It is not spoken today.
+//! gRPC would be a file beside the two bindings, with a dialect in protobuf and a place in [`a2a::Transport::SPOKEN`]. It is
+//! not spoken today.
 
 #![forbid(unsafe_code)]
 
 mod a2a_peer;
-mod card;
+mod bound_peer;
 mod challenge;
+mod decoder;
 mod discover;
 mod error_body;
 mod events;
@@ -22,20 +22,19 @@ mod jsonrpc;
 mod line;
 mod memory;
 mod negotiate;
-mod proto_json;
+mod request;
 mod secrets;
 mod signature;
-mod v0_3;
-mod v1;
 mod weight;
 
 use std::sync::Arc;
 
-use a2a::{Card, Transport, Version};
+use a2a::{Card, Version};
 use egress::{Net, sse::SseLimits};
 use peer::{BoxFuture, CallOptions, Directory, Discovered, Peer, PeerConfig, PeerError, Validator};
 
 use a2a_peer::{A2aPeer, Fallback, VersionedInterface};
+use bound_peer::BoundPeer;
 use line::HttpBinding;
 use memory::{Key, Learned, Memory};
 use negotiate::Route;
@@ -103,18 +102,14 @@ fn bound(
 ) -> Box<dyn Peer> {
     let line = line.speaking(version);
     let (url, tenant) = (route.url.clone(), route.tenant.clone());
-    match route.transport {
-        Transport::HttpJson => Box::new(http_json::HttpJson::new(
-            line,
-            url,
-            version,
-            tenant,
-            Arc::clone(learned),
-        )),
-        Transport::JsonRpc | Transport::Grpc | Transport::Gateway => {
-            Box::new(jsonrpc::JsonRpc::new(line, url, version, tenant))
-        }
-    }
+    Box::new(BoundPeer::new(
+        line,
+        route.transport,
+        url,
+        version,
+        tenant,
+        learned,
+    ))
 }
 
 impl Directory for A2a {

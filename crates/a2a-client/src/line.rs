@@ -16,11 +16,12 @@ use egress::{Access, Net, NetError, NetFault, Request, Sent, access, body};
 use peer::{PeerConfig, PeerError, PeerErrorKind, excerpt};
 
 use super::challenge;
-use super::events::{Decode, Events};
+use super::decoder::Decoder;
+use super::events::Events;
 use super::secrets::Secrets;
 use super::{signature, weight};
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON: HeaderValue = HeaderValue::from_static(a2a::http::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
 
 /// A line to one interface for one call.
@@ -217,10 +218,10 @@ impl HttpBinding {
         Ok(json)
     }
 
-    /// The stream's events, each read by `decode`.
-    pub(super) fn events(&self, reader: EventReader, decode: Decode) -> Events {
+    /// The stream's events, each read by `decoder`.
+    pub(super) fn events(&self, reader: EventReader, decoder: Decoder) -> Events {
         let secrets = Arc::clone(&self.secrets);
-        Events::new(reader, decode, secrets, self.limits.answer_bytes)
+        Events::new(reader, decoder, secrets, self.limits.answer_bytes)
     }
 
     /// The peer's credentials.
@@ -263,7 +264,7 @@ pub(super) fn name_version(headers: &mut HeaderMap, pinned: Option<Version>) {
     let version = pinned.unwrap_or(Version::V1_0);
     if version != Version::V0_3 {
         headers.insert(
-            HeaderName::from_static("a2a-version"),
+            a2a::http::VERSION_HEADER,
             HeaderValue::from_static(version.as_str()),
         );
     }

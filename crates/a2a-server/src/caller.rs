@@ -1,20 +1,9 @@
 //! The client behind a request, and the version that the request is written in.
 
-use serde::{Deserialize, Serialize};
+pub use a2a::Version;
 
 /// The name of every client where the server requires no token.
 pub const ANONYMOUS_CLIENT: &str = "loopback";
-
-/// The version of A2A that a request is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Version {
-    /// 0.3.
-    #[serde(rename = "0.3")]
-    V0_3,
-    /// 1.0.
-    #[serde(rename = "1.0")]
-    V1,
-}
 
 /// The client behind a request, known before the body is read.
 #[derive(Debug, Clone, PartialEq, Eq)]

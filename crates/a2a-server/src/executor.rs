@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use a2a::{Artifact, Message, Part};
+use a2a::v1_0::{Artifact, Message, Part};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -56,7 +56,7 @@ pub struct Agent {
     /// What it is there for.
     pub description: Option<String>,
     /// What it can do beside taking messages.
-    pub skills: Vec<a2a::AgentSkill>,
+    pub skills: Vec<a2a::v1_0::AgentSkill>,
 }
 
 /// One piece of work.

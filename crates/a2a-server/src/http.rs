@@ -2,7 +2,7 @@
 //!
 //! - `paths` says what a path is, `handle` who answers it.
 //! - `rpc` and `rest` read a `call` out of a request, and write its answer: 1.0 in the official types' own JSON, 0.3 by
-//!   [`crate::v0_3`]. `read` holds what they read alike, `fields` how a JSON object is read,
+//!   [`a2a::v0_3`]. `read` holds what they read alike, `fields` how a JSON object is read,
 //!   `shape` how much one may hold.
 //! - `sse` writes streams, `error` refusals, `card` agent cards.
 //! - [`app`] puts it all together: [`access_control`] before everything, and `page`, `api` and `health` for the operator.
@@ -17,14 +17,12 @@ mod card;
 pub mod clients;
 pub mod error;
 mod etag;
-mod fields;
 mod handle;
 mod health;
 pub mod identify;
 mod list;
 mod page;
 mod paths;
-mod read;
 mod rest;
 mod rpc;
 mod shape;

@@ -10,10 +10,9 @@
 //! - [`executor`]: who does the work. Here is what one has to do; a scripted one is here too.
 //! - [`settings`], [`metrics`]: what the server keeps to, and what it counts.
 //! - [`store`]: where tasks are kept: in memory, in SQLite, in a Redis that several servers share.
-//! - [`v0_3`]: how 0.3 writes what the server has.
-//! - [`record`], [`caller`], [`refusal`]: a task as it is kept, who asks, and the one table of errors.
+//! - [`record`], [`caller`]: a task as it is kept, and who asks.
 //!
-//! Inside, everything has the official types of A2A 1.0; 0.3 is read into them and written from them at the edge.
+//! Inside, everything has the official types of A2A 1.0 ([`a2a::v1_0`]); 0.3 is read into them and written from them at the edge.
 
 #![forbid(unsafe_code)]
 
@@ -23,11 +22,6 @@ pub mod http;
 pub mod metrics;
 pub mod push;
 pub mod record;
-pub mod refusal;
 pub mod service;
 pub mod settings;
 pub mod store;
-pub mod v0_3;
-
-/// The official types of A2A 1.0.
-pub use a2a;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response};
@@ -20,9 +20,9 @@ use url::Url;
 
 use crate::metrics::{Metrics, Pushed};
 use crate::record::{Change, Record};
-use crate::refusal::{A2aError, ErrorReason};
 use crate::settings::Limits;
 use crate::store::TaskStore;
+use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
 mod clients;

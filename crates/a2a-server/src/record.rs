@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use a2a::{Artifact, Message, PartContent, Role, Task, TaskState, TaskStatus};
+use a2a::v1_0::{Artifact, Message, PartContent, Role, Task, TaskState, TaskStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

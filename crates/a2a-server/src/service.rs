@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::{
+use a2a::v1_0::{
     ListTaskPushNotificationConfigsResponse, ListTasksRequest, SendMessageRequest,
     SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig, TaskState,
 };
@@ -15,8 +15,8 @@ use crate::caller::{Caller, Version};
 use crate::executor::{Agent, Executor};
 use crate::metrics::Metrics;
 use crate::push::PushSender;
-use crate::refusal::{A2aError, ErrorReason};
 use crate::store::{Cursor, Filter, TaskStore};
+use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
 mod active_task;
@@ -69,6 +69,15 @@ pub struct Send {
     pub request: SendMessageRequest,
     /// Whether to answer with the task at once (`returnImmediately`, the opposite of 0.3's `blocking`), where the request says.
     pub return_immediately: Option<bool>,
+}
+
+impl From<SendMessageRequest> for Send {
+    fn from(request: SendMessageRequest) -> Self {
+        Self {
+            request,
+            return_immediately: None,
+        }
+    }
 }
 
 /// The events of a stream, the first of them the task as it stands.
@@ -201,7 +210,7 @@ impl Service {
         self.show(task_id)?;
         self.core.owned(caller, task_id).await?;
         let feed = self.core.feed(task_id).await?;
-        if feed.record.is_terminal() && caller.version == Version::V1 {
+        if feed.record.is_terminal() && caller.version == Version::V1_0 {
             return Err(A2aError::new(
                 ErrorReason::UnsupportedOperation,
                 format!(

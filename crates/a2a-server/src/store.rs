@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use a2a::{Role, TaskPushNotificationConfig, TaskState, TaskStatus};
+use a2a::v1_0::{Role, TaskPushNotificationConfig, TaskState, TaskStatus};
 use chrono::{DateTime, Utc};
 use futures_util::future::{self, BoxFuture};
 use futures_util::stream::{self, BoxStream};

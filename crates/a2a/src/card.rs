@@ -1,5 +1,7 @@
 //! Agent cards, as far as the tool needs them (A2A 0.3 §5.5, 1.0 §4.4).
 
+mod read;
+
 use serde::Serialize;
 use serde_json::Value;
 use url::Url;

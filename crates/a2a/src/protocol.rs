@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A way of carrying A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
@@ -55,11 +57,13 @@ impl FromStr for Transport {
 }
 
 /// A version of A2A that is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Version {
     /// A2A 0.3.
+    #[serde(rename = "0.3")]
     V0_3,
     /// A2A 1.0.
+    #[serde(rename = "1.0")]
     V1_0,
 }
 
@@ -98,6 +102,35 @@ pub struct NoVersion;
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// A way to write A2A as JSON. 1.0 has one for all its bindings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// As 1.0 writes everything.
+    V1_0,
+    /// As one of 0.3's two.
+    V0_3(V03Dialect),
+}
+
+/// One of the two ways to write 0.3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum V03Dialect {
+    /// As JSON-RPC has it: `kind`, `parts`, `completed`.
+    Rpc,
+    /// As HTTP+JSON has it, after the protocol's protobuf definition: `content`, `TASK_STATE_COMPLETED`.
+    Rest,
+}
+
+impl Dialect {
+    /// Returns what `version` writes over `transport`.
+    pub fn new(version: Version, transport: Transport) -> Self {
+        match (version, transport) {
+            (Version::V1_0, _) => Self::V1_0,
+            (Version::V0_3, Transport::HttpJson) => Self::V0_3(V03Dialect::Rest),
+            (Version::V0_3, _) => Self::V0_3(V03Dialect::Rpc),
+        }
     }
 }
 

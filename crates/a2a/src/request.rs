@@ -1,8 +1,13 @@
-//! What is handed to a peer.
+//! What a client asks an agent for, and how each version writes it.
 
+mod v0_3;
+mod v1_0;
+
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::task::Part;
+use super::{Dialect, V03Dialect};
 
 /// One message to a peer, with how its answer is wanted (A2A 0.3 §7.1).
 #[derive(Debug, Clone, Default)]
@@ -29,4 +34,28 @@ pub struct SendRequest {
     pub push_notification_config: Option<Value>,
     /// Extra data for the peer.
     pub metadata: Option<Map<String, Value>>,
+}
+
+/// The parameters that say a [`SendRequest`], written as a dialect does.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub struct SendParams<'a>(Params<'a>);
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Params<'a> {
+    V0_3Rpc(v0_3::SendParams<'a>),
+    V0_3Rest(Value),
+    V1_0(v1_0::SendParams<'a>),
+}
+
+impl<'a> SendParams<'a> {
+    /// Returns the parameters that say `request`. Only 1.0 knows tenants.
+    pub fn new(request: &'a SendRequest, dialect: Dialect, tenant: Option<&'a str>) -> Self {
+        Self(match dialect {
+            Dialect::V0_3(V03Dialect::Rpc) => Params::V0_3Rpc(v0_3::SendParams::of(request)),
+            Dialect::V0_3(V03Dialect::Rest) => Params::V0_3Rest(v0_3::send_body(request)),
+            Dialect::V1_0 => Params::V1_0(v1_0::SendParams::of(request, tenant)),
+        })
+    }
 }

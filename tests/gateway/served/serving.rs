@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_server::a2a::{Message, Part, Role};
+use a2a::v1_0::{Message, Part, Role};
 use a2a_server::executor::{Executor as _, Job, Outcome, Report};
 use common::environment::SystemEnvironment;
 use common::log::Silent;

@@ -152,7 +152,12 @@ async fn a_version_that_an_answer_bears_out_is_remembered() {
 
 #[tokio::test]
 async fn a_version_that_is_refused_leads_to_the_older_one_for_good() {
-    for code in [METHOD_NOT_FOUND, VERSION_NOT_SUPPORTED] {
+    for code in [
+        ErrorReason::MethodNotFound,
+        ErrorReason::VersionNotSupported,
+    ]
+    .map(|reason| i64::from(reason.code()))
+    {
         let learned = Arc::<Learned>::default();
         let (newer, asked_newer) = peer(Version::V1_0, &[rpc(code)]);
         let (older, asked_older) = peer(Version::V0_3, &[]);
@@ -174,7 +179,10 @@ async fn a_version_that_is_refused_leads_to_the_older_one_for_good() {
 async fn a_known_version_that_is_refused_later_is_open_again() {
     let learned = Arc::<Learned>::default();
     learned.set_version(Some(Version::V0_3));
-    let (only, asked) = peer(Version::V0_3, &[rpc(METHOD_NOT_FOUND)]);
+    let (only, asked) = peer(
+        Version::V0_3,
+        &[rpc(ErrorReason::MethodNotFound.code().into())],
+    );
     let peer = alone(VersionedInterface::new(only, None, Arc::clone(&learned)));
     assert!(peer.get_task("t", None).await.is_err());
     assert_eq!((learned.version(), count(&asked)), (None, 1));

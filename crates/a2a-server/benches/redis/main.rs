@@ -14,8 +14,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_server::a2a::{Artifact, Part, Task, TaskState, TaskStatus};
-use a2a_server::caller::Version;
+use a2a::Version;
+use a2a::v1_0::{Artifact, Part, Task, TaskState, TaskStatus};
 use a2a_server::record::{Change, Record};
 use a2a_server::store::redis::{Options, RedisStore};
 use a2a_server::store::{TaskStore, TaskUpdate};
@@ -225,7 +225,7 @@ async fn create(store: &RedisStore, id: &str) {
         owner: "ann".to_owned(),
         agent: None,
         session: "session".to_owned(),
-        version: Version::V1,
+        version: Version::V1_0,
         run: None,
         created_ms: 1,
         changed_ms: 1,

@@ -1,8 +1,7 @@
 //! A task of usual size.
 
-use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
-use a2a_server::a2a;
-use a2a_server::caller::Version;
+use a2a::Version;
+use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use a2a_server::record::{Change, Record};
 
 /// A task that was just submitted.
@@ -26,7 +25,7 @@ pub(crate) fn task(number: u64) -> Record {
         owner: format!("client-{}", number % 4),
         agent: Some("main".to_owned()),
         session: format!("agent:main:a2a:client-{}:{number:08}", number % 4),
-        version: Version::V1,
+        version: Version::V1_0,
         run: None,
         created_ms: at_ms,
         changed_ms: at_ms,

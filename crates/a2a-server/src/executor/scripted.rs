@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use a2a::AgentSkill;
+use a2a::v1_0::AgentSkill;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 

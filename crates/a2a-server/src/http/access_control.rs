@@ -20,7 +20,7 @@ use url::Url;
 use super::Scheme;
 use super::clients::{self, ClientRegistry, Principal};
 use super::error;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// Which requests the server takes.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ impl AccessControl {
         let mut client = remote.ip().to_canonical();
         let from_here = client.is_loopback();
         let mut secure = self.rules.tls;
-        let mut host = host::requested_host(headers, request.uri())?;
+        let mut host = host::requested_host(headers, request.uri()).map_err(host_error)?;
         match &self.rules.proxies {
             Some(proxies) if !proxies.contains(client) => {
                 return Err(A2aError::new(
@@ -87,7 +87,7 @@ impl AccessControl {
                 client = behind.address.unwrap_or(client);
                 secure |= behind.is_tls;
                 if let Some(named) = behind.host {
-                    host = host::parse_host(&named)?;
+                    host = host::parse_host(&named).map_err(host_error)?;
                 }
             }
             // The client is not the one who connects, and the server cannot tell clients behind the proxy apart.
@@ -157,9 +157,9 @@ pub async fn control(
         Err(refusal) => {
             // Requests that are refused must not fill the log either.
             if let Err(error) = limiter.check_rate(&RateLimitKey::address(remote.ip())) {
-                return refused(error.into());
+                return refused(limit_error(error));
             }
-            tracing::info!(client = %remote.ip(), reason = refusal.reason.word(), "refused a request: {refusal}");
+            tracing::info!(client = %remote.ip(), reason = refusal.reason.name(), "refused a request: {refusal}");
             return refused(refusal);
         }
     };
@@ -169,7 +169,7 @@ pub async fn control(
         .and_then(|()| limiter.try_open(key.clone()));
     let opened = match opened {
         Ok(opened) => opened,
-        Err(error) => return refused(error.into()),
+        Err(error) => return refused(limit_error(error)),
     };
     let known = context.principal.is_ok();
     let revoked = match &context.principal {
@@ -182,7 +182,8 @@ pub async fn control(
     let answering = async {
         if known {
             let (parts, body) = request.into_parts();
-            let body = limiter.read_body(key.clone(), &parts.headers, body).await?;
+            let body = limiter.read_body(key.clone(), &parts.headers, body).await;
+            let body = body.map_err(limit_error)?;
             request = Request::from_parts(parts, body);
         }
         insert_context(&mut request, context);
@@ -200,7 +201,7 @@ pub async fn control(
     );
     limiter
         .guard_response(key, response, (opened, active))
-        .unwrap_or_else(|error| refused(error.into()))
+        .unwrap_or_else(|error| refused(limit_error(error)))
 }
 
 /// Adds what is known of a request to it. From here on `Host` has the name that the client used.
@@ -217,24 +218,21 @@ fn insert_context(request: &mut Request, context: RequestContext) {
     request.extensions_mut().insert(context);
 }
 
-impl From<HostError> for A2aError {
-    fn from(error: HostError) -> Self {
-        Self::new(ErrorReason::InvalidRequest, error.to_string())
-    }
+fn host_error(error: HostError) -> A2aError {
+    A2aError::new(ErrorReason::InvalidRequest, error.to_string())
 }
 
-impl From<LimitError> for A2aError {
-    fn from(error: LimitError) -> Self {
-        let reason = match error.status() {
-            StatusCode::TOO_MANY_REQUESTS => ErrorReason::ResourceExhausted,
-            StatusCode::PAYLOAD_TOO_LARGE => ErrorReason::PayloadTooLarge,
-            StatusCode::BAD_REQUEST => ErrorReason::InvalidRequest,
-            _ => ErrorReason::Unavailable,
-        };
-        let mut refusal = Self::new(reason, error.to_string());
-        refusal.retry_after_s = error.retry_after_s();
-        refusal
-    }
+/// The error of a request that is over a limit.
+fn limit_error(error: LimitError) -> A2aError {
+    let reason = match error.status() {
+        StatusCode::TOO_MANY_REQUESTS => ErrorReason::ResourceExhausted,
+        StatusCode::PAYLOAD_TOO_LARGE => ErrorReason::PayloadTooLarge,
+        StatusCode::BAD_REQUEST => ErrorReason::InvalidRequest,
+        _ => ErrorReason::Unavailable,
+    };
+    let mut refusal = A2aError::new(reason, error.to_string());
+    refusal.retry_after_s = error.retry_after_s();
+    refusal
 }
 
 #[cfg(test)]

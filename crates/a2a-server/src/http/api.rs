@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use super::app::Operator;
 use super::error::plain;
 use super::etag;
-use crate::refusal::{A2aError, ErrorReason};
 use crate::store::{Cursor, Filter, Summary};
-use crate::v0_3::word;
+use a2a::v0_3::word;
+use a2a::{A2aError, ErrorReason};
 
 /// So many tasks are shown, the newest.
 const SHOWN: usize = 200;

@@ -16,8 +16,8 @@ use super::error::plain;
 use super::identify::Identify;
 use super::page::Page;
 use super::{api, health};
-use crate::refusal::{A2aError, ErrorReason};
 use crate::service::Service;
+use a2a::{A2aError, ErrorReason};
 
 /// What the operator sees.
 pub struct Operator {

@@ -1,5 +1,6 @@
 //! Reads bodies: JSON alone, and no more than is allowed.
 
+use a2a::http::{A2A_JSON, JSON};
 use std::error::Error as _;
 
 use axum::body::Body;
@@ -10,10 +11,10 @@ use http_body_util::LengthLimitError;
 
 use super::error::Failure;
 use super::{App, shape};
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// What a body of this server's may be. A web page cannot send these to another origin without asking first.
-const TYPES: [&str; 2] = ["application/json", "application/a2a+json"];
+const TYPES: [&str; 2] = [JSON, A2A_JSON];
 
 /// The body, whole.
 ///

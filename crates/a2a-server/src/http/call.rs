@@ -1,13 +1,13 @@
 //! What can be asked for, however it is written, and its answer.
 
-use a2a::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificationConfig};
+use a2a::v1_0::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificationConfig};
 use serde_json::Value;
 
-use super::read::Dialect;
 use super::{App, card};
 use crate::caller::Caller;
-use crate::refusal::A2aError;
 use crate::service::{Send, TaskPage, Updates};
+use a2a::A2aError;
+use a2a::Dialect;
 
 /// A request, of either version over either binding.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 mod content;
 
+use a2a::http::JSON;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,11 +14,11 @@ use serde_json::Value;
 use url::Url;
 
 use super::error::{self, Failure};
-use super::read::Dialect;
 use super::{App, etag, handle};
 use crate::caller::{Caller, Version};
 use crate::executor::OUTPUT_MODES;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::Dialect;
+use a2a::{A2aError, ErrorReason};
 use content::{Content, Flavour};
 
 /// What the card says that the agents do not.
@@ -68,7 +69,7 @@ impl CardFacts {
 pub(crate) async fn serve(app: &App, parts: &Parts, agent: Option<String>) -> Response {
     match public(app, parts, agent).await {
         Ok(response) => response,
-        Err(failure) => error::rest(Version::V1, &failure),
+        Err(failure) => error::rest(Version::V1_0, &failure),
     }
 }
 
@@ -94,7 +95,7 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
         response
     } else {
         let mut response = Response::new(Body::from(bytes));
-        let json = HeaderValue::from_static("application/json");
+        let json = HeaderValue::from_static(JSON);
         response.headers_mut().insert(CONTENT_TYPE, json);
         response
     };
@@ -123,7 +124,7 @@ pub(crate) async fn extended(
     if !app.identify.schemes() {
         let reason = match dialect {
             // 1.0 tells a card that is not declared from one that is not there.
-            Dialect::V1 => ErrorReason::UnsupportedOperation,
+            Dialect::V1_0 => ErrorReason::UnsupportedOperation,
             Dialect::V0_3(_) => ErrorReason::ExtendedAgentCardNotConfigured,
         };
         return Err(A2aError::new(
@@ -138,7 +139,7 @@ pub(crate) async fn extended(
         ));
     }
     let flavour = match dialect {
-        Dialect::V1 => Flavour::V1,
+        Dialect::V1_0 => Flavour::V1,
         Dialect::V0_3(_) => Flavour::V0_3,
     };
     Content {

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::ANONYMOUS_CLIENT;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// The SHA-256 of a token. A token has 128 random bits or more, so a fast hash is as good as a slow one.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Writes refusals, in the four shapes that clients know.
 
+use a2a::http::JSON;
 use axum::body::Body;
 use axum::response::Response;
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use super::paths::{Path, Place};
 use super::rpc::Id;
 use crate::caller::Version;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// Whom `ErrorInfo` says its reasons are defined by (1.0 §9.5).
 const DOMAIN: &str = "a2a-protocol.org";
@@ -43,7 +44,7 @@ impl Failure {
 
 /// A refusal for whoever asked outside of both bindings: as HTTP+JSON of 1.0 writes it.
 pub fn plain(refusal: &A2aError) -> Response {
-    rest(Version::V1, &Failure::from(refusal.clone()))
+    rest(Version::V1_0, &Failure::from(refusal.clone()))
 }
 
 /// A refusal of a request that has not been read: as the binding at its path writes it, with the HTTP status that says it.
@@ -52,14 +53,14 @@ pub fn at(method: &Method, path: &str, refusal: &A2aError) -> Response {
     match Path::read(path).place {
         Place::Rpc if *method == Method::POST => rpc(&Id::none(), &failure),
         Place::Rest { version, .. } | Place::Nothing(version) => rest(version, &failure),
-        Place::Rpc | Place::Card => rest(Version::V1, &failure),
+        Place::Rpc | Place::Card => rest(Version::V1_0, &failure),
     }
 }
 
 /// Over HTTP+JSON: `google.rpc.Status` in 1.0 (§11.6); code and message in 0.3.
 pub(crate) fn rest(version: Version, failure: &Failure) -> Response {
     let status = failure.status.unwrap_or_else(|| match version {
-        Version::V1 => failure.refusal.reason.status().0,
+        Version::V1_0 => failure.refusal.reason.status().0,
         Version::V0_3 => status_0_3(failure.refusal.reason),
     });
     let body = rest_body(version, &failure.refusal, status);
@@ -73,7 +74,7 @@ pub(crate) fn rest_event(version: Version, refusal: &A2aError) -> Value {
 
 fn rest_body(version: Version, refusal: &A2aError, status: StatusCode) -> Value {
     match version {
-        Version::V1 => {
+        Version::V1_0 => {
             let name = match status {
                 StatusCode::METHOD_NOT_ALLOWED => "UNIMPLEMENTED",
                 _ => refusal.reason.status().1,
@@ -133,14 +134,14 @@ fn rpc_error(refusal: &A2aError) -> Value {
 
 fn details(refusal: &A2aError) -> Vec<Value> {
     let mut details = vec![json!({
-        "@type": a2a::errordetails::ERROR_INFO_TYPE,
-        "reason": refusal.reason.word(),
+        "@type": a2a::v1_0::errordetails::ERROR_INFO_TYPE,
+        "reason": refusal.reason.name(),
         "domain": DOMAIN,
         "metadata": {},
     })];
     if let Some(field) = &refusal.field {
         details.push(json!({
-            "@type": a2a::errordetails::BAD_REQUEST_TYPE,
+            "@type": a2a::v1_0::errordetails::BAD_REQUEST_TYPE,
             "fieldViolations": [{"field": field, "description": refusal.text}],
         }));
     }
@@ -197,7 +198,7 @@ fn answer(status: StatusCode, refusal: &A2aError, body: impl Serialize) -> Respo
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     if refusal.reason == ErrorReason::Unauthenticated {
         headers.insert(
             WWW_AUTHENTICATE,

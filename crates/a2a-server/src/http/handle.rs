@@ -16,7 +16,7 @@ use super::paths::{Path, Place};
 use super::rpc::Id;
 use super::{App, Scheme, card, rest, rpc};
 use crate::caller::Version;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// Answers everything that comes.
 pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -65,7 +65,7 @@ fn not_allowed(place: &Place) -> Response {
     let mut response = match place {
         Place::Rpc => error::rpc(&Id::none(), &failure),
         Place::Rest { version, .. } => error::rest(*version, &failure),
-        Place::Card | Place::Nothing(_) => error::rest(Version::V1, &failure),
+        Place::Card | Place::Nothing(_) => error::rest(Version::V1_0, &failure),
     };
     let methods = HeaderValue::from_static(place.methods());
     response.headers_mut().insert(ALLOW, methods);
@@ -157,7 +157,7 @@ pub(crate) async fn agent(
 }
 
 fn bad_tenant(why: &str) -> A2aError {
-    super::fields::refused("tenant", why)
+    a2a::params::refused("tenant", why)
 }
 
 fn short(text: &str) -> String {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use http::request::Parts;
 
-use crate::refusal::A2aError;
+use a2a::A2aError;
 
 /// Says whose a request is, before its body is read.
 pub trait Identify: Send + Sync + 'static {

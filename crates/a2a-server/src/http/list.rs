@@ -1,6 +1,6 @@
 //! Writes a page of tasks while they are loaded, so that no more than one of them is in memory.
 
-use a2a::Task;
+use a2a::v1_0::Task;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -9,11 +9,11 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
-use super::read::Dialect;
 use super::sse::Binding;
-use crate::refusal::A2aError;
 use crate::service::TaskPage;
-use crate::v0_3::written;
+use a2a::A2aError;
+use a2a::Dialect;
+use a2a::v0_3::written;
 
 /// What is written next.
 enum Next {
@@ -68,7 +68,7 @@ fn head(binding: &Binding) -> Vec<u8> {
 fn json(task: &Task, dialect: Dialect) -> Vec<u8> {
     // What is written here are maps with strings for keys, which JSON has.
     match dialect {
-        Dialect::V1 => serde_json::to_vec(task),
+        Dialect::V1_0 => serde_json::to_vec(task),
         Dialect::V0_3(dialect) => serde_json::to_vec(&written(task, dialect)),
     }
     .unwrap_or_default()
@@ -78,7 +78,7 @@ fn json(task: &Task, dialect: Dialect) -> Vec<u8> {
 /// configurations are listed.
 fn tail(page: &TaskPage, dialect: Dialect, binding: &Binding) -> Vec<u8> {
     let mut fields = Map::from_iter([("nextPageToken".to_owned(), page.next_page_token().into())]);
-    if matches!(dialect, Dialect::V1) {
+    if matches!(dialect, Dialect::V1_0) {
         fields.insert("pageSize".to_owned(), page.page_size().into());
         fields.insert("totalSize".to_owned(), page.total_size().into());
     }

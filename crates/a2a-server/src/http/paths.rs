@@ -1,5 +1,6 @@
 //! What a path is.
 
+use a2a::Resource;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
@@ -34,29 +35,6 @@ pub(crate) enum Place {
     Nothing(Version),
 }
 
-/// A resource of HTTP+JSON (1.0 §11.3, 0.3 §3.5.6).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Resource {
-    /// `message:send`.
-    Send,
-    /// `message:stream`.
-    Stream,
-    /// `tasks`.
-    Tasks,
-    /// `tasks/{id}`.
-    Task(String),
-    /// `tasks/{id}:cancel`.
-    Cancel(String),
-    /// `tasks/{id}:subscribe`.
-    Subscribe(String),
-    /// `tasks/{id}/pushNotificationConfigs`.
-    Pushes(String),
-    /// `tasks/{id}/pushNotificationConfigs/{id}`.
-    Push(String, String),
-    /// `extendedAgentCard`, in 0.3 `card`.
-    ExtendedCard,
-}
-
 impl Path {
     /// Reads the path of a URL. A slash at the end makes no difference.
     pub(crate) fn read(path: &str) -> Self {
@@ -72,7 +50,7 @@ impl Path {
         let Some(segments) = segments else {
             return Self {
                 agent: None,
-                place: Place::Nothing(Version::V1),
+                place: Place::Nothing(Version::V1_0),
             };
         };
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -102,7 +80,7 @@ fn place(segments: &[&str]) -> Place {
         ["a2a"] => Place::Rpc,
         // Where clients before 0.3.0 look.
         [".well-known", "agent-card.json" | "agent.json"] => Place::Card,
-        ["rest", "v1", rest @ ..] => match resource(rest, "card") {
+        ["rest", "v1", rest @ ..] => match Resource::from_segments(Version::V0_3, rest) {
             Some(resource) => Place::Rest {
                 version: Version::V0_3,
                 tenant: None,
@@ -111,48 +89,24 @@ fn place(segments: &[&str]) -> Place {
             None => Place::Nothing(Version::V0_3),
         },
         ["rest", rest @ ..] => {
-            let found = match resource(rest, "extendedAgentCard") {
+            let found = match Resource::from_segments(Version::V1_0, rest) {
                 Some(resource) => Some((None, resource)),
                 None => rest.split_first().and_then(|(tenant, rest)| {
-                    let resource = resource(rest, "extendedAgentCard")?;
+                    let resource = Resource::from_segments(Version::V1_0, rest)?;
                     Some((Some((*tenant).to_owned()), resource))
                 }),
             };
             match found {
                 Some((tenant, resource)) => Place::Rest {
-                    version: Version::V1,
+                    version: Version::V1_0,
                     tenant,
                     resource,
                 },
-                None => Place::Nothing(Version::V1),
+                None => Place::Nothing(Version::V1_0),
             }
         }
-        _ => Place::Nothing(Version::V1),
+        _ => Place::Nothing(Version::V1_0),
     }
-}
-
-fn resource(segments: &[&str], card: &str) -> Option<Resource> {
-    Some(match segments {
-        ["message:send"] => Resource::Send,
-        ["message:stream"] => Resource::Stream,
-        ["tasks"] => Resource::Tasks,
-        ["tasks", task] => match task.rsplit_once(':') {
-            Some((id, "cancel")) if !id.is_empty() => Resource::Cancel(id.to_owned()),
-            Some((id, "subscribe")) if !id.is_empty() => Resource::Subscribe(id.to_owned()),
-            _ if !task.is_empty() => Resource::Task((*task).to_owned()),
-            _ => return None,
-        },
-        ["tasks", id, "pushNotificationConfigs"] if !id.is_empty() => {
-            Resource::Pushes((*id).to_owned())
-        }
-        ["tasks", id, "pushNotificationConfigs", config]
-            if !id.is_empty() && !config.is_empty() =>
-        {
-            Resource::Push((*id).to_owned(), (*config).to_owned())
-        }
-        [name] if *name == card => Resource::ExtendedCard,
-        _ => return None,
-    })
 }
 
 impl Place {
@@ -161,13 +115,7 @@ impl Place {
         match self {
             Self::Card => "GET, HEAD",
             Self::Rpc => "POST",
-            Self::Rest { resource, .. } => match resource {
-                Resource::Send | Resource::Stream | Resource::Cancel(_) => "POST",
-                Resource::Tasks | Resource::Task(_) | Resource::ExtendedCard => "GET, HEAD",
-                // 1.0's text says POST, its proto GET, and clients do either.
-                Resource::Subscribe(_) | Resource::Pushes(_) => "GET, HEAD, POST",
-                Resource::Push(..) => "GET, HEAD, DELETE",
-            },
+            Self::Rest { resource, .. } => resource.http_methods(),
             Self::Nothing(_) => "",
         }
     }

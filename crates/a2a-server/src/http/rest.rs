@@ -1,5 +1,8 @@
 //! HTTP+JSON, of both versions (1.0 §11, 0.3 §3.5.3).
 
+use a2a::http::{A2A_JSON, JSON};
+use a2a::params::{self, Fields};
+use a2a::{A2aError, Dialect, ErrorReason, Resource, Transport};
 use axum::body::Body;
 use axum::response::Response;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -10,14 +13,10 @@ use serde_json::{Map, Value};
 
 use super::call::{self, Answer, Call};
 use super::error::Failure;
-use super::fields::Fields;
-use super::paths::Resource;
-use super::read::{self, Dialect};
 use super::sse::{self, Binding};
 use super::write::Written;
 use super::{App, body, handle, list, version};
 use crate::caller::{Caller, Version};
-use crate::refusal::{A2aError, ErrorReason};
 
 /// Answers a request.
 pub(crate) async fn serve(
@@ -43,14 +42,11 @@ pub(crate) async fn serve(
         Fields::query(parts.uri.query().unwrap_or_default())
     };
     let tenant = match needed {
-        Version::V1 => same(path_tenant, params.name("tenant")?)?,
+        Version::V1_0 => same(path_tenant, params.name("tenant")?)?,
         Version::V0_3 => None,
     };
     let agent = handle::agent(app, path_agent, tenant).await?;
-    let dialect = match needed {
-        Version::V1 => Dialect::V1,
-        Version::V0_3 => Dialect::V0_3(crate::v0_3::Dialect::Rest),
-    };
+    let dialect = Dialect::new(needed, Transport::HttpJson);
     let call = call(dialect, resource, &parts.method, params)?;
     let caller = Caller {
         client,
@@ -81,7 +77,7 @@ fn agrees(parts: &Parts, needed: Version) -> Result<(), A2aError> {
         return Ok(());
     }
     Err(match needed {
-        Version::V1 => version::mismatch("this path", needed),
+        Version::V1_0 => version::mismatch("this path", needed),
         Version::V0_3 => version::mismatch("a path with `/v1/`", needed),
     })
 }
@@ -94,23 +90,23 @@ fn call(
 ) -> Result<Call, A2aError> {
     let params = &mut params;
     Ok(match resource {
-        Resource::Send => Call::Send(Box::new(read::send(dialect, params)?)),
-        Resource::Stream => Call::Stream(Box::new(read::send(dialect, params)?)),
-        Resource::Tasks => Call::List(read::list(dialect, params)?),
+        Resource::Send => Call::Send(Box::new(params::send(dialect, params)?.into())),
+        Resource::Stream => Call::Stream(Box::new(params::send(dialect, params)?.into())),
+        Resource::Tasks => Call::List(params::list(dialect, params)?),
         Resource::Task(task_id) => Call::Get {
             task_id,
-            history_length: read::history_length(dialect, params)?,
+            history_length: params::history_length(dialect, params)?,
         },
         Resource::Cancel(task_id) => Call::Cancel(task_id),
         Resource::Subscribe(task_id) => Call::Subscribe(task_id),
-        Resource::Pushes(task_id) if *method == Method::POST => {
-            Call::CreatePush(read::create_push(params, Some(&task_id))?)
+        Resource::PushConfigs(task_id) if *method == Method::POST => {
+            Call::CreatePush(params::create_push(params, Some(&task_id))?)
         }
-        Resource::Pushes(task_id) => Call::ListPushes(task_id),
-        Resource::Push(task_id, config_id) if *method == Method::DELETE => {
+        Resource::PushConfigs(task_id) => Call::ListPushes(task_id),
+        Resource::PushConfig(task_id, config_id) if *method == Method::DELETE => {
             Call::DeletePush { task_id, config_id }
         }
-        Resource::Push(task_id, config_id) => Call::GetPush {
+        Resource::PushConfig(task_id, config_id) => Call::GetPush {
             task_id,
             config_id: Some(config_id),
         },
@@ -136,7 +132,7 @@ fn object(bytes: &[u8]) -> Result<Fields, A2aError> {
 /// The tenant of the path and that of the body, which have to be the same where both are there.
 fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2aError> {
     match (path, body) {
-        (Some(path), Some(body)) if path != body => Err(super::fields::refused(
+        (Some(path), Some(body)) if path != body => Err(a2a::params::refused(
             "tenant",
             "is not the tenant that the path names",
         )),
@@ -151,13 +147,11 @@ fn media_type(parts: &Parts, version: Version) -> &'static str {
         .get(ACCEPT)
         .and_then(|value| value.to_str().ok());
     let plain = accept.is_some_and(|accept| {
-        accept.contains("application/json")
-            && !accept.contains("application/a2a+json")
-            && !accept.contains("*/*")
+        accept.contains(JSON) && !accept.contains(A2A_JSON) && !accept.contains("*/*")
     });
     match version {
-        Version::V1 if !plain => "application/a2a+json",
-        _ => "application/json",
+        Version::V1_0 if !plain => A2A_JSON,
+        _ => JSON,
     }
 }
 

@@ -3,6 +3,9 @@
 mod envelope;
 mod method;
 
+use a2a::http::JSON;
+use a2a::params::Fields;
+use a2a::{A2aError, Dialect, ErrorReason, Operation, Transport};
 use axum::body::Body;
 use axum::response::Response;
 use http::request::Parts;
@@ -12,15 +15,11 @@ pub(crate) use envelope::{Id, Success};
 
 use super::call::{self, Answer};
 use super::error::{self, Failure};
-use super::fields::Fields;
-use super::read::Dialect;
 use super::sse::{self, Binding};
 use super::write::Written;
 use super::{App, body, handle, list, rest, version};
 use crate::caller::{Caller, Version};
-use crate::refusal::{A2aError, ErrorReason};
 use envelope::Request;
-use method::Method;
 
 /// Answers a request.
 pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<String>) -> Response {
@@ -47,12 +46,9 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
             sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
         }
         Ok((Answer::Tasks(page), dialect)) => {
-            list::response(*page, dialect, Binding::Rpc(id), "application/json")
+            list::response(*page, dialect, Binding::Rpc(id), JSON)
         }
-        Ok((answer, dialect)) => rest::json(
-            "application/json",
-            &Success::new(&id, &Written(&answer, dialect)),
-        ),
+        Ok((answer, dialect)) => rest::json(JSON, &Success::new(&id, &Written(&answer, dialect))),
         Err(failure) => error::rpc(&id, &failure),
     }
 }
@@ -66,28 +62,27 @@ async fn answer(
     params: Value,
 ) -> Result<(Answer, Dialect), Failure> {
     let asked = version::asked(parts)?;
-    let Some((needed, method)) = Method::named(method) else {
+    let Some((needed, operation)) = Operation::from_method(method) else {
         return Err(method::unknown(method).into());
     };
     if needed != asked {
-        return Err(
-            version::mismatch(&format!("the method `{}`", method.name(needed)), needed).into(),
-        );
+        return Err(version::mismatch(
+            &format!("the method `{}`", operation.method(needed)),
+            needed,
+        )
+        .into());
     }
     let mut params = match params {
         Value::Null => Fields::new(Value::Object(Map::new()), ""),
         params => Fields::new(params, ""),
     }?;
     let tenant = match needed {
-        Version::V1 => params.name("tenant")?,
+        Version::V1_0 => params.name("tenant")?,
         Version::V0_3 => None,
     };
     let agent = handle::agent(app, agent, tenant).await?;
-    let dialect = match needed {
-        Version::V1 => Dialect::V1,
-        Version::V0_3 => Dialect::V0_3(crate::v0_3::Dialect::Rpc),
-    };
-    let call = method.call(dialect, params)?;
+    let dialect = Dialect::new(needed, Transport::JsonRpc);
+    let call = method::call(operation, dialect, params)?;
     let caller = Caller {
         client,
         authenticated,

@@ -2,7 +2,7 @@
 
 use std::slice::Iter;
 
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// So deep may lists and objects stand in each other. A message is kept and told deeper inside than it came, and whoever
 /// reads it there gives up at some depth: ProtoJSON commonly at 100, other readers at 128.

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use a2a::{StreamResponse, TaskStatus, TaskStatusUpdateEvent};
+use a2a::v1_0::{StreamResponse, TaskStatus, TaskStatusUpdateEvent};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt, future, stream};
@@ -13,13 +13,13 @@ use http::request::Parts;
 use serde::Serialize;
 
 use super::access_control::RequestContext;
-use super::read::Dialect;
 use super::rpc::Id;
 use super::{clients, error};
 use crate::caller::Version;
-use crate::refusal::A2aError;
 use crate::service::Updates;
-use crate::v0_3::{self, is_final};
+use a2a::A2aError;
+use a2a::Dialect;
+use a2a::v0_3::{self, is_terminal_or_interrupted};
 
 /// Which binding a stream is written for.
 #[derive(Debug)]
@@ -110,9 +110,10 @@ fn events(
 fn ends(update: &StreamResponse, first: bool) -> bool {
     match update {
         StreamResponse::Message(_) => true,
-        StreamResponse::StatusUpdate(event) => is_final(&event.status.state),
+        StreamResponse::StatusUpdate(event) => is_terminal_or_interrupted(&event.status.state),
         StreamResponse::Task(task) => {
-            task.status.state.is_terminal() || (!first && is_final(&task.status.state))
+            task.status.state.is_terminal()
+                || (!first && is_terminal_or_interrupted(&task.status.state))
         }
         StreamResponse::ArtifactUpdate(_) => false,
     }
@@ -140,7 +141,7 @@ fn mark(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse
 
 fn event(update: &StreamResponse, dialect: Dialect, binding: &Binding) -> Event {
     match dialect {
-        Dialect::V1 => wrapped(update, binding),
+        Dialect::V1_0 => wrapped(update, binding),
         Dialect::V0_3(dialect) => wrapped(&v0_3::written(update, dialect), binding),
     }
 }
@@ -158,7 +159,7 @@ fn failed(refusal: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
         // What the official clients know an error in a stream without envelopes by.
         (Binding::Rest, dialect) => {
             let version = match dialect {
-                Dialect::V1 => Version::V1,
+                Dialect::V1_0 => Version::V1_0,
                 Dialect::V0_3(_) => Version::V0_3,
             };
             let body = error::rest_event(version, refusal);

@@ -1,9 +1,10 @@
 //! Which version a request is written in (1.0 §3.6).
 
+use a2a::http::VERSION_HEADER;
 use http::request::Parts;
 
 use crate::caller::Version;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// What a request says of its version: the header `A2A-Version`, else the query parameter of that name; nothing means 0.3.
 /// Only the first two numbers count.
@@ -11,14 +12,14 @@ use crate::refusal::{A2aError, ErrorReason};
 /// # Errors
 /// It says a version that is not spoken here.
 pub(crate) fn asked(parts: &Parts) -> Result<Version, A2aError> {
-    let header = match parts.headers.get("a2a-version") {
+    let header = match parts.headers.get(VERSION_HEADER) {
         Some(value) => Some(value.to_str().map_err(|_| unknown("that is no text"))?),
         None => None,
     };
     let query = parts.uri.query().unwrap_or_default();
     let mut pairs = url::form_urlencoded::parse(query.as_bytes());
     let queried = pairs
-        .find(|(name, _)| name.eq_ignore_ascii_case("a2a-version"))
+        .find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER.as_str()))
         .map(|(_, value)| value);
     let said = header
         .map(str::trim)
@@ -28,7 +29,7 @@ pub(crate) fn asked(parts: &Parts) -> Result<Version, A2aError> {
     let mut numbers = said.splitn(3, '.');
     match (numbers.next().unwrap_or_default(), numbers.next()) {
         ("", None) | ("0", Some("3")) => Ok(Version::V0_3),
-        ("1", Some("0")) => Ok(Version::V1),
+        ("1", Some("0")) => Ok(Version::V1_0),
         _ => {
             // What is echoed is bounded, and a header is text already.
             let said: String = said.chars().take(32).collect();
@@ -47,7 +48,7 @@ fn unknown(said: &str) -> A2aError {
 /// What is asked for belongs to `needed`, and the request says, or by its silence means, the other version.
 pub(crate) fn mismatch(what: &str, needed: Version) -> A2aError {
     let text = match needed {
-        Version::V1 => format!(
+        Version::V1_0 => format!(
             "{what} belongs to A2A 1.0, and a request without the header `A2A-Version: 1.0` is one of 0.3; send the header"
         ),
         Version::V0_3 => format!(

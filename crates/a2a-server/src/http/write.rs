@@ -1,11 +1,11 @@
 //! Writes answers as each version does.
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use serde::{Serialize, Serializer};
 
 use super::call::Answer;
-use super::read::Dialect;
-use crate::v0_3::written;
+use a2a::Dialect;
+use a2a::v0_3::written;
 
 /// An answer that is no stream and no page of tasks, as a dialect writes it. That something is deleted is `null`.
 pub(crate) struct Written<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
@@ -13,7 +13,7 @@ pub(crate) struct Written<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
 impl Serialize for Written<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let dialect = match self.1 {
-            Dialect::V1 => return v1(self.0, serializer),
+            Dialect::V1_0 => return v1(self.0, serializer),
             Dialect::V0_3(dialect) => dialect,
         };
         match self.0 {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use a2a::TaskState;
+use a2a::v1_0::TaskState;
 
 use super::{Metrics, Pushed};
 

@@ -1,19 +1,17 @@
 //! A notification with its address.
 
+use a2a::http::{A2A_JSON, JSON, NOTIFICATION_TOKEN_HEADER};
 use std::sync::Arc;
 
-use a2a::{AuthenticationInfo, TaskPushNotificationConfig};
+use a2a::v1_0::{AuthenticationInfo, TaskPushNotificationConfig};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::caller::Version;
-use crate::refusal::{A2aError, ErrorReason};
-
-/// The header of a webhook's own token, as the official servers write it.
-const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
+use a2a::{A2aError, ErrorReason};
 
 /// The longest URL, token and credential, in bytes. A registration is kept as long as its task.
 const MAX_FIELD_BYTES: usize = 4096;
@@ -51,8 +49,8 @@ impl PushDelivery {
     ) -> Result<Self, A2aError> {
         let (url, mut headers) = read(config)?;
         let media_type = match version {
-            Version::V0_3 => "application/json",
-            Version::V1 => "application/a2a+json",
+            Version::V0_3 => JSON,
+            Version::V1_0 => A2A_JSON,
         };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         Ok(Self {
@@ -90,7 +88,7 @@ pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMa
     let mut headers = HeaderMap::new();
     let token = config.token.as_deref().filter(|token| !token.is_empty());
     if let Some(token) = token {
-        headers.insert(TOKEN, value(token, "token")?);
+        headers.insert(NOTIFICATION_TOKEN_HEADER, value(token, "token")?);
     }
     if let Some(authorization) = authorization(config.authentication.as_ref(), token)? {
         headers.insert(AUTHORIZATION, authorization);

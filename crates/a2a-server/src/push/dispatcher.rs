@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -88,7 +88,7 @@ impl PushDispatcher {
         }
         let asks_for = |version| configs.iter().any(|(_, theirs)| *theirs == version);
         let old = asks_for(Version::V0_3) && payload.applies_to_0_3();
-        let new = asks_for(Version::V1);
+        let new = asks_for(Version::V1_0);
         let task = if old || (new && !payload.is_self_contained()) {
             self.store.load(&payload.task_id).await?
         } else {
@@ -100,7 +100,7 @@ impl PushDispatcher {
         for (config, version) in &configs {
             let body = match version {
                 Version::V0_3 => &body_0_3,
-                Version::V1 => &body_1_0,
+                Version::V1_0 => &body_1_0,
             };
             if let Some(body) = body {
                 self.post(config, *version, body.clone(), removed.clone());

@@ -1,13 +1,13 @@
 //! What there is to tell of a change.
 
-use a2a::{
+use a2a::v1_0::{
     Artifact, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent,
 };
 use bytes::Bytes;
 use serde::Serialize;
 
 use crate::record::{Change, Record};
-use crate::v0_3;
+use a2a::v0_3;
 
 /// A change that webhooks are told of. It holds no more than the change itself: whether anybody is to be told is not known
 /// yet, and most tasks have no webhook.

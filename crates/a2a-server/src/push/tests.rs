@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::{
+use a2a::v1_0::{
     Artifact, AuthenticationInfo, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus,
 };
 use serde_json::json;
@@ -105,7 +105,7 @@ fn record(task_id: &str) -> Record {
         owner: "alice".to_owned(),
         agent: None,
         session: "s1".to_owned(),
-        version: Version::V1,
+        version: Version::V1_0,
         run: None,
         created_ms: 1,
         changed_ms: 1,
@@ -151,7 +151,7 @@ fn artifact(text: &str, append: bool, last_chunk: bool) -> Change {
 async fn a_webhook_of_1_0_is_told_of_each_state_in_order() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     rig.becomes(TaskState::Completed).await;
     let first = hook.next().await;
@@ -186,7 +186,7 @@ async fn a_webhook_of_0_3_is_sent_the_task_in_the_state_it_had_then() {
 async fn a_webhook_of_1_0_is_told_of_an_artifact_once_it_is_whole() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.happens(artifact("one ", false, false)).await;
     rig.happens(artifact("two", true, true)).await;
     let told = hook.next().await;
@@ -204,7 +204,7 @@ async fn a_webhook_of_1_0_is_told_of_an_artifact_once_it_is_whole() {
 async fn a_token_alone_is_the_bearer_credential_too() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     let told = hook.next().await;
     assert_eq!(told.header("authorization"), Some("Bearer the-token"));
@@ -220,7 +220,7 @@ async fn registered_credentials_are_shown_beside_the_token() {
         scheme: "Basic".to_owned(),
         credentials: Some("dTpw".to_owned()),
     });
-    rig.store.put_push(&config, Version::V1).await.unwrap();
+    rig.store.put_push(&config, Version::V1_0).await.unwrap();
     rig.becomes(TaskState::Working).await;
     let told = hook.next().await;
     assert_eq!(told.header("authorization"), Some("Basic dTpw"));
@@ -232,7 +232,7 @@ async fn every_webhook_of_a_task_is_told_in_its_own_version() {
     let new = Hook::that_answers([Answer::Status(200)]).await;
     let old = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &new.url, Version::V1).await;
+    rig.register("w1", &new.url, Version::V1_0).await;
     rig.register("w2", &old.url, Version::V0_3).await;
     rig.becomes(TaskState::Working).await;
     assert_eq!(new.next().await.state(), Some("TASK_STATE_WORKING"));
@@ -243,7 +243,7 @@ async fn every_webhook_of_a_task_is_told_in_its_own_version() {
 async fn a_webhook_that_was_forgotten_is_told_no_more() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     hook.next().await;
     rig.store.delete_push(TASK, "w1").await.unwrap();
@@ -256,7 +256,7 @@ async fn a_webhook_that_was_forgotten_is_told_no_more() {
 async fn messages_and_metadata_are_not_told() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.happens(Change::Metadata([("usage".to_owned(), json!(1))].into()))
         .await;
     rig.happens(Change::Run("r1".to_owned())).await;

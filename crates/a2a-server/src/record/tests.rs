@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
+use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use proptest::collection::{hash_map, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ pub(crate) fn record(id: &str) -> Record {
         owner: "alice".to_owned(),
         agent: None,
         session: format!("session-of-{id}"),
-        version: Version::V1,
+        version: Version::V1_0,
         run: None,
         created_ms: 0,
         changed_ms: 0,

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use a2a::Message;
+use a2a::v1_0::Message;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::record::Record;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// A task that is being worked on, as others see it.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Send;
 use crate::caller::Caller;
 use crate::executor::{Agent, Executor};
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// Where a message or a request names the agent it is for.
 pub const AGENT: &str = "openclaw-remote-agent/agent";

@@ -10,8 +10,8 @@ use super::core::{Core, refused};
 use super::status;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use crate::record::{Change, Record, is_interrupted};
-use crate::refusal::A2aError;
 use crate::store::{StoreError, before_ms};
+use a2a::A2aError;
 
 /// How often what retention does not keep is forgotten, at least.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);

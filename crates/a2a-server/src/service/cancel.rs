@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::Task;
+use a2a::v1_0::Task;
 use futures_util::StreamExt;
 
 use super::active_task::{CancelReason, TaskEnd};
 use super::core::{Core, refused};
 use super::status;
 use crate::record::{Change, Record};
-use crate::refusal::{A2aError, ErrorReason};
 use crate::store::StoreError;
+use a2a::{A2aError, ErrorReason};
 
 /// At most so long for something that another server does.
 const ELSEWHERE: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ impl Core {
 
 /// The answer to a cancel: the task, if it is canceled; being so already is no error.
 pub(super) fn canceled(record: Record) -> Result<Task, A2aError> {
-    if record.task.status.state == a2a::TaskState::Canceled {
+    if record.task.status.state == a2a::v1_0::TaskState::Canceled {
         return Ok(record.task);
     }
     Err(A2aError::new(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Service;
 use super::active_task::CancelReason;
 use super::core::{Core, refused};
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 impl Service {
     /// Names all clients there are from now on. Unfinished tasks of others are canceled, whether they run or wait, their

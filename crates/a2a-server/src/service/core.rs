@@ -18,9 +18,9 @@ use crate::executor::Executor;
 use crate::metrics::Metrics;
 use crate::push::Notifier;
 use crate::record::{Change, Record};
-use crate::refusal::{A2aError, ErrorReason};
 use crate::settings::Settings;
 use crate::store::{StoreError, TaskStore};
+use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
 /// How many tasks of a client who has too many are looked at, before he is told so.

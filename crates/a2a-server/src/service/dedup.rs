@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use a2a::{Message, PartContent};
+use a2a::v1_0::{Message, PartContent};
 use tokio::time::Instant;
 
 use super::active_task::ActiveTask;

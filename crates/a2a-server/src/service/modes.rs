@@ -3,7 +3,7 @@
 use super::Send;
 use super::core::Core;
 use crate::executor::{Agent, OUTPUT_MODES};
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 impl Core {
     /// Whether the agent that is asked can answer in anything that the client takes. What it says beside is sent all the

@@ -1,14 +1,14 @@
 //! What the operator may ask for, whoever's task it is.
 
-use a2a::Task;
+use a2a::v1_0::Task;
 
 use super::Service;
 use super::active_task::CancelReason;
 use super::cancel::canceled;
 use super::core::refused;
 use crate::record::Record;
-use crate::refusal::A2aError;
 use crate::store::{Filter, SummaryPage};
+use a2a::A2aError;
 
 impl Service {
     /// Tasks of every client, for the operator.

@@ -2,14 +2,14 @@
 
 use std::{fmt, vec};
 
-use a2a::Task;
+use a2a::v1_0::Task;
 
 use super::Service;
 use super::core::refused;
 use super::view::View;
 use crate::record::Record;
-use crate::refusal::A2aError;
 use crate::store::{Cursor, StoreError, Summary, SummaryPage};
+use a2a::A2aError;
 
 /// A page of tasks (1.0 §3.1.4). It is bounded in number by the request, and in bytes by
 /// [`page_bytes`](crate::settings::Limits::page_bytes): where the next task would go beyond, the page ends before it.

@@ -1,11 +1,11 @@
 //! Webhooks that clients register.
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 
 use super::Send;
 use super::core::{Core, refused};
 use crate::caller::{Caller, Version};
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// How long the id of a webhook may be, in bytes.
 const LONGEST: usize = 4096;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// After so many settled tasks the store is asked to forget what retention does not keep, if that does not come sooner.
 const PRUNE_AFTER: usize = 256;

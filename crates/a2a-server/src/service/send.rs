@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState};
+use a2a::v1_0::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState};
 use futures_util::{StreamExt, stream};
 
 use super::active_task::{ActiveTask, TaskEnd};
@@ -13,8 +13,8 @@ use super::view::View;
 use super::{Send, Updates};
 use crate::caller::{Caller, Version};
 use crate::record::Record;
-use crate::refusal::A2aError;
 use crate::store::{Feed, TaskUpdate};
+use a2a::A2aError;
 
 impl Core {
     pub(super) async fn send(
@@ -26,7 +26,7 @@ impl Core {
         let view = self.view(&send)?;
         let message_id = send.request.message.message_id.clone();
         let at_once = said.unwrap_or(match caller.version {
-            Version::V1 => false,
+            Version::V1_0 => false,
             Version::V0_3 => self.settings.async_mode,
         });
         // Whoever says nothing in 0.3, to a server that answers when it is done, is answered with what was said.

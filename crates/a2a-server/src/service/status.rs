@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use a2a::{Message, Part, Role, TaskState, TaskStatus};
+use a2a::v1_0::{Message, Part, Role, TaskState, TaskStatus};
 
 use super::active_task::CancelReason;
 use crate::record::Record;

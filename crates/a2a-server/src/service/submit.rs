@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
-use a2a::{Message, Task, TaskPushNotificationConfig, TaskState};
+use a2a::v1_0::{Message, Task, TaskPushNotificationConfig, TaskState};
 use tokio::sync::oneshot;
 
 use super::active_task::{ActiveTask, CancelReason, TaskEnd};
@@ -16,8 +16,8 @@ use super::weight::WeightPermit;
 use super::{Send, status};
 use crate::caller::{Caller, Version};
 use crate::record::{Change, Record};
-use crate::refusal::{A2aError, ErrorReason};
 use crate::store::{Feed, QueueTicket};
+use a2a::{A2aError, ErrorReason};
 
 /// Where a message says where it stands in a row of delegations.
 pub const DELEGATION: &str = "openclaw-remote-agent/delegation";
@@ -272,7 +272,7 @@ impl Core {
             task: Task {
                 id,
                 context_id,
-                status: a2a::TaskStatus {
+                status: a2a::v1_0::TaskStatus {
                     state: TaskState::Submitted,
                     message: None,
                     timestamp: Some(now),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::{Message, Part, Role, TaskState};
+use a2a::v1_0::{Message, Part, Role, TaskState};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -22,8 +22,8 @@ use super::submit::DELEGATION;
 use super::weight::WeightPermit;
 use crate::executor::{Job, Outcome, Report, Reports};
 use crate::record::{Change, Record};
-use crate::refusal::{A2aError, ErrorReason};
 use crate::store::{QueuePermit, QueueTicket, StoreError};
+use a2a::{A2aError, ErrorReason};
 
 mod persist;
 mod size_limit;

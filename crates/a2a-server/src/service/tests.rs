@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2a::{
+use a2a::v1_0::{
     Artifact, ListTasksResponse, Message, Part, Role, SendMessageConfiguration, SendMessageRequest,
     SendMessageResponse, StreamResponse, Task, TaskState, TaskStatus,
 };
@@ -163,11 +163,11 @@ impl TestService {
 }
 
 fn alice() -> Caller {
-    caller("alice", Version::V1)
+    caller("alice", Version::V1_0)
 }
 
 fn bob() -> Caller {
-    caller("bob", Version::V1)
+    caller("bob", Version::V1_0)
 }
 
 fn old_alice() -> Caller {

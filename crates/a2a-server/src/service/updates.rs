@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use a2a::{StreamResponse, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
+use a2a::v1_0::{StreamResponse, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, future};
 use serde_json::Value;

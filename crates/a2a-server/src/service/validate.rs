@@ -1,13 +1,13 @@
 //! Whether a message is taken, and where it belongs.
 
-use a2a::{Message, Role};
+use a2a::v1_0::{Message, Role};
 
 use super::Send;
 use super::agents;
 use super::core::{Core, refused};
 use crate::caller::Caller;
 use crate::record::Record;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// How long an id that a client makes up may be, in bytes.
 const MAX_ID_BYTES: usize = 512;

@@ -1,8 +1,8 @@
 //! How much of a task a client is shown.
 
-use a2a::Task;
+use a2a::v1_0::Task;
 
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// How much of a task is shown.
 #[derive(Debug, Clone, Copy)]

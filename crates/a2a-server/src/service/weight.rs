@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2a::{Message, PartContent};
+use a2a::v1_0::{Message, PartContent};
 use serde_json::Value;
 
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// Messages with so few values are not counted.
 const LIGHT: usize = 1_000;
@@ -109,7 +109,7 @@ fn within(value: &Value) -> usize {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use a2a::{Part, Role};
+    use a2a::v1_0::{Part, Role};
 
     use super::*;
 

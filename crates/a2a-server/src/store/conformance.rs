@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
+use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use chrono::{DateTime, Utc};
 
 use super::{Filter, StoreError, TaskStore};
@@ -170,7 +170,7 @@ pub(crate) fn record(id: &str, owner: &str, context: &str, at: i64) -> Record {
         owner: owner.to_owned(),
         agent: Some("main".to_owned()),
         session: format!("session-of-{context}"),
-        version: Version::V1,
+        version: Version::V1_0,
         run: None,
         created_ms: ms(at),
         changed_ms: ms(at),

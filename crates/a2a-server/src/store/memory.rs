@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};

@@ -1,8 +1,7 @@
 //! A task that was just submitted.
 
-use a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
-use a2a_server::a2a;
-use a2a_server::caller::Version;
+use a2a::Version;
+use a2a::v1_0::{Message, Part, Role, Task, TaskState, TaskStatus};
 use a2a_server::record::Record;
 
 /// The task of that id, before anything happened to it.
@@ -21,7 +20,7 @@ pub(crate) fn record(id: &str) -> Record {
         owner: "ann".to_owned(),
         agent: None,
         session: "session".to_owned(),
-        version: Version::V1,
+        version: Version::V1_0,
         run: None,
         created_ms: 1,
         changed_ms: 1,

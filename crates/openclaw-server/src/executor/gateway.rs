@@ -271,7 +271,7 @@ impl Runs {
     fn outgoing(
         &self,
         run: &str,
-        said: Vec<a2a_server::a2a::Part>,
+        said: Vec<a2a::v1_0::Part>,
         delegation: Option<Value>,
     ) -> SendRequest {
         let mut parts = parts::to_agent(said);

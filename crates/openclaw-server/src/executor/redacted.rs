@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::Arc;
 
-use a2a_server::a2a::{Artifact, Part, PartContent};
+use a2a::v1_0::{Artifact, Part, PartContent};
 use a2a_server::executor::{Agent, Executor, ExecutorError, Job, Outcome, Report, Reports};
 use futures_util::future::BoxFuture;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use a2a::{Part, PartContent};
+use a2a::v1_0::{Part, PartContent};
 use serde_json::{Value, json};
 
 use super::super::{Job, Outcome, Report};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a::{Artifact, Part};
+use a2a::v1_0::{Artifact, Part};
 
 use super::super::{Job, Outcome, Report};
 use super::{commands, tck};

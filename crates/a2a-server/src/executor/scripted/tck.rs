@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a::Part;
+use a2a::v1_0::Part;
 use serde_json::json;
 
 use super::super::Outcome;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a::{Message, Part, PartContent, Role};
+use a2a::v1_0::{Message, Part, PartContent, Role};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;

@@ -19,7 +19,7 @@ fn mirror() -> Router {
         let seen = request.extensions().get::<RequestContext>().unwrap();
         let who = match &seen.principal {
             Ok(principal) => principal.name.to_string(),
-            Err(refusal) => refusal.reason.word().into(),
+            Err(refusal) => refusal.reason.name().into(),
         };
         format!("{} {} {} {who}", seen.client, seen.origin, seen.direct)
     };

@@ -4,7 +4,7 @@ mod strangers;
 
 use std::time::Duration;
 
-use a2a::{Message, Part, Role, SendMessageRequest};
+use a2a::v1_0::{Message, Part, Role, SendMessageRequest};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
@@ -126,7 +126,7 @@ impl Whole {
         let caller = Caller {
             client: client.into(),
             authenticated: false,
-            version: Version::V1,
+            version: Version::V1_0,
             agent: None,
         };
         let message = Message::new(Role::User, vec![Part::text(text)]);

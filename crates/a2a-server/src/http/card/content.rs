@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::CardFacts;
 use crate::executor::Agent;
-use crate::refusal::{A2aError, ErrorReason};
 use crate::service::AGENT;
+use a2a::{A2aError, ErrorReason};
 
 /// Marks the list of agents among a card's extensions.
 const AGENTS: &str = "urn:openclaw-remote-agent:agents:1";

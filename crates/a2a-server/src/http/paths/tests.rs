@@ -22,17 +22,23 @@ fn v1_after_the_base_is_the_version_0_3() {
     );
     assert_eq!(
         rest("/rest/tasks/t"),
-        (Version::V1, None, Resource::Task(id()))
+        (Version::V1_0, None, Resource::Task(id()))
     );
     assert_eq!(rest("/rest/v1/card").2, Resource::ExtendedCard);
-    assert_eq!(Path::read("/rest/card").place, Place::Nothing(Version::V1));
+    assert_eq!(
+        Path::read("/rest/card").place,
+        Place::Nothing(Version::V1_0)
+    );
 }
 
 #[test]
 fn a_segment_before_a_resource_is_the_tenant() {
     let (version, tenant, resource) = rest("/rest/acme/tasks/t/pushNotificationConfigs/c");
-    assert_eq!((version, tenant.as_deref()), (Version::V1, Some("acme")));
-    assert_eq!(resource, Resource::Push("t".to_owned(), "c".to_owned()));
+    assert_eq!((version, tenant.as_deref()), (Version::V1_0, Some("acme")));
+    assert_eq!(
+        resource,
+        Resource::PushConfig("t".to_owned(), "c".to_owned())
+    );
 }
 
 #[test]
@@ -67,6 +73,6 @@ fn an_agent_has_the_whole_tree() {
     );
     assert_eq!(
         Path::read("/agents//a2a").place,
-        Place::Nothing(Version::V1)
+        Place::Nothing(Version::V1_0)
     );
 }

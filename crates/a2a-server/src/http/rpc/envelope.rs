@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::invalid;
-use crate::refusal::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason};
 
 /// The longest id, in bytes as it is written. It is kept for as long as a stream lasts, and stands in each of its events.
 const ID: usize = 1024;

@@ -1,128 +1,52 @@
-//! The methods of both versions, and what their parameters are.
+//! What the methods of both versions are asked for with.
 
-use crate::caller::Version;
+use a2a::params::{self, Fields};
+use a2a::{A2aError, Dialect, ErrorReason, Operation};
+
 use crate::http::call::Call;
-use crate::http::fields::Fields;
-use crate::http::read::{self, Dialect};
-use crate::refusal::{A2aError, ErrorReason};
 
-/// A method, of either version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
-    Send,
-    Stream,
-    Get,
-    List,
-    Cancel,
-    Subscribe,
-    CreatePush,
-    GetPush,
-    ListPushes,
-    DeletePush,
-    ExtendedCard,
-}
-
-/// Each with its name in 1.0 and in 0.3 (1.0 §5.3, 0.3 §3.5.6).
-const NAMES: [(Method, &str, Option<&str>); 11] = [
-    (Method::Send, "SendMessage", Some("message/send")),
-    (
-        Method::Stream,
-        "SendStreamingMessage",
-        Some("message/stream"),
-    ),
-    (Method::Get, "GetTask", Some("tasks/get")),
-    (Method::List, "ListTasks", None),
-    (Method::Cancel, "CancelTask", Some("tasks/cancel")),
-    (
-        Method::Subscribe,
-        "SubscribeToTask",
-        Some("tasks/resubscribe"),
-    ),
-    (
-        Method::CreatePush,
-        "CreateTaskPushNotificationConfig",
-        Some("tasks/pushNotificationConfig/set"),
-    ),
-    (
-        Method::GetPush,
-        "GetTaskPushNotificationConfig",
-        Some("tasks/pushNotificationConfig/get"),
-    ),
-    (
-        Method::ListPushes,
-        "ListTaskPushNotificationConfigs",
-        Some("tasks/pushNotificationConfig/list"),
-    ),
-    (
-        Method::DeletePush,
-        "DeleteTaskPushNotificationConfig",
-        Some("tasks/pushNotificationConfig/delete"),
-    ),
-    (
-        Method::ExtendedCard,
-        "GetExtendedAgentCard",
-        Some("agent/getAuthenticatedExtendedCard"),
-    ),
-];
-
-impl Method {
-    /// The method of that name, and whose it is.
-    pub(crate) fn named(name: &str) -> Option<(Version, Self)> {
-        NAMES.iter().find_map(|(method, v1, v0_3)| {
-            if *v1 == name {
-                Some((Version::V1, *method))
-            } else if *v0_3 == Some(name) {
-                Some((Version::V0_3, *method))
-            } else {
-                None
-            }
-        })
-    }
-
-    /// Its name.
-    pub(crate) fn name(self, version: Version) -> &'static str {
-        let row = NAMES.iter().find(|(method, ..)| *method == self);
-        match (row, version) {
-            (Some((_, _, Some(name))), Version::V0_3) => name,
-            (Some((_, name, _)), _) => name,
-            (None, _) => "",
+/// Reads the parameters of an operation.
+pub(crate) fn call(
+    operation: Operation,
+    dialect: Dialect,
+    mut params: Fields,
+) -> Result<Call, A2aError> {
+    let params = &mut params;
+    let is_v1_0 = dialect == Dialect::V1_0;
+    // How 0.3 names the task, and the configuration, of a configuration.
+    let task = if is_v1_0 { "taskId" } else { "id" };
+    let config = match is_v1_0 {
+        true => "id",
+        false => "pushNotificationConfigId",
+    };
+    Ok(match operation {
+        Operation::SendMessage => Call::Send(Box::new(params::send(dialect, params)?.into())),
+        Operation::SendStreamingMessage => {
+            Call::Stream(Box::new(params::send(dialect, params)?.into()))
         }
-    }
-
-    /// Reads what it is asked for with.
-    pub(crate) fn call(self, dialect: Dialect, mut params: Fields) -> Result<Call, A2aError> {
-        let params = &mut params;
-        let v1 = dialect == Dialect::V1;
-        // How 0.3 names the task, and the configuration, of a configuration.
-        let task = if v1 { "taskId" } else { "id" };
-        let config = if v1 { "id" } else { "pushNotificationConfigId" };
-        Ok(match self {
-            Self::Send => Call::Send(Box::new(read::send(dialect, params)?)),
-            Self::Stream => Call::Stream(Box::new(read::send(dialect, params)?)),
-            Self::Get => Call::Get {
-                task_id: params.required("id")?,
-                history_length: read::history_length(dialect, params)?,
+        Operation::GetTask => Call::Get {
+            task_id: params.required("id")?,
+            history_length: params::history_length(dialect, params)?,
+        },
+        Operation::ListTasks => Call::List(params::list(dialect, params)?),
+        Operation::CancelTask => Call::Cancel(params.required("id")?),
+        Operation::SubscribeToTask => Call::Subscribe(params.required("id")?),
+        Operation::CreatePushConfig => Call::CreatePush(params::create_push(params, None)?),
+        Operation::GetPushConfig => Call::GetPush {
+            task_id: params.required(task)?,
+            config_id: if is_v1_0 {
+                Some(params.required(config)?)
+            } else {
+                params.name(config)?
             },
-            Self::List => Call::List(read::list(dialect, params)?),
-            Self::Cancel => Call::Cancel(params.required("id")?),
-            Self::Subscribe => Call::Subscribe(params.required("id")?),
-            Self::CreatePush => Call::CreatePush(read::create_push(params, None)?),
-            Self::GetPush => Call::GetPush {
-                task_id: params.required(task)?,
-                config_id: if v1 {
-                    Some(params.required(config)?)
-                } else {
-                    params.name(config)?
-                },
-            },
-            Self::ListPushes => Call::ListPushes(params.required(task)?),
-            Self::DeletePush => Call::DeletePush {
-                task_id: params.required(task)?,
-                config_id: params.required(config)?,
-            },
-            Self::ExtendedCard => Call::ExtendedCard,
-        })
-    }
+        },
+        Operation::ListPushConfigs => Call::ListPushes(params.required(task)?),
+        Operation::DeletePushConfig => Call::DeletePush {
+            task_id: params.required(task)?,
+            config_id: params.required(config)?,
+        },
+        Operation::GetExtendedCard => Call::ExtendedCard,
+    })
 }
 
 /// There is no method of that name.

@@ -93,7 +93,7 @@ async fn every_interface_of_the_card_answers() {
 #[tokio::test]
 async fn the_card_is_one_of_the_official_type() {
     let server = Server::with(Options::bearer()).await;
-    let card: a2a::AgentCard = serde_json::from_value(card(&server, CARD).await).unwrap();
+    let card: a2a::v1_0::AgentCard = serde_json::from_value(card(&server, CARD).await).unwrap();
     assert_eq!(card.name, "Local OpenClaw");
     assert_eq!(card.version, "7.8.9");
     assert_eq!(card.capabilities.streaming, Some(true));
@@ -101,7 +101,7 @@ async fn the_card_is_one_of_the_official_type() {
     assert_eq!(card.skills.len(), 1);
     let schemes = card.security_schemes.unwrap();
     assert!(
-        matches!(&schemes["bearer"], a2a::SecurityScheme::HttpAuth(http) if http.scheme == "Bearer")
+        matches!(&schemes["bearer"], a2a::v1_0::SecurityScheme::HttpAuth(http) if http.scheme == "Bearer")
     );
 }
 

@@ -7,11 +7,11 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::harness::{Nobody, Options, Server, V1, message};
-use crate::http::read::Dialect;
 use crate::http::rpc::Id;
 use crate::http::sse::{self, Binding};
-use crate::refusal::{A2aError, ErrorReason};
-use crate::v0_3;
+use a2a::Dialect;
+use a2a::v0_3;
+use a2a::{A2aError, ErrorReason};
 
 const RPC: &str = "/a2a";
 
@@ -292,7 +292,7 @@ async fn who_is_not_let_in_is_told_by_http_over_both_bindings() {
         let server = refusing(reason, None).await;
         let rpc = server.rpc("ListTasks", json!({})).await;
         assert_eq!((rpc.status, &rpc.json()["id"]), (status, &Value::Null));
-        assert_eq!(rpc.json()["error"]["data"][0]["reason"], reason.word());
+        assert_eq!(rpc.json()["error"]["data"][0]["reason"], reason.name());
         let rest = server.get("/rest/tasks", &[V1]).await;
         assert_eq!(rest.status, status);
         assert_eq!(rest.json()["error"]["code"], status.as_u16());
@@ -353,7 +353,7 @@ async fn failing(dialect: Dialect, binding: Binding) -> String {
 
 #[tokio::test]
 async fn a_stream_of_json_rpc_that_fails_ends_with_an_error_response() {
-    for dialect in [Dialect::V1, Dialect::V0_3(v0_3::Dialect::Rpc)] {
+    for dialect in [Dialect::V1_0, Dialect::V0_3(v0_3::Dialect::Rpc)] {
         let text = failing(dialect, Binding::Rpc(Id::none())).await;
         let data: Value = serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(data["error"]["code"], -32603);
@@ -363,7 +363,7 @@ async fn a_stream_of_json_rpc_that_fails_ends_with_an_error_response() {
 
 #[tokio::test]
 async fn a_stream_of_http_json_that_fails_ends_with_an_event_named_error() {
-    let text = failing(Dialect::V1, Binding::Rest).await;
+    let text = failing(Dialect::V1_0, Binding::Rest).await;
     let data = text.strip_prefix("event: error\ndata: ").unwrap();
     let data: Value = serde_json::from_str(data).unwrap();
     assert_eq!(

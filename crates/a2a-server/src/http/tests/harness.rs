@@ -17,10 +17,10 @@ use url::Url;
 use crate::executor::scripted::Scripted;
 use crate::http::{App, BODY_LIMIT, CardFacts, Identify, KEEP_ALIVE, Scheme, router};
 use crate::push::{PushError, PushSender};
-use crate::refusal::{A2aError, ErrorReason};
 use crate::service::{self, Service, Sessions, Settings};
 use crate::store::TaskStore;
 use crate::store::memory::MemoryStore;
+use a2a::{A2aError, ErrorReason};
 use common::environment::SystemEnvironment;
 
 /// The token that the server knows, where it asks for one.

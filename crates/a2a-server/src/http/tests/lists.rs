@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::harness::{Options, Server, V1};
 use crate::caller::{ANONYMOUS_CLIENT, Caller, Version};
 use crate::http::list;
-use crate::http::read::Dialect;
 use crate::http::sse::Binding;
 use crate::record::tests::record;
 use crate::store::TaskStore as _;
 use crate::store::sqlite::{self, SqliteStore};
+use a2a::Dialect;
 
 #[tokio::test]
 async fn a_list_of_a_failing_store_is_503_or_breaks_off() {
@@ -28,19 +28,19 @@ async fn a_list_of_a_failing_store_is_503_or_breaks_off() {
     for id in ["t1", "t2"] {
         let mut made = record(id);
         made.owner = ANONYMOUS_CLIENT.to_owned();
-        made.task.status.state = a2a::TaskState::InputRequired;
+        made.task.status.state = a2a::v1_0::TaskState::InputRequired;
         made.changed_ms = chrono::Utc::now().timestamp_millis();
         store.create(&made).await.unwrap();
     }
     let caller = Caller {
         client: ANONYMOUS_CLIENT.to_owned(),
         authenticated: false,
-        version: Version::V1,
+        version: Version::V1_0,
         agent: None,
     };
     let request = serde_json::from_value(Value::Object(serde_json::Map::new())).unwrap();
     let page = server.service.list(&caller, request).await.unwrap();
-    let begun = list::response(page, Dialect::V1, Binding::Rest, "application/json");
+    let begun = list::response(page, Dialect::V1_0, Binding::Rest, "application/json");
     let mut begun = begun.into_body().into_data_stream();
     for _ in 0..2 {
         begun.next().await.unwrap().unwrap();

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ fn delivery(config: &str, host: &str, body: &'static str) -> PushDelivery {
         tenant: None,
     };
     let body = Bytes::from_static(body.as_bytes());
-    PushDelivery::new(&config, Version::V1, body, CancellationToken::new()).unwrap()
+    PushDelivery::new(&config, Version::V1_0, body, CancellationToken::new()).unwrap()
 }
 
 fn address(config: &str) -> ConfigKey {

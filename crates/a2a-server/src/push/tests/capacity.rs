@@ -12,7 +12,7 @@ async fn where_too_much_waits_the_newest_is_kept() {
         ..FAST
     };
     let mut rig = Rig::with(limits, patient).await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     // Under way from now on.
     hook.next().await;

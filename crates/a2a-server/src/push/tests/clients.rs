@@ -14,7 +14,7 @@ const PATIENT: RetryPolicy = RetryPolicy {
 async fn webhook_of_removed_client_gets_nothing_more() {
     let mut rig = Rig::with(Limits::default(), PATIENT).await;
     let hook = Hook::that_answers([Answer::Never]).await;
-    rig.register("w", &hook.url, Version::V1).await;
+    rig.register("w", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     assert_eq!(hook.next().await.state(), Some("TASK_STATE_WORKING"));
     rig.becomes(TaskState::InputRequired).await;
@@ -31,7 +31,7 @@ async fn webhook_of_removed_client_gets_nothing_more() {
 async fn webhook_of_client_that_stays_is_notified() {
     let mut rig = Rig::new().await;
     let hook = Hook::that_answers([Answer::Status(200)]).await;
-    rig.register("w", &hook.url, Version::V1).await;
+    rig.register("w", &hook.url, Version::V1_0).await;
     let all = HashSet::from([rig.record.owner.clone()]);
     rig.notifier.retain_clients(&Arc::new(all));
     rig.becomes(TaskState::Working).await;

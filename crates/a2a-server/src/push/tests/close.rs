@@ -6,7 +6,7 @@ use super::*;
 async fn what_waits_is_delivered_before_the_end() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     rig.becomes(TaskState::Canceled).await;
     assert_eq!(rig.done().await.delivered, 2);
@@ -21,7 +21,7 @@ async fn what_is_not_delivered_in_time_is_given_up_and_counted() {
         ..FAST
     };
     let mut rig = Rig::with(Limits::default(), patient).await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     rig.becomes(TaskState::Completed).await;
     hook.next().await;
@@ -40,7 +40,7 @@ async fn nobody_waits_for_another_try_at_the_end() {
         ..FAST
     };
     let mut rig = Rig::with(Limits::default(), slow).await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Completed).await;
     hook.next().await;
     let began = Instant::now();

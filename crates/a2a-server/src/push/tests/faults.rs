@@ -5,7 +5,7 @@ use super::*;
 async fn told_once(answers: impl Into<Vec<Answer>>) -> (Hook, PushCounts) {
     let hook = Hook::that_answers(answers).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Completed).await;
     // Not closed before it has settled: a close cuts the tries short.
     let settled = async {
@@ -91,7 +91,7 @@ async fn a_webhook_that_is_busy_is_told_again() {
 async fn what_comes_later_waits_until_what_failed_has_arrived() {
     let hook = Hook::that_answers([Answer::Status(500), Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
-    rig.register("w1", &hook.url, Version::V1).await;
+    rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
     rig.becomes(TaskState::Completed).await;
     let mut states = Vec::new();
@@ -112,9 +112,9 @@ async fn a_webhook_that_does_not_answer_holds_no_other() {
     };
     let mut rig = Rig::with(Limits::default(), patient).await;
     for id in ["d1", "d2", "d3", "d4", "d5", "d6"] {
-        rig.register(id, &dead.url, Version::V1).await;
+        rig.register(id, &dead.url, Version::V1_0).await;
     }
-    rig.register("w1", &live.url, Version::V1).await;
+    rig.register("w1", &live.url, Version::V1_0).await;
     rig.becomes(TaskState::Completed).await;
     assert_eq!(live.next().await.state(), Some("TASK_STATE_COMPLETED"));
 }

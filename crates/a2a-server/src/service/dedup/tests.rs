@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use a2a::{Message, Part, Role};
+use a2a::v1_0::{Message, Part, Role};
 
 use std::sync::Arc;
 

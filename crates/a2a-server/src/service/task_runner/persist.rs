@@ -10,8 +10,8 @@ use super::super::core::refused;
 use super::super::status;
 use super::TaskRunner;
 use crate::record::{Change, Record, is_interrupted};
-use crate::refusal::A2aError;
 use crate::store::StoreError;
+use a2a::A2aError;
 
 /// How often a store that fails is asked, and how long it is left alone after the first time; each time twice as long.
 const MAX_APPEND_ATTEMPTS: u32 = 5;

@@ -1,6 +1,6 @@
 //! How much of what a run says a task holds.
 
-use a2a::{Artifact, Part};
+use a2a::v1_0::{Artifact, Part};
 
 use super::super::size::bytes;
 use super::{RunEnd, TaskRunner};

@@ -1,6 +1,6 @@
 //! Clients that say what they can do with.
 
-use a2a::AgentSkill;
+use a2a::v1_0::AgentSkill;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Following a task.
 
-use a2a::TaskState;
+use a2a::v1_0::TaskState;
 use futures_util::StreamExt;
 
 use super::{Any, append, artifact, create, load, settle};

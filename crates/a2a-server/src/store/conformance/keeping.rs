@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use a2a::{Part, TaskState};
+use a2a::v1_0::{Part, TaskState};
 use serde_json::json;
 
 use super::{Any, append, artifact, create, load, message, ms, record, refused, settle, status};

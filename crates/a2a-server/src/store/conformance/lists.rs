@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a::TaskState;
+use a2a::v1_0::TaskState;
 
 use super::{Any, all, append, artifact, create, ids, load, moment, settle};
 use crate::record::Change;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a::{TaskPushNotificationConfig, TaskState};
+use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{Any, create, settle};
 use crate::caller::Version;
@@ -124,7 +124,7 @@ pub(crate) async fn configurations_come_in_order(store: Any) {
     let names = ["z", "a", "m", "b", "y", "c", "x", "d", "w", "e", "v"];
     for name in names {
         let made = config("t", name, "https://example.com/hook");
-        store.put_push(&made, Version::V1).await.unwrap();
+        store.put_push(&made, Version::V1_0).await.unwrap();
     }
     let kept = store.pushes("t").await.unwrap();
     let kept: Vec<_> = kept.into_iter().filter_map(|(made, _)| made.id).collect();
@@ -138,8 +138,8 @@ pub(crate) async fn a_configuration_of_the_same_id_is_replaced(store: Any) {
         config("t", "one", "https://b.example/"),
     );
     store.put_push(&old, Version::V0_3).await.unwrap();
-    store.put_push(&new, Version::V1).await.unwrap();
-    assert_eq!(store.pushes("t").await, Ok(vec![(new, Version::V1)]));
+    store.put_push(&new, Version::V1_0).await.unwrap();
+    assert_eq!(store.pushes("t").await, Ok(vec![(new, Version::V1_0)]));
 }
 
 pub(crate) async fn a_deleted_configuration_is_gone(store: Any) {
@@ -148,20 +148,20 @@ pub(crate) async fn a_deleted_configuration_is_gone(store: Any) {
         config("t", "one", "https://a.example/"),
         config("t", "two", "https://a.example/"),
     );
-    store.put_push(&one, Version::V1).await.unwrap();
-    store.put_push(&two, Version::V1).await.unwrap();
+    store.put_push(&one, Version::V1_0).await.unwrap();
+    store.put_push(&two, Version::V1_0).await.unwrap();
     // A client may tidy up after the end.
     settle(&store, &mut task, TaskState::Completed, 1).await;
     assert_eq!(store.delete_push("t", "one").await, Ok(true));
     assert_eq!(store.delete_push("t", "one").await, Ok(false));
     assert_eq!(store.delete_push("other", "two").await, Ok(false));
-    assert_eq!(store.pushes("t").await, Ok(vec![(two, Version::V1)]));
+    assert_eq!(store.pushes("t").await, Ok(vec![(two, Version::V1_0)]));
 }
 
 pub(crate) async fn a_deleted_task_takes_its_configurations_along(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let made = config("t", "one", "https://a.example/");
-    store.put_push(&made, Version::V1).await.unwrap();
+    store.put_push(&made, Version::V1_0).await.unwrap();
     store.delete("t").await.unwrap();
     assert_eq!(store.pushes("t").await, Ok(Vec::new()));
 }
@@ -169,7 +169,7 @@ pub(crate) async fn a_deleted_task_takes_its_configurations_along(store: Any) {
 pub(crate) async fn a_configuration_needs_a_task(store: Any) {
     let made = config("t", "one", "https://a.example/");
     assert_eq!(
-        store.put_push(&made, Version::V1).await,
+        store.put_push(&made, Version::V1_0).await,
         Err(StoreError::NotFound)
     );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use redis::Cmd;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 //! Sorted sets by the time of the last change: of all tasks, of each owner, of each context, of each state, and of each
 //! state and owner. What a filter asks beyond the best of them is asked of each task in that one.
 
-use a2a::TaskState;
+use a2a::v1_0::TaskState;
 use chrono::{DateTime, Utc};
 
 use super::inner::Inner;

@@ -3,7 +3,7 @@
 //! `task:ID` is a hash, `log:ID` the list of changes. A change is appended to the list, so that its work does not grow with
 //! the task; who loads a task with many changes puts them together for whoever comes next.
 
-use a2a::{Role, TaskStatus};
+use a2a::v1_0::{Role, TaskStatus};
 use serde_json::Error;
 
 use super::inner::Inner;

@@ -1,6 +1,6 @@
 //! Reads tasks, contexts and push configurations.
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
@@ -234,7 +234,7 @@ pub(super) fn pushes(
             .map_err(|_| unreadable(task_id, "one of its push configurations is damaged"))?;
         let version = match version.as_str() {
             "0.3" => Version::V0_3,
-            _ => Version::V1,
+            _ => Version::V1_0,
         };
         pushes.push((config, version));
     }

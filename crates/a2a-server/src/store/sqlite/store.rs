@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use a2a::TaskPushNotificationConfig;
+use a2a::v1_0::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::{self, BoxFuture};

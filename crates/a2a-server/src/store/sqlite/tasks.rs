@@ -1,6 +1,6 @@
 //! Writes tasks, contexts and push configurations.
 
-use a2a::TaskState;
+use a2a::v1_0::TaskState;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::database::SqlError;
@@ -72,7 +72,7 @@ impl Effect {
                 since_us: since_us(status),
                 says: status.message.as_ref().map(crate::record::excerpt),
             },
-            Change::Message(message) if message.role == a2a::Role::User => {
+            Change::Message(message) if message.role == a2a::v1_0::Role::User => {
                 Self::Asked(crate::record::excerpt(message))
             }
             _ => Self::Body,
@@ -279,6 +279,6 @@ pub(super) fn number(revision: u64) -> i64 {
 fn version_word(version: Version) -> &'static str {
     match version {
         Version::V0_3 => "0.3",
-        Version::V1 => "1.0",
+        Version::V1_0 => "1.0",
     }
 }

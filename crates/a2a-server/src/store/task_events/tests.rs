@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use a2a::{TaskState, TaskStatus};
+use a2a::v1_0::{TaskState, TaskStatus};
 use futures_util::{FutureExt, StreamExt};
 
 use super::TaskEvents;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use a2a_server::a2a::TaskState;
+use a2a::v1_0::TaskState;
 use a2a_server::store::redis::RedisStore;
 use a2a_server::store::{StoreError, Summary, TaskStore};
 use futures_util::StreamExt;

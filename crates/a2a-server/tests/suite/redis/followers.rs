@@ -1,6 +1,6 @@
 //! Following costs one connection a server, and nothing once nobody does.
 
-use a2a_server::a2a::TaskState;
+use a2a::v1_0::TaskState;
 use a2a_server::store::{TaskStore, TaskUpdate};
 use futures_util::StreamExt;
 

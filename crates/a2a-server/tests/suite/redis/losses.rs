@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use a2a_server::a2a::{Part, TaskState};
+use a2a::v1_0::{Part, TaskState};
 use a2a_server::store::redis::Options;
 use a2a_server::store::{StoreError, TaskStore};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_server::a2a::TaskState;
+use a2a::v1_0::TaskState;
 use a2a_server::store::redis::{Options, RedisStore};
 use a2a_server::store::{StoreError, TaskStore, TaskUpdate};
 use futures_util::StreamExt;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_server::a2a::{Artifact, Part, TaskState};
+use a2a::v1_0::{Artifact, Part, TaskState};
 use a2a_server::record::{Change, Record};
 use a2a_server::store::redis::{Options, RedisStore};
 use a2a_server::store::{StoreError, TaskStore};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use a2a_server::a2a::TaskState;
+use a2a::v1_0::TaskState;
 use a2a_server::record::Change;
 use a2a_server::store::redis::Options;
 use a2a_server::store::{Filter, StoreError, Summary, TaskStore, TaskUpdate};

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use a2a_server::a2a::{
+use a2a::v1_0::{
     ListTasksRequest, Message, Part, Role, SendMessageRequest, SendMessageResponse, StreamResponse,
     Task, TaskState,
 };
@@ -89,7 +89,7 @@ fn caller() -> Caller {
     Caller {
         client: ANONYMOUS_CLIENT.to_owned(),
         authenticated: false,
-        version: Version::V1,
+        version: Version::V1_0,
         agent: None,
     }
 }

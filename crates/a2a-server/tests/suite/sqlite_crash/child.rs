@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use a2a_server::caller::Version;
+use a2a::Version;
 use a2a_server::store::sqlite::{Options, SqliteStore};
 use a2a_server::store::{Fsync, TaskStore};
 
@@ -44,7 +44,7 @@ async fn task(store: &SqliteStore, id: &str, number: u64) {
         say(&format!("kept {id} {}", record.revision));
         if revision == 4 {
             let configuration = script::configuration(id);
-            store.put_push(&configuration, Version::V1).await.unwrap();
+            store.put_push(&configuration, Version::V1_0).await.unwrap();
             say(&format!("configured {id}"));
         }
     }

@@ -1,7 +1,6 @@
 //! What happens to each task: a function of its id, so that whoever knows how many changes it has had knows the whole of it.
 
-use a2a::{Artifact, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus};
-use a2a_server::a2a;
+use a2a::v1_0::{Artifact, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus};
 use a2a_server::record::{Change, Record};
 
 use crate::record::record;

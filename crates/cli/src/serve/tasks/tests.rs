@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2a_server::a2a::{Task, TaskState, TaskStatus};
-use a2a_server::caller::Version;
+use a2a::Version;
+use a2a::v1_0::{Task, TaskState, TaskStatus};
 use a2a_server::record::Record;
 use a2a_server::store::TaskStore;
 use a2a_server::store::memory::MemoryStore;
@@ -39,7 +39,7 @@ async fn stored(tasks: u32) -> TaskSource {
             owner: "ada".to_owned(),
             agent: None,
             session: "s".to_owned(),
-            version: Version::V1,
+            version: Version::V1_0,
             run: None,
             created_ms: 0,
             changed_ms: i64::from(number),

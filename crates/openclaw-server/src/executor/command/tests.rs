@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use a2a_server::a2a::{Message, Part, PartContent, Role};
+use a2a::v1_0::{Message, Part, PartContent, Role};
 use a2a_server::executor::Report;
 use serde_json::{Value, json};
 use tempfile::TempDir;

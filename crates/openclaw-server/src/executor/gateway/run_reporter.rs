@@ -1,6 +1,6 @@
 //! What is said of a run, as reports and the end of a task.
 
-use a2a_server::a2a::Artifact;
+use a2a::v1_0::Artifact;
 use a2a_server::executor::{Outcome, Report, Reports};
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use a2a_server::a2a::{Message, Part, Role};
+use a2a::v1_0::{Message, Part, Role};
 use tokio::sync::mpsc;
 use url::Url;
 

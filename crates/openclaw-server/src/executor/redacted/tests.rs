@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use a2a_server::a2a::{Message, Role};
+use a2a::v1_0::{Message, Role};
 use serde_json::json;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! A damaged file is named, and what can be read of it is.
 
-use a2a::TaskState;
+use a2a::v1_0::TaskState;
 
 use super::{any, open, refused};
 use crate::record::{Change, Record};

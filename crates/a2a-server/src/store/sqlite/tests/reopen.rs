@@ -1,6 +1,6 @@
 //! What is there after a restart.
 
-use a2a::{TaskPushNotificationConfig, TaskState};
+use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{any, open, refused, reopen};
 use crate::caller::Version;
@@ -140,7 +140,7 @@ async fn configurations_are_there_again() {
     settle(&any(&store), &mut done, TaskState::Completed, 3).await;
     store.delete_push("done", "one").await.unwrap();
     store
-        .put_push(&config("done", "four"), Version::V1)
+        .put_push(&config("done", "four"), Version::V1_0)
         .await
         .unwrap();
     let store = reopen(store, &directory).await;
@@ -149,7 +149,7 @@ async fn configurations_are_there_again() {
             .map(|(id, version)| (config(task, id), version))
             .to_vec())
     };
-    let (old, new) = (Version::V0_3, Version::V1);
+    let (old, new) = (Version::V0_3, Version::V1_0);
     assert_eq!(
         store.pushes("running").await,
         kept("running", [("one", old), ("three", old)])

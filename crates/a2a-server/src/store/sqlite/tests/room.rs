@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a::TaskState;
+use a2a::v1_0::TaskState;
 
 use super::{any, open};
 use crate::record::{Change, Record};

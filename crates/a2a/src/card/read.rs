@@ -7,13 +7,19 @@ use std::hash::Hash;
 
 use serde_json::{Map, Value};
 
-use a2a::{Capabilities, Card, CardView, Interface, Skill};
+use super::{Capabilities, Card, CardView, Interface, Skill};
 
-/// Reads a card.
-///
-/// # Errors
-/// Why the peer cannot be called with it.
-pub(super) fn read(json: &Value) -> Result<Card, String> {
+impl Card {
+    /// Reads a card of either version.
+    ///
+    /// # Errors
+    /// Why the peer cannot be called with it.
+    pub fn read(json: &Value) -> Result<Self, String> {
+        read(json)
+    }
+}
+
+fn read(json: &Value) -> Result<Card, String> {
     let card = json.as_object().ok_or("the card is not a JSON object")?;
     let newer = supported(card);
     let interfaces = if newer.is_empty() {

@@ -1,9 +1,11 @@
-use a2a::{SendMessageResponse, StreamResponse, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
+use crate::v1_0::{
+    SendMessageResponse, StreamResponse, TaskArtifactUpdateEvent, TaskStatusUpdateEvent,
+};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::task::{entry, filled};
-use super::{Dialect, V03, is_final};
+use super::{Dialect, V03, is_terminal_or_interrupted};
 
 impl Serialize for V03<'_, TaskStatusUpdateEvent> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -15,7 +17,7 @@ impl Serialize for V03<'_, TaskStatusUpdateEvent> {
         map.serialize_entry("taskId", &event.task_id)?;
         map.serialize_entry("contextId", &event.context_id)?;
         map.serialize_entry("status", &self.part(&event.status))?;
-        map.serialize_entry("final", &is_final(&event.status.state))?;
+        map.serialize_entry("final", &is_terminal_or_interrupted(&event.status.state))?;
         entry(
             &mut map,
             "metadata",

@@ -1,15 +1,15 @@
 //! Reads parts, of all three ways to write one.
 
-use a2a::{Part, PartContent};
+use crate::v1_0::{Part, PartContent};
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
-use super::{Dialect, V0_3};
-use crate::http::fields::{Fields, refused, wrong};
-use crate::refusal::{A2aError, ErrorReason};
+use super::fields::{Fields, refused, wrong};
 use crate::v0_3::WRAPPED;
+use crate::{A2aError, ErrorReason};
+use crate::{Dialect, V03Dialect as V0_3};
 
 /// With padding or without it, whatever the last bits are.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -52,7 +52,7 @@ pub(super) fn part(dialect: Dialect, mut fields: Fields) -> Result<Part, A2aErro
     }
     if let Some(data) = fields.take_null("data") {
         // 1.0's data may be `null`; elsewhere that is nothing.
-        if !data.is_null() || (dialect == Dialect::V1 && found.is_empty()) {
+        if !data.is_null() || (dialect == Dialect::V1_0 && found.is_empty()) {
             let path = fields.at("data");
             found.push(PartContent::Data(self::data(dialect, data, path)?));
         }
@@ -103,7 +103,7 @@ fn file(file: &mut Fields) -> Result<PartContent, A2aError> {
 
 fn data(dialect: Dialect, data: Value, path: String) -> Result<Value, A2aError> {
     match dialect {
-        Dialect::V1 => Ok(data),
+        Dialect::V1_0 => Ok(data),
         Dialect::V0_3(V0_3::Rpc) => match data {
             data @ Value::Object(_) => Ok(data),
             other => Err(wrong(&path, "an object", &other)),

@@ -6,18 +6,18 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use crate::refusal::{A2aError, ErrorReason};
+use crate::{A2aError, ErrorReason};
 
 /// An object, and where it stands in the request.
 #[derive(Debug)]
-pub(crate) struct Fields {
+pub struct Fields {
     fields: Map<String, Value>,
     path: String,
 }
 
 impl Fields {
     /// The object at `path`.
-    pub(crate) fn new(value: Value, path: impl Into<String>) -> Result<Self, A2aError> {
+    pub fn new(value: Value, path: impl Into<String>) -> Result<Self, A2aError> {
         let path = path.into();
         match value {
             Value::Object(fields) => Ok(Self { fields, path }),
@@ -26,7 +26,7 @@ impl Fields {
     }
 
     /// The parameters of a query.
-    pub(crate) fn query(query: &str) -> Self {
+    pub fn query(query: &str) -> Self {
         let fields = url::form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
             .collect();
@@ -37,7 +37,7 @@ impl Fields {
     }
 
     /// What has not been taken of another, which is empty then.
-    pub(crate) fn rest_of(other: &mut Self) -> Self {
+    pub fn rest_of(other: &mut Self) -> Self {
         Self {
             fields: std::mem::take(&mut other.fields),
             path: other.path.clone(),
@@ -45,12 +45,12 @@ impl Fields {
     }
 
     /// Where it stands.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 
     /// The path of a field of it.
-    pub(crate) fn at(&self, name: &str) -> String {
+    pub fn at(&self, name: &str) -> String {
         if self.path.is_empty() {
             name.to_owned()
         } else {
@@ -59,7 +59,7 @@ impl Fields {
     }
 
     /// The names that have not been taken, at most ten of them and none that is long.
-    pub(crate) fn names(&self) -> String {
+    pub fn names(&self) -> String {
         let names: Vec<String> = self
             .fields
             .keys()
@@ -74,7 +74,7 @@ impl Fields {
     }
 
     /// The field, even if it is `null`.
-    pub(crate) fn take_null(&mut self, name: &str) -> Option<Value> {
+    pub fn take_null(&mut self, name: &str) -> Option<Value> {
         self.fields.remove(name).or_else(|| {
             let snake = snake(name);
             (snake != name)
@@ -84,12 +84,12 @@ impl Fields {
     }
 
     /// The field.
-    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+    pub fn take(&mut self, name: &str) -> Option<Value> {
         self.take_null(name).filter(|value| !value.is_null())
     }
 
     /// A text, which may be empty.
-    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, A2aError> {
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, A2aError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -98,17 +98,17 @@ impl Fields {
     }
 
     /// A text that means nothing if it is empty.
-    pub(crate) fn name(&mut self, name: &str) -> Result<Option<String>, A2aError> {
+    pub fn name(&mut self, name: &str) -> Result<Option<String>, A2aError> {
         Ok(self.text(name)?.filter(|text| !text.is_empty()))
     }
 
     /// A text that has to be there.
-    pub(crate) fn required(&mut self, name: &str) -> Result<String, A2aError> {
+    pub fn required(&mut self, name: &str) -> Result<String, A2aError> {
         self.name(name)?.ok_or_else(|| self.missing(name))
     }
 
     /// Yes or no. A query says it in a text.
-    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, A2aError> {
+    pub fn flag(&mut self, name: &str) -> Result<Option<bool>, A2aError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
@@ -119,7 +119,7 @@ impl Fields {
     }
 
     /// A number that is whole and not negative. ProtoJSON and queries may say it in a text.
-    pub(crate) fn count(&mut self, name: &str) -> Result<Option<i32>, A2aError> {
+    pub fn count(&mut self, name: &str) -> Result<Option<i32>, A2aError> {
         let Some(value) = self.take(name) else {
             return Ok(None);
         };
@@ -141,7 +141,7 @@ impl Fields {
     }
 
     /// A time of day (RFC 3339).
-    pub(crate) fn time(&mut self, name: &str) -> Result<Option<DateTime<Utc>>, A2aError> {
+    pub fn time(&mut self, name: &str) -> Result<Option<DateTime<Utc>>, A2aError> {
         let Some(text) = self.name(name)? else {
             return Ok(None);
         };
@@ -156,7 +156,7 @@ impl Fields {
     }
 
     /// An object.
-    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, A2aError> {
+    pub fn object(&mut self, name: &str) -> Result<Option<Self>, A2aError> {
         let path = self.at(name);
         self.take(name)
             .map(|value| Self::new(value, path))
@@ -164,7 +164,7 @@ impl Fields {
     }
 
     /// An object whose names are the client's own.
-    pub(crate) fn map(&mut self, name: &str) -> Result<Option<HashMap<String, Value>>, A2aError> {
+    pub fn map(&mut self, name: &str) -> Result<Option<HashMap<String, Value>>, A2aError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Object(map)) if map.is_empty() => Ok(None),
@@ -174,7 +174,7 @@ impl Fields {
     }
 
     /// A list; one that is missing is empty.
-    pub(crate) fn list(&mut self, name: &str) -> Result<Vec<Value>, A2aError> {
+    pub fn list(&mut self, name: &str) -> Result<Vec<Value>, A2aError> {
         match self.take(name) {
             None => Ok(Vec::new()),
             Some(Value::Array(list)) => Ok(list),
@@ -183,7 +183,7 @@ impl Fields {
     }
 
     /// A list of texts; `None` where it is empty or missing.
-    pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, A2aError> {
+    pub fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, A2aError> {
         let path = self.at(name);
         let texts: Vec<String> = self
             .list(name)?
@@ -198,7 +198,7 @@ impl Fields {
     }
 
     /// The field has to be there.
-    pub(crate) fn missing(&self, name: &str) -> A2aError {
+    pub fn missing(&self, name: &str) -> A2aError {
         let path = self.at(name);
         A2aError::new(
             ErrorReason::InvalidParams,
@@ -209,7 +209,7 @@ impl Fields {
 }
 
 /// What stands at `path` is of another type.
-pub(crate) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
+pub(super) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
     let found = match found {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -222,7 +222,7 @@ pub(crate) fn wrong(path: &str, expected: &str, found: &Value) -> A2aError {
 }
 
 /// What stands at `path` is not as it should be.
-pub(crate) fn refused(path: &str, why: impl std::fmt::Display) -> A2aError {
+pub fn refused(path: &str, why: impl std::fmt::Display) -> A2aError {
     let name = if path.is_empty() { "params" } else { path };
     let refusal = A2aError::new(ErrorReason::InvalidParams, format!("`{name}` {why}"));
     refusal.at(name)

@@ -4,11 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use crate::proto_json::{Reader, drop_empty, kind, rename};
-use a2a::TaskState;
+use super::{Reader, drop_empty, kind, rename};
+use crate::TaskState;
 
 /// How 1.0 is read. Its streams have no mark for the last event: they close at a state that is terminal or interrupted.
-pub(crate) const READER: Reader = Reader {
+pub(super) const READER: Reader = Reader {
     part: part_in,
     ends: TaskState::is_terminal_or_interrupted,
 };

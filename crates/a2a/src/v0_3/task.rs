@@ -1,4 +1,4 @@
-use a2a::{Artifact, Message, Role, Task, TaskState, TaskStatus};
+use crate::v1_0::{Artifact, Message, Role, Task, TaskState, TaskStatus};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 

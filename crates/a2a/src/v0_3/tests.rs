@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use a2a::{
+use crate::v1_0::{
     Artifact, AuthenticationInfo, Message, Part, PartContent, Role, SendMessageResponse,
     StreamResponse, Task, TaskArtifactUpdateEvent, TaskPushNotificationConfig, TaskState,
     TaskStatus, TaskStatusUpdateEvent,

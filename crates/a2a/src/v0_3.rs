@@ -14,20 +14,13 @@ pub use task::word;
 #[cfg(test)]
 mod tests;
 
-use a2a::TaskState;
+use crate::v1_0::TaskState;
 use serde::Serialize;
 
 /// How data that is no object is marked in a part's metadata, as the official SDKs do: it stands in `value`.
 pub const WRAPPED: &str = "data_part_compat";
 
-/// One of the two ways to write 0.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// As JSON-RPC has it.
-    Rpc,
-    /// As HTTP+JSON has it.
-    Rest,
-}
+pub use crate::V03Dialect as Dialect;
 
 /// Something of 1.0 that serializes as 0.3.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +45,8 @@ where
     written(value, Dialect::Rpc)
 }
 
-/// Whether a stream of 0.3 ends with this state: `final` says so.
-pub fn is_final(state: &TaskState) -> bool {
+/// Whether the task is terminal, or waits for its client. A stream of 0.3 ends there, and `final` says so.
+pub fn is_terminal_or_interrupted(state: &TaskState) -> bool {
     state.is_terminal() || matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }
 

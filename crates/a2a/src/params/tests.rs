@@ -4,15 +4,16 @@
 
 use std::collections::HashMap;
 
-use a2a::{Message, Part, PartContent, Role};
+use crate::v1_0::{Message, Part, PartContent, Role};
 use proptest::collection::{hash_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Dialect, V0_3, send};
-use crate::http::fields::Fields;
+use super::fields::Fields;
+use super::send;
 use crate::v0_3::{WRAPPED, written};
+use crate::{Dialect, V03Dialect as V0_3};
 
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -81,7 +82,7 @@ prop_compose! {
 
 fn read(dialect: Dialect, message: Value) -> Message {
     let mut params = Fields::new(json!({"message": message}), "").unwrap();
-    send(dialect, &mut params).unwrap().request.message
+    send(dialect, &mut params).unwrap().message
 }
 
 proptest! {
@@ -101,14 +102,14 @@ proptest! {
 
     #[test]
     fn what_the_official_types_write_is_read_whole(message in message()) {
-        let back = read(Dialect::V1, serde_json::to_value(&message).unwrap());
+        let back = read(Dialect::V1_0, serde_json::to_value(&message).unwrap());
         prop_assert_eq!(back, message);
     }
 
     /// Whatever is sent, it is read or refused.
     #[test]
     fn nothing_that_is_sent_breaks_the_reader(message in value(), configuration in value(), dialect in 0..3) {
-        let dialect = [Dialect::V1, Dialect::V0_3(V0_3::Rpc), Dialect::V0_3(V0_3::Rest)][dialect as usize];
+        let dialect = [Dialect::V1_0, Dialect::V0_3(V0_3::Rpc), Dialect::V0_3(V0_3::Rest)][dialect as usize];
         let params = json!({"message": message, "configuration": configuration});
         let mut params = Fields::new(params, "").unwrap();
         if let Err(refusal) = send(dialect, &mut params) {

@@ -1,12 +1,62 @@
-//! Reading ProtoJSON: what A2A 0.3 over HTTP+JSON and A2A 1.0 over everything have in common (A2A 1.0 §5.5).
+//! Reads answers and events. What A2A 0.3 writes over JSON-RPC is the model's own shape; what it writes over HTTP+JSON, and
+//! what 1.0 writes over everything, is ProtoJSON (A2A 1.0 §5.5).
 //!
 //! What a peer sends is turned into the model's shape in place and otherwise left as it is: members that are not known
 //! stay. Names are taken in camelCase and in snake_case, `null` and an empty string count as absent, and a state that is
 //! not known goes on.
 
+mod v0_3;
+mod v1_0;
+
 use serde_json::{Map, Value, json};
 
-use a2a::TaskState;
+use crate::{Dialect, Event, Reply, ShapeError, Task, TaskState, V03Dialect};
+
+impl Dialect {
+    /// What turns this dialect into the model's shape; `None` where it is that already.
+    fn reader(self) -> Option<&'static Reader> {
+        match self {
+            Self::V0_3(V03Dialect::Rpc) => None,
+            Self::V0_3(V03Dialect::Rest) => Some(&v0_3::READER),
+            Self::V1_0 => Some(&v1_0::READER),
+        }
+    }
+
+    /// Turns an answer or an event into the model's shape; what holds nothing known stays as it came.
+    fn in_model(self, answer: Value) -> Value {
+        match self.reader() {
+            Some(reader) => reader.reply(answer).unwrap_or_else(|unknown| unknown),
+            None => answer,
+        }
+    }
+
+    /// Reads the answer to a message.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read_reply(self, answer: Value) -> Result<Reply, ShapeError> {
+        Reply::read(self.in_model(answer))
+    }
+
+    /// Reads an event of a stream.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read_event(self, event: Value) -> Result<Event, ShapeError> {
+        Event::read(self.in_model(event))
+    }
+
+    /// Reads a task, bare or wrapped.
+    ///
+    /// # Errors
+    /// The first place that is not as it should be.
+    pub fn read_task(self, task: Value) -> Result<Task, ShapeError> {
+        Task::read(match self.reader() {
+            Some(reader) => reader.task(task),
+            None => task,
+        })
+    }
+}
 
 /// Where the dialects differ.
 pub(super) struct Reader {

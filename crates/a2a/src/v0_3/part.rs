@@ -1,4 +1,4 @@
-use a2a::{Part, PartContent};
+use crate::v1_0::{Part, PartContent};
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap;

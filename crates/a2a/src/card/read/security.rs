@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use a2a::{Scheme, Security, SecurityScheme};
+use crate::{Scheme, Security, SecurityScheme};
 
 use super::{items, text};
 

@@ -4,11 +4,11 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use a2a::{Part, SendRequest};
+use crate::{Part, SendRequest};
 
 /// `SendMessageRequest` (§3.2.1).
 #[derive(Serialize)]
-pub(crate) struct SendParams<'a> {
+pub(super) struct SendParams<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
     message: Message<'a>,
@@ -46,7 +46,7 @@ struct Configuration<'a> {
 
 impl<'a> SendParams<'a> {
     /// The parameters that say `outgoing`.
-    pub(crate) fn of(outgoing: &'a SendRequest, tenant: Option<&'a str>) -> Self {
+    pub(super) fn of(outgoing: &'a SendRequest, tenant: Option<&'a str>) -> Self {
         Self {
             tenant,
             message: Message {

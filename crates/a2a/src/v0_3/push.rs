@@ -1,4 +1,4 @@
-use a2a::{AuthenticationInfo, TaskPushNotificationConfig};
+use crate::v1_0::{AuthenticationInfo, TaskPushNotificationConfig};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 

@@ -1,29 +1,20 @@
 //! Reads what clients send, of both versions, into the types of 1.0. Liberal in how it is written, and never losing a part.
 
+mod fields;
 mod part;
 
-use a2a::{
+use crate::v1_0::{
     AuthenticationInfo, ListTasksRequest, Message, Role, SendMessageConfiguration,
     SendMessageRequest, TaskPushNotificationConfig, TaskState,
 };
 use serde_json::Value;
 
-use super::fields::{Fields, refused};
-use crate::refusal::A2aError;
-use crate::service::Send;
-use crate::v0_3::Dialect as V0_3;
-
-/// How a request is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// As 1.0 writes everything.
-    V1,
-    /// As one of 0.3's two.
-    V0_3(V0_3),
-}
+use crate::A2aError;
+use crate::{Dialect, V03Dialect as V0_3};
+pub use fields::{Fields, refused};
 
 /// The parameters of a message that is sent (1.0 §3.1.1, 0.3 §7.1).
-pub(crate) fn send(dialect: Dialect, params: &mut Fields) -> Result<Send, A2aError> {
+pub fn send(dialect: Dialect, params: &mut Fields) -> Result<SendMessageRequest, A2aError> {
     let message = match params.object("message")? {
         Some(message) => message,
         // What 0.3's proto calls it, beside its JSON name.
@@ -32,18 +23,15 @@ pub(crate) fn send(dialect: Dialect, params: &mut Fields) -> Result<Send, A2aErr
             .ok_or_else(|| params.missing("message"))?,
     };
     let message = self::message(dialect, message)?;
-    let (configuration, return_immediately) = match params.object("configuration")? {
-        Some(configuration) => self::configuration(dialect, configuration)?,
-        None => (None, None),
-    };
-    Ok(Send {
-        request: SendMessageRequest {
-            message,
-            configuration,
-            metadata: params.map("metadata")?,
-            tenant: None,
-        },
-        return_immediately,
+    let configuration = params
+        .object("configuration")?
+        .map(|configuration| self::configuration(dialect, configuration))
+        .transpose()?;
+    Ok(SendMessageRequest {
+        message,
+        configuration,
+        metadata: params.map("metadata")?,
+        tenant: None,
     })
 }
 
@@ -110,17 +98,17 @@ fn role(fields: &mut Fields) -> Result<Role, A2aError> {
             Some(2) => Ok(Role::Agent),
             _ => Err(refused(&path, "is neither 1 (user) nor 2 (agent)")),
         },
-        Some(other) => Err(super::fields::wrong(&path, "a string", &other)),
+        Some(other) => Err(fields::wrong(&path, "a string", &other)),
     }
 }
 
-/// What a message asks for beside an answer, and whether it asks for the task at once.
+/// What a message asks for beside an answer.
 fn configuration(
     dialect: Dialect,
     mut fields: Fields,
-) -> Result<(Option<SendMessageConfiguration>, Option<bool>), A2aError> {
+) -> Result<SendMessageConfiguration, A2aError> {
     let return_immediately = match dialect {
-        Dialect::V1 => fields.flag("returnImmediately")?,
+        Dialect::V1_0 => fields.flag("returnImmediately")?,
         Dialect::V0_3(_) => fields.flag("blocking")?.map(|blocking| !blocking),
     };
     let mut push = None;
@@ -134,20 +122,16 @@ fn configuration(
             break;
         }
     }
-    let configuration = SendMessageConfiguration {
+    Ok(SendMessageConfiguration {
         accepted_output_modes: fields.texts("acceptedOutputModes")?,
         task_push_notification_config: push,
         history_length: history_length(dialect, &mut fields)?,
         return_immediately,
-    };
-    Ok((Some(configuration), return_immediately))
+    })
 }
 
 /// `historyLength`. In 0.3's proto 0 says what silence says.
-pub(crate) fn history_length(
-    dialect: Dialect,
-    fields: &mut Fields,
-) -> Result<Option<i32>, A2aError> {
+pub fn history_length(dialect: Dialect, fields: &mut Fields) -> Result<Option<i32>, A2aError> {
     let length = fields.count("historyLength")?;
     Ok(match dialect {
         Dialect::V0_3(V0_3::Rest) => length.filter(|length| *length > 0),
@@ -191,7 +175,7 @@ fn push_config(mut fields: Fields) -> Result<TaskPushNotificationConfig, A2aErro
 
 /// The parameters of a webhook's registration, for `task_id` where the path names it. The configuration stands in them, or
 /// in `pushNotificationConfig`, or in `config`.
-pub(crate) fn create_push(
+pub fn create_push(
     params: &mut Fields,
     task_id: Option<&str>,
 ) -> Result<TaskPushNotificationConfig, A2aError> {
@@ -232,7 +216,7 @@ pub(crate) fn create_push(
 }
 
 /// What tasks are listed (1.0 §3.1.4).
-pub(crate) fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A2aError> {
+pub fn list(dialect: Dialect, params: &mut Fields) -> Result<ListTasksRequest, A2aError> {
     let status = match params.name("status")? {
         None => None,
         Some(name) => match state(&name) {
