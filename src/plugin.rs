@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::config::{Config, ConfigError};
-use crate::remote_agent::{Call, Pace, Reason, RemoteAgent};
+use crate::remote_agent::{Pace, Reason, RemoteAgent, ToolCall};
 use common::log::{Level, Log};
 use common::panics::{self, Panicked};
 
@@ -146,22 +146,22 @@ impl Plugin {
             updates,
             cancel,
         } = job;
-        let settle = Settle {
+        let reply_guard = ReplyGuard {
             request,
             envelope: None,
             done: Some(done),
         };
         match panics::catch(|| self.engine()) {
             Ok(Ok(engine)) => {
-                let run = Arc::clone(self).run(settle, caller, updates, cancel);
+                let run = Arc::clone(self).run(reply_guard, caller, updates, cancel);
                 engine.spawn(self.calls.track_future(run));
             }
-            Ok(Err(NotStarted::Closed)) => drop(settle),
-            Ok(Err(NotStarted::NoThreads(error))) => settle.fail(
+            Ok(Err(NotStarted::Closed)) => drop(reply_guard),
+            Ok(Err(NotStarted::NoThreads(error))) => reply_guard.fail(
                 Reason::InternalFault,
                 &format!("the plugin cannot start its threads: {error}"),
             ),
-            Err(panicked) => settle.fail(Reason::InternalFault, &self.report(&panicked)),
+            Err(panicked) => reply_guard.fail(Reason::InternalFault, &self.report(&panicked)),
         }
     }
 
@@ -203,7 +203,7 @@ impl Plugin {
         let left = leave.is_some().then_some(left);
         let calls = self.calls.clone();
         runtime.handle().clone().spawn(async move {
-            // What is left after that is dropped, and `Settle` answers for it.
+            // What is left after that is dropped, and `ReplyGuard` answers for it.
             let _ = tokio::time::timeout(GRACE, calls.wait()).await;
             if let Some(leave) = leave {
                 // Whatever goes wrong, the threads end.
@@ -217,14 +217,14 @@ impl Plugin {
 
     async fn run(
         self: Arc<Self>,
-        mut settle: Settle<impl FnOnce(String)>,
+        mut reply_guard: ReplyGuard<impl FnOnce(String)>,
         caller: Option<String>,
         updates: Option<Updates>,
         cancel: CancellationToken,
     ) {
         // Boxed, since each of the layers around it would be twice as large as what it holds, and is moved several times.
-        let call = Box::pin(self.agent.execute(Call {
-            request: &settle.request,
+        let call = Box::pin(self.agent.execute(ToolCall {
+            request: &reply_guard.request,
             caller: caller.as_deref(),
             updates: updates.as_deref(),
             cancel,
@@ -232,9 +232,11 @@ impl Plugin {
         }));
         let envelope = match self.guarded(call).await {
             Ok(envelope) => envelope,
-            Err(message) => RemoteAgent::failure(&settle.request, Reason::InternalFault, &message),
+            Err(message) => {
+                RemoteAgent::failure(&reply_guard.request, Reason::InternalFault, &message)
+            }
         };
-        settle.envelope = Some(envelope);
+        reply_guard.envelope = Some(envelope);
         // Calls whose answers came together are told of together: the host is woken once for all of them.
         behind_the_others().await;
     }
@@ -298,19 +300,19 @@ async fn behind_the_others() {
 
 /// Owes one answer, and gives it when it is dropped. Where there is none by then, as when the instance closes under a call,
 /// it answers `shutting_down`.
-struct Settle<F: FnOnce(String)> {
+struct ReplyGuard<F: FnOnce(String)> {
     request: String,
     envelope: Option<String>,
     done: Option<F>,
 }
 
-impl<F: FnOnce(String)> Settle<F> {
+impl<F: FnOnce(String)> ReplyGuard<F> {
     fn fail(mut self, reason: Reason, message: &str) {
         self.envelope = Some(RemoteAgent::failure(&self.request, reason, message));
     }
 }
 
-impl<F: FnOnce(String)> Drop for Settle<F> {
+impl<F: FnOnce(String)> Drop for ReplyGuard<F> {
     fn drop(&mut self) {
         let envelope = self.envelope.take().unwrap_or_else(|| {
             let message = "the plugin is shutting down; call again once it is loaded anew";

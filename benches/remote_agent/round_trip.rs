@@ -13,7 +13,7 @@ use std::{
 
 use common::log::Silent;
 use openclaw_remote_agent::plugin::assemble;
-use openclaw_remote_agent::remote_agent::{Call, Pace, RemoteAgent};
+use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall};
 use openclaw_remote_agent_interface::{RNone, ToolBox, load};
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
@@ -192,7 +192,7 @@ impl Way for InProcess {
         Box::pin(time(width, calls, move || {
             let (agent, request) = (Rc::clone(&agent), Rc::clone(&request));
             async move {
-                let call = Call {
+                let call = ToolCall {
                     request: &request,
                     caller: None,
                     updates: None,

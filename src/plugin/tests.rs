@@ -64,7 +64,7 @@ async fn the_end_takes_leave_of_the_gateway() {
 #[test]
 fn a_call_that_is_dropped_after_its_end_is_answered_with_what_came_of_it() {
     let (give, take) = std::sync::mpsc::channel();
-    drop(Settle {
+    drop(ReplyGuard {
         request: String::new(),
         envelope: Some("done".to_owned()),
         done: Some(move |envelope: String| give.send(envelope).unwrap()),
@@ -77,7 +77,7 @@ fn a_call_that_is_dropped_is_answered_as_shutting_down() {
     let (give, take) = std::sync::mpsc::channel();
     let done = move |envelope: String| give.send(envelope).unwrap();
     let request = r#"{"action": "send"}"#.to_owned();
-    drop(Settle {
+    drop(ReplyGuard {
         request,
         envelope: None,
         done: Some(done),

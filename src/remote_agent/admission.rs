@@ -3,7 +3,7 @@
 use crate::handles::{Found, Handle};
 use crate::targets::{Catalog, Target};
 
-use super::account::Account;
+use super::call_audit::CallAudit;
 use super::caller::Caller;
 use super::error::{Reason, ToolError};
 use super::request::Request;
@@ -17,23 +17,23 @@ use super::resolve::{self, Resolved};
 pub(super) fn resolve(
     request: &Request,
     catalog: &Catalog,
-    account: &mut Account<'_>,
+    call_audit: &mut CallAudit<'_>,
     lookup: impl FnOnce(Handle) -> Found<Target>,
 ) -> Result<Resolved, ToolError> {
     let mut held = Ok(());
     let resolved = resolve::resolve(request, catalog, |handle| {
         let found = lookup(handle);
         if let Found::Live(entry) = &found {
-            account.is_at(&entry.target);
-            held = admit(&entry.target, catalog, &account.caller);
+            call_audit.is_at(&entry.target);
+            held = admit(&entry.target, catalog, &call_audit.caller);
         }
         found
     });
     // An error about a handle may tell where its target is.
     held?;
     let resolved = resolved?;
-    account.is_at(&resolved.target);
-    admit(&resolved.target, catalog, &account.caller)?;
+    call_audit.is_at(&resolved.target);
+    admit(&resolved.target, catalog, &call_audit.caller)?;
     Ok(resolved)
 }
 

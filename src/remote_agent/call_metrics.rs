@@ -10,7 +10,7 @@ use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport};
 use peer::{EventStream, Peer, PeerError};
 
 use super::artifacts::weight;
-use super::collect::take_id;
+use super::collected::take_id;
 
 /// The metrics of one call. The call records them; the audit log reads them, also where the call is dropped.
 #[derive(Debug)]

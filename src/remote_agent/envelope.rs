@@ -7,8 +7,8 @@ use crate::handles::Handle;
 use crate::targets::Target;
 use a2a::{Artifact, TaskState};
 
+use super::artifact_text::ArtifactPage;
 use super::error::ToolError;
-use super::reading::ArtifactPage;
 
 const OPERATION: &str = "remote_agent";
 

@@ -1,11 +1,11 @@
 //! What can go wrong with a call: the one table of errors.
 
-mod told;
+mod tool_error;
 
 use collective::ErrorCode;
 use peer::PeerErrorKind;
 
-pub use told::ToolError;
+pub use tool_error::ToolError;
 
 /// The contract's error codes (`error.code`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

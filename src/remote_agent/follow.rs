@@ -7,25 +7,25 @@ use a2a::{Event, Task};
 use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Gap;
-use super::collect::Kind;
+use super::call::Call;
+use super::collected::Kind;
 use super::error::{Reason, ToolError};
-use super::session::Session;
 
 /// How often the time between two questions about a silent stream doubles at most.
 const DOUBLINGS: u32 = 3;
 
 /// How a connection ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum ConnectionEnd {
     /// There is nothing more to hear: the task is settled, or the peer answered with messages alone.
     Settled,
     /// The task goes on without it.
-    Lost(Lost),
+    Lost(LostConnection),
 }
 
 /// How a connection was lost.
 #[derive(Debug)]
-pub(super) struct Lost {
+pub(super) struct LostConnection {
     /// What to say of it where nothing more can be heard; `None` where it was closed in good order.
     pub cut: Option<ToolError>,
     /// It brought something that was not known.
@@ -34,7 +34,7 @@ pub(super) struct Lost {
     pub refused: bool,
 }
 
-impl Lost {
+impl LostConnection {
     /// A connection that `error` refused, or an answer that the peer refused.
     pub(super) fn refused(error: PeerError) -> Self {
         Self {
@@ -62,56 +62,56 @@ pub(super) enum Begins {
 /// # Errors
 /// When the call is over, or the peer says something of the wrong shape, too much, or that it failed.
 pub(super) async fn listen(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     peer: &dyn Peer,
     mut stream: Box<dyn EventStream>,
     mut begins: Option<Begins>,
-) -> Result<Ended, ToolError> {
+) -> Result<ConnectionEnd, ToolError> {
     let subscribed = begins.is_some();
     let mut heard = false;
     let mut news = false;
     loop {
-        let next = next(session, peer, &mut *stream);
-        let event = match session.bounds.run(next).await? {
+        let next = next(call, peer, &mut *stream);
+        let event = match call.deadline.run(next).await? {
             Awaited::Event(event) => event,
             Awaited::Settled(task) => {
                 if let Some(task) = task {
-                    session.said.open_gap(Gap::Open);
-                    session.hear_asked(task)?;
+                    call.said.open_gap(Gap::Open);
+                    call.hear_asked(task)?;
                 }
-                return Ok(Ended::Settled);
+                return Ok(ConnectionEnd::Settled);
             }
         };
         match event {
             Some(Ok((event, bytes))) => {
-                session.metrics.record_event(&event, bytes);
+                call.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
-                news |= hear(session, event, bytes, begins.take())?;
+                news |= hear(call, event, bytes, begins.take())?;
                 heard = true;
                 if last {
-                    return Ok(Ended::Settled);
+                    return Ok(ConnectionEnd::Settled);
                 }
-                session.bounds.in_time()?;
+                call.deadline.in_time()?;
             }
-            Some(Err(error)) => return broken(session, error, news, subscribed && !heard),
-            None => return closed(session, stream.is_plain_response(), news),
+            Some(Err(error)) => return broken(call, error, news, subscribed && !heard),
+            None => return closed(call, stream.is_plain_response(), news),
         }
     }
 }
 
 /// Takes in an event, and tells whether it brought anything.
 fn hear(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     event: Event,
     bytes: usize,
     begins: Option<Begins>,
 ) -> Result<bool, ToolError> {
     match (event, begins) {
-        (Event::Task(task), Some(Begins::Again)) => session.hear_again(task, bytes),
+        (Event::Task(task), Some(Begins::Again)) => call.hear_again(task, bytes),
         (Event::Task(task), Some(Begins::After(known))) if task == known => {
-            session.hear_again(task, bytes)
+            call.hear_again(task, bytes)
         }
-        (event, _) => session.hear(event, bytes, true).map(|()| true),
+        (event, _) => call.hear(event, bytes, true).map(|()| true),
     }
 }
 
@@ -125,10 +125,10 @@ enum Awaited {
 
 /// Waits for the next step. When the task is settled the wait is short. When the stream is silent the peer is asked how
 /// the task stands: it may have forgotten this listener.
-async fn next(session: &Session<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
-    let pace = session.pace();
+async fn next(call: &Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
+    let pace = call.pace();
     let mut step = stream.next();
-    if session.said.is_terminal_or_interrupted() {
+    if call.said.is_terminal_or_interrupted() {
         let step = timeout(pace.settle, step).await;
         return step.map_or(Awaited::Settled(None), Awaited::Event);
     }
@@ -140,7 +140,7 @@ async fn next(session: &Session<'_>, peer: &dyn Peer, stream: &mut dyn EventStre
         let settled = select! {
             biased;
             step = &mut step => return Awaited::Event(step),
-            settled = settled(session, peer) => settled,
+            settled = settled(call, peer) => settled,
         };
         if let Some(task) = settled {
             // The stream may be about to say so itself, and in more words.
@@ -152,13 +152,9 @@ async fn next(session: &Session<'_>, peer: &dyn Peer, stream: &mut dyn EventStre
 }
 
 /// The task, if it can be asked for and is settled.
-async fn settled(session: &Session<'_>, peer: &dyn Peer) -> Option<Task> {
-    let task_id = session.followed_task()?;
-    let answer = timeout(
-        session.pace().idle,
-        session.metrics.get_task(peer, task_id, None),
-    )
-    .await;
+async fn settled(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
+    let task_id = call.followed_task()?;
+    let answer = timeout(call.pace().idle, call.metrics.get_task(peer, task_id, None)).await;
     let task = answer.ok()?.ok()?;
     task.state().is_terminal_or_interrupted().then_some(task)
 }
@@ -172,39 +168,39 @@ fn is_last(event: &Event) -> bool {
 }
 
 /// What the end of a body means, given what was said before. A plain response leaves no stream to subscribe to again.
-fn closed(session: &Session<'_>, plain_response: bool, news: bool) -> Result<Ended, ToolError> {
-    if session.said.is_terminal_or_interrupted() || session.said.kind == Some(Kind::Message) {
-        return Ok(Ended::Settled);
+fn closed(call: &Call<'_>, plain_response: bool, news: bool) -> Result<ConnectionEnd, ToolError> {
+    if call.said.is_terminal_or_interrupted() || call.said.kind == Some(Kind::Message) {
+        return Ok(ConnectionEnd::Settled);
     }
-    let unheard = !plain_response && session.said.count() == 0;
+    let unheard = !plain_response && call.said.count() == 0;
     let cut = unheard.then(|| {
         let message = "the stream ended before any event came";
         ToolError::new(Reason::ConnectionCut, message)
     });
     let refused = plain_response;
-    Ok(Ended::Lost(Lost { cut, news, refused }))
+    Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
 }
 
 /// What a broken stream means, given what was said before: `at_once` where it brought no event.
 fn broken(
-    session: &Session<'_>,
+    call: &Call<'_>,
     error: PeerError,
     news: bool,
     at_once: bool,
-) -> Result<Ended, ToolError> {
+) -> Result<ConnectionEnd, ToolError> {
     let (cut, refused) = match error {
-        _ if session.said.is_terminal_or_interrupted() => return Ok(Ended::Settled),
-        error if error.kind.is_cut() => (cut(session, &error), false),
+        _ if call.said.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Settled),
+        error if error.kind.is_cut() => (cut(call, &error), false),
         error if at_once => (error.into(), true),
         error => return Err(error.into()),
     };
     let cut = Some(cut);
-    Ok(Ended::Lost(Lost { cut, news, refused }))
+    Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
 }
 
-fn cut(session: &Session<'_>, error: &PeerError) -> ToolError {
+fn cut(call: &Call<'_>, error: &PeerError) -> ToolError {
     // A gateway's own word for it is kept.
-    if session.said.count() == 0 || error.kind != PeerErrorKind::Cut {
+    if call.said.count() == 0 || error.kind != PeerErrorKind::Cut {
         return error.clone().into();
     }
     ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))

@@ -13,12 +13,12 @@ use a2a::CardView;
 
 use super::RemoteAgent;
 use super::admission::may_use;
-use super::bounds::Bounds;
+use super::call;
 use super::caller::Caller;
+use super::deadline::Deadline;
 use super::envelope;
 use super::error::{Reason, ToolError};
 use super::request::Action;
-use super::session;
 
 use card::{CAMEL, SNAKE, card_json, object};
 use local::Standing;
@@ -27,24 +27,24 @@ use local::Standing;
 const CARD_WAIT: Duration = Duration::from_secs(10);
 
 /// Shows every configured target that `caller` may use, and the agents of the local gateway. The cards are refreshed side
-/// by side, as many at a time as calls may run, and the gateway is asked meanwhile. They take no turns at the gate: a
+/// by side, as many at a time as calls may run, and the gateway is asked meanwhile. They take no turns at the concurrency_limiter: a
 /// target that is busy can still be listed.
 pub(super) async fn list_targets(
     tool: &RemoteAgent,
     caller: &Caller,
-    bounds: &Bounds,
+    deadline: &Deadline,
 ) -> Result<String, ToolError> {
-    let bounds = bounds.shorter(CARD_WAIT);
+    let deadline = deadline.shorter(CARD_WAIT);
     let targets = tool.catalog.targets().iter();
     let targets: Vec<_> = targets.filter(|target| may_use(target, caller)).collect();
     let cards: Vec<_> = targets
         .iter()
-        .map(|target| card(tool, target, &bounds))
+        .map(|target| card(tool, target, &deadline))
         .collect();
     let cards = stream::iter(cards)
         .buffered(tool.limits.concurrency)
         .collect::<Vec<_>>();
-    let (cards, local) = future::join(cards, local::agents(tool, caller, &bounds)).await;
+    let (cards, local) = future::join(cards, local::agents(tool, caller, &deadline)).await;
     let mut listing = Listing::default();
     for (target, outcome) in targets.iter().zip(cards) {
         listing.add(tool, target, outcome, None)?;
@@ -105,10 +105,10 @@ impl Listing {
 async fn card(
     tool: &RemoteAgent,
     target: &Target,
-    bounds: &Bounds,
+    deadline: &Deadline,
 ) -> Result<KnownCard, ToolError> {
-    session::resolved(target)?;
-    match bounds.run(tool.cards.get(target, bounds.left())).await {
+    call::resolved(target)?;
+    match deadline.run(tool.cards.get(target, deadline.left())).await {
         Ok(known) => Ok(known?),
         Err(error) if error.reason == Reason::Timeout => Err(ToolError::new(
             Reason::Timeout,

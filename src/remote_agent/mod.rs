@@ -1,38 +1,38 @@
 //! The tool `remote_agent`: a request comes in, one envelope goes out.
 //!
 //! A request is checked (`schema.rs`, `rules.rs`), typed (`request.rs`) and understood (`resolve.rs`); one file an action
-//! does the work over a `session.rs`, and `envelope.rs` writes what came of it. `error.rs` is the one table of errors.
+//! does the work over a `call.rs`, and `envelope.rs` writes what came of it. `error.rs` is the one table of errors.
 //! Nothing here knows HTTP or how any protocol is written.
 
-mod account;
 mod admission;
+mod artifact_text;
 mod artifacts;
-mod bounds;
+mod call;
+mod call_audit;
 mod call_metrics;
 mod caller;
-mod collect;
+mod collected;
+mod concurrency_limiter;
+mod deadline;
 mod definition;
+mod delegation;
 mod diagnostics;
 mod envelope;
 mod error;
 mod follow;
-mod gate;
 #[cfg(test)]
 mod gateway_tests;
-mod hand_on;
 mod list_targets;
 mod pace;
 mod poll;
-mod reading;
 mod redaction;
-mod rejoin;
 mod render;
 mod request;
 mod resolve;
+mod resubscribe;
 mod rules;
 mod schema;
 mod send;
-mod session;
 mod task_actions;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,20 +50,19 @@ use crate::trace::{self, Spans};
 use common::environment::Environment;
 use common::log::{Level, Log};
 use common::validation::{self, complaint};
-use gateway_bridge::delegation;
 use peer::{BoxFuture, Directory, LocalGateway};
 
 pub use error::{Code, Reason, ToolError};
 pub use pace::Pace;
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 
-use account::Account;
-use bounds::Bounds;
+use call::Call;
+use call_audit::CallAudit;
 use caller::Caller;
-use gate::Gate;
+use concurrency_limiter::ConcurrencyLimiter;
+use deadline::Deadline;
 use request::{Action, Request};
 use schema::RequestSchema;
-use session::Session;
 
 /// The longest word that is taken for an action, in bytes.
 const LONGEST_ACTION: usize = 64;
@@ -75,7 +74,7 @@ const LEAVE: Duration = Duration::from_secs(1);
 pub type Updates<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// One call.
-pub struct Call<'a> {
+pub struct ToolCall<'a> {
     /// The request, as JSON.
     pub request: &'a str,
     /// Who calls, as JSON (`{agent_id, session_key, chain, state_dir, traceparent}`, each optional), where the host says so.
@@ -101,10 +100,10 @@ pub struct RemoteAgent {
     env: Arc<dyn Environment>,
     policy: Policy,
     limits: Limits,
-    gate: Gate,
+    concurrency_limiter: ConcurrencyLimiter,
     default_timeout: Duration,
     pace: Pace,
-    delegations: delegation::DelegationLookup,
+    delegations: gateway_bridge::delegation::DelegationLookup,
     audit: Option<AuditLog>,
     spans: Spans,
     log: Arc<dyn Log>,
@@ -139,7 +138,7 @@ impl RemoteAgent {
                 config.targets.len(),
             ),
             audit: audit(config, &log),
-            delegations: delegation::DelegationLookup::default(),
+            delegations: gateway_bridge::delegation::DelegationLookup::default(),
             spans: Spans::new(Arc::clone(&log), Arc::clone(&env)),
             directory,
             gateway,
@@ -147,7 +146,7 @@ impl RemoteAgent {
             env,
             policy: config.policy.clone(),
             limits: config.limits.clone(),
-            gate: Gate::new(&config.limits),
+            concurrency_limiter: ConcurrencyLimiter::new(&config.limits),
             default_timeout: Duration::from_millis(config.defaults.timeout_ms).min(LONGEST_CALL),
             pace,
             log,
@@ -176,39 +175,39 @@ impl RemoteAgent {
 
     /// Carries out one call. Always gives an envelope, by the call's deadline at the latest. Dropping the future ends
     /// the call and closes its connections. Needs a tokio runtime with time and I/O.
-    pub async fn execute(&self, call: Call<'_>) -> String {
+    pub async fn execute(&self, tool_call: ToolCall<'_>) -> String {
         match self.spans.dispatch() {
-            Some(spans) => self.accounted(call).with_subscriber(spans).await,
-            None => self.accounted(call).await,
+            Some(spans) => self.accounted(tool_call).with_subscriber(spans).await,
+            None => self.accounted(tool_call).await,
         }
     }
 
-    async fn accounted(&self, call: Call<'_>) -> String {
-        let (caller, wrong) = Caller::read(call.caller);
+    async fn accounted(&self, tool_call: ToolCall<'_>) -> String {
+        let (caller, wrong) = Caller::read(tool_call.caller);
         for wrong in wrong {
             self.log.log(Level::Warn, &wrong);
         }
-        let mut account = Account::open(self, caller, call.closing.clone());
-        let value: Value = match serde_json::from_str(call.request) {
+        let mut call_audit = CallAudit::open(self, caller, tool_call.closing.clone());
+        let value: Value = match serde_json::from_str(tool_call.request) {
             Ok(value) => value,
             Err(e) => {
                 let message = format!("the request is not JSON: {e}");
                 let wrong = complaint("", "#/type", "type", json!({ "type": "object" }), &message);
-                account.settle(Err(Reason::InvalidRequest));
+                call_audit.settle(Err(Reason::InvalidRequest));
                 return envelope::failure("unknown", ToolError::invalid(vec![wrong], 0));
             }
         };
         let action = action_of(&value).to_owned();
         if let Some(known) = Action::named(&action) {
-            account.asks_for(known);
+            call_audit.asks_for(known);
         }
-        let outcome = self.act(value, &call, &mut account).await;
-        let elapsed = account.elapsed();
+        let outcome = self.act(value, &tool_call, &mut call_audit).await;
+        let elapsed = call_audit.elapsed();
         let told = |level, how: &str| {
             if !self.log.wants(level) {
                 return;
             }
-            let whose = account.caller.label();
+            let whose = call_audit.caller.label();
             let whose = whose.map(|label| format!(" for {}", label.escape_debug()));
             let line = format!(
                 "{}{}: {how} after {} ms",
@@ -222,7 +221,7 @@ impl RemoteAgent {
             Ok(_) => told(Level::Debug, "done"),
             Err(error) => told(Level::Info, error.reason.as_str()),
         }
-        account.settle(outcome.as_ref().map(drop).map_err(|error| error.reason));
+        call_audit.settle(outcome.as_ref().map(drop).map_err(|error| error.reason));
         outcome.unwrap_or_else(|error| envelope::failure(&action, error))
     }
 
@@ -241,21 +240,26 @@ impl RemoteAgent {
     async fn act(
         &self,
         value: Value,
-        call: &Call<'_>,
-        account: &mut Account<'_>,
+        tool_call: &ToolCall<'_>,
+        call_audit: &mut CallAudit<'_>,
     ) -> Result<String, ToolError> {
         let mut request = self.valid(value)?;
         if request.action == Action::ListTargets {
-            let bounds = Bounds::new(
+            let deadline = Deadline::new(
                 self.default_timeout,
-                call.cancel.clone(),
-                call.closing.clone(),
+                tool_call.cancel.clone(),
+                tool_call.closing.clone(),
             );
             // Boxed like every branch that a plain message does not take: a call is moved several times before it runs, and
             // with their state in it it would be five times as large.
-            return Box::pin(list_targets::list_targets(self, &account.caller, &bounds)).await;
+            return Box::pin(list_targets::list_targets(
+                self,
+                &call_audit.caller,
+                &deadline,
+            ))
+            .await;
         }
-        let resolved = admission::resolve(&request, &self.catalog, account, |handle| {
+        let resolved = admission::resolve(&request, &self.catalog, call_audit, |handle| {
             self.lock().resolve(handle, self.env.now())
         })?;
         let errors = rules::of_target(&request, &resolved.target);
@@ -270,40 +274,43 @@ impl RemoteAgent {
                 Duration::from_millis,
             )
             .min(LONGEST_CALL);
-        let bounds = Bounds::new(timeout, call.cancel.clone(), call.closing.clone());
-        let metrics = account.is_about(&resolved);
+        let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
+        let metrics = call_audit.is_about(&resolved);
         if request.action == Action::Send {
-            hand_on::mark(self, &mut request, &account.caller, &bounds).await?;
+            delegation::mark(self, &mut request, &call_audit.caller, &deadline).await?;
         }
-        let traceparent = (trace::HEADER.to_owned(), account.trace.traceparent());
+        let traceparent = (trace::HEADER.to_owned(), call_audit.trace.traceparent());
         request.service_parameters.extend([traceparent]);
-        let turn = self.gate.enter(&resolved.target.key, &bounds).await;
+        let turn = self
+            .concurrency_limiter
+            .enter(&resolved.target.key, &deadline)
+            .await;
         let _turn = turn.map_err(|error| match request.action {
             Action::Send => error.of_send(),
             _ => error,
         })?;
         // Who names a time means it; else a task is heard of before a host loses patience.
         let wait = Duration::from_millis(self.limits.wait_ms);
-        let until = bounds.until(request.timeout_ms.is_none().then_some(wait));
+        let until = deadline.until(request.timeout_ms.is_none().then_some(wait));
         // On the heap, like the request: a call is handed from one to another, and would be as many times as large.
-        let mut session = Box::new(Session::new(
+        let mut call = Box::new(Call::new(
             self,
             request.action,
             resolved,
-            bounds,
-            call.updates,
+            deadline,
+            tool_call.updates,
             metrics,
         ));
-        session.until = Some(until);
-        session.host = account.caller.session();
-        let is_local = session.target.reach.is_local();
+        call.until = Some(until);
+        call.host = call_audit.caller.session();
+        let is_local = call.target.reach.is_local();
         let done = match request.action {
-            Action::Watch => Box::pin(task_actions::watch(&mut session, request)).await,
-            Action::Status => Box::pin(task_actions::status(&mut session, request)).await,
-            Action::Cancel => Box::pin(task_actions::cancel(&mut session, request)).await,
+            Action::Watch => Box::pin(task_actions::watch(&mut call, request)).await,
+            Action::Status => Box::pin(task_actions::status(&mut call, request)).await,
+            Action::Cancel => Box::pin(task_actions::cancel(&mut call, request)).await,
             Action::Send | Action::ListTargets => {
                 let id = self.env.uuid().to_string();
-                send::send(&mut session, request, &self.policy, id).await
+                send::send(&mut call, request, &self.policy, id).await
             }
         };
         done.map_err(|error| if is_local { error.of_gateway() } else { error })

@@ -7,10 +7,10 @@ use tokio::time::sleep;
 use peer::{Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Gap;
+use super::call::Call;
 use super::error::ToolError;
-use super::follow::{Ended, Lost};
+use super::follow::{ConnectionEnd, LostConnection};
 use super::pace::Pace;
-use super::session::Session;
 
 /// Asks how the task stands, first `at_once` or after a pause, until it is settled. Each answer is told where it brings
 /// anything new. A peer that cannot be reached for a while is asked again, unless it has not said anything yet.
@@ -18,31 +18,31 @@ use super::session::Session;
 /// # Errors
 /// When the call is over, or the peer says too much.
 pub(super) async fn poll(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     peer: &dyn Peer,
     task_id: &str,
     at_once: bool,
-) -> Result<Ended, ToolError> {
-    let mut pauses = pauses(session.pace());
+) -> Result<ConnectionEnd, ToolError> {
+    let mut pauses = pauses(call.pace());
     let mut pause = if at_once { None } else { pauses.next() };
     loop {
         let asked = async {
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
-            session.metrics.get_task(peer, task_id, None).await
+            call.metrics.get_task(peer, task_id, None).await
         };
-        match session.bounds.run(asked).await? {
+        match call.deadline.run(asked).await? {
             Ok(task) => {
                 // Whatever is held may be out of date.
-                session.said.open_gap(Gap::Open);
-                session.hear_asked(task)?;
-                if session.said.is_terminal_or_interrupted() {
-                    return Ok(Ended::Settled);
+                call.said.open_gap(Gap::Open);
+                call.hear_asked(task)?;
+                if call.said.is_terminal_or_interrupted() {
+                    return Ok(ConnectionEnd::Settled);
                 }
             }
-            Err(error) if session.said.count() > 0 && may_pass(&error) => {}
-            Err(error) => return Ok(Ended::Lost(Lost::refused(error))),
+            Err(error) if call.said.count() > 0 && may_pass(&error) => {}
+            Err(error) => return Ok(ConnectionEnd::Lost(LostConnection::refused(error))),
         }
         pause = pauses.next();
     }

@@ -2,7 +2,7 @@
 //!
 //! What one event holds is redacted where it is read. Here is what several events hold together. An update cannot be taken
 //! back, so the end of a piece that a secret may begin with waits for the next piece of the same artifact. The result of
-//! the call is redacted as a whole ([`Collected::redact`](super::collect::Collected::redact)), and holds nothing back.
+//! the call is redacted as a whole ([`Collected::redact`](super::collected::Collected::redact)), and holds nothing back.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

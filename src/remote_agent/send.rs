@@ -6,18 +6,18 @@ use crate::config::Policy;
 use a2a::{Message, Reply, SendRequest, Task};
 use peer::{Delivered, Peer};
 
+use super::call::{Call, with_diagnostics};
 use super::diagnostics::Wanted;
 use super::error::{Reason, ToolError};
-use super::rejoin::{Start, follow};
 use super::request::{Request, TaskRequirement, push_config};
-use super::session::{Session, with_diagnostics};
+use super::resubscribe::{Start, follow};
 
 /// Hands over the message of `request` and gives the envelope.
 ///
 /// # Errors
 /// What went wrong, with what the card says about it.
 pub(super) async fn send(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     mut request: Box<Request>,
     policy: &Policy,
     fresh_id: String,
@@ -30,7 +30,7 @@ pub(super) async fn send(
     let parameters: Vec<_> = std::mem::take(&mut request.service_parameters)
         .into_iter()
         .collect();
-    let peer = session
+    let peer = call
         .open(&parameters)
         .await
         .map_err(|error| error.delivered(Delivered::No).of_send())?;
@@ -42,8 +42,8 @@ pub(super) async fn send(
             .into_iter()
             .map(|part| part.into_part())
             .collect(),
-        task_id: session.task_id.clone(),
-        context_id: session.context_id.clone(),
+        task_id: call.task_id.clone(),
+        context_id: call.context_id.clone(),
         reference_task_ids: request.reference_task_ids,
         accepted_output_modes: accepted,
         // A task that is required is wanted at once, not when it is done.
@@ -54,15 +54,15 @@ pub(super) async fn send(
         metadata: request.metadata,
     };
     let done = match (required, request.follow_updates) {
-        (true, follow) => Box::pin(task(session, &*peer, &outgoing, follow)).await,
-        (false, true) => Box::pin(streamed(session, &*peer, &outgoing)).await,
-        (false, false) => answered(session, &*peer, &outgoing).await,
+        (true, follow) => Box::pin(task(call, &*peer, &outgoing, follow)).await,
+        (false, true) => Box::pin(streamed(call, &*peer, &outgoing)).await,
+        (false, false) => answered(call, &*peer, &outgoing).await,
     };
     match done {
-        Ok(()) if request.follow_updates => Ok(session.followed()),
-        Ok(()) => Ok(session.answered()),
+        Ok(()) if request.follow_updates => Ok(call.followed()),
+        Ok(()) => Ok(call.answered()),
         Err(error) => {
-            let card = session
+            let card = call
                 .card
                 .as_ref()
                 .and_then(|known| known.card.view.as_ref().ok());
@@ -73,81 +73,81 @@ pub(super) async fn send(
 
 /// One message, one answer.
 async fn answered(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
-    let reply = session
-        .bounds
-        .run(session.metrics.send(peer, outgoing))
+    let reply = call
+        .deadline
+        .run(call.metrics.send(peer, outgoing))
         .await??;
     if let Reply::Task(task) = &reply {
-        finished_or_named(session, task)?;
+        finished_or_named(call, task)?;
     }
-    session.hear_whole(reply.into(), false)
+    call.hear_whole(reply.into(), false)
 }
 
 /// One message, and what follows it. A peer that does not stream is asked for its one answer first.
 async fn streamed(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
 ) -> Result<(), ToolError> {
-    if session.streaming() == Some(true) {
-        let stream = session
-            .bounds
-            .run(session.metrics.stream(peer, outgoing))
+    if call.streaming() == Some(true) {
+        let stream = call
+            .deadline
+            .run(call.metrics.stream(peer, outgoing))
             .await??;
-        return follow(session, peer, Start::Stream(stream)).await;
+        return follow(call, peer, Start::Stream(stream)).await;
     }
-    match session
-        .bounds
-        .run(session.metrics.send(peer, outgoing))
+    match call
+        .deadline
+        .run(call.metrics.send(peer, outgoing))
         .await??
     {
-        Reply::Task(task) => taken_up(session, peer, task).await,
-        message @ Reply::Message(_) => session.hear_whole(message.into(), true),
+        Reply::Task(task) => taken_up(call, peer, task).await,
+        message @ Reply::Message(_) => call.hear_whole(message.into(), true),
     }
 }
 
 /// One message that must become a task, which is then followed where `listen`.
 async fn task(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     peer: &dyn Peer,
     outgoing: &SendRequest,
     listen: bool,
 ) -> Result<(), ToolError> {
-    let task = match session
-        .bounds
-        .run(session.metrics.send(peer, outgoing))
+    let task = match call
+        .deadline
+        .run(call.metrics.send(peer, outgoing))
         .await??
     {
         Reply::Task(task) => task,
         Reply::Message(message) => return Err(not_a_task(&message)),
     };
-    session.can_find(&task)?;
+    call.can_find(&task)?;
     if listen {
-        return taken_up(session, peer, task).await;
+        return taken_up(call, peer, task).await;
     }
-    session.hear_whole(Reply::Task(task).into(), false)
+    call.hear_whole(Reply::Task(task).into(), false)
 }
 
 /// The task that an answer shows, followed from there.
-async fn taken_up(session: &mut Session<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
-    finished_or_named(session, &task)?;
-    session.hear_whole(Reply::Task(task.clone()).into(), true)?;
+async fn taken_up(call: &mut Call<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
+    finished_or_named(call, &task)?;
+    call.hear_whole(Reply::Task(task.clone()).into(), true)?;
     if task.state().is_terminal_or_interrupted() {
         return Ok(());
     }
-    follow(session, peer, Start::Answer(task)).await
+    follow(call, peer, Start::Answer(task)).await
 }
 
 /// A finished task is a result whatever it is called; any other must be found again.
-fn finished_or_named(session: &Session<'_>, task: &Task) -> Result<(), ToolError> {
+fn finished_or_named(call: &Call<'_>, task: &Task) -> Result<(), ToolError> {
     if task.state().is_terminal() {
         return Ok(());
     }
-    session.can_find(task)
+    call.can_find(task)
 }
 
 fn not_a_task(message: &Message) -> ToolError {

@@ -1,11 +1,9 @@
 //! A target out of its settings.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use url::Url;
 
 use crate::config::{
     Config, LONGEST_CALL, ProtocolVersion, SecretMap, TargetConfig, card_url, normal_url,
@@ -13,8 +11,8 @@ use crate::config::{
 use a2a::{Transport, Version};
 use peer::{CardKeys, CardLocation, PeerConfig};
 
-use super::Target;
 use super::credentials::{self, Lacking, Trusts};
+use super::target::{Target, key};
 
 /// The target that `target` of a configuration describes.
 ///
@@ -113,30 +111,4 @@ pub(super) fn transports(names: &[String]) -> Vec<Transport> {
 /// How long a call may take.
 pub(super) fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms).min(LONGEST_CALL)
-}
-
-/// The identity of a target. Credentials go in by a hash; the key is never shown.
-pub(super) fn key(reach: &PeerConfig) -> Arc<str> {
-    let mut credentials = DefaultHasher::new();
-    reach.credential.hash(&mut credentials);
-    reach.trust.hash(&mut credentials);
-    for (name, value) in &reach.headers {
-        (name.as_str(), value.as_bytes()).hash(&mut credentials);
-    }
-    // A card that one target takes as it comes must not pass for another's that has to be signed.
-    reach.card_keys.hash(&mut credentials);
-    let card = match &reach.card {
-        CardLocation::Path(path) => path.as_str(),
-        CardLocation::Url(url) => url.as_str(),
-    };
-    format!(
-        "{} {card} {:?} {:?} {:?} {} {:x}",
-        reach.base_url,
-        reach.endpoint.as_ref().map(Url::as_str),
-        reach.version,
-        reach.tenant,
-        reach.allow_private,
-        credentials.finish()
-    )
-    .into()
 }

@@ -8,7 +8,7 @@ use http::HeaderName;
 use secrecy::SecretString;
 
 use crate::config::{Auth, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, normal_url};
-use egress::credential::{Credential, OAuth2, Place, Trust, Unusable};
+use egress::credential::{Credential, OAuth2, Place, Trust, TrustError};
 
 use super::files;
 
@@ -136,9 +136,9 @@ fn trust(
     let (authorities, chain, key) = (read(0)?, read(1)?, read(2)?);
     let trust = Trust::read(authorities.as_deref(), chain.as_deref().zip(key.as_deref()));
     trust.map_err(|unusable| match unusable {
-        Unusable::Authorities(why) => wrong(0, why),
-        Unusable::Chain(why) => wrong(1, why),
-        Unusable::Key(why) => wrong(2, why),
+        TrustError::Authorities(why) => wrong(0, why),
+        TrustError::Chain(why) => wrong(1, why),
+        TrustError::Key(why) => wrong(2, why),
     })
 }
 

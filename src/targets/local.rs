@@ -8,9 +8,8 @@ use crate::config::{Config, Gateway, Secret, gateway_url};
 use a2a::Transport;
 use peer::{CardLocation, PeerConfig};
 
-use super::Target;
-use super::catalog::same_place;
-use super::configured::{key, millis};
+use super::configured::millis;
+use super::target::{Target, key, same_place};
 
 /// What the alias of such a target begins with.
 const ALIAS: &str = "gateway:";

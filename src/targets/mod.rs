@@ -9,9 +9,11 @@ mod credentials;
 mod files;
 mod local;
 mod signers;
+mod target;
 
 pub use callbacks::Callbacks;
 pub use cards::{CardCache, KnownCard};
-pub use catalog::{Catalog, Refused, Target, same_place};
+pub use catalog::{Catalog, Refused};
 pub use credentials::local_trust;
 pub use local::{Local, NAME_PATTERN, local_alias, local_name};
+pub use target::{Target, same_place};

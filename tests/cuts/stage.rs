@@ -7,7 +7,7 @@ use std::{
 
 use common::log::{Level, Log};
 use openclaw_remote_agent::plugin;
-use openclaw_remote_agent::remote_agent::{Call, Pace, RemoteAgent};
+use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -118,7 +118,7 @@ impl Stage {
         let request = request.to_string();
         let updates = Mutex::new(Vec::new());
         let take = |update: &str| updates.lock().unwrap().push(parse(update));
-        let call = self.agent.execute(Call {
+        let call = self.agent.execute(ToolCall {
             request: &request,
             caller: None,
             updates: Some(&take),

@@ -12,7 +12,7 @@ use egress::{
 };
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin::assemble_over;
-use openclaw_remote_agent::remote_agent::{Call, Pace};
+use openclaw_remote_agent::remote_agent::{Pace, ToolCall};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
@@ -158,7 +158,7 @@ pub(crate) async fn try_way(way: &Way) -> Came {
     let tool = tool.unwrap_or_else(|e| panic!("{e}"));
     let mut envelope = Value::Null;
     for request in &way.requests {
-        let call = Call {
+        let call = ToolCall {
             request: &own(request).to_string(),
             caller: None,
             updates: None,

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, COOKIE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
 use secrecy::ExposeSecret as _;
 
-use crate::credential::{Credential, OAuth2, Place, Token, basic};
+use crate::credential::{Credential, OAuth2, Place, Token, basic, sensitive};
 
 use super::oauth2;
-use super::{Net, NetError, NetFault, Request, Response, Sent};
+use super::{Net, NetError, Request, Response};
 
 pub use super::oauth2::TokenEndpoint;
 
@@ -107,16 +107,6 @@ fn add_cookie(headers: &mut HeaderMap, cookie: String) -> Result<(), NetError> {
     let all = before.map_or_else(|| cookie.clone(), |before| format!("{before}; {cookie}"));
     headers.insert(COOKIE, sensitive(all)?);
     Ok(())
-}
-
-/// A header's value that is printed nowhere.
-pub(super) fn sensitive(text: impl AsRef<str>) -> Result<HeaderValue, NetError> {
-    let mut value = HeaderValue::from_str(text.as_ref()).map_err(|_| {
-        let message = "the credential has characters that cannot stand in an HTTP header";
-        NetError::new(NetFault::Protocol, Sent::No, message)
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 #[cfg(test)]

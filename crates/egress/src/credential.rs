@@ -1,6 +1,6 @@
 //! What proves to a peer who calls: credentials, and whom a connection trusts.
 //!
-//! Only data: `net/auth.rs` says how a credential goes along with a request, `net/tls.rs` how a connection is secured.
+//! Only data: `auth.rs` adds a credential to a request, `tls.rs` secures a connection.
 
 mod oauth2;
 mod trust;
@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 
-pub use oauth2::{NoToken, OAuth2, Token, Tokens};
-pub use trust::{Trust, Unusable};
+use crate::{NetError, NetFault, Sent};
+
+pub use oauth2::{OAuth2, Token, TokenError, Tokens};
+pub use trust::{Trust, TrustError};
 
 /// What proves to a peer who calls, beside a certificate, which belongs to the connection ([`Trust`]). `Debug` shows its
 /// kind alone.
@@ -98,6 +100,16 @@ pub(crate) fn form_encoded(text: &str) -> String {
 }
 
 /// What tells it from other credentials. Tokens that come and go do not count.
+/// Returns a header value that `Debug` does not print.
+pub(crate) fn sensitive(text: impl AsRef<str>) -> Result<HeaderValue, NetError> {
+    let mut value = HeaderValue::from_str(text.as_ref()).map_err(|_| {
+        let message = "the credential has characters that cannot stand in an HTTP header";
+        NetError::new(NetFault::Protocol, Sent::No, message)
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 impl Hash for Credential {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);

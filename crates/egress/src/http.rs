@@ -33,7 +33,9 @@ use super::proxy::Proxies;
 use super::resolve::{ResolvePolicy, Resolver, check_for_proxy};
 use super::retry::{self, RetryContext};
 use super::tls::{self, Tls};
-use super::{Access, BoxFuture, Net, NetError, NetFault, Request, Response, Upgrade, auth, fault};
+use super::{
+    Access, BoxFuture, Net, NetError, NetFault, Request, Response, Upgrade, auth, http_error,
+};
 
 const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
@@ -94,7 +96,7 @@ impl TrustClients {
     fn tls(&self) -> Result<&Tls, NetError> {
         let made = self.tls.get_or_init(|| {
             tls::client_config(self.trust.as_deref())
-                .map_err(|e| fault::unusable(NetFault::Tls, "TLS", &e))
+                .map_err(|e| http_error::unusable(NetFault::Tls, "TLS", &e))
         });
         made.as_ref().map_err(Clone::clone)
     }
@@ -163,7 +165,7 @@ impl HttpClient {
         }
         let client = self
             .build(tls, pool, proxy)
-            .map_err(|e| fault::unusable(NetFault::Protocol, "the HTTP client", &e))?;
+            .map_err(|e| http_error::unusable(NetFault::Protocol, "the HTTP client", &e))?;
         by_pool.insert(pool, client.clone());
         Ok(client)
     }
@@ -227,7 +229,7 @@ impl HttpClient {
             && proxy.uri().scheme() == Some(&Scheme::HTTPS)
             && trust.is_some()
         {
-            return Err(fault::not_for_a_proxy(&url));
+            return Err(http_error::not_for_a_proxy(&url));
         }
         let clients = self.clients(trust);
         let pool = PoolKey {
@@ -256,13 +258,17 @@ impl PreparedRequest {
     async fn send(self) -> Result<(reqwest::Response, Url), NetError> {
         if let Some(lookup) = self.lookup {
             let checked = timeout(CONNECT_TIMEOUT, check_for_proxy(lookup, &self.url)).await;
-            checked.map_err(|_| fault::unresolved(&self.url))??;
+            checked.map_err(|_| http_error::unresolved(&self.url))??;
         }
         match self.client.execute(self.request).await {
             Ok(answer) => Ok((answer, self.url)),
             Err(error) => {
                 let without_roots = self.without_roots.as_deref();
-                Err(fault::before_response(&error, &self.url, without_roots))
+                Err(http_error::before_response(
+                    &error,
+                    &self.url,
+                    without_roots,
+                ))
             }
         }
     }
@@ -303,7 +309,7 @@ impl Net for HttpClient {
                 });
             }
             let changed = answer.upgrade().await;
-            let stream = changed.map_err(|error| fault::not_handed_over(&error, &url))?;
+            let stream = changed.map_err(|error| http_error::not_handed_over(&error, &url))?;
             Ok(Upgrade {
                 status,
                 headers,
@@ -321,7 +327,7 @@ fn body(
     streams::try_unfold((answer, url), async |(mut answer, url)| {
         match answer.chunk().await {
             Ok(chunk) => Ok(chunk.map(|chunk| (chunk, (answer, url)))),
-            Err(error) => Err(fault::in_body(&error, &url)),
+            Err(error) => Err(http_error::in_body(&error, &url)),
         }
     })
 }

@@ -15,10 +15,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::credential::{NoToken, OAuth2, Token, Trust};
+use crate::credential::{OAuth2, Token, TokenError, Trust, sensitive};
 use common::redact::Secrets;
 
-use super::auth::sensitive;
 use super::error::place;
 use super::{Net, NetError, NetFault, Request, Response, Sent, access, body};
 
@@ -77,7 +76,7 @@ pub(super) async fn token(
         return Err(none(why));
     }
     let outcome = obtain(net, client, endpoint).await;
-    *failed = outcome.as_ref().err().map(|error| NoToken {
+    *failed = outcome.as_ref().err().map(|error| TokenError {
         address_refused: error.fault() == NetFault::AddressRefused,
         why: error.to_string(),
     });
@@ -85,7 +84,7 @@ pub(super) async fn token(
     outcome
 }
 
-fn none(failed: &NoToken) -> NetError {
+fn none(failed: &TokenError) -> NetError {
     let fault = if failed.address_refused {
         NetFault::AddressRefused
     } else {

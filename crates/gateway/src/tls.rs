@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::config::TlsConfig;
 use common::config::ConfigError;
-use egress::credential::{Trust, Unusable};
+use egress::credential::{Trust, TrustError};
 
 /// Accepts connections with the certificate in the files, and asks clients for one where there are authorities for them.
 ///
@@ -59,11 +59,11 @@ fn read(path: &Path, key: &str) -> Result<Vec<u8>, ConfigError> {
     })
 }
 
-fn unusable(files: &TlsConfig, wrong: Unusable) -> ConfigError {
+fn unusable(files: &TlsConfig, wrong: TrustError) -> ConfigError {
     let (path, key, why) = match wrong {
-        Unusable::Authorities(why) => (files.client_ca_file.as_ref(), "clientCaFile", why),
-        Unusable::Chain(why) => (Some(&files.cert_file), "certFile", why),
-        Unusable::Key(why) => (Some(&files.key_file), "keyFile", why),
+        TrustError::Authorities(why) => (files.client_ca_file.as_ref(), "clientCaFile", why),
+        TrustError::Chain(why) => (Some(&files.cert_file), "certFile", why),
+        TrustError::Key(why) => (Some(&files.key_file), "keyFile", why),
     };
     let path = path.map_or_else(String::new, |path| path.display().to_string());
     ConfigError::at(format!("/tls/{key}"), format!("the file `{path}` {why}"))

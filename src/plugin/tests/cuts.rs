@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::remote_agent::{Call, Pace, RemoteAgent};
+use crate::remote_agent::{Pace, RemoteAgent, ToolCall};
 use common::log::Silent;
 use egress::NetFault;
 use gateway_bridge::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, network};
@@ -37,7 +37,7 @@ pub(super) async fn followed(tool: &RemoteAgent, target: &str, more: Value) -> (
         let update: Value = serde_json::from_str(update).unwrap();
         told.lock().unwrap().push(update["raw"].clone());
     };
-    let call = Call {
+    let call = ToolCall {
         request: &request.to_string(),
         caller: None,
         updates: Some(&take),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::remote_agent::{Call, Pace, RemoteAgent};
+use crate::remote_agent::{Pace, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Interface, Reply, Security, SendRequest, Task, Transport};
 use collective::ErrorCode;
 use common::environment::SystemEnvironment;
@@ -157,7 +157,7 @@ impl Stage {
     }
 
     pub(super) async fn call_as(&self, caller: Value, request: Value) -> Value {
-        let call = Call {
+        let call = ToolCall {
             request: &request.to_string(),
             caller: Some(&caller.to_string()),
             updates: None,

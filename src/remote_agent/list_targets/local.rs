@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::remote_agent::RemoteAgent;
 use crate::remote_agent::admission::may_use;
-use crate::remote_agent::bounds::Bounds;
+use crate::remote_agent::call;
 use crate::remote_agent::caller::Caller;
+use crate::remote_agent::deadline::Deadline;
 use crate::remote_agent::error::{Reason, ToolError};
-use crate::remote_agent::session;
 use crate::targets::{KnownCard, Local, Target};
 use collective::ErrorCode;
 use common::log::Level;
@@ -45,13 +45,13 @@ pub(super) struct Standing {
 pub(super) async fn agents(
     tool: &RemoteAgent,
     caller: &Caller,
-    bounds: &Bounds,
+    deadline: &Deadline,
 ) -> Option<Neighbours> {
     let (local, gateway) = (tool.catalog.local()?, tool.gateway.as_ref()?);
     if !may_use(local.of_all(), caller) {
         return None;
     }
-    let (agents, error) = match members(&**gateway, local, bounds).await {
+    let (agents, error) = match members(&**gateway, local, deadline).await {
         Ok(members) => (present(tool, local, members), None),
         Err(error) => (away(local, &error), Some(error.message)),
     };
@@ -64,10 +64,10 @@ pub(super) async fn agents(
 async fn members(
     gateway: &dyn LocalGateway,
     local: &Local,
-    bounds: &Bounds,
+    deadline: &Deadline,
 ) -> Result<Vec<Member>, ToolError> {
-    session::resolved(local.of_all()).map_err(ToolError::of_gateway)?;
-    match bounds.run(gateway.members()).await {
+    call::resolved(local.of_all()).map_err(ToolError::of_gateway)?;
+    match deadline.run(gateway.members()).await {
         Ok(members) => Ok(members.map_err(|error| ToolError::from(error).of_gateway())?),
         Err(error) if error.reason == Reason::Timeout => {
             let message = "the local gateway did not say in time which agents it has";

@@ -13,7 +13,7 @@ mod cap;
 mod failure;
 mod fence;
 #[cfg(test)]
-mod forgeries;
+mod injection_tests;
 mod neutral;
 mod next_step;
 mod parts;

@@ -1,12 +1,12 @@
 //! What a stranger wrote, made harmless to read: nothing in it can look like the fence's own markers, like a model's
 //! control tokens, move a cursor, reorder the text around it or hide.
 //!
-//! OpenClaw 2026.9.6 knows the same forgeries (its `security/external-content`), in fewer disguises. Here a marker or token
+//! OpenClaw 2026.9.6 knows the same injection_tests (its `security/external-content`), in fewer disguises. Here a marker or token
 //! is found as a reader would read it: in any case, in letters of other scripts and styles, with marks on them, with
 //! characters between them that are no letters. What is not part of a forgery keeps its letters. Characters that are not
 //! shown are left out everywhere (Unicode's `Default_Ignorable_Code_Point`), those that join emoji and choose their style
 //! among them: a family becomes its persons. Nothing here makes a text longer, so what was counted before stays within its
-//! bounds.
+//! deadline.
 
 use std::borrow::Cow;
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::super::scripted::{Next, Scripted, request};
 use super::*;
+use crate::NetFault;
 
 fn authorization(credential: Credential) -> Authorization {
     Authorization {

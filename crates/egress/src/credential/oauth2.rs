@@ -72,14 +72,14 @@ pub struct Tokens {
     issued: Mutex<Arc<[SecretString]>>,
     /// Held by whoever asks for a new one, so that one request at a time is under way. In it is why the last try came to
     /// nothing, where it did.
-    pub asking: tokio::sync::Mutex<Option<NoToken>>,
+    pub asking: tokio::sync::Mutex<Option<TokenError>>,
     /// How many tries have come to an end.
     pub ended: AtomicU64,
 }
 
 /// Why there is no token.
 #[derive(Clone)]
-pub struct NoToken {
+pub struct TokenError {
     /// The server is at an address that may not be connected.
     pub address_refused: bool,
     /// The reason as a sentence, without a secret.

@@ -17,7 +17,7 @@ pub struct Trust {
 
 /// Why files cannot be used: the end of a sentence that begins with the file. Never shows what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
+pub enum TrustError {
     /// The authorities.
     Authorities(&'static str),
     /// The certificate's chain.
@@ -32,7 +32,7 @@ impl Trust {
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub fn read(ca: Option<&[u8]>, own: Option<(&[u8], &[u8])>) -> Result<Self, Unusable> {
+    pub fn read(ca: Option<&[u8]>, own: Option<(&[u8], &[u8])>) -> Result<Self, TrustError> {
         Ok(Self {
             authorities: ca.map(authorities).transpose()?,
             certificate: own
@@ -69,29 +69,31 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str
     }
 }
 
-fn authorities(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, Arc<RootCertStore>), Unusable> {
-    let found = certificates(pem).map_err(Unusable::Authorities)?;
+fn authorities(
+    pem: &[u8],
+) -> Result<(Vec<CertificateDer<'static>>, Arc<RootCertStore>), TrustError> {
+    let found = certificates(pem).map_err(TrustError::Authorities)?;
     let mut roots = RootCertStore::empty();
     for one in &found {
         roots.add(one.clone()).map_err(|_| {
-            Unusable::Authorities("holds a certificate that cannot be an authority's")
+            TrustError::Authorities("holds a certificate that cannot be an authority's")
         })?;
     }
     Ok((found, Arc::new(roots)))
 }
 
-fn certificate(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, Unusable> {
-    let chain = certificates(chain).map_err(Unusable::Chain)?;
+fn certificate(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TrustError> {
+    let chain = certificates(chain).map_err(TrustError::Chain)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
-        Unusable::Key("holds no private key in PEM form; one that is encrypted cannot be read")
+        TrustError::Key("holds no private key in PEM form; one that is encrypted cannot be read")
     })?;
     let provider = rustls::crypto::ring::default_provider();
     match CertifiedKey::from_der(chain, key, &provider) {
         Ok(certified) => Ok(Arc::new(certified)),
         Err(rustls::Error::InconsistentKeys(_)) => {
-            Err(Unusable::Key("holds a key that is not the certificate's"))
+            Err(TrustError::Key("holds a key that is not the certificate's"))
         }
-        Err(_) => Err(Unusable::Key(
+        Err(_) => Err(TrustError::Key(
             "holds a private key of a kind that cannot be used; use RSA, ECDSA or Ed25519",
         )),
     }
@@ -145,12 +147,12 @@ mod tests {
         let own = |chain: &str, key: &str| {
             Trust::read(None, Some((chain.as_bytes(), key.as_bytes()))).unwrap_err()
         };
-        assert!(matches!(own(&key, &key), Unusable::Chain(_)));
-        assert!(matches!(own(&cert, &cert), Unusable::Key(_)));
+        assert!(matches!(own(&key, &key), TrustError::Chain(_)));
+        assert!(matches!(own(&cert, &cert), TrustError::Key(_)));
         let wrong = own(&cert, &other);
         let told = "holds a key that is not the certificate's";
-        assert_eq!(wrong, Unusable::Key(told));
+        assert_eq!(wrong, TrustError::Key(told));
         let none = Trust::read(Some(b"no PEM"), None).unwrap_err();
-        assert!(matches!(none, Unusable::Authorities(_)));
+        assert!(matches!(none, TrustError::Authorities(_)));
     }
 }

@@ -7,8 +7,8 @@ use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use peer::Delivered;
 
 use super::RemoteAgent;
-use super::bounds::Bounds;
 use super::caller::Caller;
+use super::deadline::Deadline;
 use super::error::{Reason, ToolError};
 use super::request::Request;
 
@@ -21,10 +21,10 @@ pub(super) async fn mark(
     tool: &RemoteAgent,
     request: &mut Request,
     caller: &Caller,
-    bounds: &Bounds,
+    deadline: &Deadline,
 ) -> Result<(), ToolError> {
     let unsent = |error: ToolError| error.delivered(Delivered::No).of_send();
-    bounds.goes_on().map_err(unsent)?;
+    deadline.goes_on().map_err(unsent)?;
     let incoming = match &caller.chain {
         Some(said) => Some(said.clone()),
         None => match caller
@@ -32,7 +32,7 @@ pub(super) async fn mark(
             .as_deref()
             .zip(caller.session_key.as_deref())
         {
-            Some((state_dir, session)) => Box::pin(bounds.run(written(tool, state_dir, session)))
+            Some((state_dir, session)) => Box::pin(deadline.run(written(tool, state_dir, session)))
                 .await
                 .map_err(unsent)?,
             None => None,

@@ -1,6 +1,6 @@
 //! One call to one target: what it is about, what the peer has said so far, and how that is told.
 
-mod before;
+mod preconditions;
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use common::panics;
 use common::redact::Secrets;
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
+use super::artifact_text::{ArtifactPage, bare};
 use super::artifacts::Source;
-use super::bounds::Bounds;
 use super::call_metrics::CallMetrics;
-use super::collect::{Collected, Kind};
+use super::collected::{Collected, Kind};
+use super::deadline::Deadline;
 use super::envelope::{self, Continuation, Summary};
 use super::error::ToolError;
-use super::reading::{ArtifactPage, bare};
 use super::redaction::Redaction;
 use super::render;
 use super::request::Action;
 use super::resolve::Resolved;
 use super::{Pace, RemoteAgent, Updates};
 
-pub(super) use before::resolved;
-use before::spoken;
+pub(super) use preconditions::resolved;
+use preconditions::spoken;
 
 /// One call to one target.
-pub(super) struct Session<'a> {
+pub(super) struct Call<'a> {
     tool: &'a RemoteAgent,
     action: Action,
     updates: Option<Updates<'a>>,
     /// How long the call may go on.
-    pub bounds: Bounds,
+    pub deadline: Deadline,
     /// The target.
     pub target: Arc<Target>,
     /// The task that was asked about.
@@ -66,13 +66,13 @@ pub(super) struct Session<'a> {
     remembered: Option<(String, Option<String>)>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> Call<'a> {
     /// A call that has not begun.
     pub(super) fn new(
         tool: &'a RemoteAgent,
         action: Action,
         resolved: Resolved,
-        bounds: Bounds,
+        deadline: Deadline,
         updates: Option<Updates<'a>>,
         metrics: Arc<CallMetrics>,
     ) -> Self {
@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
             tool,
             action,
             updates,
-            bounds,
+            deadline,
             target: resolved.target,
             task_id: resolved.task_id,
             context_id: resolved.context_id,
@@ -108,8 +108,8 @@ impl<'a> Session<'a> {
     ) -> Result<Arc<dyn Peer>, ToolError> {
         resolved(&self.target)?;
         spoken(&self.target)?;
-        let card = self.tool.cards.get(&self.target, self.bounds.left());
-        let known = self.bounds.run(card).await??;
+        let card = self.tool.cards.get(&self.target, self.deadline.left());
+        let known = self.deadline.run(card).await??;
         let opening = CallOptions {
             parameters,
             context_id: self.context_id.as_deref(),

@@ -14,14 +14,14 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The end of a call: its deadline, its caller's word, or the end of the instance. The deadline is counted by the
 /// runtime's clock, because it is the runtime that wakes the call.
 #[derive(Debug, Clone)]
-pub(super) struct Bounds {
+pub(super) struct Deadline {
     deadline: Instant,
     wait: Duration,
     cancel: CancellationToken,
     closing: CancellationToken,
 }
 
-impl Bounds {
+impl Deadline {
     /// A call that may take `wait` from now, unless its caller's `cancel` or the instance's `closing` ends it sooner.
     pub(super) fn new(
         wait: Duration,
@@ -84,7 +84,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// Runs `work` within the bounds.
+    /// Runs `work` within the deadline.
     ///
     /// # Errors
     /// [`Reason::Aborted`], [`Reason::ShuttingDown`] or [`Reason::Timeout`], whichever comes first; `work` is dropped,

@@ -8,13 +8,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use crate::config::Limits;
 use peer::Delivered;
 
-use super::bounds::Bounds;
+use super::deadline::Deadline;
 use super::error::{Reason, ToolError};
 
 /// Lets so many calls run at a time, and so many of them to one target. The others wait in the order in which they came,
 /// first for their target's turn and then for the common one, so that a slow target keeps nobody else waiting.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct ConcurrencyLimiter {
     all: Semaphore,
     most: usize,
     most_per_target: usize,
@@ -39,8 +39,8 @@ pub(super) struct Turn<'a> {
     _place: Place<'a>,
 }
 
-impl Gate {
-    /// A gate for these limits.
+impl ConcurrencyLimiter {
+    /// A limiter for these limits.
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             all: Semaphore::new(limits.concurrency.min(Semaphore::MAX_PERMITS)),
@@ -50,16 +50,16 @@ impl Gate {
         }
     }
 
-    /// Waits for a turn to call the target of this key, within `bounds`.
+    /// Waits for a turn to call the target of this key, within `deadline`.
     ///
     /// # Errors
     /// [`Reason::Busy`] when the time is up before a turn comes, and what else ends the call. Nothing was sent.
     pub(super) async fn enter(
         &self,
         target: &Arc<str>,
-        bounds: &Bounds,
+        deadline: &Deadline,
     ) -> Result<Turn<'_>, ToolError> {
-        bounds
+        deadline
             .goes_on()
             .map_err(|error| error.delivered(Delivered::No))?;
         let (place, turns) = self.place(target);
@@ -68,14 +68,14 @@ impl Gate {
             Ok(turn) => turn,
             Err(_) => {
                 let turn = turns.acquire_owned();
-                Box::pin(self.wait(bounds, turn, self.most_per_target, "to this target")).await?
+                Box::pin(self.wait(deadline, turn, self.most_per_target, "to this target")).await?
             }
         };
         let common = match self.all.try_acquire() {
             Ok(turn) => turn,
             Err(_) => {
                 let turn = self.all.acquire();
-                Box::pin(self.wait(bounds, turn, self.most, "in all")).await?
+                Box::pin(self.wait(deadline, turn, self.most, "in all")).await?
             }
         };
         Ok(Turn {
@@ -87,12 +87,12 @@ impl Gate {
 
     async fn wait<T, E>(
         &self,
-        bounds: &Bounds,
+        deadline: &Deadline,
         turn: impl Future<Output = Result<T, E>>,
         most: usize,
         whose: &str,
     ) -> Result<T, ToolError> {
-        match bounds.run(turn).await {
+        match deadline.run(turn).await {
             Ok(Ok(turn)) => Ok(turn),
             Err(error) if error.reason != Reason::Timeout => Err(error.delivered(Delivered::No)),
             // A semaphore is never closed, so all that is left is that the time is up.
@@ -112,7 +112,7 @@ impl Gate {
         });
         line.places += 1;
         let place = Place {
-            gate: self,
+            concurrency_limiter: self,
             target: Arc::clone(target),
         };
         (place, Arc::clone(&line.turns))
@@ -126,13 +126,13 @@ impl Gate {
 /// A place in a target's line.
 #[derive(Debug)]
 struct Place<'a> {
-    gate: &'a Gate,
+    concurrency_limiter: &'a ConcurrencyLimiter,
     target: Arc<str>,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut lines = self.gate.lines();
+        let mut lines = self.concurrency_limiter.lines();
         if let Some(line) = lines.get_mut(&self.target) {
             line.places -= 1;
             if line.places == 0 {
@@ -152,16 +152,19 @@ mod tests {
 
     use super::*;
 
-    fn gate(concurrency: usize, concurrency_per_target: usize) -> Gate {
-        Gate::new(&Limits {
+    fn concurrency_limiter(
+        concurrency: usize,
+        concurrency_per_target: usize,
+    ) -> ConcurrencyLimiter {
+        ConcurrencyLimiter::new(&Limits {
             concurrency,
             concurrency_per_target,
             ..Limits::default()
         })
     }
 
-    fn seconds(wait: u64) -> Bounds {
-        Bounds::new(
+    fn seconds(wait: u64) -> Deadline {
+        Deadline::new(
             Duration::from_secs(wait),
             CancellationToken::new(),
             CancellationToken::new(),
@@ -174,11 +177,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_waits_until_another_to_its_target_ends() {
-        let gate = gate(9, 1);
-        let bounds = seconds(9);
-        let first = gate.enter(&named("a"), &bounds).await.unwrap();
+        let concurrency_limiter = concurrency_limiter(9, 1);
+        let deadline = seconds(9);
+        let first = concurrency_limiter
+            .enter(&named("a"), &deadline)
+            .await
+            .unwrap();
         let a = named("a");
-        let mut second = Box::pin(gate.enter(&a, &bounds));
+        let mut second = Box::pin(concurrency_limiter.enter(&a, &deadline));
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
         second.await.unwrap();
@@ -186,12 +192,12 @@ mod tests {
 
     #[tokio::test]
     async fn turns_come_in_the_order_of_the_calls() {
-        let gate = gate(1, 1);
-        let bounds = seconds(9);
+        let concurrency_limiter = concurrency_limiter(1, 1);
+        let deadline = seconds(9);
         let a = named("a");
-        let first = gate.enter(&a, &bounds).await.unwrap();
-        let mut second = Box::pin(gate.enter(&a, &bounds));
-        let mut third = Box::pin(gate.enter(&a, &bounds));
+        let first = concurrency_limiter.enter(&a, &deadline).await.unwrap();
+        let mut second = Box::pin(concurrency_limiter.enter(&a, &deadline));
+        let mut third = Box::pin(concurrency_limiter.enter(&a, &deadline));
         assert!(second.as_mut().now_or_never().is_none());
         assert!(third.as_mut().now_or_never().is_none());
         drop(first);
@@ -204,10 +210,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_whose_turn_does_not_come_is_told_so_at_its_deadline() {
-        let gate = gate(9, 1);
+        let concurrency_limiter = concurrency_limiter(9, 1);
         let a = named("a");
-        let _first = gate.enter(&a, &seconds(9)).await.unwrap();
-        let error = gate.enter(&a, &seconds(0)).await.unwrap_err();
+        let _first = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
+        let error = concurrency_limiter
+            .enter(&a, &seconds(0))
+            .await
+            .unwrap_err();
         assert_eq!(
             (error.reason, error.delivered),
             (Reason::Busy, Delivered::No)
@@ -217,60 +226,73 @@ mod tests {
 
     #[tokio::test]
     async fn calls_that_wait_for_their_target_keep_no_other_target_waiting() {
-        let gate = gate(2, 1);
-        let bounds = seconds(9);
+        let concurrency_limiter = concurrency_limiter(2, 1);
+        let deadline = seconds(9);
         let a = named("a");
-        let _running = gate.enter(&a, &bounds).await.unwrap();
-        let mut waiting = Box::pin(gate.enter(&a, &bounds));
+        let _running = concurrency_limiter.enter(&a, &deadline).await.unwrap();
+        let mut waiting = Box::pin(concurrency_limiter.enter(&a, &deadline));
         assert!(waiting.as_mut().now_or_never().is_none());
-        gate.enter(&named("b"), &bounds).await.unwrap();
+        concurrency_limiter
+            .enter(&named("b"), &deadline)
+            .await
+            .unwrap();
     }
 
     #[tokio::test]
     async fn the_common_limit_holds_across_targets() {
-        let gate = gate(1, 1);
-        let _running = gate.enter(&named("a"), &seconds(9)).await.unwrap();
-        let error = gate.enter(&named("b"), &seconds(0)).await.unwrap_err();
+        let concurrency_limiter = concurrency_limiter(1, 1);
+        let _running = concurrency_limiter
+            .enter(&named("a"), &seconds(9))
+            .await
+            .unwrap();
+        let error = concurrency_limiter
+            .enter(&named("b"), &seconds(0))
+            .await
+            .unwrap_err();
         assert!(error.message.contains("in all"), "{}", error.message);
     }
 
     #[tokio::test]
     async fn a_call_that_is_cancelled_leaves_the_line() {
-        let gate = gate(1, 1);
+        let concurrency_limiter = concurrency_limiter(1, 1);
         let a = named("a");
-        let running = gate.enter(&a, &seconds(9)).await.unwrap();
+        let running = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
         let cancel = CancellationToken::new();
-        let bounds = Bounds::new(
+        let deadline = Deadline::new(
             Duration::from_secs(9),
             cancel.clone(),
             CancellationToken::new(),
         );
-        let mut waiting = Box::pin(gate.enter(&a, &bounds));
+        let mut waiting = Box::pin(concurrency_limiter.enter(&a, &deadline));
         assert!(waiting.as_mut().now_or_never().is_none());
         cancel.cancel();
         assert_eq!(waiting.await.unwrap_err().reason, Reason::Aborted);
         drop(running);
-        gate.enter(&a, &seconds(1)).await.unwrap();
+        concurrency_limiter.enter(&a, &seconds(1)).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_target_that_nobody_calls_any_more_is_forgotten() {
-        let gate = gate(1, 1);
+        let concurrency_limiter = concurrency_limiter(1, 1);
         let a = named("a");
-        let running = gate.enter(&a, &seconds(9)).await.unwrap();
-        let bounds = seconds(9);
-        let mut given_up = Box::pin(gate.enter(&a, &bounds));
+        let running = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
+        let deadline = seconds(9);
+        let mut given_up = Box::pin(concurrency_limiter.enter(&a, &deadline));
         assert!(given_up.as_mut().now_or_never().is_none());
         drop(given_up);
-        gate.enter(&named("b"), &seconds(0)).await.unwrap_err();
-        assert_eq!(gate.lines().len(), 1);
+        concurrency_limiter
+            .enter(&named("b"), &seconds(0))
+            .await
+            .unwrap_err();
+        assert_eq!(concurrency_limiter.lines().len(), 1);
         drop(running);
-        assert!(gate.lines().is_empty());
+        assert!(concurrency_limiter.lines().is_empty());
         for i in 0..100 {
-            gate.enter(&named(&i.to_string()), &seconds(1))
+            concurrency_limiter
+                .enter(&named(&i.to_string()), &seconds(1))
                 .await
                 .unwrap();
         }
-        assert!(gate.lines().is_empty());
+        assert!(concurrency_limiter.lines().is_empty());
     }
 }

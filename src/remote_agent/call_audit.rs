@@ -21,7 +21,7 @@ use super::resolve::Resolved;
 
 /// The account of one call. It is settled once: with the call's outcome, or, when the call is dropped, with the reason
 /// for that.
-pub(super) struct Account<'a> {
+pub(super) struct CallAudit<'a> {
     tool: &'a RemoteAgent,
     /// Who calls.
     pub(super) caller: Caller,
@@ -45,7 +45,7 @@ struct About {
     metrics: Option<Arc<CallMetrics>>,
 }
 
-impl<'a> Account<'a> {
+impl<'a> CallAudit<'a> {
     /// The account of a call that begins now, as `caller`.
     pub(super) fn open(tool: &'a RemoteAgent, caller: Caller, closing: CancellationToken) -> Self {
         let trace = Trace::new(caller.traceparent.as_deref(), || tool.env.uuid());
@@ -152,7 +152,7 @@ fn origin(reach: &PeerConfig) -> String {
     url.origin().ascii_serialization()
 }
 
-impl Drop for Account<'_> {
+impl Drop for CallAudit<'_> {
     fn drop(&mut self) {
         if self.settled {
             return;

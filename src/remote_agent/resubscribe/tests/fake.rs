@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::remote_agent::{Call, Pace, RemoteAgent};
+use crate::remote_agent::{Pace, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, Transport};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
@@ -145,7 +145,7 @@ pub(super) async fn call(
         let update: Value = serde_json::from_str(update).unwrap();
         told.lock().unwrap().push(update["raw"].clone());
     };
-    let call = Call {
+    let call = ToolCall {
         request: &request.to_string(),
         caller: None,
         updates: Some(&take),

@@ -9,10 +9,10 @@ use a2a::Task;
 use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::Gap;
+use super::call::Call;
 use super::error::{Reason, ToolError};
-use super::follow::{Begins, Ended, Lost, listen};
+use super::follow::{Begins, ConnectionEnd, LostConnection, listen};
 use super::poll::poll;
-use super::session::Session;
 
 /// After so many subscriptions in a row that brought nothing new the peer is polled.
 const FRUITLESS: usize = 2;
@@ -32,31 +32,27 @@ pub(super) enum Start {
 /// # Errors
 /// Why no more could be heard, with everything that was collected.
 pub(super) async fn follow(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     peer: &dyn Peer,
     start: Start,
 ) -> Result<(), ToolError> {
-    match to_the_end(session, peer, start).await {
-        Err(error) if error.reason == Reason::Timeout && session.may_wait() => {
-            session.expired();
+    match to_the_end(call, peer, start).await {
+        Err(error) if error.reason == Reason::Timeout && call.may_wait() => {
+            call.expired();
             Ok(())
         }
-        Err(error) => Err(session.interrupted(error)),
+        Err(error) => Err(call.interrupted(error)),
         Ok(()) => Ok(()),
     }
 }
 
-async fn to_the_end(
-    session: &mut Session<'_>,
-    peer: &dyn Peer,
-    start: Start,
-) -> Result<(), ToolError> {
-    let streams = session.streaming() != Some(false);
+async fn to_the_end(call: &mut Call<'_>, peer: &dyn Peer, start: Start) -> Result<(), ToolError> {
+    let streams = call.streaming() != Some(false);
     let mut lost = match start {
-        Start::Stream(stream) => match listen(session, peer, stream, None).await? {
-            Ended::Settled => return Ok(()),
-            Ended::Lost(lost) => {
-                session.said.open_gap(Gap::Open);
+        Start::Stream(stream) => match listen(call, peer, stream, None).await? {
+            ConnectionEnd::Settled => return Ok(()),
+            ConnectionEnd::Lost(lost) => {
+                call.said.open_gap(Gap::Open);
                 lost
             }
         },
@@ -66,14 +62,14 @@ async fn to_the_end(
                 Start::Answer(task) => (Begins::After(task), true, Gap::Hardly),
                 _ => (Begins::Anew, false, Gap::Open),
             };
-            session.said.open_gap(gap);
+            call.said.open_gap(gap);
             if streams {
-                match subscribed(session, peer, begins).await? {
-                    Ended::Settled => return whole(session, peer).await,
-                    Ended::Lost(lost) => lost,
+                match subscribed(call, peer, begins).await? {
+                    ConnectionEnd::Settled => return whole(call, peer).await,
+                    ConnectionEnd::Lost(lost) => lost,
                 }
             } else {
-                Lost {
+                LostConnection {
                     cut: None,
                     news: fresh,
                     refused: true,
@@ -81,55 +77,55 @@ async fn to_the_end(
             }
         }
     };
-    let Some(task_id) = session.followed_task().map(str::to_owned) else {
+    let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Err(lost.cut.unwrap_or_else(nothing_to_resume));
     };
     let mut fruitless = 0;
     let mut not_before: Option<Instant> = None;
     while !lost.refused && fruitless < FRUITLESS {
         if let Some(then) = not_before {
-            session.bounds.run(sleep_until(then)).await?;
+            call.deadline.run(sleep_until(then)).await?;
         }
-        not_before = Some(Instant::now() + session.pace().first_poll);
-        match subscribed(session, peer, Begins::Again).await? {
-            Ended::Settled => return whole(session, peer).await,
-            Ended::Lost(again) => {
+        not_before = Some(Instant::now() + call.pace().first_poll);
+        match subscribed(call, peer, Begins::Again).await? {
+            ConnectionEnd::Settled => return whole(call, peer).await,
+            ConnectionEnd::Lost(again) => {
                 fruitless = if again.news { 0 } else { fruitless + 1 };
                 // How the first connection was lost says more than why the next ones failed.
-                lost = Lost {
+                lost = LostConnection {
                     cut: if again.news { again.cut } else { lost.cut },
                     ..again
                 };
             }
         }
     }
-    match poll(session, peer, &task_id, !lost.news).await? {
-        Ended::Settled => Ok(()),
-        Ended::Lost(refusal) => refused_all(session, lost, refusal),
+    match poll(call, peer, &task_id, !lost.news).await? {
+        ConnectionEnd::Settled => Ok(()),
+        ConnectionEnd::Lost(refusal) => refused_all(call, lost, refusal),
     }
 }
 
 /// Subscribes to the task and listens.
 async fn subscribed(
-    session: &mut Session<'_>,
+    call: &mut Call<'_>,
     peer: &dyn Peer,
     begins: Begins,
-) -> Result<Ended, ToolError> {
-    let Some(task_id) = session.followed_task().map(str::to_owned) else {
+) -> Result<ConnectionEnd, ToolError> {
+    let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Err(nothing_to_resume());
     };
     // A peer that does not even begin to answer is as silent as a stream without events.
-    let idle = session.pace().idle;
-    let answer = timeout(idle, session.metrics.resubscribe(peer, &task_id));
-    let (why, refused) = match session.bounds.run(answer).await? {
+    let idle = call.pace().idle;
+    let answer = timeout(idle, call.metrics.resubscribe(peer, &task_id));
+    let (why, refused) = match call.deadline.run(answer).await? {
         Ok(Ok(stream)) => {
-            let ended = listen(session, peer, stream, Some(begins)).await?;
-            if matches!(ended, Ended::Lost(_)) {
-                session.said.open_gap(Gap::Open);
+            let ended = listen(call, peer, stream, Some(begins)).await?;
+            if matches!(ended, ConnectionEnd::Lost(_)) {
+                call.said.open_gap(Gap::Open);
             }
             return Ok(ended);
         }
-        Ok(Err(refusal)) if session.said.count() == 0 && is_hopeless(&refusal) => {
+        Ok(Err(refusal)) if call.said.count() == 0 && is_hopeless(&refusal) => {
             return Err(refusal.into());
         }
         Ok(Err(refusal)) => {
@@ -142,8 +138,8 @@ async fn subscribed(
             (PeerError::new(PeerErrorKind::Cut, message), true)
         }
     };
-    session.said.open_gap(Gap::Open);
-    Ok(Ended::Lost(Lost {
+    call.said.open_gap(Gap::Open);
+    Ok(ConnectionEnd::Lost(LostConnection {
         refused,
         cut: Some(why.into()),
         news: false,
@@ -151,26 +147,30 @@ async fn subscribed(
 }
 
 /// Where pieces may have been missed and no snapshot came since, the settled task is asked for: it shows them.
-async fn whole(session: &mut Session<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
-    let Some(task_id) = session.followed_task().map(str::to_owned) else {
+async fn whole(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
+    let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Ok(());
     };
-    let gap = session.said.gap();
+    let gap = call.said.gap();
     if gap == Gap::No {
         return Ok(());
     }
-    let answer = session.metrics.get_task(peer, &task_id, None);
-    let answer = timeout(session.pace().idle, answer);
-    match session.bounds.run(answer).await? {
-        Ok(Ok(task)) => return session.hear_asked(task),
-        Ok(Err(_)) | Err(_) if gap == Gap::Open => session.incomplete(),
+    let answer = call.metrics.get_task(peer, &task_id, None);
+    let answer = timeout(call.pace().idle, answer);
+    match call.deadline.run(answer).await? {
+        Ok(Ok(task)) => return call.hear_asked(task),
+        Ok(Err(_)) | Err(_) if gap == Gap::Open => call.incomplete(),
         Ok(Err(_)) | Err(_) => {}
     }
     Ok(())
 }
 
 /// The peer tells no more of a task that goes on. What came before a clean end is a result, though not a whole one.
-fn refused_all(session: &mut Session<'_>, lost: Lost, refusal: Lost) -> Result<(), ToolError> {
+fn refused_all(
+    call: &mut Call<'_>,
+    lost: LostConnection,
+    refusal: LostConnection,
+) -> Result<(), ToolError> {
     match (lost.cut, refusal.cut) {
         // A credential that was revoked on the way is the reason, and what has to be mended.
         (Some(_), Some(refusal)) if refusal.reason == Reason::AuthRequired => Err(refusal),
@@ -179,9 +179,9 @@ fn refused_all(session: &mut Session<'_>, lost: Lost, refusal: Lost) -> Result<(
             cut.message = format!("{}; asked how the task stands: {refusal}", cut.message);
             Err(cut)
         }
-        (None, Some(refusal)) if session.said.count() == 0 => Err(refusal),
+        (None, Some(refusal)) if call.said.count() == 0 => Err(refusal),
         (None, _) => {
-            session.incomplete();
+            call.incomplete();
             Ok(())
         }
     }
