@@ -205,7 +205,7 @@ fn parts(bytes: &str, name: Option<&str>) -> Value {
 /// What the webhook of a task was told.
 fn pushed(column: Column) -> Value {
     let (states, media_type) = match column.version {
-        Version::V1_0 => (
+        Version::V1 => (
             json!(["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]),
             "application/a2a+json",
         ),
