@@ -2,7 +2,7 @@
 
 use a2a::ErrorReason;
 use a2a::v1_0::TaskState;
-use a2a_server::metrics::{Metrics, Pushed};
+use a2a_server::metrics::{Metrics, PushResult};
 use gateway_bridge::session_key;
 
 use crate::contract::{documents::help, generated, settings::table_with_flags, text};
@@ -160,8 +160,8 @@ fn the_metrics_are_told() {
     let page = text("docs/reference/serve.md");
     let metrics = Metrics::new();
     // What has not been counted yet is not shown.
-    metrics.entered(&TaskState::Working);
-    metrics.pushed(Pushed::Delivered);
+    metrics.record_state(&TaskState::Working);
+    metrics.record_push(PushResult::Delivered);
     let counted = metrics.text();
     let mut checked = 0;
     for line in counted.lines() {

@@ -16,7 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Upper bounds of run durations, in seconds: from a scripted answer to the longest turn of an agent.
-const DURATIONS: [f64; 10] = [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 1800.0];
+const DURATION_BUCKETS: [f64; 10] = [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 1800.0];
 
 /// The counters of one server. Cheap to clone; clones count together.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ struct WithResult {
 
 /// What became of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pushed {
+pub enum PushResult {
     /// The webhook took it.
     Delivered,
     /// It was tried as often as it is, or may not go there any more.
@@ -61,7 +61,7 @@ impl Metrics {
     pub fn new() -> Self {
         let tasks = Family::default();
         let running = Gauge::<i64, AtomicI64>::default();
-        let durations = Histogram::new(DURATIONS);
+        let durations = Histogram::new(DURATION_BUCKETS);
         let listeners = Gauge::<i64, AtomicI64>::default();
         let pushes = Family::default();
         let mut registry = Registry::with_prefix("remote_agent");
@@ -94,40 +94,40 @@ impl Metrics {
     }
 
     /// A task came into a state.
-    pub fn entered(&self, state: &TaskState) {
+    pub fn record_state(&self, state: &TaskState) {
         let state = word(state);
         self.tasks.get_or_create(&InState { state }).inc();
     }
 
     /// A run begins.
-    pub fn run_began(&self) {
+    pub fn record_run_start(&self) {
         self.running.inc();
     }
 
     /// A run is over.
-    pub fn run_ended(&self, took: Duration) {
+    pub fn record_run_end(&self, took: Duration) {
         self.running.dec();
         self.durations.observe(took.as_secs_f64());
     }
 
     /// Somebody follows a task, until what this returns is dropped.
-    pub fn listening(&self) -> Listening {
+    pub fn record_stream(&self) -> OpenStream {
         self.listeners.inc();
-        Listening(self.listeners.clone())
+        OpenStream(self.listeners.clone())
     }
 
     /// A notification has been dealt with.
-    pub fn pushed(&self, result: Pushed) {
+    pub fn record_push(&self, result: PushResult) {
         self.pushes.get_or_create(&result.label()).inc();
     }
 
     /// How many notifications were dealt with so.
-    pub fn pushes(&self, result: Pushed) -> u64 {
+    pub fn pushes(&self, result: PushResult) -> u64 {
         self.pushes.get_or_create(&result.label()).get()
     }
 }
 
-impl Pushed {
+impl PushResult {
     fn label(self) -> WithResult {
         let result = match self {
             Self::Delivered => "delivered",
@@ -140,9 +140,9 @@ impl Pushed {
 
 /// Somebody who follows a task.
 #[derive(Debug)]
-pub struct Listening(Gauge);
+pub struct OpenStream(Gauge);
 
-impl Drop for Listening {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::metrics::{Metrics, Pushed};
+use crate::metrics::{Metrics, PushResult};
 use crate::record::{Change, Record};
 use crate::settings::Limits;
 use crate::store::TaskStore;
@@ -157,11 +157,11 @@ impl Notifier {
         match self.intake.try_send(incoming) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
-                self.dispatcher.metrics.pushed(Pushed::Dropped);
+                self.dispatcher.metrics.record_push(PushResult::Dropped);
                 tracing::warn!(%task, "a notification was dropped: too many changes wait to be looked at");
             }
             Err(TrySendError::Closed(_)) => {
-                self.dispatcher.metrics.pushed(Pushed::Dropped);
+                self.dispatcher.metrics.record_push(PushResult::Dropped);
                 tracing::warn!(%task, "a notification was dropped: the server is being stopped");
             }
         }
@@ -187,9 +187,9 @@ impl Notifier {
         let metrics = &self.dispatcher.metrics;
         PushCounts {
             waiting: self.dispatcher.queues.waiting() as u64,
-            delivered: metrics.pushes(Pushed::Delivered),
-            failed: metrics.pushes(Pushed::Failed),
-            dropped: metrics.pushes(Pushed::Dropped),
+            delivered: metrics.pushes(PushResult::Delivered),
+            failed: metrics.pushes(PushResult::Failed),
+            dropped: metrics.pushes(PushResult::Dropped),
         }
     }
 

@@ -47,7 +47,7 @@ pub use self::page::TaskPage;
 pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };
-pub use self::submit::DELEGATION;
+pub use self::task_runner::DELEGATION;
 pub use crate::settings::{Limits, Settings};
 
 use self::active_task::CancelReason;
@@ -57,10 +57,10 @@ use self::updates::updates;
 use self::view::View;
 
 /// Tasks on a page where the request does not say (1.0 §3.1.4).
-const PAGE: i32 = 50;
+const DEFAULT_PAGE_SIZE: i32 = 50;
 
 /// The most tasks that a page may have.
-const LARGEST_PAGE: i32 = 100;
+const MAX_PAGE_SIZE: i32 = 100;
 
 /// A message as a client sends it.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,7 +126,7 @@ impl Service {
     pub async fn start(parts: Parts) -> Result<Self, A2aError> {
         let core = Arc::new(Core::new(parts));
         core.recover().await?;
-        core.go_on();
+        core.resume();
         Ok(Self { core })
     }
 
@@ -175,7 +175,7 @@ impl Service {
         let view = self
             .view(request.history_length)?
             .with_artifacts(request.include_artifacts == Some(true));
-        let page_size = request.page_size.unwrap_or(PAGE);
+        let page_size = request.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
         let filter = Filter {
             owner: Some(caller.client.clone()),
             context_id: request.context_id.filter(|id| !id.is_empty()),
@@ -197,7 +197,11 @@ impl Service {
     pub async fn cancel(&self, caller: &Caller, task_id: &str) -> Result<Task, A2aError> {
         self.show(task_id)?;
         let record = self.core.owned(caller, task_id).await?;
-        let task = canceled(self.core.settle(record, CancelReason::Requested).await?)?;
+        let task = canceled(
+            self.core
+                .cancel_task(record, CancelReason::Requested)
+                .await?,
+        )?;
         Ok(self.view(None)?.of(task))
     }
 
@@ -218,7 +222,7 @@ impl Service {
                 ),
             ));
         }
-        Ok(updates(feed, view, self.core.metrics.listening()))
+        Ok(updates(feed, view, self.core.metrics.record_stream()))
     }
 
     /// Registers a webhook (1.0 §3.1.7). Without an id it gets a fresh one.
@@ -362,10 +366,10 @@ impl Service {
 
 fn page(size: i32) -> Result<usize, A2aError> {
     match usize::try_from(size) {
-        Ok(found) if (1..=LARGEST_PAGE).contains(&size) => Ok(found),
+        Ok(found) if (1..=MAX_PAGE_SIZE).contains(&size) => Ok(found),
         _ => Err(A2aError::new(
             ErrorReason::InvalidParams,
-            format!("`pageSize` is {size}; it has to be 1 to {LARGEST_PAGE}"),
+            format!("`pageSize` is {size}; it has to be 1 to {MAX_PAGE_SIZE}"),
         )
         .at("pageSize")),
     }

@@ -288,7 +288,7 @@ pub struct SummaryPage {
 
 impl Filter {
     /// Whether a task is among those asked for, whatever the page.
-    pub fn takes(&self, task: &Summary) -> bool {
+    pub fn matches(&self, task: &Summary) -> bool {
         self.owner.as_ref().is_none_or(|owner| *owner == task.owner)
             && self
                 .context_id

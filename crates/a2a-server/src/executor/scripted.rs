@@ -83,7 +83,8 @@ impl Executor for Scripted {
         reports: Reports,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome> {
-        let script = script::of(&job, self.patience);
+        let script = tck::script(&job.message.message_id, self.patience)
+            .unwrap_or_else(|| commands::script(&job));
         Box::pin(play(script, reports, cancel))
     }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use a2a::v1_0::TaskState;
 
-use super::{Metrics, Pushed};
+use super::{Metrics, PushResult};
 
 fn line(metrics: &Metrics, begins: &str) -> Option<String> {
     let text = metrics.text();
@@ -13,8 +13,8 @@ fn line(metrics: &Metrics, begins: &str) -> Option<String> {
 #[test]
 fn tasks_are_counted_by_state() {
     let metrics = Metrics::new();
-    metrics.entered(&TaskState::Submitted);
-    metrics.entered(&TaskState::Submitted);
+    metrics.record_state(&TaskState::Submitted);
+    metrics.record_state(&TaskState::Submitted);
     assert_eq!(
         line(&metrics, "remote_agent_tasks_total"),
         Some("remote_agent_tasks_total{state=\"submitted\"} 2".to_owned())
@@ -24,12 +24,12 @@ fn tasks_are_counted_by_state() {
 #[test]
 fn runs_are_timed() {
     let metrics = Metrics::new();
-    metrics.run_began();
+    metrics.record_run_start();
     assert_eq!(
         line(&metrics, "remote_agent_runs_active"),
         Some("remote_agent_runs_active 1".to_owned())
     );
-    metrics.run_ended(Duration::from_secs(2));
+    metrics.record_run_end(Duration::from_secs(2));
     assert_eq!(
         line(&metrics, "remote_agent_runs_active"),
         Some("remote_agent_runs_active 0".to_owned())
@@ -43,7 +43,7 @@ fn runs_are_timed() {
 #[test]
 fn a_listener_counts_as_long_as_it_listens() {
     let metrics = Metrics::new();
-    let listening = metrics.listening();
+    let listening = metrics.record_stream();
     assert_eq!(
         line(&metrics, "remote_agent_listeners"),
         Some("remote_agent_listeners 1".to_owned())
@@ -58,9 +58,9 @@ fn a_listener_counts_as_long_as_it_listens() {
 #[test]
 fn notifications_are_counted_by_what_became_of_them() {
     let metrics = Metrics::new();
-    metrics.pushed(Pushed::Delivered);
-    metrics.pushed(Pushed::Failed);
-    metrics.pushed(Pushed::Dropped);
+    metrics.record_push(PushResult::Delivered);
+    metrics.record_push(PushResult::Failed);
+    metrics.record_push(PushResult::Dropped);
     for result in ["delivered", "failed", "dropped"] {
         let begins = format!("remote_agent_pushes_total{{result=\"{result}\"}}");
         assert_eq!(line(&metrics, &begins), Some(format!("{begins} 1")));

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::caller::Version;
-use crate::metrics::{Metrics, Pushed};
+use crate::metrics::{Metrics, PushResult};
 use crate::store::{StoreError, TaskStore};
 use common::environment::Environment;
 
@@ -70,7 +70,7 @@ impl PushDispatcher {
                 continue;
             }
             if let Err(error) = self.address(&payload, &removed).await {
-                self.metrics.pushed(Pushed::Failed);
+                self.metrics.record_push(PushResult::Failed);
                 tracing::warn!(task = %payload.task_id, %error, "nobody was told of a change: the webhooks cannot be read");
             }
         }
@@ -119,7 +119,7 @@ impl PushDispatcher {
         let delivery = match PushDelivery::new(config, version, body, removed) {
             Ok(delivery) => delivery,
             Err(error) => {
-                self.metrics.pushed(Pushed::Failed);
+                self.metrics.record_push(PushResult::Failed);
                 tracing::warn!(task = %config.task_id, %error, "a webhook cannot be told");
                 return;
             }
@@ -127,7 +127,11 @@ impl PushDispatcher {
         let address = Arc::clone(&delivery.address);
         let put = self.queues.push(delivery);
         for delivery in put.dropped {
-            self.record_loss(Pushed::Dropped, &delivery, "too many notifications wait");
+            self.record_loss(
+                PushResult::Dropped,
+                &delivery,
+                "too many notifications wait",
+            );
         }
         if put.is_first {
             let dispatcher = Arc::clone(self);
@@ -145,10 +149,10 @@ impl PushDispatcher {
             let delivered = self.ended.run_until_cancelled(self.deliver(&next)).await;
             match delivered {
                 Some(Ok(())) => {
-                    self.metrics.pushed(Pushed::Delivered);
+                    self.metrics.record_push(PushResult::Delivered);
                     tracing::debug!(task = %address.task_id, config = %address.config_id, "a webhook was told");
                 }
-                Some(Err(why)) => self.record_loss(Pushed::Failed, &next.delivery, &why),
+                Some(Err(why)) => self.record_loss(PushResult::Failed, &next.delivery, &why),
                 // Counted with what waits.
                 None => self.queues.push_front(next.delivery),
             }
@@ -207,13 +211,13 @@ impl PushDispatcher {
     pub(super) fn give_up(&self) -> usize {
         let deliveries = self.queues.drain();
         for delivery in &deliveries {
-            self.record_loss(Pushed::Failed, delivery, "the server is being stopped");
+            self.record_loss(PushResult::Failed, delivery, "the server is being stopped");
         }
         deliveries.len()
     }
 
-    fn record_loss(&self, became: Pushed, delivery: &PushDelivery, why: &str) {
-        self.metrics.pushed(became);
+    fn record_loss(&self, became: PushResult, delivery: &PushDelivery, why: &str) {
+        self.metrics.record_push(became);
         tracing::warn!(
             task = %delivery.address.task_id,
             config = %delivery.address.config_id,

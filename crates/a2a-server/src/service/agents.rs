@@ -17,19 +17,19 @@ use a2a::{A2aError, ErrorReason};
 pub const AGENT: &str = "openclaw-remote-agent/agent";
 
 /// How long the answer of the executor is kept.
-const FRESH: Duration = Duration::from_secs(30);
+const CACHE_LIFETIME: Duration = Duration::from_secs(30);
 
 /// What the executor said last.
 #[derive(Default)]
-pub(super) struct Agents(Mutex<Option<(Instant, Arc<[Agent]>)>>);
+pub(super) struct AgentCache(Mutex<Option<(Instant, Arc<[Agent]>)>>);
 
-impl Agents {
+impl AgentCache {
     /// The agents. Where the executor cannot say any more, what it said before holds.
     pub(super) async fn get(&self, executor: &dyn Executor) -> Result<Arc<[Agent]>, A2aError> {
         // Held while the executor is asked, so that it is asked once.
         let mut known = self.0.lock().await;
         if let Some((at, agents)) = &*known
-            && at.elapsed() < FRESH
+            && at.elapsed() < CACHE_LIFETIME
         {
             return Ok(agents.clone());
         }

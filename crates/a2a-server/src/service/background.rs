@@ -38,7 +38,9 @@ impl Core {
             if !is_interrupted(&task.state) {
                 let loaded = self.store.load(&task.id).await;
                 match loaded.map_err(|error| refused(error, &task.id)) {
-                    Ok(Some(record)) if !record.is_terminal() => self.take_up(record).await,
+                    Ok(Some(record)) if !record.is_terminal() => {
+                        self.resume_left_task(record).await
+                    }
                     Ok(_) => {
                         self.release_quota(&task.owner, &task.id);
                     }
@@ -48,14 +50,14 @@ impl Core {
                 }
             }
             if !self.quota.is_client(&task.owner) {
-                self.end_removed(vec![task.id]);
+                self.end_tasks_of_removed_clients(vec![task.id]);
             }
         }
         Ok(())
     }
 
     /// Goes on with the run of a task, or marks the task as interrupted.
-    async fn take_up(self: &Arc<Self>, record: Record) {
+    async fn resume_left_task(self: &Arc<Self>, record: Record) {
         let mut life = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
         life.reported = true;
         // Its client has been given the task, or may have been.
@@ -79,11 +81,11 @@ impl Core {
     }
 
     /// Everything that goes on until the server is closed.
-    pub(super) fn go_on(self: &Arc<Self>) {
-        self.until_closed(|core| async move { core.hear_cancellations().await });
-        self.until_closed(|core| async move { core.forget().await });
+    pub(super) fn resume(self: &Arc<Self>) {
+        self.run_until_closing(|core| async move { core.forward_cancellations().await });
+        self.run_until_closing(|core| async move { core.forget().await });
         if let Some(every) = self.store.recovery_interval() {
-            self.until_closed(move |core| async move {
+            self.run_until_closing(move |core| async move {
                 loop {
                     tokio::time::sleep(every).await;
                     if let Err(error) = core.recover().await {
@@ -94,7 +96,7 @@ impl Core {
         }
     }
 
-    fn until_closed<F>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> F)
+    fn run_until_closing<F>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -108,7 +110,7 @@ impl Core {
         });
     }
 
-    async fn hear_cancellations(&self) {
+    async fn forward_cancellations(&self) {
         let mut asked = self.store.cancel_requests();
         while let Some(task_id) = asked.next().await {
             if let Some(active) = self.active_tasks.get(&task_id) {
@@ -118,7 +120,7 @@ impl Core {
     }
 
     /// Ends tasks whose client was asked something and did not answer.
-    async fn end_unanswered(&self) -> Result<(), A2aError> {
+    async fn expire_unanswered(&self) -> Result<(), A2aError> {
         let before_ms = before_ms(self.env.system_time().into(), self.settings.unanswered);
         // What cannot be ended waits for the next time, and keeps no other from its end.
         let mut left = 0;
@@ -129,7 +131,7 @@ impl Core {
                 .await;
             let ids = ids.map_err(|error| refused(error, ""))?;
             for id in &ids {
-                let ended = self.end_unanswered_task(id, before_ms).await;
+                let ended = self.expire_task(id, before_ms).await;
                 if let Err(error) = &ended {
                     tracing::warn!(task_id = id, %error, "the task cannot be ended");
                 }
@@ -142,11 +144,7 @@ impl Core {
     }
 
     /// Ends a task that waits for its client since before `before_ms`. Says whether it still waited.
-    pub(super) async fn end_unanswered_task(
-        &self,
-        id: &str,
-        before_ms: i64,
-    ) -> Result<bool, StoreError> {
+    pub(super) async fn expire_task(&self, id: &str, before_ms: i64) -> Result<bool, StoreError> {
         let record = self.store.load(id).await?;
         // It may have been answered, and have asked again, since it was found.
         let waits = |record: &Record| record.is_interrupted() && record.changed_ms < before_ms;
@@ -171,8 +169,8 @@ impl Core {
     async fn forget(self: &Arc<Self>) {
         loop {
             // Those that the store did not end when their client was removed.
-            self.end_removed(self.quota.tasks_of_removed());
-            if let Err(refusal) = self.end_unanswered().await {
+            self.end_tasks_of_removed_clients(self.quota.tasks_of_removed());
+            if let Err(refusal) = self.expire_unanswered().await {
                 tracing::warn!(%refusal, "tasks that wait too long for their clients cannot be ended");
             }
             let retention = &self.settings.retention;

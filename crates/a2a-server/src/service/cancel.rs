@@ -14,20 +14,20 @@ use crate::store::StoreError;
 use a2a::{A2aError, ErrorReason};
 
 /// At most so long for something that another server does.
-const ELSEWHERE: Duration = Duration::from_secs(5);
+const REMOTE_CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a task that changes again and again is looked at before it is given up.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 impl Core {
     /// Cancels the task unless it is settled, and gives back how it stands then.
-    pub(super) async fn settle(
+    pub(super) async fn cancel_task(
         &self,
         mut record: Record,
         reason: CancelReason,
     ) -> Result<Record, A2aError> {
         let id = record.task.id.clone();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             if record.is_terminal() {
                 return Ok(record);
             }
@@ -46,11 +46,11 @@ impl Core {
                 if !record.is_interrupted() && self.store.recovery_interval().is_some() {
                     self.ask(&id).await?;
                 }
-                if let Some(canceled) = self.settle_here(&id, reason).await? {
+                if let Some(canceled) = self.cancel_stored(&id, reason).await? {
                     return Ok(canceled);
                 }
             }
-            record = self.again(&id).await?;
+            record = self.retry_later(&id).await?;
         }
         Err(refused(StoreError::Conflict, &id))
     }
@@ -64,17 +64,17 @@ impl Core {
             .map_err(|error| refused(error, task_id))?;
         let settled = feed.updates.for_each(|_| std::future::ready(()));
         // Where nobody answers nobody runs it, and it is settled here.
-        let _ = tokio::time::timeout(ELSEWHERE, settled).await;
+        let _ = tokio::time::timeout(REMOTE_CANCEL_TIMEOUT, settled).await;
         Ok(())
     }
 
     /// Marks a task that nobody runs as canceled. `None` where it changed under our hands.
-    async fn settle_here(
+    async fn cancel_stored(
         &self,
         task_id: &str,
         reason: CancelReason,
     ) -> Result<Option<Record>, A2aError> {
-        let mut record = self.again(task_id).await?;
+        let mut record = self.retry_later(task_id).await?;
         if record.is_terminal() {
             return Ok(Some(record));
         }
@@ -92,7 +92,7 @@ impl Core {
         }
     }
 
-    async fn again(&self, task_id: &str) -> Result<Record, A2aError> {
+    async fn retry_later(&self, task_id: &str) -> Result<Record, A2aError> {
         self.store
             .load(task_id)
             .await

@@ -19,13 +19,13 @@ impl Service {
         if !tasks.is_empty() {
             tracing::info!(tasks = tasks.len(), "ending the tasks of removed clients");
         }
-        self.core.end_removed(tasks);
+        self.core.end_tasks_of_removed_clients(tasks);
     }
 }
 
 impl Core {
     /// Ends tasks of clients that the operator removed.
-    pub(super) fn end_removed(self: &Arc<Self>, tasks: Vec<String>) {
+    pub(super) fn end_tasks_of_removed_clients(self: &Arc<Self>, tasks: Vec<String>) {
         for task_id in tasks {
             if let Some(active) = self.active_tasks.get(&task_id) {
                 active.cancel(CancelReason::ClientRemoved);
@@ -47,7 +47,7 @@ impl Core {
         let Some(record) = self.store.load(task_id).await.map_err(failed)? else {
             return Ok(());
         };
-        match self.settle(record, CancelReason::ClientRemoved).await {
+        match self.cancel_task(record, CancelReason::ClientRemoved).await {
             // It was deleted, or answered by a message, in the meantime.
             Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(()),
             settled => settled.and(webhooks),

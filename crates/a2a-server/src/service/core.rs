@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::active_task::ActiveTasks;
-use super::agents::Agents;
+use super::agents::AgentCache;
 use super::dedup::MessageDedup;
 use super::quota::TaskQuota;
 use super::weight::Weights;
@@ -34,7 +34,7 @@ pub(super) struct Core {
     pub(super) env: Arc<dyn Environment>,
     pub(super) notifier: Notifier,
     pub(super) metrics: Metrics,
-    pub(super) agents: Agents,
+    pub(super) agents: AgentCache,
     pub(super) active_tasks: ActiveTasks,
     pub(super) dedup: MessageDedup,
     pub(super) weights: Weights,
@@ -75,7 +75,7 @@ impl Core {
             store: parts.store,
             sessions: parts.sessions,
             env: parts.env,
-            agents: Agents::default(),
+            agents: AgentCache::default(),
             active_tasks: ActiveTasks::default(),
             dedup: MessageDedup::default(),
             weights: Weights::default(),
@@ -110,7 +110,7 @@ impl Core {
     /// What follows a change that has been kept and applied.
     pub(super) fn changed(&self, record: &Record, change: &Change) {
         if let Change::Status(status) = change {
-            self.metrics.entered(&status.state);
+            self.metrics.record_state(&status.state);
             if record.is_terminal() {
                 self.release_quota(&record.owner, &record.task.id);
             }

@@ -27,7 +27,11 @@ impl Service {
     pub async fn stop(&self, task_id: &str) -> Result<Task, A2aError> {
         let record = self.any(task_id).await?;
         let record = record.ok_or_else(|| A2aError::task_not_found(task_id))?;
-        canceled(self.core.settle(record, CancelReason::Requested).await?)
+        canceled(
+            self.core
+                .cancel_task(record, CancelReason::Requested)
+                .await?,
+        )
     }
 
     /// The operator deletes a task, whoever it belongs to; one that runs is canceled first. Says whether there was one.
@@ -36,7 +40,11 @@ impl Service {
     /// The store failed.
     pub async fn delete(&self, task_id: &str) -> Result<bool, A2aError> {
         match self.any(task_id).await? {
-            Some(record) => self.core.settle(record, CancelReason::Requested).await?,
+            Some(record) => {
+                self.core
+                    .cancel_task(record, CancelReason::Requested)
+                    .await?
+            }
             None => return Ok(false),
         };
         // Its webhooks go with it, and are to be told of its end before.

@@ -8,7 +8,7 @@ use crate::caller::{Caller, Version};
 use a2a::{A2aError, ErrorReason};
 
 /// How long the id of a webhook may be, in bytes.
-const LONGEST: usize = 4096;
+const MAX_ID_BYTES: usize = 4096;
 
 impl Core {
     /// The webhook that comes with a message, if one does.
@@ -45,8 +45,8 @@ impl Core {
             let wrong = refusal.field.clone().unwrap_or_default();
             refusal.at(field(&wrong))
         })?;
-        if config.id.as_ref().is_some_and(|id| id.len() > LONGEST) {
-            let text = format!("`id` is longer than {LONGEST} bytes");
+        if config.id.as_ref().is_some_and(|id| id.len() > MAX_ID_BYTES) {
+            let text = format!("`id` is longer than {MAX_ID_BYTES} bytes");
             return Err(A2aError::new(ErrorReason::InvalidParams, text).at(field("id")));
         }
         if config.id.as_ref().is_none_or(String::is_empty) {

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::task_runner::Start;
 use crate::executor::{Outcome, Reports};
 use crate::metrics::Metrics;
 
+/// Starts a run, or reattaches to one.
+pub(super) type Start =
+    Box<dyn FnOnce(Reports, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
+
 /// How long a run that was told to stop may take before it is dropped.
-const STOPPING: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A run under way. It stops when this is dropped.
 pub(super) struct Running {
@@ -25,7 +29,7 @@ impl Running {
     pub(super) fn start(metrics: Metrics, reports: Reports, start: Start) -> Self {
         let stop = CancellationToken::new();
         let told = stop.clone();
-        metrics.run_began();
+        metrics.record_run_start();
         Self {
             handle: tokio::spawn(async move { start(reports, told).await }),
             stop,
@@ -55,7 +59,7 @@ impl Running {
             biased;
             _ = &mut self.handle => return,
             () = dropping.cancelled() => {}
-            () = sleep(STOPPING) => {}
+            () = sleep(STOP_TIMEOUT) => {}
         }
         tracing::warn!(
             task_id,
@@ -70,6 +74,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
         self.handle.abort();
-        self.metrics.run_ended(self.began.elapsed());
+        self.metrics.record_run_end(self.began.elapsed());
     }
 }

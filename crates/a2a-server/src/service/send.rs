@@ -22,7 +22,7 @@ impl Core {
         caller: &Caller,
         send: Send,
     ) -> Result<SendMessageResponse, A2aError> {
-        let said = immediately(&send);
+        let said = return_immediately(&send);
         let view = self.view(&send)?;
         let message_id = send.request.message.message_id.clone();
         let at_once = said.unwrap_or(match caller.version {
@@ -30,7 +30,8 @@ impl Core {
             Version::V0_3 => self.settings.async_mode,
         });
         // Whoever says nothing in 0.3, to a server that answers when it is done, is answered with what was said.
-        let bare = said.is_none() && caller.version == Version::V0_3 && !self.settings.async_mode;
+        let without_history =
+            said.is_none() && caller.version == Version::V0_3 && !self.settings.async_mode;
         let (task_id, end) = match self.submit(caller, send, false).await? {
             Accepted::Active(active, task_id, _) => {
                 let end = match at_once {
@@ -42,7 +43,7 @@ impl Core {
                 match end {
                     Some(end) => (task_id, end),
                     None => {
-                        let end = self.as_it_stands(&active, &task_id).await;
+                        let end = self.current(&active, &task_id).await;
                         (task_id, end)
                     }
                 }
@@ -51,7 +52,7 @@ impl Core {
                 let task_id = record.task.id.clone();
                 let end = match at_once {
                     true => TaskEnd::Task(Arc::from(record)),
-                    false => self.awaited(record).await?,
+                    false => self.await_end_elsewhere(record).await?,
                 };
                 (task_id, end)
             }
@@ -63,8 +64,8 @@ impl Core {
             TaskEnd::Error(refusal) => Err(refusal),
             TaskEnd::Task(record) => {
                 let task = Arc::unwrap_or_clone(record).task;
-                if bare && task.status.state == TaskState::Completed {
-                    let message = self.bare(task);
+                if without_history && task.status.state == TaskState::Completed {
+                    let message = self.without_history(task);
                     return Ok(SendMessageResponse::Message(message));
                 }
                 Ok(SendMessageResponse::Task(view.of(task)))
@@ -109,7 +110,7 @@ impl Core {
             core.dedup.remove(&client, &message_id, &task_id);
         })
         .filter_map(|()| std::future::ready(None));
-        let updates = updates(feed, view, self.metrics.listening());
+        let updates = updates(feed, view, self.metrics.record_stream());
         Ok(updates.chain(heard).boxed())
     }
 
@@ -128,7 +129,7 @@ impl Core {
     }
 
     /// The task as it stands, for a client that does not wait.
-    async fn as_it_stands(&self, active: &ActiveTask, task_id: &str) -> TaskEnd {
+    async fn current(&self, active: &ActiveTask, task_id: &str) -> TaskEnd {
         if !active.expose() {
             return active.wait_ended().await;
         }
@@ -140,7 +141,7 @@ impl Core {
     }
 
     /// Waits for the end of a task that is not worked on here.
-    async fn awaited(&self, record: Box<Record>) -> Result<TaskEnd, A2aError> {
+    async fn await_end_elsewhere(&self, record: Box<Record>) -> Result<TaskEnd, A2aError> {
         let Feed {
             mut record,
             mut updates,
@@ -163,7 +164,7 @@ impl Core {
     }
 
     /// What was said in a task, as a message that stands for it.
-    fn bare(&self, task: Task) -> Message {
+    fn without_history(&self, task: Task) -> Message {
         let mut parts: Vec<Part> = task
             .artifacts
             .into_iter()
@@ -189,7 +190,7 @@ impl Core {
 }
 
 /// Whether the request says to be answered with the task at once.
-fn immediately(send: &Send) -> Option<bool> {
+fn return_immediately(send: &Send) -> Option<bool> {
     send.return_immediately.or_else(|| {
         let asked = send.request.configuration.as_ref()?;
         asked.return_immediately

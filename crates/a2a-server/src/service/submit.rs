@@ -10,17 +10,14 @@ use super::active_task::{ActiveTask, CancelReason, TaskEnd};
 use super::core::{Core, refused};
 use super::dedup::Duplicate;
 use super::size::bytes;
-use super::task_runner::{RunRequest, TaskRunner, WriteError};
-use super::validate::{answers, waits};
+use super::task_runner::{DELEGATION, RunRequest, TaskRunner, WriteError};
+use super::validate::{check_accepts_message, check_matches_task};
 use super::weight::WeightPermit;
 use super::{Send, status};
 use crate::caller::{Caller, Version};
 use crate::record::{Change, Record};
 use crate::store::{Feed, QueueTicket};
 use a2a::{A2aError, ErrorReason};
-
-/// Where a message says where it stands in a row of delegations.
-pub const DELEGATION: &str = "openclaw-remote-agent/delegation";
 
 /// What became of a message.
 pub(super) enum Accepted {
@@ -190,8 +187,8 @@ impl Core {
             let agent = new.agent.as_deref();
             let context = non_empty(message.context_id.as_ref());
             let record = self.owned(&new.caller, task_id).await?;
-            answers(&record, context, agent)?;
-            waits(&record, self.settings.limits.history)?;
+            check_matches_task(&record, context, agent)?;
+            check_accepts_message(&record, self.settings.limits.history)?;
             self.make_room(&new.caller.client, size, true).await?;
             return self.store_message(new, record, true).await;
         }
@@ -303,7 +300,7 @@ impl TaskRunner {
         self.record.task.history = Some(vec![message]);
         let created = self.core.store.create(&self.record).await;
         created.map_err(|error| refused(error, id))?;
-        self.core.metrics.entered(&TaskState::Submitted);
+        self.core.metrics.record_state(&TaskState::Submitted);
         match push {
             Some((push, version)) => self.core.keep_push(&push, version).await,
             None => Ok(()),

@@ -7,20 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::v1_0::{Message, Part, Role, TaskState};
-use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::active_task::{ActiveTask, TaskEnd};
 use super::core::{Core, refused};
-use super::running::Running;
+use super::running::{Running, Start};
 use super::size::bytes;
 use super::status;
-use super::submit::DELEGATION;
 use super::weight::WeightPermit;
-use crate::executor::{Job, Outcome, Report, Reports};
+use crate::executor::{Job, Outcome, Report};
 use crate::record::{Change, Record};
 use crate::store::{QueuePermit, QueueTicket, StoreError};
 use a2a::{A2aError, ErrorReason};
@@ -37,9 +34,8 @@ pub(super) const QUIET_PERIOD: Duration = Duration::from_millis(200);
 /// Reports that wait to be kept.
 const REPORT_CAPACITY: usize = 16;
 
-/// Starts a run, or takes up one that goes on already.
-pub(super) type Start =
-    Box<dyn FnOnce(Reports, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
+/// The metadata key of a message's position in a chain of delegations.
+pub const DELEGATION: &str = "openclaw-remote-agent/delegation";
 
 /// What is run once the task's turn has come.
 pub(super) enum RunRequest {

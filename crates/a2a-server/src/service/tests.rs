@@ -43,7 +43,7 @@ mod stage;
 mod store_failures;
 mod streams;
 
-use stage::{Named, Post};
+use stage::{NamedAgents, Post};
 use stage::{Run, Stage, TestClock};
 
 /// A service, and the executor's part for the test to play.
@@ -105,7 +105,7 @@ impl TestService {
             executor: stage.clone(),
             store: behind,
             sender: Arc::new(Post),
-            sessions: Arc::new(Named),
+            sessions: Arc::new(NamedAgents),
             env: clock.clone(),
             clients,
         })

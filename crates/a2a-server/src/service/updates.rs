@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::Updates;
 use super::view::View;
-use crate::metrics::Listening;
+use crate::metrics::OpenStream;
 use crate::record::{Change, is_interrupted};
 use crate::store::{Feed, TaskUpdate};
 
 /// The task as it stands, then what happens to it, until it is settled or waits for its client (1.0 §3.1.2).
-pub(super) fn updates(feed: Feed, view: View, listening: Listening) -> Updates {
+pub(super) fn updates(feed: Feed, view: View, listening: OpenStream) -> Updates {
     let Feed { record, updates } = feed;
     let state = UpdateStream {
         task_id: record.task.id.clone(),
@@ -42,7 +42,7 @@ struct UpdateStream {
     updates: BoxStream<'static, TaskUpdate>,
     view: View,
     over: bool,
-    _listening: Listening,
+    _listening: OpenStream,
 }
 
 impl UpdateStream {

@@ -94,7 +94,7 @@ impl Core {
                 .strip_prefix(usual.as_str())
                 .is_some_and(|rest| rest.starts_with(':'))
         {
-            return Err(not_yours(context));
+            return Err(context_not_found(context));
         }
         let context_id = match (context, &own) {
             (Some(context), _) => context.to_owned(),
@@ -111,7 +111,7 @@ impl Core {
             .await
             .map_err(|error| refused(error, ""))?;
         if claimed.owner != caller.client {
-            return Err(not_yours(&context_id));
+            return Err(context_not_found(&context_id));
         }
         Ok((context_id, claimed.session))
     }
@@ -128,7 +128,7 @@ impl Core {
 }
 
 /// Whether the message can be the task's at all.
-pub(super) fn answers(
+pub(super) fn check_matches_task(
     record: &Record,
     context: Option<&str>,
     agent: Option<&str>,
@@ -154,7 +154,7 @@ pub(super) fn answers(
 }
 
 /// Whether a message can be added to the task now.
-pub(super) fn waits(record: &Record, most: usize) -> Result<(), A2aError> {
+pub(super) fn check_accepts_message(record: &Record, most: usize) -> Result<(), A2aError> {
     let id = &record.task.id;
     if record.is_terminal() {
         return Err(A2aError::new(
@@ -188,7 +188,7 @@ fn invalid(text: String, field: &str) -> A2aError {
 }
 
 /// Says the same of another client's context and of one that is reserved for him.
-fn not_yours(context_id: &str) -> A2aError {
+fn context_not_found(context_id: &str) -> A2aError {
     A2aError::new(
         ErrorReason::TaskNotFound,
         format!("there is no context `{context_id}` of yours; leave `contextId` out and a new one is begun"),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use a2a::{A2aError, ErrorReason};
 
 /// Messages with so few values are not counted.
-const LIGHT: usize = 1_000;
+const MAX_UNCOUNTED_VALUES: usize = 1_000;
 
 /// The most values of one client.
 const MAX_PER_CLIENT: usize = 1_000_000;
@@ -41,7 +41,7 @@ impl Weights {
         message: &Message,
     ) -> Result<Option<WeightPermit>, A2aError> {
         let values = values(message);
-        if values <= LIGHT {
+        if values <= MAX_UNCOUNTED_VALUES {
             return Ok(None);
         }
         let mut held = self.locked();
@@ -144,6 +144,11 @@ mod tests {
     fn light_messages_are_not_counted() {
         let weights = Weights::default();
         let _held = weights.try_acquire("ann", &heavy(1_000_000)).unwrap();
-        assert!(weights.try_acquire("ann", &heavy(LIGHT)).unwrap().is_none());
+        assert!(
+            weights
+                .try_acquire("ann", &heavy(MAX_UNCOUNTED_VALUES))
+                .unwrap()
+                .is_none()
+        );
     }
 }

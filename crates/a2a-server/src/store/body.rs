@@ -14,24 +14,27 @@ pub(crate) const MAX_CHANGES: usize = 64;
 /// It has no form in JSON.
 pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
     serde_json::to_vec(value).map_err(|error| {
-        StoreError::Failed(format!("cannot write the task as JSON: {}", place(&error)))
+        StoreError::Failed(format!(
+            "cannot write the task as JSON: {}",
+            error_location(&error)
+        ))
     })
 }
 
 /// Parses the record that a log begins with.
 pub(crate) fn decode_record(json: &[u8]) -> Result<Record, String> {
-    serde_json::from_slice(json).map_err(|error| place(&error))
+    serde_json::from_slice(json).map_err(|error| error_location(&error))
 }
 
 /// Applies a change that a log goes on with.
 pub(crate) fn apply(record: &mut Record, at_ms: i64, json: &[u8]) -> Result<(), String> {
-    let change: Change = serde_json::from_slice(json).map_err(|error| place(&error))?;
+    let change: Change = serde_json::from_slice(json).map_err(|error| error_location(&error))?;
     record.apply(change, at_ms);
     Ok(())
 }
 
 /// Where JSON is wrong. The text itself stays out of it: it may be a client's.
-fn place(error: &serde_json::Error) -> String {
+fn error_location(error: &serde_json::Error) -> String {
     format!(
         "no JSON of a task at line {}, column {}",
         error.line(),

@@ -158,7 +158,7 @@ impl MemoryState {
     fn page(&self, filter: &Filter) -> SummaryPage {
         let tasks = self.tasks.values().map(|task| &task.summary);
         let mut found: Vec<(i64, &str, &Summary)> = tasks
-            .filter(|task| filter.takes(task))
+            .filter(|task| filter.matches(task))
             .map(|task| (task.changed_ms, task.id.as_str(), task))
             .collect();
         let total = found.len();

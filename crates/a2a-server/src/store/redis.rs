@@ -114,7 +114,7 @@ impl RedisStore {
         let mut beside = JoinSet::new();
         beside.spawn(listener.listen(halves));
         beside.spawn(queue::release_slots(inner.clone(), left));
-        beside.spawn(lease::beat(inner.clone()));
+        beside.spawn(lease::renew_lease(inner.clone()));
         beside.spawn(lease::pass_cancellations(
             inner.clone(),
             notifiers.clone(),
@@ -305,6 +305,6 @@ impl TaskStore for RedisStore {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .abort_all();
-        self.inner.farewell().boxed()
+        self.inner.release_lease().boxed()
     }
 }

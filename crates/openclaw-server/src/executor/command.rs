@@ -43,7 +43,7 @@ use child::Ended;
 use error::CommandError;
 
 /// How long the command may take to list the agents.
-const LISTING: Duration = Duration::from_secs(60);
+const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How the command is run. `Debug` shows no value of a variable.
 #[derive(Debug, Clone)]
@@ -246,17 +246,17 @@ impl TurnLimiter {
         let first = listed.into_iter().next();
         first
             .map(|agent| agent.name)
-            .ok_or_else(CommandError::nobody)
+            .ok_or_else(CommandError::unknown_agent)
     }
 
     async fn listed(&self) -> Result<Vec<Agent>, CommandError> {
         let mut command = self.openclaw();
         command.args(["agents", "list", "--json"]);
-        let until = Instant::now() + LISTING;
+        let until = Instant::now() + LISTING_TIMEOUT;
         let ended = child::run(command, None, until, &CancellationToken::new()).await;
         match ended.map_err(|error| CommandError::of_start(&error, &self.settings))? {
             Ended::Itself(finished) => listing::read(&finished),
-            Ended::Late => Err(CommandError::late(LISTING)),
+            Ended::Late => Err(CommandError::late(LISTING_TIMEOUT)),
             Ended::Canceled => Err(CommandError::canceled()),
         }
         .map_err(|command_error| command_error.without(self.home.as_deref()))

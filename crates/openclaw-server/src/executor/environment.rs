@@ -6,8 +6,8 @@ use secrecy::SecretString;
 use url::Url;
 
 /// What every program needs to find its files, its language and the network. A name that ends with `*` stands for all that
-/// begin so. None of these holds a secret, but for the password of a proxy and what [`is_telling`] finds.
-const PLAIN: [&str; 47] = [
+/// begin so. None of these holds a secret, but for the password of a proxy and what [`has_secret_name`] finds.
+const COMMON_VARIABLES: [&str; 47] = [
     "PATH",
     "HOME",
     "USER",
@@ -131,7 +131,7 @@ const PROVIDERS: [&str; 68] = [
 ];
 
 /// Words in the name of a variable whose value is a secret.
-const TELLING: [&str; 7] = [
+const SECRET_NAME_PARTS: [&str; 7] = [
     "TOKEN",
     "SECRET",
     "PASSWORD",
@@ -142,10 +142,10 @@ const TELLING: [&str; 7] = [
 ];
 
 /// Shorter values of variables that were given under a telling name are no secrets, and would tear holes into every text.
-const SHORTEST: usize = 4;
+const MIN_SECRET_BYTES: usize = 4;
 
 /// The same of values that only may be secrets, in bytes.
-const SHORTEST_OTHER: usize = 8;
+const MIN_ADDRESSED_SECRET_BYTES: usize = 8;
 
 /// Those of `variables` that the command gets: what every program needs, the credentials of model providers where `models`
 /// says so, and what `more` names.
@@ -157,14 +157,16 @@ pub(super) fn passed(
     variables.filter(move |(name, _)| {
         let name = name.to_string_lossy();
         let upper = name.to_ascii_uppercase();
-        is_plain(&upper)
+        is_common(&upper)
             || (models && PROVIDERS.contains(&upper.as_str()))
             || more.iter().any(|pattern| matches(pattern, &name))
     })
 }
 
-fn is_plain(upper: &str) -> bool {
-    PLAIN.iter().any(|pattern| matches(pattern, upper))
+fn is_common(upper: &str) -> bool {
+    COMMON_VARIABLES
+        .iter()
+        .any(|pattern| matches(pattern, upper))
 }
 
 fn matches(pattern: &str, name: &str) -> bool {
@@ -181,7 +183,7 @@ pub(crate) fn secrets_of(
     let texts = variables.filter_map(|(name, value)| Some((name, value.into_string().ok()?)));
     let secrets = texts.flat_map(|(name, value)| {
         let name = name.to_string_lossy().to_ascii_uppercase();
-        let own = is_telling(&name) && value.len() >= SHORTEST_OTHER;
+        let own = has_secret_name(&name) && value.len() >= MIN_ADDRESSED_SECRET_BYTES;
         password(&value)
             .into_iter()
             .chain(own.then(|| value.into()))
@@ -195,10 +197,10 @@ pub(crate) fn secrets_of_given<'a>(
 ) -> Vec<SecretString> {
     let secrets = variables.flat_map(|(name, value)| {
         let name = name.to_ascii_uppercase();
-        let shortest = match is_telling(&name) {
-            true => SHORTEST,
-            false if is_plain(&name) => usize::MAX,
-            false => SHORTEST_OTHER,
+        let shortest = match has_secret_name(&name) {
+            true => MIN_SECRET_BYTES,
+            false if is_common(&name) => usize::MAX,
+            false => MIN_ADDRESSED_SECRET_BYTES,
         };
         let own = (value.len() >= shortest).then(|| value.into());
         password(value).into_iter().chain(own)
@@ -207,11 +209,12 @@ pub(crate) fn secrets_of_given<'a>(
 }
 
 /// The name of a secret. That of a file or a socket names where one is.
-fn is_telling(upper: &str) -> bool {
+fn has_secret_name(upper: &str) -> bool {
     let mut words = upper.split('_');
     let place = words.clone().next_back();
     let is_place = place.is_some_and(|word| matches!(word, "FILE" | "PATH" | "DIR" | "SOCK"));
-    let said = TELLING.iter().any(|word| upper.contains(word)) || words.any(|word| word == "KEY");
+    let said = SECRET_NAME_PARTS.iter().any(|word| upper.contains(word))
+        || words.any(|word| word == "KEY");
     said && !is_place
 }
 
@@ -223,7 +226,9 @@ pub(crate) fn password(address: &str) -> Vec<SecretString> {
     };
     let plain = percent_encoding::percent_decode_str(written).decode_utf8_lossy();
     let all = [written.to_owned(), plain.into_owned()];
-    let long = all.into_iter().filter(|text| text.len() >= SHORTEST);
+    let long = all
+        .into_iter()
+        .filter(|text| text.len() >= MIN_SECRET_BYTES);
     long.map(SecretString::from).collect()
 }
 

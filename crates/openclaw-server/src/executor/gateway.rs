@@ -38,13 +38,13 @@ use abort::{AbortGuard, AbortRequest};
 use run_reporter::RunReporter;
 
 /// How long the gateway has to say that it is there.
-const THERE: Duration = Duration::from_secs(5);
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait before each attempt to find a run again whose connection broke: a restart of the gateway fits in.
-const AGAIN: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
+const RECONNECT_DELAYS_S: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
 
 /// The agent that is asked where neither the message nor the gateway names one, as OpenClaw calls its first one.
-const DEFAULT: &str = "main";
+const DEFAULT_AGENT: &str = "main";
 
 /// How runs are made.
 #[derive(Debug, Clone)]
@@ -151,12 +151,12 @@ impl Executor for GatewayExecutor {
             if self.0.gateway.connection().state == ConnectionState::Open {
                 return Ok(());
             }
-            match timeout(THERE, self.0.gateway.members()).await {
+            match timeout(READY_TIMEOUT, self.0.gateway.members()).await {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(error)) => Err(ExecutorError(error.to_string())),
                 Err(_) => Err(ExecutorError(format!(
                     "the gateway has not answered within {} s; is it running? `openclaw gateway status` says",
-                    THERE.as_secs()
+                    READY_TIMEOUT.as_secs()
                 ))),
             }
         })
@@ -168,7 +168,7 @@ impl Runs {
         let mut members = self.gateway.members().await?;
         members.retain(|member| member.name != TRIAD);
         if !self.is_openclaw() {
-            members.sort_by_key(|member| (rank(member.status), member.name != DEFAULT));
+            members.sort_by_key(|member| (rank(member.status), member.name != DEFAULT_AGENT));
         }
         let agents: Vec<_> = members
             .into_iter()
@@ -347,7 +347,7 @@ impl RunHandle {
     /// Listens to the run anew. `broken` is why that has to be.
     async fn again(&self, broken: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
         let mut last = broken;
-        for pause in AGAIN {
+        for pause in RECONNECT_DELAYS_S {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             match self.peer().resubscribe(&self.run).await {
                 Ok(stream) => return Ok(stream),

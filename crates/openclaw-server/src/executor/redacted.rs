@@ -116,11 +116,11 @@ impl Executor for Redacted {
 struct Filter {
     secrets: Arc<Secrets>,
     /// The artifacts of which more may come, by their ids.
-    open: BTreeMap<String, Open>,
+    open: BTreeMap<String, OpenArtifact>,
 }
 
 /// An artifact that arrives in pieces.
-struct Open {
+struct OpenArtifact {
     text: Redactor,
     /// Its last part of text, without the text.
     part: Part,
@@ -193,7 +193,7 @@ impl Filter {
             artifact.parts = self.parts(parts);
             return Some(piece(artifact, append, last));
         }
-        let mut open = known.unwrap_or_else(|| Open {
+        let mut open = known.unwrap_or_else(|| OpenArtifact {
             text: Redactor::new(Arc::clone(&secrets)),
             part: Part::text(""),
             first: (!append).then(|| artifact.clone()),
@@ -253,7 +253,7 @@ impl Filter {
     }
 }
 
-impl Open {
+impl OpenArtifact {
     fn shown(&self, text: String) -> Option<Part> {
         (!text.is_empty()).then(|| Part {
             content: PartContent::Text(text),

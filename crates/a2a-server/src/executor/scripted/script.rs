@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use a2a::v1_0::{Artifact, Part};
 
-use super::super::{Job, Outcome, Report};
-use super::{commands, tck};
+use super::super::{Outcome, Report};
 
 /// One thing to do.
 pub(super) enum Step {
@@ -21,11 +20,6 @@ pub(super) enum Step {
 pub(super) struct Script {
     pub(super) steps: Box<dyn Iterator<Item = Step> + Send>,
     pub(super) outcome: Outcome,
-}
-
-/// What `job` asks for: by the id of its message, else by the first word of its text.
-pub(super) fn of(job: &Job, patience: Duration) -> Script {
-    tck::script(&job.message.message_id, patience).unwrap_or_else(|| commands::script(job))
 }
 
 impl Script {

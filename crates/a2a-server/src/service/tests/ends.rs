@@ -142,7 +142,7 @@ async fn a_run_that_panics_fails_its_task_and_no_other() {
         executor: Arc::new(Panics),
         store: Arc::new(MemoryStore::new()),
         sender: Arc::new(Post),
-        sessions: Arc::new(Named),
+        sessions: Arc::new(NamedAgents),
         env: Arc::new(SystemEnvironment),
         clients: None,
     })
@@ -237,11 +237,8 @@ async fn a_task_that_asked_again_meanwhile_is_not_ended() {
     asking(&theatre.store, 1).await;
     let asked_ms = record("t").changed_ms;
     let core = &theatre.service.core;
-    assert_eq!(core.end_unanswered_task("t000", asked_ms).await, Ok(false));
-    assert_eq!(
-        core.end_unanswered_task("t000", asked_ms + 1).await,
-        Ok(true)
-    );
+    assert_eq!(core.expire_task("t000", asked_ms).await, Ok(false));
+    assert_eq!(core.expire_task("t000", asked_ms + 1).await, Ok(true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,13 +252,13 @@ async fn a_question_nobody_answers_ends_its_task() {
     let question = vec![Part::text("which?")];
     theatre.run().await.end(Outcome::InputRequired(question));
     theatre.ended(&id).await;
-    theatre.clock.go_on(3_500 * SECOND);
+    theatre.clock.resume(3_500 * SECOND);
     tokio::time::sleep(61 * SECOND).await;
     assert_eq!(
         theatre.get(&id).await.status.state,
         TaskState::InputRequired
     );
-    theatre.clock.go_on(200 * SECOND);
+    theatre.clock.resume(200 * SECOND);
     tokio::time::sleep(61 * SECOND).await;
     let task = theatre.get(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);

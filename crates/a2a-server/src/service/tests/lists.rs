@@ -64,7 +64,7 @@ async fn what_changed_last_comes_first() {
     let first = theatre.begin(says("one")).await;
     let run = theatre.run().await;
     theatre.begin(says("two")).await;
-    theatre.clock.go_on(SECOND);
+    theatre.clock.resume(SECOND);
     run.done();
     theatre.ended(&first.id).await;
     assert_eq!(ids(&list(&theatre, all()).await)[0], first.id);

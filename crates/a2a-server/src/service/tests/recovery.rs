@@ -118,10 +118,10 @@ async fn tasks_are_forgotten_when_they_are_old_enough() {
     let id = theatre.begin(says("one")).await.id;
     theatre.run().await.done();
     theatre.ended(&id).await;
-    theatre.clock.go_on(Settings::default().retention.age);
+    theatre.clock.resume(Settings::default().retention.age);
     tokio::time::sleep(120 * SECOND).await;
     theatre.get(&id).await;
-    theatre.clock.go_on(SECOND);
+    theatre.clock.resume(SECOND);
     tokio::time::sleep(120 * SECOND).await;
     let refused = theatre.service.get(&alice(), &id, None).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::TaskNotFound);
@@ -133,7 +133,7 @@ async fn a_task_that_is_not_settled_is_never_forgotten() {
     settings.retention.count = 0;
     let theatre = TestService::with(settings).await;
     let id = theatre.begin(says("one")).await.id;
-    theatre.clock.go_on(Duration::from_secs(365 * 24 * 3600));
+    theatre.clock.resume(Duration::from_secs(365 * 24 * 3600));
     tokio::time::sleep(120 * SECOND).await;
     theatre.get(&id).await;
 }

@@ -124,9 +124,9 @@ impl PushSender for Post {
 }
 
 /// Sessions whose ids say what they are made of.
-pub(super) struct Named;
+pub(super) struct NamedAgents;
 
-impl Sessions for Named {
+impl Sessions for NamedAgents {
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
         match client {
             Some(client) => format!("a2a-{client}-{context_id}"),
@@ -152,7 +152,7 @@ impl TestClock {
         self.0.load(Ordering::SeqCst)
     }
 
-    pub(super) fn go_on(&self, by: Duration) {
+    pub(super) fn resume(&self, by: Duration) {
         let by = i64::try_from(by.as_millis()).unwrap();
         self.0.fetch_add(by, Ordering::SeqCst);
     }

@@ -97,7 +97,7 @@ impl RedisConnection {
 
     /// What people are told of an error.
     pub(super) fn failed(&self, why: &RedisError) -> StoreError {
-        failure::told(why, &self.shown)
+        failure::server_message(why, &self.shown)
     }
 
     pub(super) fn client(&self) -> &Client {

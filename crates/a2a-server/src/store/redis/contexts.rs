@@ -11,7 +11,7 @@ use crate::caller::Version;
 use crate::store::{Context, StoreError};
 
 /// How long a context without a task is kept.
-const SPARE: Duration = Duration::from_secs(24 * 3600);
+const _CONTEXT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// A push notification configuration as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl Inner {
             .arg(context_id)
             .arg(owner)
             .arg(session)
-            .arg(SPARE.as_secs() * 1000);
+            .arg(_CONTEXT_LIFETIME.as_secs() * 1000);
         let (owner, session): (String, String) = self.connection.call(&call).await?;
         Ok(Context { owner, session })
     }

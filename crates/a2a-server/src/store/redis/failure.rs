@@ -21,7 +21,7 @@ pub(super) fn is_away(why: &RedisError) -> bool {
 }
 
 /// The error as people are told of it.
-pub(super) fn told(why: &RedisError, shown: &str) -> StoreError {
+pub(super) fn server_message(why: &RedisError, shown: &str) -> StoreError {
     StoreError::Failed(text(why, shown))
 }
 

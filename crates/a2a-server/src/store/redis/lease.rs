@@ -11,12 +11,12 @@ use super::notifiers::Notifiers;
 use crate::store::{StoreError, Summary};
 
 /// How many tasks are taken at a time.
-const MOST: usize = 500;
+const MAX_HANDED_OUT: usize = 500;
 /// How many cancellations are read at a time.
-const CANCELS: isize = 64;
+const CANCEL_BATCH: isize = 64;
 
 /// Says three times a lease that this server lives.
-pub(super) async fn beat(inner: Arc<Inner>) {
+pub(super) async fn renew_lease(inner: Arc<Inner>) {
     let mut tick = tokio::time::interval(inner.lease / 3);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -37,7 +37,7 @@ pub(super) async fn pass_cancellations(
     loop {
         notifiers.cancels.notified().await;
         loop {
-            match pass(&inner, &key, &to).await {
+            match hand_out(&inner, &key, &to).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(why) => {
@@ -53,9 +53,9 @@ pub(super) async fn pass_cancellations(
 }
 
 /// Passes some on. Says whether there were any.
-async fn pass(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
+async fn hand_out(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
     let mut range = redis::cmd("LRANGE");
-    range.arg(key).arg(0).arg(CANCELS - 1);
+    range.arg(key).arg(0).arg(CANCEL_BATCH - 1);
     let asked: Vec<String> = inner.connection.ask(&range).await?;
     let any = !asked.is_empty();
     for task_id in asked {
@@ -84,7 +84,7 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) async fn farewell(&self) -> Result<(), StoreError> {
+    pub(super) async fn release_lease(&self) -> Result<(), StoreError> {
         let _: String = self.connection.call(&self.scripts.farewell.call()).await?;
         Ok(())
     }
@@ -101,7 +101,12 @@ impl Inner {
         if self.is_young().await? {
             return Ok(Vec::new());
         }
-        let call = self.scripts.recover.call().arg(self.lease_ms()).arg(MOST);
+        let call = self
+            .scripts
+            .recover
+            .call()
+            .arg(self.lease_ms())
+            .arg(MAX_HANDED_OUT);
         let (taken, canceled): (Vec<String>, Vec<String>) = self.connection.call(&call).await?;
         if taken.is_empty() {
             return Ok(Vec::new());

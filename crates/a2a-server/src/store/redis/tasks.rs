@@ -11,7 +11,7 @@ use crate::record::{Change, Record, excerpt};
 use crate::store::{Phase, StoreError, Summary, state_of, state_word};
 
 /// So many changes are put together by who loads them.
-const MANY: usize = 64;
+const COMPACT_AFTER_CHANGES: usize = 64;
 
 /// What the scripts call a phase.
 fn phase_word(phase: Phase) -> &'static str {
@@ -37,7 +37,7 @@ impl Inner {
             .arg(&record.task.context_id)
             .arg(&record.session)
             .arg(state_word(&status.state))
-            .arg(since(status))
+            .arg(changes_since(status))
             .arg(record.changed_ms)
             .arg(phase_word(phase))
             .arg(self.token())
@@ -56,10 +56,10 @@ impl Inner {
         at_ms: i64,
         change: &Change,
     ) -> Result<(), StoreError> {
-        let (state, since, phase) = match change {
+        let (state, changes_since, phase) = match change {
             Change::Status(status) => (
                 state_word(&status.state),
-                since(status),
+                changes_since(status),
                 Some(Phase::of(&status.state)),
             ),
             _ => ("", String::new(), None),
@@ -79,7 +79,7 @@ impl Inner {
             .arg(serde_json::to_vec(change).map_err(unwritten)?)
             .arg(self.token())
             .arg(state)
-            .arg(since)
+            .arg(changes_since)
             .arg(phase.map_or("", phase_word))
             .arg(i32::from(self.runs(task_id)))
             .arg(asked)
@@ -140,14 +140,14 @@ impl Inner {
         }
         let (base, from, log): (Vec<u8>, u64, Vec<Vec<u8>>) =
             redis::from_redis_value(found).map_err(|why| self.unread(task_id, &why.to_string()))?;
-        let mut record: Record =
-            serde_json::from_slice(&base).map_err(|why| self.unread(task_id, &place(&why)))?;
-        let many = log.len() >= MANY;
+        let mut record: Record = serde_json::from_slice(&base)
+            .map_err(|why| self.unread(task_id, &error_location(&why)))?;
+        let many = log.len() >= COMPACT_AFTER_CHANGES;
         for entry in log {
             let (at_ms, change) = entry_of(&entry)
                 .ok_or_else(|| self.unread(task_id, "an entry of its log has no time"))?;
-            let change: Change =
-                serde_json::from_slice(change).map_err(|why| self.unread(task_id, &place(&why)))?;
+            let change: Change = serde_json::from_slice(change)
+                .map_err(|why| self.unread(task_id, &error_location(&why)))?;
             record.apply(change, at_ms);
         }
         if many {
@@ -215,7 +215,8 @@ pub(super) type Row = (
 
 /// Reads what the scripts say of a task.
 pub(super) fn summary(row: Row) -> Summary {
-    let (id, changed_ms, context_id, owner, agent, state, since, created_ms, asked, says) = row;
+    let (id, changed_ms, context_id, owner, agent, state, changes_since, created_ms, asked, says) =
+        row;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     Summary {
         id,
@@ -223,7 +224,7 @@ pub(super) fn summary(row: Row) -> Summary {
         owner,
         agent: some(agent),
         state: state_of(&state),
-        since_us: since.parse().ok(),
+        since_us: changes_since.parse().ok(),
         created_ms,
         changed_ms,
         asked: some(asked),
@@ -246,7 +247,7 @@ fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
 }
 
 /// Since when a status holds, in microseconds since 1970: Lua's numbers are exact so far.
-fn since(status: &TaskStatus) -> String {
+fn changes_since(status: &TaskStatus) -> String {
     status
         .timestamp
         .map(|at| at.timestamp_micros().to_string())
@@ -258,6 +259,6 @@ fn unwritten(why: Error) -> StoreError {
 }
 
 /// Where JSON is wrong. What is there stays out of it: it may be what a client said.
-fn place(why: &Error) -> String {
+fn error_location(why: &Error) -> String {
     format!("line {}, column {}", why.line(), why.column())
 }

@@ -11,13 +11,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::store::{Fsync, StoreError};
 
 /// The database in the directory of a store.
-const FILE: &str = "tasks.db";
+const FILE_NAME: &str = "tasks.db";
 
 /// Marks the file as a task store (`PRAGMA application_id`).
 const APPLICATION_ID: i32 = 0x6f63_7461;
 
 /// The schema's version (`PRAGMA user_version`).
-pub(super) const FORMAT: i32 = 1;
+pub(super) const SCHEMA_VERSION: i32 = 1;
 
 /// How long a connection waits for a lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -66,7 +66,7 @@ impl SqlError {
 
 /// Returns the path of the database in `directory`.
 pub(super) fn path(directory: &Path) -> PathBuf {
-    directory.join(FILE)
+    directory.join(FILE_NAME)
 }
 
 /// Says what SQLite could not do, why, and what to do about it.
@@ -186,13 +186,13 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             let schema = include_str!("schema.sql");
             connection.execute_batch(&format!(
-                "BEGIN IMMEDIATE; {schema} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
+                "BEGIN IMMEDIATE; {schema} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
             ))?;
             Ok(())
         }
-        (APPLICATION_ID, FORMAT, _) => Ok(()),
+        (APPLICATION_ID, SCHEMA_VERSION, _) => Ok(()),
         (APPLICATION_ID, format, _) => Err(SqlError::Refused(StoreError::Failed(format!(
-            "cannot open `{}`: it was written by another version (format {format}, this is {FORMAT}); use that version, or \
+            "cannot open `{}`: it was written by another version (format {format}, this is {SCHEMA_VERSION}); use that version, or \
              give this server a directory of its own",
             path.display()
         )))),

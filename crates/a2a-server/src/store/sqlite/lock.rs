@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::database::{file_error, open_private};
 use crate::store::StoreError;
 
-const NAME: &str = "lock";
+const LOCK_FILE_NAME: &str = "lock";
 
 /// Who has a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub(super) struct Lock {
 
 impl Lock {
     pub(super) fn take(directory: &Path, now: DateTime<Utc>) -> Result<Self, StoreError> {
-        let path = directory.join(NAME);
+        let path = directory.join(LOCK_FILE_NAME);
         let file = open_private(&path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -47,18 +47,18 @@ impl Lock {
             url: None,
         };
         let mut lock = Self { file, holder };
-        lock.tell();
+        lock.publish_address();
         Ok(lock)
     }
 
     /// Says where this server can be asked.
     pub(super) fn announce(&mut self, url: String) {
         self.holder.url = Some(url);
-        self.tell();
+        self.publish_address();
     }
 
     /// Who has it is told for people and for commands; the lock holds without.
-    fn tell(&mut self) {
+    fn publish_address(&mut self) {
         if let Err(error) = self.write() {
             tracing::warn!(%error, "cannot write into the lock file who has the task store");
         }
@@ -84,7 +84,7 @@ impl Drop for Lock {
 /// # Errors
 /// Where its lock cannot be looked at.
 pub fn holder(directory: &Path) -> Result<Option<Option<Holder>>, StoreError> {
-    let path: PathBuf = directory.join(NAME);
+    let path: PathBuf = directory.join(LOCK_FILE_NAME);
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

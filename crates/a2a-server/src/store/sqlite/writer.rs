@@ -273,7 +273,7 @@ impl Writer {
 
 /// Writes what is written already.
 pub(super) fn probe(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.pragma_update(None, "user_version", database::FORMAT)
+    connection.pragma_update(None, "user_version", database::SCHEMA_VERSION)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::error::CommandError;
 use super::parts;
 
 /// So many places that look like the beginning of JSON are tried and passed over.
-const TRIES: usize = 1000;
+const MAX_JSON_CANDIDATES: usize = 1000;
 
 /// What a turn came to.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(super) fn read(
         None => answer,
     };
     let task = openclaw::answered(&response, task, context)
-        .map_err(|error| CommandError::misshapen(&error.message))?;
+        .map_err(|error| CommandError::malformed(&error.message))?;
     let said: Vec<_> = task
         .artifacts()
         .flat_map(|artifact| parts::from_agent(artifact.parts()))
@@ -111,7 +111,7 @@ fn is_other_way(message: &str) -> bool {
 /// The last JSON in `printed` that begins a line and that `wanted` accepts.
 pub(super) fn found(printed: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
     let (mut rest, mut last) = (printed, None);
-    for _ in 0..TRIES {
+    for _ in 0..MAX_JSON_CANDIDATES {
         rest = rest.trim_start();
         if rest.starts_with(['{', '[']) {
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();

@@ -88,7 +88,7 @@ impl CommandError {
         Self::new("canceled", "the turn was stopped on request")
     }
 
-    pub(super) fn nobody() -> Self {
+    pub(super) fn unknown_agent() -> Self {
         Self::new(
             "agent_not_found",
             "OpenClaw has no agent; make one with `openclaw agents add`",
@@ -121,7 +121,7 @@ impl CommandError {
         self
     }
 
-    pub(super) fn misshapen(why: &str) -> Self {
+    pub(super) fn malformed(why: &str) -> Self {
         Self::new(
             "invalid_json",
             format!("the answer of OpenClaw cannot be used: {why}"),
