@@ -1,5 +1,6 @@
 //! The sending side of one connection.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,6 +26,13 @@ const LEAVE: Duration = Duration::from_secs(1);
 /// Small pieces of a long payload are gathered up to this size.
 const GATHER: usize = 64 * 1024;
 
+/// The sending half, and the bytes that a stopped script has left unsent. The next writer sends them first, so that no frame breaks off in the middle.
+#[derive(Debug)]
+struct SendHalf {
+    half: OwnedWriteHalf,
+    unsent: VecDeque<u8>,
+}
+
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) number: usize,
@@ -32,7 +40,7 @@ pub(super) struct Line {
     pub(super) path: String,
     /// A client masks what it sends.
     masked: bool,
-    half: Mutex<Option<OwnedWriteHalf>>,
+    half: Mutex<Option<SendHalf>>,
     /// A close frame was sent.
     closing: AtomicBool,
     /// Nothing is read any more.
@@ -47,7 +55,10 @@ impl Line {
             number,
             path,
             masked,
-            half: Mutex::new(Some(half)),
+            half: Mutex::new(Some(SendHalf {
+                half,
+                unsent: VecDeque::new(),
+            })),
             closing: AtomicBool::new(false),
             hung: CancellationToken::new(),
             ended: CancellationToken::new(),
@@ -80,41 +91,53 @@ impl Line {
     /// Bytes as they stand.
     pub(super) async fn write(&self, bytes: &[u8]) -> io::Result<()> {
         match self.half.lock().await.as_mut() {
-            Some(half) => half.write_all(bytes).await,
+            Some(SendHalf { half, unsent }) => {
+                unsent.extend(bytes);
+                half.write_all_buf(unsent).await
+            }
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
-    /// A frame of any shape. Masked ones are built in memory, others written piece by piece.
+    /// A frame of any shape. Long ones are written piece by piece, others at once, so that no other frame comes between.
     pub(super) async fn frame(&self, shape: &Frame, vars: &Vars<'_>) -> io::Result<()> {
-        let mut length = 0;
+        let mut length = 0_usize;
+        let mut pauses = false;
         for piece in &shape.payload {
-            length += piece_length(piece, vars) as u64;
+            length = length.saturating_add(piece_length(piece, vars));
+            pauses |= match piece {
+                Piece::Wait(_) => true,
+                Piece::Fill(fill) => fill.gap_ms > 0 || fill.count.is_none(),
+                Piece::Text(_) | Piece::Bytes(_) => false,
+            };
         }
-        let head = Head {
+        let mut bytes = Head {
             last: shape.last,
             reserved: shape.reserved,
             opcode: shape.opcode,
             masked: shape.masked,
-            length: shape.length.unwrap_or(length),
-        };
-        self.write(&head.bytes()).await?;
-        if !shape.masked {
+            length: shape.length.unwrap_or(length as u64),
+        }
+        .bytes();
+        if !shape.masked && (pauses || length > GATHER) {
+            self.write(&bytes).await?;
             return self.pieces(&shape.payload, vars).await;
         }
-        let mut payload = Vec::new();
+        let head = bytes.len();
         for piece in &shape.payload {
             match piece {
-                Piece::Text(text) => payload.extend_from_slice(vars.text(text).as_bytes()),
-                Piece::Bytes(bytes) => payload.extend_from_slice(bytes),
+                Piece::Text(text) => bytes.extend_from_slice(vars.text(text).as_bytes()),
+                Piece::Bytes(piece) => bytes.extend_from_slice(piece),
                 Piece::Fill(fill) => {
-                    payload.extend(fill.chunk.repeat(fill.count.unwrap_or(0) as usize).bytes());
+                    bytes.extend(fill.chunk.repeat(fill.count.unwrap_or(0) as usize).bytes());
                 }
                 Piece::Wait(_) => {}
             }
         }
-        frame::mask(&mut payload, 0);
-        self.write(&payload).await
+        if shape.masked {
+            frame::mask(&mut bytes[head..], 0);
+        }
+        self.write(&bytes).await
     }
 
     /// Texts, bytes, pauses and repetitions as they stand.
@@ -167,7 +190,7 @@ impl Line {
             End::Drop => drop(self.half.lock().await.take()),
             End::Destroy => {
                 sleep(BEFORE_RESET).await;
-                if let Some(half) = self.half.lock().await.take() {
+                if let Some(SendHalf { half, .. }) = self.half.lock().await.take() {
                     // Dropping a socket that lingers for no time sends a reset; dropping the half would send a FIN first.
                     half.as_ref().set_zero_linger()?;
                     half.forget();
