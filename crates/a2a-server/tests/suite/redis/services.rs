@@ -243,7 +243,7 @@ impl Apart {
         let mut process = Command::new(env::current_exe().unwrap())
             .args([
                 "--exact",
-                "services::a_server_apart",
+                "redis::services::a_server_apart",
                 "--ignored",
                 "--nocapture",
             ])
