@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use http_server::serve::Connection;
+
 use super::access::{Identity, Known};
-use super::admission::Place;
 use super::outbox::Outbox;
 use super::questions::Questions;
 
@@ -21,8 +22,8 @@ pub(super) struct Client {
     /// How many of its own questions are open at others.
     pub(super) asked: AtomicUsize,
     identity: OnceLock<Identity>,
-    /// The place it has until it is authenticated.
-    place: Mutex<Option<Place>>,
+    /// Its connection, which has a place among unauthenticated ones until it is authenticated.
+    unauthenticated: Mutex<Option<Connection>>,
     /// When its credential is no longer good.
     until: Mutex<Option<SystemTime>>,
     names: Mutex<Arc<[Arc<str>]>>,
@@ -41,7 +42,7 @@ impl Client {
             questions: Questions::default(),
             asked: AtomicUsize::new(0),
             identity: OnceLock::new(),
-            place: Mutex::default(),
+            unauthenticated: Mutex::default(),
             until: Mutex::default(),
             names: Mutex::new(Arc::default()),
             heard: AtomicU64::new(0),
@@ -65,23 +66,26 @@ impl Client {
         if *identity == known.identity {
             *self.until.lock().unwrap_or_else(PoisonError::into_inner) = known.until;
         }
-        drop(self.place().take());
+        drop(self.unauthenticated().take());
     }
 
-    /// Holds the place of its connection until it is authenticated.
-    pub(super) fn hold(&self, place: Place) {
+    /// Holds its connection's place until it is authenticated.
+    pub(super) fn hold(&self, connection: Connection) {
         if self.identity().is_none() {
-            *self.place() = Some(place);
+            *self.unauthenticated() = Some(connection);
         }
     }
 
     /// It is not authenticated, and another connection has its place.
     pub(super) fn is_evicted(&self) -> bool {
-        self.place().as_ref().is_some_and(Place::is_evicted)
+        let connection = self.unauthenticated();
+        connection.as_ref().is_some_and(Connection::is_evicted)
     }
 
-    fn place(&self) -> MutexGuard<'_, Option<Place>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unauthenticated(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.unauthenticated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its credential is no longer good.

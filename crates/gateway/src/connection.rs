@@ -1,9 +1,8 @@
-//! One connection, from its first byte to its last.
+//! One WebSocket, from its upgrade to its end.
 //!
 //! Three things go on side by side and none waits for another: the client is read, what waits for it is written, and its time
 //! is watched.
 
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +16,14 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use collective::CloseCode;
+use http_server::serve::Connection;
 
-use super::admission::Place;
 use super::client::Client;
 use super::hub::Hub;
 use super::names::CLIENT;
 use super::outbox::{Close, Item, Next, Outbox};
 use super::socket::Socket;
 use super::talk::Talk;
-use super::upgrade::{self, Refused};
 use super::watch::watch;
 
 /// Most frames are small, and each connection has one of these.
@@ -34,35 +32,35 @@ const READ_BUFFER: usize = 4 * 1024;
 /// What is written at a time, in bytes.
 const BATCH: usize = 64 * 1024;
 
-/// Serves a connection until it ends. `certificate` is the client's, in DER; `place` is held until the client is authenticated.
-pub(super) async fn serve<S>(
-    hub: Arc<Hub>,
-    mut stream: S,
-    certificate: Option<Vec<u8>>,
-    place: Place,
-) where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+/// Adds the client of a connection. It keeps its place among unauthenticated connections until it is authenticated. `None` where
+/// there are as many clients as there may be.
+pub(super) fn enter(hub: &Hub, connection: Connection) -> Option<Arc<Client>> {
     let id = format!("{CLIENT}{}", hub.env.uuid());
     let outbox = Outbox::new(hub.config.limits.queue_bytes, Arc::clone(&hub.load));
     let client = Client::new(id, outbox, hub.env.now());
-    let known = certificate.and_then(|certificate| hub.keyring.certificate(&certificate));
+    let certificate = connection.client_certificate();
+    let known = certificate.and_then(|certificate| hub.keyring.certificate(certificate));
     if let Some(identity) = known.or_else(|| hub.keyring.anonymous().ok()) {
         client.identify(identity.into());
     }
-    let opened = place.open(&hub.pace, open(&hub, &client, &mut stream));
-    let Some(Ok(Some(read))) = opened.await else {
-        hub.leave(&client);
-        return;
-    };
-    client.hold(place);
+    client.hold(connection);
+    let limit = hub.config.limits.connections;
+    let entered = hub.registry_mut().enter(&client, limit, hub.env.now());
+    entered.then_some(client)
+}
+
+/// Serves a client over a connection that was upgraded, until it ends.
+pub(super) async fn serve<S>(hub: Arc<Hub>, client: Arc<Client>, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let largest = Some(hub.config.limits.frame_bytes);
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(BATCH)
         .max_message_size(largest)
         .max_frame_size(largest);
-    let socket = Socket::new(stream, read, config).await;
+    let socket = Socket::new(stream, config).await;
     {
         let (mut sink, mut frames) = (&socket, &socket);
         let mut talk = Talk::new(Arc::clone(&hub), Arc::clone(&client));
@@ -82,30 +80,6 @@ pub(super) async fn serve<S>(
     if let Some(socket) = socket.into_inner() {
         end(socket, hub.pace.farewell).await;
     }
-}
-
-/// Opens the WebSocket. Gives what came behind the request; `None` where it was not granted.
-async fn open<S>(hub: &Hub, client: &Arc<Client>, stream: &mut S) -> io::Result<Option<Vec<u8>>>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let granted = match upgrade::read(stream, &hub.access).await? {
-        Ok(granted) => granted,
-        Err(refused) => {
-            upgrade::refuse(stream, &refused).await?;
-            return Ok(None);
-        }
-    };
-    let entered = hub
-        .registry_mut()
-        .enter(client, hub.config.limits.connections, hub.env.now());
-    if !entered {
-        upgrade::refuse(stream, &Refused::full()).await?;
-        return Ok(None);
-    }
-    upgrade::accept(stream, &granted).await?;
-    client.heard(hub.env.now());
-    Ok(Some(granted.read))
 }
 
 /// Reads until the client ends the connection, or breaks it. Once we have said the end, nothing it says counts.

@@ -14,6 +14,7 @@ use common::log::Log;
 use egress::Net;
 
 use super::access::{Keyring, Operation};
+use super::access_control::AccessControl;
 use super::audit::{Audit, Outcome, Passed};
 use super::client::Client;
 use super::config::ServerConfig;
@@ -27,7 +28,6 @@ use super::services::Services;
 use super::sessions::Sessions;
 use super::slip::Slip;
 use super::triad::Triad;
-use super::upgrade::AccessControl;
 
 /// What all connections share.
 pub(super) struct Hub {

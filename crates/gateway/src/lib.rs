@@ -3,8 +3,8 @@
 //! `config/` says how it is set up, `access/` who may do what, `sessions/` keeps what was said, `audit.rs` who said
 //! something to whom, and `tls.rs` secures connections.
 //!
-//! `server.rs` listens (`probe.rs` finds out who else does), `admission.rs` bounds unauthenticated connections.
-//! `connection.rs` carries one connection: `upgrade.rs` opens it, `outbox.rs`
+//! `server.rs` listens (`probe.rs` finds out who else does). `upgrade.rs` opens a WebSocket where
+//! `access_control.rs` allows it, `connection.rs` carries it: `outbox.rs`
 //! holds what waits for it, `watch.rs` its time, `talk.rs` what it says, frame by frame. `hub.rs` is what all connections
 //! share: `registry.rs` knows who is there and `watchers.rs` who wants to hear of it; `greet.rs`, `deliver.rs`, `replies.rs`,
 //! `lists.rs`, `broadcast.rs`, `services.rs`, `own_service.rs` and `triad.rs` each answer a group of message types.
@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
-mod admission;
+mod access_control;
 pub mod audit;
 mod broadcast;
 mod client;

@@ -3,30 +3,34 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use common::config::ConfigError;
 use common::environment::Environment;
 use common::log::{Level, Log};
 use egress::{HttpClient, Net, NetError};
+use http_server::serve::{ConnectionConfig, serve};
 
 use super::access::Keyring;
-use super::admission::Admission;
 use super::audit::Audit;
 use super::config::ServerConfig;
 use super::hub::{Hub, Parts};
 use super::pace::Pace;
 use super::probe::{self, Occupant};
 use super::sessions::{SessionError, Sessions};
-use super::{connection, tls};
+use super::{tls, upgrade};
 
-/// How long the listener waits when the system gives it no socket.
-const BREATH: Duration = Duration::from_millis(100);
+/// So many connections may have no authenticated client. One more takes the place of the longest-silent one.
+const MAX_UNAUTHENTICATED: usize = 512;
+
+/// So many of them may come from one address, or from one /64 network of IPv6.
+const MAX_UNAUTHENTICATED_PER_ADDRESS: usize = 128;
+
+/// The largest head of a request, in bytes.
+const MAX_HEADER_BYTES: usize = 8 << 10;
 
 /// A gateway that listens.
 pub struct Server {
@@ -134,45 +138,25 @@ impl Server {
         let Self {
             hub, listener, tls, ..
         } = self;
-        let connections = TaskTracker::new();
-        let admission = Admission::new();
-        loop {
-            let accepted = tokio::select! {
-                () = shutdown.cancelled() => break,
-                accepted = admission.accept(&listener) => accepted,
-            };
-            let (stream, place) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    hub.log.log(
-                        Level::Warn,
-                        &format!("the gateway could not take a connection: {error}"),
-                    );
-                    tokio::time::sleep(BREATH).await;
-                    continue;
-                }
-            };
-            let (hub, tls) = (Arc::clone(&hub), tls.clone());
-            connections.spawn(async move {
-                // Answers are small and waited for.
-                let _ = stream.set_nodelay(true);
-                match tls {
-                    None => connection::serve(hub, stream, None, place).await,
-                    Some(tls) => {
-                        let secured = place.open(&hub.pace, tls.accept(stream)).await;
-                        if let Some(Ok(stream)) = secured {
-                            let shown = stream.get_ref().1.peer_certificates();
-                            let certificate = shown
-                                .and_then(|chain| chain.first())
-                                .map(|own| own.to_vec());
-                            connection::serve(hub, stream, certificate, place).await;
-                        }
-                    }
-                }
-            });
-        }
-        drop(listener);
-        end(&hub, &connections).await;
+        let config = ConnectionConfig {
+            total: MAX_UNAUTHENTICATED,
+            per_address: MAX_UNAUTHENTICATED_PER_ADDRESS,
+            max_header_bytes: MAX_HEADER_BYTES,
+            handshake_timeout: hub.pace.opening,
+            header_timeout: hub.pace.opening,
+            eviction_grace: hub.pace.eviction,
+            drain_timeout: hub.pace.shutdown,
+            ..ConnectionConfig::default()
+        };
+        let app = upgrade::router(Arc::clone(&hub));
+        let log = Arc::clone(&hub.log);
+        let warn = |message: &str| log.log(Level::Warn, message);
+        let serving = serve(listener, tls, app, config, shutdown.clone(), warn);
+        let ending = async {
+            shutdown.cancelled().await;
+            end(&hub).await;
+        };
+        tokio::join!(serving, ending);
     }
 }
 
@@ -196,15 +180,10 @@ async fn open_sessions(
 }
 
 /// Takes leave of everybody, and brings what was said to the disk.
-async fn end(hub: &Arc<Hub>, connections: &TaskTracker) {
+async fn end(hub: &Arc<Hub>) {
     hub.say_goodbye();
-    connections.close();
     hub.tasks.close();
-    let all = async {
-        connections.wait().await;
-        hub.tasks.wait().await;
-    };
-    let _ = tokio::time::timeout(hub.pace.shutdown, all).await;
+    let _ = tokio::time::timeout(hub.pace.shutdown, hub.tasks.wait()).await;
     let kept = Arc::clone(hub);
     let kept = tokio::task::spawn_blocking(move || {
         if let Err(error) = kept.sessions.close() {

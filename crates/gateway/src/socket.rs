@@ -37,12 +37,10 @@ struct Inner<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    /// A socket over a connection that was upgraded, of which `read` has been read already.
-    pub(super) async fn new(stream: S, read: Vec<u8>, config: WebSocketConfig) -> Self {
-        let mut stream = Watched::new(stream);
-        stream.see(&read);
-        let socket =
-            WebSocketStream::from_partially_read(stream, read, Role::Server, Some(config)).await;
+    /// A socket over a connection that was upgraded.
+    pub(super) async fn new(stream: S, config: WebSocketConfig) -> Self {
+        let stream = Watched::new(stream);
+        let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         Self(Mutex::new(Inner {
             socket: Some(socket),
             config,

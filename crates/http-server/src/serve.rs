@@ -42,8 +42,6 @@ pub struct ConnectionConfig {
     pub per_address: usize,
     /// Connections of these addresses count against `total` alone.
     pub proxies: Option<TrustedProxies>,
-    /// Whether a connection may carry more than one request.
-    pub keep_alive: bool,
     /// The largest head of a request, in bytes, 8192 or more. A larger one is answered with 431.
     pub max_header_bytes: usize,
     /// How long a TLS handshake may take.
@@ -65,7 +63,6 @@ impl Default for ConnectionConfig {
             total: 2048,
             per_address: 512,
             proxies: None,
-            keep_alive: true,
             max_header_bytes: 64 << 10,
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(15),
@@ -286,7 +283,6 @@ impl Server {
         });
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
-            .keep_alive(self.config.keep_alive)
             .header_read_timeout(self.config.header_timeout)
             .max_buf_size(self.config.max_header_bytes)
             .serve_connection(TokioIo::new(stream), service)

@@ -92,9 +92,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
     let chain = chain.map_err(|e| format!("holds no certificate in PEM form: {e}"))?;
     if chain.is_empty() {
-        return Err(
-            "holds no certificate in PEM form: there is no `BEGIN CERTIFICATE` in it".into(),
-        );
+        return Err("holds no certificate in PEM form".into());
     }
     Ok(chain)
 }

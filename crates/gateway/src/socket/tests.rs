@@ -29,7 +29,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 
 async fn pair() -> (Socket<DuplexStream>, DuplexStream) {
     let (ours, theirs) = duplex(1 << 20);
-    (Socket::new(ours, Vec::new(), config()).await, theirs)
+    (Socket::new(ours, config()).await, theirs)
 }
 
 async fn text(mut socket: &Socket<DuplexStream>) -> String {
@@ -124,7 +124,7 @@ async fn no_byte_is_lost_wherever_what_is_read_stops() {
 #[tokio::test(start_paused = true)]
 async fn what_waits_to_be_written_is_not_lost() {
     let (ours, mut client) = duplex(1000);
-    let socket = Socket::new(ours, Vec::new(), config()).await;
+    let socket = Socket::new(ours, config()).await;
     let large = "x".repeat(100_000);
     let send = async {
         (&socket).feed(Message::text(large.clone())).await.unwrap();

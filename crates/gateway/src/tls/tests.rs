@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::*;
 use testkit::authority::Authority;

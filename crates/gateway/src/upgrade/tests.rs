@@ -1,6 +1,18 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::net::SocketAddr;
+
+use common::environment::SystemEnvironment;
+use common::log::Silent;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
 use super::*;
+use crate::Server;
+use crate::access_control::AccessControl;
+use crate::config::ServerConfig;
 
 const KEY: &str = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==";
 
@@ -19,72 +31,93 @@ fn usual(line: &str, more: &[&str]) -> String {
     request(line, &headers)
 }
 
-async fn asked(request: &str) -> Result<Granted, Refused> {
-    asked_at(&ServerConfig::default(), request).await
+/// A gateway that ends with the test.
+struct Gateway {
+    address: SocketAddr,
+    _stop: DropGuard,
+    _state: TempDir,
 }
 
-async fn asked_at(config: &ServerConfig, request: &str) -> Result<Granted, Refused> {
-    let access = AccessControl::new(config);
-    read(&mut request.as_bytes(), &access).await.unwrap()
-}
+impl Gateway {
+    async fn start() -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let config = ServerConfig {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            state_dir: state.path().to_owned(),
+            ..ServerConfig::default()
+        };
+        let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::new(Silent)).await;
+        let server = server.unwrap();
+        let stop = CancellationToken::new();
+        let address = server.address();
+        tokio::spawn(server.run(stop.clone()));
+        Self {
+            address,
+            _stop: stop.drop_guard(),
+            _state: state,
+        }
+    }
 
-async fn status(request: &str) -> &'static str {
-    asked(request)
-        .await
-        .unwrap_err()
-        .status
-        .split(' ')
-        .next()
-        .unwrap()
+    /// The head of the answer to a request, in lower case.
+    async fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        String::from_utf8(head).unwrap()
+    }
+
+    async fn status(&self, request: &str) -> String {
+        let head = self.ask(request).await;
+        head.split(' ').nth(1).unwrap().to_owned()
+    }
 }
 
 #[tokio::test]
 async fn the_accept_key_is_that_of_the_rfc() {
-    let granted = asked(&usual("GET / HTTP/1.1", &["host: 127.0.0.1"]))
-        .await
-        .unwrap();
-    assert_eq!(granted.accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    let gateway = Gateway::start().await;
+    let head = gateway
+        .ask(&usual("GET / HTTP/1.1", &["host: 127.0.0.1"]))
+        .await;
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    let accept = "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
+    assert!(head.contains(accept), "{head}");
+    assert!(head.contains("connection: Upgrade\r\n"), "{head}");
 }
 
 #[tokio::test]
 async fn h_01_paths_other_than_the_root_are_not_found() {
+    let gateway = Gateway::start().await;
     for path in ["/a2a", "/?token=x", "//"] {
         let line = format!("GET {path} HTTP/1.1");
-        assert_eq!(
-            status(&usual(&line, &["host: localhost:1"])).await,
-            "404",
-            "{path}"
-        );
+        let status = gateway.status(&usual(&line, &["host: localhost:1"])).await;
+        assert_eq!(status, "404", "{path}");
     }
 }
 
 #[tokio::test]
 async fn h_02_the_subprotocol_is_chosen_where_it_is_offered_and_not_needed() {
     let line = "GET / HTTP/1.1";
-    let offers = "sec-websocket-protocol: other, a2a-v1";
-    assert!(
-        asked(&usual(line, &["host: localhost", offers]))
-            .await
-            .unwrap()
-            .subprotocol
-    );
-    let offers = "sec-websocket-protocol: other";
-    assert!(
-        !asked(&usual(line, &["host: localhost", offers]))
-            .await
-            .unwrap()
-            .subprotocol
-    );
-    assert!(
-        !asked(&usual(line, &["host: localhost"]))
-            .await
-            .unwrap()
-            .subprotocol
-    );
+    let gateway = Gateway::start().await;
+    for (offers, chosen) in [
+        ("sec-websocket-protocol: other, a2a-v1", true),
+        ("sec-websocket-protocol: other", false),
+        ("x: y", false),
+    ] {
+        let head = gateway
+            .ask(&usual(line, &["host: localhost", offers]))
+            .await;
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        let is_chosen = head.contains("sec-websocket-protocol: a2a-v1\r\n");
+        assert_eq!(is_chosen, chosen, "{offers}");
+    }
 }
 
 #[tokio::test]
 async fn a_page_from_elsewhere_may_not_connect() {
+    let gateway = Gateway::start().await;
     for origin in [
         "https://evil.example",
         "null",
@@ -94,17 +127,18 @@ async fn a_page_from_elsewhere_may_not_connect() {
     ] {
         let origin = format!("origin: {origin}");
         let request = usual("GET / HTTP/1.1", &["host: 127.0.0.1", &origin]);
-        assert_eq!(status(&request).await, "403", "{origin}");
+        assert_eq!(gateway.status(&request).await, "403", "{origin}");
     }
     let request = usual(
         "GET / HTTP/1.1",
         &["host: LOCALHOST:1", "origin: http://localhost:1"],
     );
-    asked(&request).await.unwrap();
+    assert_eq!(gateway.status(&request).await, "101");
 }
 
 #[tokio::test]
 async fn a_name_that_was_pointed_at_this_machine_is_refused() {
+    let gateway = Gateway::start().await;
     for host in [
         "evil.example:18789",
         "10.0.0.1",
@@ -112,72 +146,88 @@ async fn a_name_that_was_pointed_at_this_machine_is_refused() {
         "a@localhost",
         "localhost:",
         "localhost:x",
+        "localhost:+80",
         "localhost/evil.example",
     ] {
         let host = format!("host: {host}");
-        assert_eq!(
-            status(&usual("GET / HTTP/1.1", &[&host])).await,
-            "403",
-            "{host}"
-        );
+        let status = gateway.status(&usual("GET / HTTP/1.1", &[&host])).await;
+        assert_eq!(status, "403", "{host}");
     }
-    assert_eq!(status(&usual("GET / HTTP/1.1", &[])).await, "403");
+    let nameless = usual("GET / HTTP/1.1", &[]);
+    assert_eq!(gateway.status(&nameless).await, "403");
     for host in ["[::1]:18789", "127.0.0.2:1", "LOCALHOST."] {
         let host = format!("host: {host}");
-        asked(&usual("GET / HTTP/1.1", &[&host])).await.unwrap();
+        let status = gateway.status(&usual("GET / HTTP/1.1", &[&host])).await;
+        assert_eq!(status, "101", "{host}");
     }
 }
 
-#[tokio::test]
-async fn gateway_beyond_loopback_answers_to_its_own_names_alone() {
+#[test]
+fn gateway_beyond_loopback_answers_to_its_own_names_alone() {
     let mut config = ServerConfig {
         listen: "192.0.2.1:1".parse().unwrap(),
         hosts: vec!["Gate.example".into()],
         ..ServerConfig::default()
     };
-    let ask = async |config: &ServerConfig, host: &str| {
-        let host = format!("host: {host}");
-        let request = usual("GET / HTTP/1.1", &[&host]);
-        asked_at(config, &request).await.is_ok()
+    let answers_to = |config: &ServerConfig, host: &str| {
+        let headers = HeaderMap::from_iter([(http::header::HOST, host.parse().unwrap())]);
+        let access = AccessControl::new(config);
+        access.check(&headers, &http::Uri::from_static("/")).is_ok()
     };
     for host in ["192.0.2.1:1", "gate.example:443", "localhost"] {
-        assert!(ask(&config, host).await, "{host}");
+        assert!(answers_to(&config, host), "{host}");
     }
     for host in ["rebound.example", "192.0.2.7", "a.gate.example"] {
-        assert!(!ask(&config, host).await, "{host}");
+        assert!(!answers_to(&config, host), "{host}");
     }
     config.listen = "0.0.0.0:1".parse().unwrap();
-    assert!(ask(&config, "192.0.2.7").await);
-    assert!(!ask(&config, "rebound.example").await);
+    assert!(answers_to(&config, "192.0.2.7"));
+    assert!(!answers_to(&config, "rebound.example"));
 }
 
 #[tokio::test]
 async fn what_is_no_upgrade_is_told_to_upgrade() {
+    let gateway = Gateway::start().await;
     let plain = request("GET / HTTP/1.1", &["host: localhost"]);
-    assert_eq!(status(&plain).await, "426");
-    let old = usual("GET / HTTP/1.1", &["host: localhost"]).replace("version: 13", "version: 8");
-    assert_eq!(status(&old).await, "426");
-    assert_eq!(
-        status(&usual("POST / HTTP/1.1", &["host: localhost"])).await,
-        "426"
-    );
+    let head = gateway.ask(&plain).await;
+    assert!(head.starts_with("HTTP/1.1 426 "), "{head}");
+    for line in [
+        "upgrade: websocket",
+        "sec-websocket-version: 13",
+        "connection: close",
+    ] {
+        assert!(head.contains(&format!("{line}\r\n")), "{head}");
+    }
+    let line = "GET / HTTP/1.1";
+    let old = usual(line, &["host: localhost"]).replace("version: 13", "version: 8");
+    assert_eq!(gateway.status(&old).await, "426");
+    for line in ["POST / HTTP/1.1", "GET / HTTP/1.0"] {
+        let other = usual(line, &["host: localhost"]);
+        assert_eq!(gateway.status(&other).await, "426", "{line}");
+    }
 }
 
 #[tokio::test]
 async fn a_head_without_end_is_not_read_to_its_end() {
-    let long = format!(
-        "GET / HTTP/1.1\r\nhost: localhost\r\nx: {}",
-        "y".repeat(2 * HEAD)
-    );
-    assert_eq!(status(&long).await, "431");
-    assert_eq!(
-        status("\u{16}\u{3}\u{1} no HTTP at all\r\n\r\n").await,
-        "400"
-    );
+    let gateway = Gateway::start().await;
+    let mut long = "GET / HTTP/1.1\r\nhost: localhost\r\nx: ".to_owned();
+    // Not a byte more: what is left unread would reset the connection.
+    long.push_str(&"y".repeat((8 << 10) - long.len()));
+    assert_eq!(gateway.status(&long).await, "431");
+    let other = "\u{16}\u{3}\u{1} no HTTP at all\r\n\r\n";
+    assert_eq!(gateway.status(other).await, "400");
 }
 
 #[tokio::test]
-async fn what_comes_behind_the_request_is_kept() {
-    let request = usual("GET / HTTP/1.1", &["host: localhost"]) + "frames";
-    assert_eq!(asked(&request).await.unwrap().read, b"frames");
+async fn frames_behind_the_request_are_read() {
+    let gateway = Gateway::start().await;
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    let mut request = usual("GET / HTTP/1.1", &["host: localhost"]).into_bytes();
+    // A ping with the payload `?`, under a mask that changes nothing.
+    request.extend_from_slice(&[0x89, 0x81, 0, 0, 0, 0, b'?']);
+    stream.write_all(&request).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(&[0x8a, 1, b'?']) {
+        answer.push(stream.read_u8().await.unwrap());
+    }
 }

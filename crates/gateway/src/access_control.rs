@@ -1,0 +1,59 @@
+//! Where a request for a WebSocket may go to and come from.
+
+use http::{HeaderMap, Uri};
+use http_server::forwarded::is_forwarded;
+use http_server::host::{self, HostNames};
+
+use super::config::ServerConfig;
+
+/// Which requests may open a WebSocket, whatever they ask for.
+pub(super) struct AccessControl {
+    names: HostNames,
+    /// Of the gateway's own URL.
+    scheme: &'static str,
+    origins: Vec<String>,
+    /// A client that is not on this machine may connect: it has to show a credential.
+    accepts_forwarded: bool,
+}
+
+impl AccessControl {
+    pub(super) fn new(config: &ServerConfig) -> Self {
+        let hosts = config.hosts.iter().map(String::as_str);
+        Self {
+            names: HostNames::new(config.listen.ip(), hosts),
+            scheme: if config.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            },
+            origins: config.origins.clone(),
+            accepts_forwarded: config.auth.is_some(),
+        }
+    }
+
+    /// Checks where a request goes and comes from.
+    ///
+    /// # Errors
+    /// Why it may not open a WebSocket, and what to do.
+    pub(super) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), &'static str> {
+        let host = host::requested_host(headers, uri).ok();
+        let Some(host) = host.filter(|host| self.names.contains(host.host())) else {
+            return Err(
+                "cannot open a WebSocket: `Host` is no name of this gateway; connect to its address, or add the name to `hosts` of its configuration",
+            );
+        };
+        let own = format!("{}://{host}", self.scheme);
+        let is_configured = |origin: &str| self.origins.iter().any(|known| known == origin);
+        if host::is_foreign_origin(headers, &own, is_configured) {
+            return Err(
+                "cannot open a WebSocket: the page is of another origin; add it to `origins` of the gateway's configuration to let it connect",
+            );
+        }
+        if is_forwarded(headers) && !self.accepts_forwarded {
+            return Err(
+                "cannot open a WebSocket: a proxy forwarded the request, and this gateway asks its clients for no credential; set `auth`, or connect directly",
+            );
+        }
+        Ok(())
+    }
+}
