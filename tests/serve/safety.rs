@@ -177,6 +177,43 @@ fn unfinished_chunked_bodies_leave_room_for_others() {
 }
 
 #[test]
+fn unread_answers_of_a_client_are_bounded() {
+    let (server, [ada, bob, _]) = with_clients(&[]);
+    let text = format!("echo {}", "x".repeat(9 << 20));
+    let task = send(&server, &text, &[&ada]).json()["result"]["task"]["id"].clone();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task}});
+    let body = body.to_string();
+    let get = || {
+        let mut stream = connect(&server);
+        let length = body.len();
+        let head = format!(
+            "POST /a2a HTTP/1.1\r\nHost: localhost\r\n{ada}\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).unwrap();
+        (String::from_utf8(line.to_vec()).unwrap(), stream)
+    };
+    let mut unread = Vec::new();
+    // 40 such answers would be 360 MB or more.
+    let refused = (0..40).find_map(|_| match get() {
+        (line, stream) if line == "HTTP/1.1 200" => {
+            unread.push(stream);
+            None
+        }
+        refused => Some(refused),
+    });
+    let (line, mut stream) = refused.expect("the server holds every answer that is not read");
+    assert_eq!(line, "HTTP/1.1 503");
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("retry-after: 1\r\n"), "{rest}");
+    assert_eq!(send(&server, "echo b", &[&bob]).status, 200);
+    drop(unread);
+    until(|| get().0 == "HTTP/1.1 200");
+}
+
+#[test]
 fn a_token_is_in_no_log() {
     let (server, [ada, ..]) = with_clients(&["--verbose"]);
     send(&server, "echo a", &[&ada]);
