@@ -73,7 +73,7 @@ pub trait TaskStore: Send + Sync + 'static {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<QueueTicket, StoreError>>;
 
-    /// Asks whoever runs the task to cancel it: it comes out of [`cancellations`](Self::cancellations) there. A store of one
+    /// Asks whoever runs the task to cancel it: it comes out of [`cancel_requests`](Self::cancel_requests) there. A store of one
     /// server, as by default, has nobody to ask.
     fn request_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
         future::ready(Ok(())).boxed()
@@ -85,7 +85,7 @@ pub trait TaskStore: Send + Sync + 'static {
     }
 
     /// Tasks that are not settled and that no living server runs; they are this server's from now on. Asked at the start,
-    /// and again every [`recovery_interval`](Self::recover_every).
+    /// and again every [`recovery_interval`](Self::recovery_interval).
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>>;
 
     /// How often to ask for tasks of servers that died; `None`, as by default, where there is only one server.
