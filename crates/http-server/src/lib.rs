@@ -1,4 +1,4 @@
-//! What the HTTP servers of this workspace share. Both put an axum router behind [`serve`].
+//! What the HTTP servers of this workspace share. Both put an axum router behind [`serve`](mod@serve).
 //!
 //! - [`serve`](mod@serve) accepts connections: limits, TLS handshake, time for the head of a request, drain at the end.
 //!   [`connection_limit`] counts them, `write_timeout` ends those whose client does not read, [`tls`] loads the certificate.
