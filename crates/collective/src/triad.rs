@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// How many votes decide: two of three.
-const ENOUGH: usize = 2;
+const MAJORITY: usize = 2;
 
 /// What a member of the triad says to a proposal (000 §10.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -139,16 +139,16 @@ impl Tally {
         match self.quorum {
             _ if missing == 0 => true,
             Quorum::All => false,
-            Quorum::Majority => most >= ENOUGH || most + missing < ENOUGH,
+            Quorum::Majority => most >= MAJORITY || most + missing < MAJORITY,
         }
     }
 
     fn outcome(&self) -> Decision {
-        let approved = self.count(Vote::Approve) >= ENOUGH;
+        let approved = self.count(Vote::Approve) >= MAJORITY;
         let missing = self.members.iter().filter(|(_, vote)| vote.is_none());
         Decision {
             approved,
-            consensus: approved || self.count(Vote::Reject) >= ENOUGH,
+            consensus: approved || self.count(Vote::Reject) >= MAJORITY,
             votes: self
                 .votes()
                 .map(|(name, vote)| (name.to_owned(), vote))

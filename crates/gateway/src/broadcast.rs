@@ -12,7 +12,7 @@ use super::audit::Outcome;
 use super::client::Client;
 use super::hub::Hub;
 use super::refusal::Refusal;
-use super::slip::Slip;
+use super::reply_context::ReplyContext;
 
 impl Hub {
     /// Hands a message to every client but its sender, and answers whom it reached: agents by name, other clients by id.
@@ -21,7 +21,7 @@ impl Hub {
         &self,
         client: &Arc<Client>,
         envelope: Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         self.may(client, envelope.from(), Operation::Broadcast)?;
         let from = client.name(envelope.from());
@@ -64,7 +64,9 @@ impl Hub {
         let content = json!({"result": {"delivered": delivered, "failed": failed}});
         self.answer(
             client,
-            slip.answer(Kind::Response, content).with("from", GATEWAY),
+            context
+                .answer(Kind::Response, content)
+                .with("from", GATEWAY),
         )
         .await;
         Ok(outcome)

@@ -13,15 +13,15 @@ use super::audit::Outcome;
 use super::client::Client;
 use super::hub::Hub;
 use super::names::CLIENT;
-use super::outbox::{Item, Unsent};
-use super::questions::{NotAsked, Question};
+use super::outbox::{EnqueueError, Item};
+use super::questions::{AskError, Question};
 use super::refusal::Refusal;
+use super::reply_context::ReplyContext;
 use super::sessions::Entry;
-use super::slip::Slip;
 use super::status::Status;
 
 /// So many of its own questions may one client have open.
-const MOST_ASKED: usize = 1024;
+const MAX_PENDING_QUESTIONS: usize = 1024;
 
 impl Hub {
     /// Takes a message: an answer to what its sender was asked, or something new for an agent.
@@ -29,7 +29,7 @@ impl Hub {
         &self,
         client: &Arc<Client>,
         envelope: Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         let question = client.questions.of(&envelope);
         if let Some(question) = question {
@@ -42,7 +42,7 @@ impl Hub {
                 return self.reply(client, &question, envelope).await;
             }
         }
-        self.pass_on(client, envelope, slip).await
+        self.pass_on(client, envelope, context).await
     }
 
     /// Takes how an agent is: progress of a question where it names one, else for the registry (000 §8.2).
@@ -50,7 +50,7 @@ impl Hub {
         &self,
         client: &Arc<Client>,
         envelope: Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         let question = client.questions.of(&envelope);
         if let Some(question) = question {
@@ -92,15 +92,15 @@ impl Hub {
                 registry.change(name, status);
             }
         }
-        self.acknowledge(client, slip).await;
+        self.acknowledge(client, context).await;
         Ok(Outcome::Done)
     }
 
     /// Says that it is done, to who wants to be told.
-    pub(super) async fn acknowledge(&self, client: &Client, slip: &Slip) {
-        if slip.wants_answer {
+    pub(super) async fn acknowledge(&self, client: &Client, context: &ReplyContext) {
+        if context.wants_answer {
             let content = serde_json::json!({"result": "ok"});
-            self.answer(client, slip.answer(Kind::Response, content))
+            self.answer(client, context.answer(Kind::Response, content))
                 .await;
         }
     }
@@ -110,7 +110,7 @@ impl Hub {
         &self,
         client: &Arc<Client>,
         envelope: Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         let agent: Arc<str> = envelope.agent().unwrap_or_default().into();
         let from = client.name(envelope.from());
@@ -126,7 +126,7 @@ impl Hub {
         };
         let has_workspace = self.registry().knows(&agent);
         let session = match has_workspace {
-            true => Some(self.session(client, &agent, &envelope, slip).await?),
+            true => Some(self.session(client, &agent, &envelope, context).await?),
             false => envelope.session_id().map(Into::into),
         };
         let mut envelope = envelope
@@ -136,9 +136,9 @@ impl Hub {
         if envelope.field("timestamp").is_none() {
             envelope = envelope.with("timestamp", now);
         }
-        let key = match slip.wants_answer || slip.correlation.is_some() {
+        let key = match context.wants_answer || context.correlation.is_some() {
             false => None,
-            true => Some(self.ask(client, &server, slip, &agent, from, &id, session.clone())?),
+            true => Some(self.ask(client, &server, context, &agent, from, &id, session.clone())?),
         };
         if let Err(refusal) = self.keep(&agent, &envelope, session.as_deref()).await {
             return Err(self.taken_back(&server, key.as_deref(), refusal));
@@ -148,7 +148,7 @@ impl Hub {
         }
         match server
             .outbox
-            .put(self.item(client, &server, &envelope, slip, key.as_deref()))
+            .put(self.item(client, &server, &envelope, context, key.as_deref()))
         {
             Ok(number) => {
                 if let Some(key) = &key {
@@ -170,7 +170,7 @@ impl Hub {
         client: &Client,
         agent: &str,
         envelope: &Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Arc<str>, Refusal> {
         if let Some(id) = envelope.session_id() {
             return Ok(id.into());
@@ -178,7 +178,7 @@ impl Hub {
         if self.config.strict {
             return Ok(self.sessions.create(agent, None).await?.into());
         }
-        if slip.wants_answer {
+        if context.wants_answer {
             return Ok(format!("sess-{}", self.env.uuid()).into());
         }
         let connection = client.id().trim_start_matches(CLIENT);
@@ -205,22 +205,22 @@ impl Hub {
         &self,
         client: &Arc<Client>,
         server: &Client,
-        slip: &Slip,
+        context: &ReplyContext,
         agent: &Arc<str>,
         asker_name: Arc<str>,
         message: &Arc<str>,
         session: Option<Arc<str>>,
     ) -> Result<Arc<str>, Refusal> {
-        if client.asked.fetch_add(1, Ordering::Relaxed) >= MOST_ASKED {
+        if client.asked.fetch_add(1, Ordering::Relaxed) >= MAX_PENDING_QUESTIONS {
             client.asked.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::busy(
                 format!(
-                    "{MOST_ASKED} messages of this connection wait for their answers; wait for one of them"
+                    "{MAX_PENDING_QUESTIONS} messages of this connection wait for their answers; wait for one of them"
                 ),
                 Duration::from_secs(1),
             ));
         }
-        let correlation = slip
+        let correlation = context
             .correlation
             .as_deref()
             .map_or_else(|| Arc::clone(message), Into::into);
@@ -231,7 +231,7 @@ impl Hub {
             message: Arc::clone(message),
             agent: Arc::clone(agent),
             session,
-            owed: slip.wants_answer,
+            owed: context.wants_answer,
             number: None,
             until: self.env.now() + self.pace.answer,
             kept: false,
@@ -239,8 +239,8 @@ impl Hub {
         server.questions.ask(question).map_err(|not_asked| {
             client.asked.fetch_sub(1, Ordering::Relaxed);
             let unsent = match not_asked {
-                NotAsked::TooMany => Unsent::Full,
-                NotAsked::Gone => Unsent::Gone,
+                AskError::TooMany => EnqueueError::Full,
+                AskError::Gone => EnqueueError::Gone,
             };
             Refusal::unsent(agent, unsent)
         })
@@ -260,7 +260,7 @@ impl Hub {
         client: &Arc<Client>,
         server: &Arc<Client>,
         envelope: &Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
         key: Option<&str>,
     ) -> Item {
         let text = envelope.to_text().into();
@@ -272,7 +272,7 @@ impl Hub {
             u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
         });
         let (sender, server) = (Arc::downgrade(client), Arc::downgrade(server));
-        let (slip, key) = (slip.clone(), key.map(str::to_owned));
+        let (context, key) = (context.clone(), key.map(str::to_owned));
         let until = written.saturating_add(millis);
         let agent: Arc<str> = envelope.agent().unwrap_or_default().into();
         let expired = Box::new(move || {
@@ -284,7 +284,7 @@ impl Hub {
             if question.is_some() {
                 sender.asked.fetch_sub(1, Ordering::Relaxed);
             }
-            let error = slip.refuse(&outlived(&agent)).with("timestamp", until);
+            let error = context.refuse(&outlived(&agent)).with("timestamp", until);
             let _ = sender.outbox.text(error.to_text());
         });
         Item::Perishable(text, until, expired)

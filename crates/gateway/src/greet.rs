@@ -13,10 +13,10 @@ use super::hub::Hub;
 use super::names;
 use super::outbox::Close;
 use super::refusal::Refusal;
-use super::slip::Slip;
+use super::reply_context::ReplyContext;
 
 /// So many agents may one connection serve.
-const MOST_SERVED: usize = 256;
+const MAX_SERVED_AGENTS: usize = 256;
 
 impl Hub {
     /// Takes a credential (000 §5.4).
@@ -24,7 +24,7 @@ impl Hub {
         &self,
         client: &Arc<Client>,
         envelope: &Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Option<Close> {
         let known = self.identify(client, envelope);
         let (content, outcome) = match &known {
@@ -39,9 +39,9 @@ impl Hub {
                 (content, Outcome::Refused(refusal.code))
             }
         };
-        let answer = slip.answer(Kind::AuthResponse, content);
+        let answer = context.answer(Kind::AuthResponse, content);
         self.answer(client, answer.with("from", GATEWAY)).await;
-        self.note(client, Some(slip), None, outcome);
+        self.note(client, Some(context), None, outcome);
         known.is_err().then_some(Close {
             code: CloseCode::Policy,
             reason: "the credential does not hold",
@@ -72,7 +72,7 @@ impl Hub {
         &self,
         client: &Arc<Client>,
         envelope: &Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         if envelope.said("action") != Some("advertise") {
             return Err(Refusal::new(
@@ -92,8 +92,8 @@ impl Hub {
         }
         let served = capabilities.and_then(|all| all.get("supportedAgents"));
         let served = served.and_then(Value::as_array);
-        if served.is_some_and(|names| names.len() > MOST_SERVED) {
-            let message = format!("one connection can serve {MOST_SERVED} agents at most");
+        if served.is_some_and(|names| names.len() > MAX_SERVED_AGENTS) {
+            let message = format!("one connection can serve {MAX_SERVED_AGENTS} agents at most");
             return Err(Refusal::new(ErrorCode::InvalidContent, message));
         }
         let served = served.map(|names| {
@@ -124,7 +124,7 @@ impl Hub {
             "availableAgents": available,
             "protocolVersion": PROTOCOL_VERSION,
         });
-        self.answer(client, slip.answer(Kind::Handshake, content))
+        self.answer(client, context.answer(Kind::Handshake, content))
             .await;
         // Behind the acknowledgement, before which a client expects nothing.
         for name in &came {
@@ -141,8 +141,12 @@ impl Hub {
     }
 
     /// I am.
-    pub(super) async fn ping(&self, client: &Client, slip: &Slip) -> Result<Outcome, Refusal> {
-        self.answer(client, slip.answer(Kind::Pong, json!({})))
+    pub(super) async fn ping(
+        &self,
+        client: &Client,
+        context: &ReplyContext,
+    ) -> Result<Outcome, Refusal> {
+        self.answer(client, context.answer(Kind::Pong, json!({})))
             .await;
         Ok(Outcome::Done)
     }

@@ -19,14 +19,14 @@ use super::audit::{Audit, Outcome, Passed};
 use super::client::Client;
 use super::config::ServerConfig;
 use super::outbox::Load;
-use super::own_service::AT_A_TIME;
+use super::own_service::MAX_CONCURRENT;
 use super::pace::Pace;
 use super::questions::Question;
 use super::refusal::Refusal;
 use super::registry::Registry;
+use super::reply_context::ReplyContext;
 use super::services::Services;
 use super::sessions::Sessions;
-use super::slip::Slip;
 use super::triad::Triad;
 
 /// What all connections share.
@@ -70,7 +70,7 @@ impl Hub {
             access: AccessControl::new(&config),
             triad: Triad::new(&config.triad),
             services: Services::new(&config.services),
-            managing: Semaphore::new(AT_A_TIME),
+            managing: Semaphore::new(MAX_CONCURRENT),
             load: Load::new(config.limits.total_queue_bytes),
             keyring: parts.keyring,
             sessions: parts.sessions,
@@ -123,8 +123,8 @@ impl Hub {
     }
 
     /// Says to a client why not, and waits until there is room to say it.
-    pub(super) async fn refuse(&self, client: &Client, slip: &Slip, refusal: &Refusal) {
-        self.answer(client, slip.refuse(refusal)).await;
+    pub(super) async fn refuse(&self, client: &Client, context: &ReplyContext, refusal: &Refusal) {
+        self.answer(client, context.refuse(refusal)).await;
     }
 
     /// Answers a client, and waits until there is room for the answer.
@@ -134,7 +134,7 @@ impl Hub {
         let _ = client.outbox.answer(answer.to_text().into()).await;
     }
 
-    /// The message of `slip` could not be brought to its end; its sender is told, if there is room.
+    /// The message of `context` could not be brought to its end; its sender is told, if there is room.
     pub(super) fn fail(&self, asker: &Client, question: &Question, refusal: &Refusal) {
         let error = refusal
             .answer(None)
@@ -206,7 +206,7 @@ impl Hub {
     pub(super) fn note(
         &self,
         client: &Client,
-        slip: Option<&Slip>,
+        context: Option<&ReplyContext>,
         from: Option<&str>,
         outcome: Outcome,
     ) {
@@ -216,10 +216,10 @@ impl Hub {
         let name = client.name(from);
         self.audit.write(&Passed {
             time: self.env.system_time(),
-            id: slip.and_then(|slip| slip.id.as_deref()),
-            kind: slip.map(|slip| slip.kind),
+            id: context.and_then(|context| context.id.as_deref()),
+            kind: context.map(|context| context.kind),
             from: Some(&name),
-            to: slip.and_then(|slip| slip.destination.as_deref()),
+            to: context.and_then(|context| context.destination.as_deref()),
             identity: client.identity().map(|identity| identity.name.as_str()),
             outcome,
         });

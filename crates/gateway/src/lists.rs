@@ -13,15 +13,15 @@ use super::client::Client;
 use super::frames;
 use super::hub::Hub;
 use super::refusal::Refusal;
+use super::reply_context::ReplyContext;
 use super::sessions::Summary;
-use super::slip::Slip;
 use super::watchers::Channel;
 
 /// So many agents may one subscription name: they are kept as long as it is.
-const MOST_WATCHED: usize = 1024;
+const MAX_SUBSCRIBED_AGENTS: usize = 1024;
 
 /// So many sessions of a workspace are listed in one answer.
-const MOST_LISTED: usize = 1000;
+const MAX_LISTED_SESSIONS: usize = 1000;
 
 impl Hub {
     /// Lists agents and services (000 §6.1, §6.4).
@@ -29,7 +29,7 @@ impl Hub {
         &self,
         client: &Client,
         envelope: &Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         only_action(envelope, &["list"])?;
         let listed = self.registry().list();
@@ -50,7 +50,7 @@ impl Hub {
             })
             .collect();
         let content = json!({"agents": agents, "services": self.services.list()});
-        self.answer(client, slip.answer(Kind::Discovery, content))
+        self.answer(client, context.answer(Kind::Discovery, content))
             .await;
         Ok(Outcome::Done)
     }
@@ -60,7 +60,7 @@ impl Hub {
         &self,
         client: &Client,
         envelope: &Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         only_action(envelope, &["list", "get"])?;
         let content = match (envelope.said("action"), envelope.said("agent")) {
@@ -89,7 +89,7 @@ impl Hub {
                 json!({"workspaces": workspaces})
             }
         };
-        self.answer(client, slip.answer(Kind::Workspace, content))
+        self.answer(client, context.answer(Kind::Workspace, content))
             .await;
         Ok(Outcome::Done)
     }
@@ -106,7 +106,7 @@ impl Hub {
     async fn session_list(&self, agent: &str) -> Result<Value, Refusal> {
         let (sessions, agent) = (self.sessions.clone(), agent.to_owned());
         // It reads files.
-        let list = move || sessions.list(&agent, true, MOST_LISTED);
+        let list = move || sessions.list(&agent, true, MAX_LISTED_SESSIONS);
         let listed = tokio::task::spawn_blocking(list).await;
         let listed = listed.map_err(|_| {
             Refusal::new(
@@ -129,7 +129,7 @@ impl Hub {
         &self,
         client: &Arc<Client>,
         envelope: &Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         let word = envelope.said("channel").unwrap_or_default();
         let channel = Channel::from_word(word).ok_or_else(|| {
@@ -141,14 +141,14 @@ impl Hub {
                 format!("there is no such channel; there are {known}"),
             )
         })?;
-        let begins = slip.kind == Kind::Subscribe;
+        let begins = context.kind == Kind::Subscribe;
         if begins {
             self.may(client, envelope.from(), Operation::Subscribe)?;
         }
         let agents = envelope.content().get("agents").and_then(Value::as_array);
-        if agents.is_some_and(|names| names.len() > MOST_WATCHED) {
+        if agents.is_some_and(|names| names.len() > MAX_SUBSCRIBED_AGENTS) {
             let message = format!(
-                "`content.agents` names {MOST_WATCHED} agents at most; leave it out to hear of all"
+                "`content.agents` names {MAX_SUBSCRIBED_AGENTS} agents at most; leave it out to hear of all"
             );
             return Err(Refusal::new(ErrorCode::InvalidContent, message));
         }
@@ -158,7 +158,7 @@ impl Hub {
         });
         let status = if begins { "subscribed" } else { "unsubscribed" };
         let content = json!({"channel": channel.as_str(), "status": status});
-        let answer = slip.answer(slip.kind, content).with("from", GATEWAY);
+        let answer = context.answer(context.kind, content).with("from", GATEWAY);
         self.answer(client, answer).await;
         let mut registry = self.registry_mut();
         if !begins {

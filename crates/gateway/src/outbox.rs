@@ -53,7 +53,7 @@ impl Load {
 
 /// Why something is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unsent {
+pub(super) enum EnqueueError {
     /// The client has too much to read already, or all clients together.
     Full,
     /// The client is gone.
@@ -143,21 +143,21 @@ impl Outbox {
     }
 
     /// Puts something in, and gives its number.
-    pub(super) fn put(&self, item: Item) -> Result<u64, Unsent> {
+    pub(super) fn put(&self, item: Item) -> Result<u64, EnqueueError> {
         self.put_in(item, false)
     }
 
     /// `beyond`: it may be more than all outboxes together should hold.
-    fn put_in(&self, item: Item, beyond: bool) -> Result<u64, Unsent> {
+    fn put_in(&self, item: Item, beyond: bool) -> Result<u64, EnqueueError> {
         let cost = item.cost();
         let mut state = self.state();
         if state.gone || state.end.is_some() {
-            return Err(Unsent::Gone);
+            return Err(EnqueueError::Gone);
         }
         // One entry always fits, or a message larger than the limit could never be read by anybody.
         let fits = state.bytes == 0 || state.bytes.saturating_add(cost) <= self.most;
         if !fits || !self.load.take(cost, beyond) {
-            return Err(Unsent::Full);
+            return Err(EnqueueError::Full);
         }
         state.bytes += cost;
         state.put += 1;
@@ -169,18 +169,18 @@ impl Outbox {
     }
 
     /// Puts in a message.
-    pub(super) fn text(&self, text: impl Into<Utf8Bytes>) -> Result<u64, Unsent> {
+    pub(super) fn text(&self, text: impl Into<Utf8Bytes>) -> Result<u64, EnqueueError> {
         self.put(Item::Text(text.into()))
     }
 
     /// Puts in an answer to the client's own message, and waits for room: who does not read what it asked for is not
     /// read from. Others may fill all there is: the one answer of a client that reads is taken all the same.
-    pub(super) async fn answer(&self, text: Utf8Bytes) -> Result<(), Unsent> {
+    pub(super) async fn answer(&self, text: Utf8Bytes) -> Result<(), EnqueueError> {
         loop {
             let drained = self.drained.notified();
             let beyond = self.state().bytes == 0;
             match self.put_in(Item::Text(text.clone()), beyond) {
-                Err(Unsent::Full) => drained.await,
+                Err(EnqueueError::Full) => drained.await,
                 put => return put.map(drop),
             }
         }

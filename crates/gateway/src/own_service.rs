@@ -20,17 +20,17 @@ use super::manage::{self, ManageError};
 use super::names;
 use super::outbox::Close;
 use super::refusal::Refusal;
-use super::slip::Slip;
+use super::reply_context::ReplyContext;
 use collective::{CloseCode, Envelope, ErrorCode, GATEWAY, Kind};
 
 /// What an envelope needs around the answer, in bytes.
-const AROUND: usize = 4096;
+const ENVELOPE_BYTES: usize = 4096;
 
 /// So many at a time do something with sessions, which takes threads and the disk.
-pub(super) const AT_A_TIME: usize = 4;
+pub(super) const MAX_CONCURRENT: usize = 4;
 
 /// What who is sent away to come again is told.
-const AGAIN: &str = "connect again: the agent was asked to restart";
+const RESTART_REASON: &str = "connect again: the agent was asked to restart";
 
 impl Hub {
     /// Does what the gateway itself is asked to do.
@@ -38,7 +38,7 @@ impl Hub {
         self: &Arc<Self>,
         client: &Arc<Client>,
         envelope: &Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         self.may(client, envelope.from(), Operation::Request(GATEWAY))?;
         let operation = envelope.said("operation").unwrap_or_default();
@@ -47,13 +47,13 @@ impl Hub {
         }
         if operation == "agents.restart" {
             let result = self.restart(envelope.said("agent").unwrap_or_default())?;
-            self.tell_result(client, slip, result).await;
+            self.tell_result(client, context, result).await;
             return Ok(Outcome::Done);
         }
         if operation == "agents.create" {
             self.is_here(envelope)?;
             let result = self.learn(envelope)?;
-            self.tell_result(client, slip, result).await;
+            self.tell_result(client, context, result).await;
             return Ok(Outcome::Done);
         }
         let Some(known) = manage::Operation::from_word(operation) else {
@@ -65,7 +65,11 @@ impl Hub {
             return Err(Refusal::new(ErrorCode::InvalidContent, message));
         };
         self.is_here(envelope)?;
-        let most = self.config.limits.frame_bytes.saturating_sub(AROUND);
+        let most = self
+            .config
+            .limits
+            .frame_bytes
+            .saturating_sub(ENVELOPE_BYTES);
         let turn = self.managing.acquire().await;
         let done = manage::manage(&self.sessions, known, envelope.content(), most).await;
         drop(turn);
@@ -79,13 +83,15 @@ impl Hub {
                 self.may(client, envelope.from(), operation).is_ok()
             });
         }
-        self.tell_result(client, slip, result).await;
+        self.tell_result(client, context, result).await;
         Ok(Outcome::Done)
     }
 
-    async fn tell_result(&self, client: &Arc<Client>, slip: &Slip, result: Value) {
+    async fn tell_result(&self, client: &Arc<Client>, context: &ReplyContext, result: Value) {
         let content = json!({"service": GATEWAY, "result": result});
-        let answer = slip.answer(Kind::Response, content).with("from", GATEWAY);
+        let answer = context
+            .answer(Kind::Response, content)
+            .with("from", GATEWAY);
         self.answer(client, answer).await;
     }
 
@@ -138,10 +144,12 @@ impl Hub {
             let message = format!("cannot restart `{agent}`: `{agent}` is offline");
             return Err(Refusal::new(ErrorCode::AgentOffline, message));
         };
-        let _ = server.outbox.text(frames::disconnect("shutdown", AGAIN));
+        let _ = server
+            .outbox
+            .text(frames::disconnect("shutdown", RESTART_REASON));
         server.outbox.finish(Close {
             code: CloseCode::GoingAway,
-            reason: AGAIN,
+            reason: RESTART_REASON,
         });
         let clients = server.names();
         let names: Vec<&str> = clients.iter().map(|name| &**name).collect();

@@ -12,13 +12,13 @@ use collective::{Decision, Envelope, NotCounted, Quorum, Tally, Vote};
 use super::client::Client;
 
 /// So many proposals may be open.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 /// So many bytes may open proposals have together.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// So many decisions are remembered, for who asks again.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// So many connections may wait for one decision.
-const MOST_LISTENERS: usize = 16;
+const MAX_LISTENERS: usize = 16;
 
 /// What was proposed, by its content. What is proposed twice is told apart without keeping it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Open {
 }
 
 /// What becomes of something that is proposed.
-pub(super) enum Proposed {
+pub(super) enum ProposalOutcome {
     /// It is open now.
     New,
     /// It was proposed before and is open.
@@ -80,7 +80,7 @@ pub(super) enum Proposed {
 }
 
 /// What becomes of a vote.
-pub(super) enum Cast {
+pub(super) enum VoteOutcome {
     /// It counts, and something may be decided by it.
     Counted(Vec<Weak<Client>>, Option<Closed>),
     /// It does not.
@@ -118,49 +118,49 @@ impl Proposals {
         id: &Arc<str>,
         proposal: Open,
         listener: &Arc<Client>,
-    ) -> Proposed {
+    ) -> ProposalOutcome {
         if let Some((fingerprint, told)) = self.decided.get(id) {
             return match *fingerprint == proposal.fingerprint {
-                true => Proposed::Decided(Arc::clone(told)),
-                false => Proposed::Other,
+                true => ProposalOutcome::Decided(Arc::clone(told)),
+                false => ProposalOutcome::Other,
             };
         }
         if let Some(open) = self.open.get_mut(id) {
             if open.fingerprint != proposal.fingerprint {
-                return Proposed::Other;
+                return ProposalOutcome::Other;
             }
             open.listeners.retain(|known| {
                 known
                     .upgrade()
                     .is_some_and(|known| !Arc::ptr_eq(&known, listener))
             });
-            if open.listeners.len() >= MOST_LISTENERS {
-                return Proposed::TooMany;
+            if open.listeners.len() >= MAX_LISTENERS {
+                return ProposalOutcome::TooMany;
             }
             open.listeners.push(Arc::downgrade(listener));
-            return Proposed::Again;
+            return ProposalOutcome::Again;
         }
-        if self.open.len() >= MOST_OPEN || self.bytes + proposal.bytes > MOST_BYTES {
-            return Proposed::TooMany;
+        if self.open.len() >= MAX_OPEN || self.bytes + proposal.bytes > MAX_BYTES {
+            return ProposalOutcome::TooMany;
         }
         self.bytes += proposal.bytes;
         self.open.insert(Arc::clone(id), proposal);
-        Proposed::New
+        ProposalOutcome::New
     }
 
-    pub(super) fn cast(&mut self, id: &str, member: &str, vote: Vote) -> Cast {
+    pub(super) fn cast(&mut self, id: &str, member: &str, vote: Vote) -> VoteOutcome {
         let Some(open) = self.open.get_mut(id) else {
             return match self.decided.contains(id) {
-                true => Cast::Not(NotCounted::Late),
-                false => Cast::Unknown,
+                true => VoteOutcome::Not(NotCounted::Late),
+                false => VoteOutcome::Unknown,
             };
         };
         let decided = match open.tally.cast(member, vote) {
             Ok(decided) => decided.is_some(),
-            Err(not_counted) => return Cast::Not(not_counted),
+            Err(not_counted) => return VoteOutcome::Not(not_counted),
         };
         let listeners = open.listeners.clone();
-        Cast::Counted(listeners, if decided { self.close(id) } else { None })
+        VoteOutcome::Counted(listeners, if decided { self.close(id) } else { None })
     }
 
     /// Whether something of this id is open, or was decided not long ago.

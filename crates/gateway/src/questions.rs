@@ -12,7 +12,7 @@ use collective::Envelope;
 use super::client::Client;
 
 /// How many questions may be open at one client.
-const MOST_OPEN: usize = 4096;
+const MAX_OPEN: usize = 4096;
 
 /// A message that its sender wants answered.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub(super) struct Question {
 
 /// Why a question is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotAsked {
+pub(super) enum AskError {
     /// Too many are open.
     TooMany,
     /// The client is gone.
@@ -70,13 +70,13 @@ impl Questions {
 
     /// Takes a question. Gives the correlation id under which it is to be put: the asker's own, unless another question that
     /// is open has the same.
-    pub(super) fn ask(&self, question: Question) -> Result<Arc<str>, NotAsked> {
+    pub(super) fn ask(&self, question: Question) -> Result<Arc<str>, AskError> {
         let mut open = self.open();
         if open.over {
-            return Err(NotAsked::Gone);
+            return Err(AskError::Gone);
         }
-        if open.by_correlation.len() >= MOST_OPEN {
-            return Err(NotAsked::TooMany);
+        if open.by_correlation.len() >= MAX_OPEN {
+            return Err(AskError::TooMany);
         }
         let mut id = Arc::clone(&question.correlation);
         while open.by_correlation.contains_key(&id) {
@@ -180,7 +180,7 @@ impl Open {
             self.by_message.remove(&question.message);
         }
         // The order keeps ids of answered questions until they come up; it may not grow beyond what is open for long.
-        if self.order.len() > 2 * MOST_OPEN {
+        if self.order.len() > 2 * MAX_OPEN {
             let open = &self.by_correlation;
             self.order.retain(|(until, id)| {
                 open.get(id)

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use collective::{Envelope, ErrorCode, Malformed};
 
-use super::access::Denied;
-use super::outbox::Unsent;
+use super::access::AccessError;
+use super::outbox::EnqueueError;
 use super::sessions::SessionError;
 
 /// An error of the registry with its sentence, for whoever asked.
@@ -36,15 +36,15 @@ impl Refusal {
     }
 
     /// Something of the agent's could not be handed to it.
-    pub(super) fn unsent(agent: &str, unsent: Unsent) -> Self {
+    pub(super) fn unsent(agent: &str, unsent: EnqueueError) -> Self {
         match unsent {
-            Unsent::Full => Self::busy(
+            EnqueueError::Full => Self::busy(
                 format!(
                     "`{agent}` has more to read than the gateway holds for it; send the message again later"
                 ),
                 Duration::from_secs(1),
             ),
-            Unsent::Gone => Self::offline(agent),
+            EnqueueError::Gone => Self::offline(agent),
         }
     }
 
@@ -74,8 +74,8 @@ impl From<Malformed> for Refusal {
     }
 }
 
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
+impl From<AccessError> for Refusal {
+    fn from(denied: AccessError) -> Self {
         Self::new(denied.code, denied.message)
     }
 }

@@ -17,13 +17,13 @@ use super::frames;
 use super::refusal::Refusal;
 use super::status::Status;
 use super::talk::NO_CREDENTIAL;
-use super::watchers::Watchers;
+use super::watchers::Subscriptions;
 
 /// So many agents that nobody configured are remembered when they are gone.
 const REMEMBERED: usize = 1024;
 
 /// So many agents that nobody configured are known, there or not: a list of all fits in one frame.
-const STRANGERS: usize = 4096;
+const MAX_UNKNOWN_AGENTS: usize = 4096;
 
 /// The role of an agent that nobody configured.
 const ROLE: &str = "agent";
@@ -33,7 +33,7 @@ const ROLE: &str = "agent";
 pub(super) struct Registry {
     agents: HashMap<Arc<str>, Agent>,
     clients: HashMap<Arc<str>, Arc<Client>>,
-    pub(super) watchers: Watchers,
+    pub(super) watchers: Subscriptions,
     /// Agents that nobody configured, in the order they left.
     left: VecDeque<Arc<str>>,
     places: usize,
@@ -65,7 +65,7 @@ impl Registry {
     /// Knows the agents of the configuration; none of them is there yet.
     pub(super) fn new(agents: &[AgentConfig]) -> Self {
         let mut registry = Self {
-            most: agents.len() + STRANGERS,
+            most: agents.len() + MAX_UNKNOWN_AGENTS,
             ..Self::default()
         };
         for agent in agents {

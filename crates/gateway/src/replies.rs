@@ -7,10 +7,10 @@ use collective::{Envelope, ErrorCode, Kind};
 use super::audit::Outcome;
 use super::client::Client;
 use super::hub::Hub;
-use super::outbox::Unsent;
+use super::outbox::EnqueueError;
 use super::questions::Question;
 use super::refusal::Refusal;
-use super::slip::Slip;
+use super::reply_context::ReplyContext;
 
 impl Hub {
     /// An answer need not say whom it is for: who asked does.
@@ -30,12 +30,12 @@ impl Hub {
         &self,
         client: &Client,
         envelope: Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         let question = client.questions.of(&envelope);
         match question {
             Some(question) => self.reply(client, &question, envelope).await,
-            None if slip.kind == Kind::Error => Ok(Outcome::Dropped),
+            None if context.kind == Kind::Error => Ok(Outcome::Dropped),
             None => Err(Refusal::new(
                 ErrorCode::InvalidContent,
                 "the response answers nothing that is open here; say `metadata.correlationId` of the request",
@@ -86,7 +86,7 @@ impl Hub {
                 }
                 Ok(Outcome::Delivered)
             }
-            Err(Unsent::Gone) => {
+            Err(EnqueueError::Gone) => {
                 close();
                 Err(gone())
             }

@@ -19,13 +19,13 @@ use super::client::Client;
 use super::config::ServiceConfig;
 use super::hub::Hub;
 use super::refusal::Refusal;
-use super::slip::Slip;
+use super::reply_context::ReplyContext;
 
 /// So many requests to services go on at a time.
-const AT_A_TIME: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 
 /// What an envelope needs around the answer of a service, in bytes.
-const AROUND: usize = 4096;
+const ENVELOPE_BYTES: usize = 4096;
 
 /// The services of the configuration.
 pub(super) struct Services {
@@ -50,7 +50,7 @@ impl Services {
     pub(super) fn new(services: &[ServiceConfig]) -> Self {
         Self {
             all: services.to_vec(),
-            turns: Arc::new(Semaphore::new(AT_A_TIME)),
+            turns: Arc::new(Semaphore::new(MAX_CONCURRENT)),
         }
     }
 
@@ -109,14 +109,14 @@ impl Hub {
         self: &Arc<Self>,
         client: &Arc<Client>,
         envelope: Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         if envelope.agent().is_some() {
-            return self.pass_on(client, envelope, slip).await;
+            return self.pass_on(client, envelope, context).await;
         }
         let name = envelope.said("service").unwrap_or_default();
         if name == GATEWAY {
-            return self.own_service(client, &envelope, slip).await;
+            return self.own_service(client, &envelope, context).await;
         }
         let Some(service) = self.services.get(name) else {
             let message =
@@ -142,7 +142,7 @@ impl Hub {
         let name = name.to_owned();
         let from = client.name(envelope.from());
         let body = envelope.with("from", &*from).to_text();
-        let (hub, client, slip) = (Arc::clone(self), Arc::clone(client), slip.clone());
+        let (hub, client, context) = (Arc::clone(self), Arc::clone(client), context.clone());
         self.tasks.spawn(async move {
             let asked = hub.ask_service(&name, endpoint, body.into());
             let asked = tokio::select! {
@@ -155,10 +155,10 @@ impl Hub {
             match asked {
                 Ok(result) => {
                     let content = json!({"service": name, "result": result});
-                    let answer = slip.answer(Kind::Response, content).with("from", GATEWAY);
+                    let answer = context.answer(Kind::Response, content).with("from", GATEWAY);
                     hub.answer(&client, answer).await;
                 }
-                Err(refusal) => hub.refuse(&client, &slip, &refusal).await,
+                Err(refusal) => hub.refuse(&client, &context, &refusal).await,
             }
             // Until it has been taken, the answer is held.
             drop(turn);
@@ -193,7 +193,11 @@ impl Hub {
             );
             return Err(Refusal::new(ErrorCode::AgentError, message));
         }
-        let most = self.config.limits.frame_bytes.saturating_sub(AROUND);
+        let most = self
+            .config
+            .limits
+            .frame_bytes
+            .saturating_sub(ENVELOPE_BYTES);
         let (mut body, mut read) = (response.body, Vec::new());
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|error| unreachable_service(name, &error))?;

@@ -12,13 +12,13 @@ use super::frames;
 use super::hub::Hub;
 use super::outbox::Close;
 use super::refusal::Refusal;
-use super::slip::Slip;
+use super::reply_context::ReplyContext;
 
 /// So many frames before the credential, and the connection ends.
-const STRIKES: u32 = 3;
+const MAX_INVALID_MESSAGES: u32 = 3;
 
 /// A frame that came too fast is looked into for the ids of its error up to this size, in bytes.
-const LOOKED_INTO: usize = 64 * 1024;
+const MAX_SCANNED_BYTES: usize = 64 * 1024;
 
 /// How a connection ends whose client does not authenticate.
 pub(super) const NO_CREDENTIAL: Close = Close {
@@ -103,7 +103,7 @@ impl Talk {
             return None;
         }
         self.strikes += 1;
-        (self.strikes >= STRIKES).then_some(NO_CREDENTIAL)
+        (self.strikes >= MAX_INVALID_MESSAGES).then_some(NO_CREDENTIAL)
     }
 
     /// What comes too fast is refused and costs its sender the wait alone, unless it never lets up.
@@ -117,15 +117,15 @@ impl Talk {
             ),
             wait,
         );
-        let read = (text.len() <= LOOKED_INTO).then(|| Envelope::read(text).ok());
-        let slip = read.flatten().map(|envelope| Slip::of(&envelope));
-        let error = match &slip {
-            Some(slip) => slip.refuse(&refusal),
+        let read = (text.len() <= MAX_SCANNED_BYTES).then(|| Envelope::read(text).ok());
+        let context = read.flatten().map(|envelope| ReplyContext::of(&envelope));
+        let error = match &context {
+            Some(context) => context.refuse(&refusal),
             None => refusal.answer(None),
         };
         self.hub.answer(&self.client, error).await;
         let refused = Outcome::Refused(refusal.code);
-        self.hub.note(&self.client, slip.as_ref(), None, refused);
+        self.hub.note(&self.client, context.as_ref(), None, refused);
         if self.too_fast <= limits.burst.saturating_mul(2).max(100) {
             return self.strike();
         }
@@ -139,16 +139,16 @@ impl Talk {
 
     async fn envelope(&mut self, envelope: Envelope) -> Option<Close> {
         let (hub, client) = (Arc::clone(&self.hub), Arc::clone(&self.client));
-        let slip = Slip::of(&envelope);
+        let context = ReplyContext::of(&envelope);
         let from = envelope.from().map(str::to_owned);
         if envelope.kind() == Kind::Auth {
-            return hub.authenticate(&client, &envelope, &slip).await;
+            return hub.authenticate(&client, &envelope, &context).await;
         }
         if client.has_expired(hub.env.system_time()) {
             let refusal = expired();
-            hub.refuse(&client, &slip, &refusal).await;
+            hub.refuse(&client, &context, &refusal).await;
             let refused = Outcome::Refused(refusal.code);
-            hub.note(&client, Some(&slip), from.as_deref(), refused);
+            hub.note(&client, Some(&context), from.as_deref(), refused);
             return Some(EXPIRED);
         }
         let farewell = envelope.kind() == Kind::Disconnect;
@@ -157,19 +157,19 @@ impl Talk {
                 || Refusal::new(ErrorCode::AuthRequired, "who this is has to be said first"),
                 Refusal::from,
             )),
-            Some(_) => self.dispatch(envelope, &slip).await,
+            Some(_) => self.dispatch(envelope, &context).await,
         };
         let outcome = match done {
             Ok(outcome) => outcome,
             Err(refusal) => {
                 // An error is never answered with an error, or two sides could go on for ever.
-                if slip.kind != Kind::Error {
-                    hub.refuse(&client, &slip, &refusal).await;
+                if context.kind != Kind::Error {
+                    hub.refuse(&client, &context, &refusal).await;
                 }
                 Outcome::Refused(refusal.code)
             }
         };
-        hub.note(&client, Some(&slip), from.as_deref(), outcome);
+        hub.note(&client, Some(&context), from.as_deref(), outcome);
         if farewell && client.identity().is_some() {
             hub.farewell(&client);
         }
@@ -179,7 +179,11 @@ impl Talk {
         self.strike()
     }
 
-    async fn dispatch(&self, envelope: Envelope, slip: &Slip) -> Result<Outcome, Refusal> {
+    async fn dispatch(
+        &self,
+        envelope: Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, Refusal> {
         let (hub, client) = (&self.hub, &self.client);
         let envelope = hub.addressed(client, envelope);
         validate(&envelope)?;
@@ -189,23 +193,25 @@ impl Talk {
             let message = format!("`from` says `{said}`, and this connection is not that agent");
             return Err(Refusal::new(ErrorCode::PermissionDenied, message));
         }
-        match slip.kind {
-            Kind::Message => hub.message(client, envelope, slip).await,
-            Kind::Response | Kind::Error => hub.answered(client, envelope, slip).await,
-            Kind::Status => hub.status(client, envelope, slip).await,
-            Kind::Handshake => hub.handshake(client, &envelope, slip).await,
-            Kind::Discovery => hub.discovery(client, &envelope, slip).await,
-            Kind::Workspace => hub.workspace(client, &envelope, slip).await,
-            Kind::Subscribe | Kind::Unsubscribe => hub.subscription(client, &envelope, slip).await,
-            Kind::Ping => hub.ping(client, slip).await,
+        match context.kind {
+            Kind::Message => hub.message(client, envelope, context).await,
+            Kind::Response | Kind::Error => hub.answered(client, envelope, context).await,
+            Kind::Status => hub.status(client, envelope, context).await,
+            Kind::Handshake => hub.handshake(client, &envelope, context).await,
+            Kind::Discovery => hub.discovery(client, &envelope, context).await,
+            Kind::Workspace => hub.workspace(client, &envelope, context).await,
+            Kind::Subscribe | Kind::Unsubscribe => {
+                hub.subscription(client, &envelope, context).await
+            }
+            Kind::Ping => hub.ping(client, context).await,
             Kind::Pong | Kind::Disconnect => Ok(Outcome::Done),
             Kind::Proposal => hub.proposal(client, envelope).await,
-            Kind::Vote => hub.vote(client, envelope, slip).await,
-            Kind::Request => hub.request(client, envelope, slip).await,
-            Kind::Broadcast => hub.broadcast(client, envelope, slip).await,
+            Kind::Vote => hub.vote(client, envelope, context).await,
+            Kind::Request => hub.request(client, envelope, context).await,
+            Kind::Broadcast => hub.broadcast(client, envelope, context).await,
             Kind::Auth | Kind::AuthResponse | Kind::Event | Kind::Decision => Err(Refusal::new(
                 ErrorCode::PermissionDenied,
-                format!("only the gateway sends `{}`", slip.kind),
+                format!("only the gateway sends `{}`", context.kind),
             )),
         }
     }

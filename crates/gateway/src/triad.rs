@@ -14,16 +14,16 @@ use super::client::Client;
 use super::config::TriadConfig;
 use super::frames;
 use super::hub::Hub;
-use super::proposals::{Cast, Closed, Fingerprint, Open, Proposals, Proposed, tally};
+use super::proposals::{Closed, Fingerprint, Open, ProposalOutcome, Proposals, VoteOutcome, tally};
 use super::refusal::Refusal;
-use super::slip::Slip;
+use super::reply_context::ReplyContext;
 use super::watchers::Channel;
 
 /// So many members have to be there for anything to be decided: two votes decide.
-const ENOUGH: usize = 2;
+const MAJORITY: usize = 2;
 
 /// How far ahead a deadline may be.
-const FARTHEST: Duration = Duration::from_hours(24);
+const MAX_DEADLINE: Duration = Duration::from_hours(24);
 
 /// The triad.
 pub(super) struct Triad {
@@ -114,17 +114,17 @@ impl Hub {
         };
         let proposed = self.put_to_the_triad(client, &id, open, deadline)?;
         match proposed {
-            Proposed::New => Ok(Outcome::Delivered),
-            Proposed::Again => Ok(Outcome::Done),
-            Proposed::Decided(told) => {
+            ProposalOutcome::New => Ok(Outcome::Delivered),
+            ProposalOutcome::Again => Ok(Outcome::Done),
+            ProposalOutcome::Decided(told) => {
                 let _ = client.outbox.answer((&*told).into()).await;
                 Ok(Outcome::Done)
             }
-            Proposed::Other => Err(Refusal::new(
+            ProposalOutcome::Other => Err(Refusal::new(
                 ErrorCode::InvalidContent,
                 "something else was proposed under this id; take a new one",
             )),
-            Proposed::TooMany => Err(Refusal::busy(
+            ProposalOutcome::TooMany => Err(Refusal::busy(
                 "the triad has too much before it; propose it again later",
                 Duration::from_secs(5),
             )),
@@ -137,7 +137,7 @@ impl Hub {
         id: &Arc<str>,
         open: Open,
         deadline: Result<u64, Refusal>,
-    ) -> Result<Proposed, Refusal> {
+    ) -> Result<ProposalOutcome, Refusal> {
         let mut proposals = self.triad.proposals();
         let servers: Vec<_> = {
             let registry = self.registry();
@@ -149,12 +149,13 @@ impl Hub {
         // What was decided before is told again, whatever its deadline says now and whoever is there.
         if !proposals.knows(id) {
             let _ = deadline.as_ref().map_err(Refusal::clone)?;
-            if servers.len() < ENOUGH {
+            if servers.len() < MAJORITY {
                 return Err(too_few(&self.triad, servers.len()));
             }
         }
         let proposed = proposals.propose(id, open, client);
-        if let (Proposed::New, Ok(deadline), Some(open)) = (&proposed, deadline, proposals.get(id))
+        if let (ProposalOutcome::New, Ok(deadline), Some(open)) =
+            (&proposed, deadline, proposals.get(id))
         {
             for (member, server) in &servers {
                 open.hand(member, server);
@@ -179,7 +180,7 @@ impl Hub {
             Some(at) if at <= now as f64 => {
                 invalid("`content.deadline` has passed; it is in milliseconds since 1970")
             }
-            Some(at) if at > now.saturating_add(millis(FARTHEST)) as f64 => invalid(
+            Some(at) if at > now.saturating_add(millis(MAX_DEADLINE)) as f64 => invalid(
                 "`content.deadline` is more than a day ahead; it is in milliseconds since 1970",
             ),
             Some(at) => Ok(at as u64),
@@ -207,7 +208,7 @@ impl Hub {
         self: &Arc<Self>,
         client: &Arc<Client>,
         envelope: Envelope,
-        slip: &Slip,
+        context: &ReplyContext,
     ) -> Result<Outcome, Refusal> {
         let invalid = |message: &str| Refusal::new(ErrorCode::InvalidContent, message);
         let member = client.name(envelope.from());
@@ -238,7 +239,7 @@ impl Hub {
             None => told.with("timestamp", self.millis()),
         };
         self.count(&id, &member, vote, &told)?;
-        self.acknowledge(client, slip).await;
+        self.acknowledge(client, context).await;
         Ok(Outcome::Done)
     }
 
@@ -253,15 +254,15 @@ impl Hub {
         let invalid = |message: &str| Err(Refusal::new(ErrorCode::InvalidContent, message));
         let mut proposals = self.triad.proposals();
         let (listeners, closed) = match proposals.cast(id, member, vote) {
-            Cast::Counted(listeners, closed) => (listeners, closed),
-            Cast::Unknown => return invalid("nothing of this id is before the triad"),
-            Cast::Not(NotCounted::Late) => {
+            VoteOutcome::Counted(listeners, closed) => (listeners, closed),
+            VoteOutcome::Unknown => return invalid("nothing of this id is before the triad"),
+            VoteOutcome::Not(NotCounted::Late) => {
                 return invalid("the proposal is decided; the vote came too late");
             }
-            Cast::Not(NotCounted::SecondVote) => {
+            VoteOutcome::Not(NotCounted::SecondVote) => {
                 return invalid("this member has voted; its first vote counts");
             }
-            Cast::Not(NotCounted::NotAMember) => return Err(no_member(member)),
+            VoteOutcome::Not(NotCounted::NotAMember) => return Err(no_member(member)),
         };
         if self.config.vote_visibility {
             tell(&listeners, &told.to_text().into());
@@ -321,7 +322,7 @@ fn too_few(triad: &Triad, there: usize) -> Refusal {
     Refusal::new(
         ErrorCode::AgentOffline,
         format!(
-            "{there} of the triad ({}) are connected, and nothing can be approved with fewer than {ENOUGH}; it was put to nobody",
+            "{there} of the triad ({}) are connected, and nothing can be approved with fewer than {MAJORITY}; it was put to nobody",
             names.join(", ")
         ),
     )

@@ -35,19 +35,19 @@ impl Channel {
 
 /// Who wants to hear of what.
 #[derive(Debug, Default)]
-pub(super) struct Watchers {
-    status: HashMap<Arc<str>, Watcher>,
+pub(super) struct Subscriptions {
+    status: HashMap<Arc<str>, Subscriber>,
     decisions: HashMap<Arc<str>, Arc<Client>>,
 }
 
 #[derive(Debug)]
-struct Watcher {
+struct Subscriber {
     client: Arc<Client>,
     /// The agents that it wants to hear of; of all where it names none.
     agents: Option<HashSet<String>>,
 }
 
-impl Watchers {
+impl Subscriptions {
     /// From now on `client` hears of the channel, in place of what it subscribed to there before.
     pub(super) fn add(
         &mut self,
@@ -58,7 +58,7 @@ impl Watchers {
         let id = Arc::clone(client.id());
         let client = Arc::clone(client);
         match channel {
-            Channel::Status => drop(self.status.insert(id, Watcher { client, agents })),
+            Channel::Status => drop(self.status.insert(id, Subscriber { client, agents })),
             Channel::Decisions => drop(self.decisions.insert(id, client)),
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     text,
 };
 use collective::Vote;
-use gateway_server::clients::{Ballot, Happening, Script};
+use gateway_server::clients::{AgentEvent, Ballot, Script};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,7 +109,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         stop.cancel();
     });
     let (as_json, name) = (args.json, args.name);
-    let tell = |happening: &Happening| {
+    let tell = |happening: &AgentEvent| {
         lines.write(match as_json {
             true => happening.json().to_string(),
             false => text::line(&format!("{name}: {happening}")),

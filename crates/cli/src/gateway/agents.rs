@@ -13,7 +13,7 @@ use crate::{
     output::{Lines, note},
     text,
 };
-use gateway_server::clients::Why;
+use gateway_server::clients::ClientErrorKind;
 use gateway_server::config::{AgentConfig, ServerConfig};
 
 const EXAMPLES: &str = "\
@@ -135,7 +135,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 async fn agents(place: &Place) -> Result<Vec<Value>, Failure> {
     match place.listed().await? {
         Ok(agents) => Ok(agents),
-        Err(trouble) if trouble.why == Why::Unreachable => {
+        Err(trouble) if trouble.why == ClientErrorKind::Unreachable => {
             note(format_args!(
                 "no gateway answers at {}; these are the agents of the configuration",
                 place.url()?

@@ -11,7 +11,7 @@ use crate::{
 };
 use collective::ErrorCode;
 use common::files::{create_private_dir, replace};
-use gateway_server::clients::{Connector, Door, Trouble, Why};
+use gateway_server::clients::{ClientError, ClientErrorKind, Connector, Endpoint};
 use gateway_server::config::ServerConfig;
 
 /// Add an agent to the gateway's configuration, make its workspace, and inform the gateway that runs
@@ -93,14 +93,14 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exi
     match args.inform(door, &before.state_dir).await {
         Ok(()) => note(format_args!("the gateway at {url} knows it")),
         Err(trouble) => match trouble.why {
-            Why::Unreachable => note(format_args!(
+            ClientErrorKind::Unreachable => note(format_args!(
                 "no gateway answers at {url}; one that starts with this configuration knows the agent"
             )),
             // It is another gateway, or it knows the agent already.
-            Why::Stranger(_) | Why::Refused(ErrorCode::InvalidContent) => {
+            ClientErrorKind::Stranger(_) | ClientErrorKind::Refused(ErrorCode::InvalidContent) => {
                 note(format_args!("{url} was not informed: {trouble}"));
             }
-            Why::Late | Why::Refused(_) => {
+            ClientErrorKind::Late | ClientErrorKind::Refused(_) => {
                 let failure = failure(&trouble);
                 let message = format!(
                     "cannot inform the gateway at {url} of the new agent, which it knows from its next start on: {}",
@@ -115,7 +115,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exi
 
 impl Args {
     /// Informs the gateway that runs, if it has this state directory.
-    async fn inform(&self, door: Door, state_dir: &Path) -> Result<(), Trouble> {
+    async fn inform(&self, door: Endpoint, state_dir: &Path) -> Result<(), ClientError> {
         let connector = Connector::new()?;
         let mut asker = connector.ask(door).await?;
         let with = json!({

@@ -11,7 +11,7 @@ use super::place::failure;
 use crate::{exit::Failure, output::note};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
-use gateway_server::clients::{Connector, Door, Happening, Script};
+use gateway_server::clients::{AgentEvent, Connector, Endpoint, Script};
 use gateway_server::{
     Server,
     config::{AuditConfig, Fsync, ServerConfig},
@@ -102,22 +102,22 @@ impl Embedded {
     /// It cannot connect.
     pub(crate) async fn agent(&mut self, script: Script) -> Result<(), Failure> {
         let url = self.url.parse().map_err(|_| Failure::new("no URL"))?;
-        let door = Door::new(url);
+        let door = Endpoint::new(url);
         let connected = CancellationToken::new();
         let tell = connected.clone();
         let connector = self.connector.clone();
         let shutdown = self.shutdown.clone();
         let name = script.name.clone();
         self.tasks.spawn(async move {
-            let tell = move |happening: &Happening| {
-                if matches!(happening, Happening::Connected(_)) {
+            let tell = move |happening: &AgentEvent| {
+                if matches!(happening, AgentEvent::Connected(_)) {
                     tell.cancel();
                 }
             };
             // What is in its way shows in what it does not say.
             let _ = connector.serve(door, script, tell, shutdown).await;
         });
-        let waited = tokio::time::timeout(Door::PATIENCE, connected.cancelled()).await;
+        let waited = tokio::time::timeout(Endpoint::PATIENCE, connected.cancelled()).await;
         waited.map_err(|_| {
             Failure::new(format!(
                 "the agent `{name}` cannot connect to `{}`",

@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use collective::ErrorCode;
 use common::config::gateway_url;
 use egress::credential::Trust;
-use gateway_server::clients::{Asker, Connector, Door, Trouble, Why};
+use gateway_server::clients::{ClientError, ClientErrorKind, Connector, Endpoint, Requester};
 use gateway_server::config::{PORT, ServerConfig, default_state_dir};
 
 /// The file in the state directory that is the configuration where none is named.
@@ -85,7 +85,7 @@ impl Place {
     ///
     /// # Errors
     /// The address is none, the variable is not set, or the file holds no authorities.
-    pub(super) fn door(&self) -> Result<Door, Failure> {
+    pub(super) fn door(&self) -> Result<Endpoint, Failure> {
         let url = gateway_url(&self.url()?)
             .map_err(|wrong| Failure::usage(format!("the gateway's address {wrong}")))?;
         let token = match &self.token_env {
@@ -100,7 +100,7 @@ impl Place {
                 }
             },
         };
-        Ok(Door {
+        Ok(Endpoint {
             url,
             token,
             trust: self.ca_file.as_deref().map(trust).transpose()?,
@@ -114,7 +114,7 @@ impl Place {
     ///
     /// # Errors
     /// Who answers there is not, or will not have us.
-    pub(super) async fn ask(&self) -> Result<Asker, Failure> {
+    pub(super) async fn ask(&self) -> Result<Requester, Failure> {
         let door = self.door()?;
         Self::connector()?
             .ask(door)
@@ -126,7 +126,7 @@ impl Place {
     ///
     /// # Errors
     /// The command line or the configuration is wrong.
-    pub(super) async fn listed(&self) -> Result<Result<Vec<Value>, Trouble>, Failure> {
+    pub(super) async fn listed(&self) -> Result<Result<Vec<Value>, ClientError>, Failure> {
         let (connector, door) = (Self::connector()?, self.door()?);
         let listed = async {
             let mut asker = connector.ask(door).await?;
@@ -159,20 +159,20 @@ fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
 }
 
 /// The trouble as the command ends with it.
-pub(super) fn failure(trouble: &Trouble) -> Failure {
+pub(super) fn failure(trouble: &ClientError) -> Failure {
     let (exit, next) = match trouble.why {
-        Why::Unreachable | Why::Stranger(_) => (Exit::Unreachable, ""),
-        Why::Late => (Exit::Timeout, "; a larger `--timeout-ms` waits longer"),
-        Why::Refused(ErrorCode::AuthRequired) => (
+        ClientErrorKind::Unreachable | ClientErrorKind::Stranger(_) => (Exit::Unreachable, ""),
+        ClientErrorKind::Late => (Exit::Timeout, "; a larger `--timeout-ms` waits longer"),
+        ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
             Exit::Auth,
             "; name the environment variable with the key or token with `--token-env VAR`",
         ),
-        Why::Refused(ErrorCode::AuthFailed | ErrorCode::TokenExpired) => (
+        ClientErrorKind::Refused(ErrorCode::AuthFailed | ErrorCode::TokenExpired) => (
             Exit::Auth,
             "; check the key or token in the environment variable of `--token-env`",
         ),
-        Why::Refused(code) if (5000..6000).contains(&code.number()) => (Exit::Auth, ""),
-        Why::Refused(_) => (Exit::Failed, ""),
+        ClientErrorKind::Refused(code) if (5000..6000).contains(&code.number()) => (Exit::Auth, ""),
+        ClientErrorKind::Refused(_) => (Exit::Failed, ""),
     };
     Failure {
         message: format!("{trouble}{next}"),

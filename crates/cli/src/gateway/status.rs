@@ -9,7 +9,7 @@ use crate::{
     table::table,
     text,
 };
-use gateway_server::clients::{Health, Why};
+use gateway_server::clients::{ClientErrorKind, Health};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +49,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         Err(trouble) => {
             if args.json {
                 let dialect = match trouble.why {
-                    Why::Stranger(dialect) => dialect,
+                    ClientErrorKind::Stranger(dialect) => dialect,
                     _ => None,
                 };
                 let status = json!({"url": url, "ok": false, "dialect": dialect, "message": trouble.message});

@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519), signed (RFC 7515 §7.1).
+//! JSON Web TokenVerifier (RFC 7519), signed (RFC 7515 §7.1).
 
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::{Map, Value, json};
 
-use super::{Denied, Identity, Known};
+use super::{AccessError, Identity, Known};
 use crate::config::{JwtAlgorithm, JwtConfig};
 use crate::names;
 use collective::ErrorCode;
@@ -19,7 +19,7 @@ use common::jws::{KeySet, Signature};
 const SHORTEST_KEY: usize = 32;
 
 /// What tokens are checked with.
-pub(super) struct Tokens {
+pub(super) struct TokenVerifier {
     key: Key,
     algorithm: JwtAlgorithm,
     issuer: Option<String>,
@@ -32,10 +32,10 @@ enum Key {
     Public(KeySet),
 }
 
-/// Why a token does not count: the end of a sentence that begins with the token.
-type Why = String;
+/// Problem a token does not count: the end of a sentence that begins with the token.
+type Problem = String;
 
-impl Tokens {
+impl TokenVerifier {
     /// Reads the key file.
     pub(super) fn load(config: &JwtConfig) -> Result<Self, ConfigError> {
         let key = match (&config.key_file, &config.jwks_file) {
@@ -78,8 +78,8 @@ impl Tokens {
     }
 
     /// Whose token this is.
-    pub(super) fn identify(&self, token: &str, now: SystemTime) -> Result<Known, Denied> {
-        let claims = self.verified(token).map_err(failed)?;
+    pub(super) fn identify(&self, token: &str, now: SystemTime) -> Result<Known, AccessError> {
+        let claims = self.verify(token).map_err(failed)?;
         let time = |claim: &str| match claims.get(claim) {
             None => Ok(None),
             Some(value) => match value.as_f64().map(Duration::try_from_secs_f64) {
@@ -90,7 +90,7 @@ impl Tokens {
         let end = time("exp")?.ok_or_else(|| failed("says no end (`exp`)".into()))?;
         let until = end.checked_add(self.leeway).filter(|until| *until > now);
         if until.is_none() {
-            return Err(Denied::new(
+            return Err(AccessError::new(
                 ErrorCode::TokenExpired,
                 "the token has expired; get a new one",
             ));
@@ -105,7 +105,7 @@ impl Tokens {
     }
 
     /// What the token claims, where its signature holds.
-    fn verified(&self, token: &str) -> Result<Map<String, Value>, Why> {
+    fn verify(&self, token: &str) -> Result<Map<String, Value>, Problem> {
         let mut parts = token.split('.');
         let (Some(header), Some(payload), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -139,7 +139,7 @@ impl Tokens {
         serde_json::from_slice(&content).map_err(|_| "claims nothing that is a JSON object".into())
     }
 
-    fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, Why> {
+    fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, Problem> {
         let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
         if self.issuer.is_some() && text("iss") != self.issuer.as_deref() {
             return Err("was issued by somebody else (`iss`)".into());
@@ -175,6 +175,6 @@ impl Tokens {
     }
 }
 
-fn failed(why: Why) -> Denied {
-    Denied::new(ErrorCode::AuthFailed, format!("the token {why}"))
+fn failed(problem: Problem) -> AccessError {
+    AccessError::new(ErrorCode::AuthFailed, format!("the token {problem}"))
 }

@@ -4,27 +4,27 @@ use std::time::SystemTime;
 
 use ring::digest::{SHA256, digest};
 
-use super::jwt::Tokens;
+use super::jwt::TokenVerifier;
 use super::permissions::Rules;
-use super::{Denied, Identity, Known, Operation};
+use super::{AccessError, Identity, Known, Operation};
 use crate::config::ServerConfig;
 use collective::ErrorCode;
 use common::config::ConfigError;
 
 /// The bytes of a SHA-256.
-const DIGEST: usize = 32;
+const DIGEST_BYTES: usize = 32;
 
 /// Who may connect, and what they may do.
 pub struct Keyring {
     required: bool,
     keys: Vec<Key>,
     certificates: Vec<Key>,
-    tokens: Option<Tokens>,
+    tokens: Option<TokenVerifier>,
     rules: Rules,
 }
 
 struct Key {
-    digest: [u8; DIGEST],
+    digest: [u8; DIGEST_BYTES],
     expires: Option<SystemTime>,
     identity: Identity,
 }
@@ -51,7 +51,7 @@ impl Keyring {
             certificates: certificates
                 .map(|one| key(one.name, &one.sha256, one.roles, one.agent, None))
                 .collect(),
-            tokens: auth.jwt.as_ref().map(Tokens::load).transpose()?,
+            tokens: auth.jwt.as_ref().map(TokenVerifier::load).transpose()?,
             rules: Rules::new(config),
         })
     }
@@ -65,11 +65,11 @@ impl Keyring {
     ///
     /// # Errors
     /// 5001: a credential is needed.
-    pub fn anonymous(&self) -> Result<Identity, Denied> {
+    pub fn anonymous(&self) -> Result<Identity, AccessError> {
         if self.required {
             let message =
                 "this gateway wants a credential; send `auth` with an API key or a token first";
-            return Err(Denied::new(ErrorCode::AuthRequired, message));
+            return Err(AccessError::new(ErrorCode::AuthRequired, message));
         }
         Ok(Identity {
             name: "anonymous".into(),
@@ -82,12 +82,12 @@ impl Keyring {
     ///
     /// # Errors
     /// 5002 it is nobody's, 5003 it is no longer good.
-    pub fn identify(&self, credential: &str, now: SystemTime) -> Result<Known, Denied> {
+    pub fn identify(&self, credential: &str, now: SystemTime) -> Result<Known, AccessError> {
         if let Some(key) = find(&self.keys, credential.as_bytes()) {
             return match key.expires {
                 Some(end) if end <= now => {
                     let message = format!("the API key of `{}` has expired", key.identity.name);
-                    Err(Denied::new(ErrorCode::TokenExpired, message))
+                    Err(AccessError::new(ErrorCode::TokenExpired, message))
                 }
                 until => Ok(Known {
                     identity: key.identity.clone(),
@@ -99,7 +99,7 @@ impl Keyring {
             Some(tokens) if credential.matches('.').count() == 2 => {
                 tokens.identify(credential, now)
             }
-            _ => Err(Denied::new(
+            _ => Err(AccessError::new(
                 ErrorCode::AuthFailed,
                 "this gateway does not know the credential",
             )),
@@ -120,7 +120,7 @@ impl Keyring {
         who: &Identity,
         speaks_as: Option<&str>,
         operation: Operation<'_>,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), AccessError> {
         self.rules.may(who, speaks_as, operation)
     }
 }
@@ -140,9 +140,9 @@ fn find<'a>(keys: &'a [Key], content: &[u8]) -> Option<&'a Key> {
 }
 
 /// The bytes of a digest, which the schema has looked at.
-fn hex(digits: &str) -> [u8; DIGEST] {
+fn hex(digits: &str) -> [u8; DIGEST_BYTES] {
     let digits: Vec<u32> = digits.chars().filter_map(|c| c.to_digit(16)).collect();
-    let mut bytes = [0; DIGEST];
+    let mut bytes = [0; DIGEST_BYTES];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
         *byte = pair.iter().fold(0, |all, digit| (all << 4) | *digit as u8);
     }

@@ -1,13 +1,13 @@
 //! Who connects, what they may do, and how fast.
 
-mod denied;
+mod error;
 mod identity;
 mod jwt;
 mod keyring;
 mod permissions;
 mod rate;
 
-pub use denied::Denied;
+pub use error::AccessError;
 pub use identity::{Identity, Known};
 pub use keyring::Keyring;
 pub use permissions::Operation;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use super::{Denied, Identity};
+use super::{AccessError, Identity};
 use crate::config::{Permissions, ServerConfig};
 use collective::{ErrorCode, GATEWAY};
 
@@ -51,13 +51,13 @@ impl Rules {
         who: &Identity,
         speaks_as: Option<&str>,
         operation: Operation<'_>,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), AccessError> {
         if !self.by_role(who, speaks_as, operation) {
             let message = format!(
                 "`{}` may not {operation}; the gateway's operator can allow it to a role",
                 who.name
             );
-            return Err(Denied::new(ErrorCode::PermissionDenied, message));
+            return Err(AccessError::new(ErrorCode::PermissionDenied, message));
         }
         let own = speaks_as.and_then(|agent| Some((agent, self.agents.get(agent)?)));
         match own {
@@ -65,7 +65,7 @@ impl Rules {
                 let message = format!(
                     "the agent `{agent}` may not {operation}; the gateway's operator can allow it in the agent's permissions"
                 );
-                Err(Denied::new(ErrorCode::PermissionDenied, message))
+                Err(AccessError::new(ErrorCode::PermissionDenied, message))
             }
             _ => Ok(()),
         }

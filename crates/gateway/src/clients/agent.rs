@@ -9,16 +9,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Door, Trouble,
-    line::{Line, Speaker, new_id},
+    ClientError, Endpoint,
+    line::{ClientConnection, MessageSender, new_id},
 };
 use collective::{Envelope, ErrorCode, Kind, Vote};
 use common::environment::Environment;
 use egress::Net;
 
 /// How long it waits before it connects again, at first and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
+const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
 /// The channel on which the triad's decisions are told.
 const DECISIONS: &str = "triad:decision";
@@ -60,11 +60,11 @@ pub struct Ballot {
 
 /// What happens to the agent.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
+pub enum AgentEvent {
     /// It is connected, under this id.
     Connected(String),
     /// It is not, and tries again after the pause.
-    Lost(Trouble, Duration),
+    Lost(ClientError, Duration),
     /// It was told something, and by whom.
     Heard(String, String),
     /// It answered.
@@ -76,7 +76,7 @@ pub enum Happening {
     /// A decision: on which proposal, and its result.
     Decided(String, String),
     /// The gateway said that something was wrong.
-    Scolded(Trouble),
+    Scolded(ClientError),
     /// The gateway sent it away for good.
     Dismissed(String),
 }
@@ -88,23 +88,23 @@ pub enum Happening {
 /// Something else answers there, or the gateway does not take the agent.
 pub(super) async fn serve(
     net: Arc<dyn Net>,
-    door: Door,
+    door: Endpoint,
     script: Script,
     env: Arc<dyn Environment>,
-    tell: impl Fn(&Happening) + Send + Sync,
+    tell: impl Fn(&AgentEvent) + Send + Sync,
     shutdown: CancellationToken,
-) -> Result<(), Trouble> {
+) -> Result<(), ClientError> {
     let names = [script.name.as_str()];
-    let mut pause = FIRST_PAUSE;
+    let mut pause = INITIAL_BACKOFF;
     loop {
         let opened = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            opened = Line::open(&*net, &door, &names, &env) => opened,
+            opened = ClientConnection::open(&*net, &door, &names, &env) => opened,
         };
         let trouble = match opened {
             Ok((line, welcome)) => {
-                pause = FIRST_PAUSE;
-                tell(&Happening::Connected(welcome.client_id));
+                pause = INITIAL_BACKOFF;
+                tell(&AgentEvent::Connected(welcome.client_id));
                 let speaker = line.speaker().clone();
                 let attended = tokio::select! {
                     () = shutdown.cancelled() => {
@@ -124,12 +124,12 @@ pub(super) async fn serve(
             return Err(trouble);
         }
         let wait = jittered(pause, &*env);
-        tell(&Happening::Lost(trouble, wait));
+        tell(&AgentEvent::Lost(trouble, wait));
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = tokio::time::sleep(wait) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_BACKOFF);
     }
 }
 
@@ -142,16 +142,16 @@ pub(super) fn jittered(pause: Duration, env: &dyn Environment) -> Duration {
 
 /// Listens until the gateway sends the agent away for good, which is `Ok`, or the connection is lost.
 async fn attend(
-    mut line: Line,
+    mut line: ClientConnection,
     script: &Script,
     env: &dyn Environment,
-    tell: &(impl Fn(&Happening) + Send + Sync),
-) -> Result<(), Trouble> {
+    tell: &(impl Fn(&AgentEvent) + Send + Sync),
+) -> Result<(), ClientError> {
     let decisions = match script.ballot {
         Some(_) => Some(hear_decisions(line.speaker(), env).await?),
         None => None,
     };
-    let mut answers: JoinSet<Result<Happening, Trouble>> = JoinSet::new();
+    let mut answers: JoinSet<Result<AgentEvent, ClientError>> = JoinSet::new();
     loop {
         let envelope = tokio::select! {
             heard = line.hear() => heard?,
@@ -179,12 +179,12 @@ async fn attend(
                 None
             }
             Kind::Error => {
-                tell(&Happening::Scolded(Trouble::of_error(&envelope)));
+                tell(&AgentEvent::Scolded(ClientError::of_error(&envelope)));
                 None
             }
             Kind::Disconnect if envelope.said("reason") == Some("manual") => {
                 let said = envelope.said("message").unwrap_or_default();
-                tell(&Happening::Dismissed(said.to_owned()));
+                tell(&AgentEvent::Dismissed(said.to_owned()));
                 return Ok(());
             }
             _ => None,
@@ -206,7 +206,10 @@ async fn attend(
 }
 
 /// Asks to hear what comes of what is voted on (000 §6.2). Returns the id of the question.
-async fn hear_decisions(speaker: &Speaker, env: &dyn Environment) -> Result<String, Trouble> {
+async fn hear_decisions(
+    speaker: &MessageSender,
+    env: &dyn Environment,
+) -> Result<String, ClientError> {
     let id = new_id(env);
     let question = Envelope::new(Kind::Subscribe, json!({"channel": DECISIONS}));
     speaker.say(question.with("id", id.as_str())).await?;
@@ -215,10 +218,10 @@ async fn hear_decisions(speaker: &Speaker, env: &dyn Environment) -> Result<Stri
 
 async fn after(
     delay: Duration,
-    speaker: Speaker,
+    speaker: MessageSender,
     answer: Envelope,
-    done: Happening,
-) -> Result<Happening, Trouble> {
+    done: AgentEvent,
+) -> Result<AgentEvent, ClientError> {
     tokio::time::sleep(delay).await;
     speaker.say(answer).await?;
     Ok(done)
@@ -228,11 +231,11 @@ async fn after(
 fn message(
     envelope: &Envelope,
     script: &Script,
-    tell: &impl Fn(&Happening),
-) -> Option<(Envelope, Happening)> {
+    tell: &impl Fn(&AgentEvent),
+) -> Option<(Envelope, AgentEvent)> {
     let from = envelope.from().unwrap_or("somebody");
     let text = words(&envelope.content()["content"]);
-    tell(&Happening::Heard(from.to_owned(), text.clone()));
+    tell(&AgentEvent::Heard(from.to_owned(), text.clone()));
     if envelope.metadata("requiresResponse") != Some(&Value::Bool(true)) {
         return None;
     }
@@ -242,18 +245,18 @@ fn message(
         .with("from", script.name.as_str())
         .with("agent", from)
         .with("sessionId", envelope.session_id().map(str::to_owned));
-    Some((answer, Happening::Answered(reply)))
+    Some((answer, AgentEvent::Answered(reply)))
 }
 
 /// The agent's vote (000 §10.4).
 fn proposal(
     envelope: &Envelope,
     script: &Script,
-    tell: &impl Fn(&Happening),
-) -> Option<(Envelope, Happening)> {
+    tell: &impl Fn(&AgentEvent),
+) -> Option<(Envelope, AgentEvent)> {
     let id = envelope.correlation_id().or(envelope.id())?;
     let text = envelope.said("proposal").unwrap_or_default();
-    tell(&Happening::Asked(id.to_owned(), text.to_owned()));
+    tell(&AgentEvent::Asked(id.to_owned(), text.to_owned()));
     let ballot = script.ballot.as_ref()?;
     let mut content = json!({
         "proposalId": id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,
@@ -264,12 +267,12 @@ fn proposal(
     let answer = Envelope::answer(Kind::Vote, content, envelope)
         .with("from", script.name.as_str())
         .with_metadata("correlationId", id);
-    Some((answer, Happening::Voted(id.to_owned(), ballot.vote)))
+    Some((answer, AgentEvent::Voted(id.to_owned(), ballot.vote)))
 }
 
-fn decided(envelope: &Envelope) -> Happening {
+fn decided(envelope: &Envelope) -> AgentEvent {
     let said = |field| envelope.said(field).unwrap_or_default().to_owned();
-    Happening::Decided(said("proposalId"), said("result"))
+    AgentEvent::Decided(said("proposalId"), said("result"))
 }
 
 /// The words of a message: a text, or the texts of its parts.
@@ -287,7 +290,7 @@ fn words(content: &Value) -> String {
     }
 }
 
-impl Happening {
+impl AgentEvent {
     /// What happened as JSON, for programs.
     pub fn json(&self) -> Value {
         match self {
@@ -313,7 +316,7 @@ impl Happening {
     }
 }
 
-impl fmt::Display for Happening {
+impl fmt::Display for AgentEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connected(client) => write!(f, "connected as {client}"),

@@ -7,33 +7,33 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Door, Trouble, Welcome,
-    line::{Line, new_id},
+    ClientError, Endpoint, Welcome,
+    line::{ClientConnection, new_id},
 };
 use collective::{Envelope, GATEWAY, Kind};
 use common::environment::Environment;
 use egress::Net;
 
 /// One who asks a gateway.
-pub struct Asker {
-    line: Line,
-    door: Door,
+pub struct Requester {
+    line: ClientConnection,
+    door: Endpoint,
     env: Arc<dyn Environment>,
     /// What the gateway said when it took us.
     pub welcome: Welcome,
 }
 
-impl Asker {
+impl Requester {
     /// Connects.
     ///
     /// # Errors
     /// Nobody can be reached, something else answers, or the gateway does not take us.
     pub async fn connect(
         net: &dyn Net,
-        door: Door,
+        door: Endpoint,
         env: Arc<dyn Environment>,
-    ) -> Result<Self, Trouble> {
-        let (line, welcome) = Line::open(net, &door, &[], &env).await?;
+    ) -> Result<Self, ClientError> {
+        let (line, welcome) = ClientConnection::open(net, &door, &[], &env).await?;
         Ok(Self {
             line,
             door,
@@ -46,7 +46,7 @@ impl Asker {
     ///
     /// # Errors
     /// The gateway refuses, does not answer in time, or is gone.
-    pub async fn ask(&mut self, kind: Kind, content: Value) -> Result<Envelope, Trouble> {
+    pub async fn ask(&mut self, kind: Kind, content: Value) -> Result<Envelope, ClientError> {
         let id = new_id(&*self.env);
         let question = Envelope::new(kind, content)
             .with("id", id.as_str())
@@ -54,10 +54,10 @@ impl Asker {
             .with_metadata("requiresResponse", true);
         let until = Instant::now() + self.door.timeout;
         let answer = timeout_at(until, self.exchange(question, &id)).await;
-        answer.unwrap_or_else(|_| Err(Trouble::late(&self.door, "answered")))
+        answer.unwrap_or_else(|_| Err(ClientError::late(&self.door, "answered")))
     }
 
-    async fn exchange(&mut self, question: Envelope, id: &str) -> Result<Envelope, Trouble> {
+    async fn exchange(&mut self, question: Envelope, id: &str) -> Result<Envelope, ClientError> {
         let kind = question.kind();
         self.line.speaker().say(question).await?;
         loop {
@@ -77,7 +77,7 @@ impl Asker {
             };
             match envelope.kind() {
                 _ if !fits => {}
-                Kind::Error => return Err(Trouble::of_error(&envelope)),
+                Kind::Error => return Err(ClientError::of_error(&envelope)),
                 _ => return Ok(envelope),
             }
         }
@@ -87,7 +87,7 @@ impl Asker {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub async fn ping(&mut self) -> Result<Duration, Trouble> {
+    pub async fn ping(&mut self) -> Result<Duration, ClientError> {
         let begun = self.env.now();
         self.ask(Kind::Ping, json!({})).await?;
         Ok(self.env.now().saturating_duration_since(begun))
@@ -97,7 +97,7 @@ impl Asker {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub async fn discover(&mut self) -> Result<Value, Trouble> {
+    pub async fn discover(&mut self) -> Result<Value, ClientError> {
         let answer = self.ask(Kind::Discovery, json!({"action": "list"})).await?;
         Ok(answer.content().clone())
     }
@@ -106,7 +106,7 @@ impl Asker {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub async fn manage(&mut self, operation: &str, with: Value) -> Result<Value, Trouble> {
+    pub async fn manage(&mut self, operation: &str, with: Value) -> Result<Value, ClientError> {
         let mut content = with;
         content["service"] = GATEWAY.into();
         content["operation"] = operation.into();
@@ -120,9 +120,9 @@ impl Asker {
     }
 }
 
-impl std::fmt::Debug for Asker {
+impl std::fmt::Debug for Requester {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asker")
+        f.debug_struct("Requester")
             .field("door", &self.door)
             .field("welcome", &self.welcome)
             .finish_non_exhaustive()

@@ -8,7 +8,7 @@ use http::{HeaderMap, Method};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{Asker, Door, Happening, Script, Trouble, Why, agent};
+use super::{AgentEvent, ClientError, ClientErrorKind, Endpoint, Requester, Script, agent};
 use common::environment::{Environment, SystemEnvironment};
 use egress::{HttpClient, Net, Request, access};
 
@@ -29,7 +29,7 @@ pub enum Health {
     Well,
     /// It answers with this status.
     Ill(u16),
-    /// It does not answer. Why, as a sentence.
+    /// It does not answer. ClientErrorKind, as a sentence.
     Away(String),
     /// It has no endpoint that tells.
     Unknown,
@@ -40,9 +40,10 @@ impl Connector {
     ///
     /// # Errors
     /// The system gives no TLS.
-    pub fn new() -> Result<Self, Trouble> {
+    pub fn new() -> Result<Self, ClientError> {
         let http = HttpClient::new();
-        let http = http.map_err(|error| Trouble::new(Why::Unreachable, error.to_string()))?;
+        let http = http
+            .map_err(|error| ClientError::new(ClientErrorKind::Unreachable, error.to_string()))?;
         Ok(Self::over(Arc::new(http), Arc::new(SystemEnvironment)))
     }
 
@@ -55,8 +56,8 @@ impl Connector {
     ///
     /// # Errors
     /// Nobody can be reached, something else answers, or the gateway does not take us.
-    pub async fn ask(&self, door: Door) -> Result<Asker, Trouble> {
-        Asker::connect(&*self.net, door, Arc::clone(&self.env)).await
+    pub async fn ask(&self, door: Endpoint) -> Result<Requester, ClientError> {
+        Requester::connect(&*self.net, door, Arc::clone(&self.env)).await
     }
 
     /// Serves a name until `shutdown`, or until the gateway sends the agent away. Connects again when the connection is lost; that is told, not
@@ -66,11 +67,11 @@ impl Connector {
     /// Something else answers there, or the gateway does not take the agent.
     pub async fn serve(
         &self,
-        door: Door,
+        door: Endpoint,
         script: Script,
-        tell: impl Fn(&Happening) + Send + Sync,
+        tell: impl Fn(&AgentEvent) + Send + Sync,
         shutdown: CancellationToken,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ClientError> {
         let (net, env) = (Arc::clone(&self.net), Arc::clone(&self.env));
         agent::serve(net, door, script, env, tell, shutdown).await
     }

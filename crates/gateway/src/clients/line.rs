@@ -8,7 +8,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Door, Trouble, Why};
+use super::{ClientError, ClientErrorKind, Endpoint};
 use collective::{
     Envelope, ErrorCode, Kind, LARGEST_FRAME, PROTOCOL_VERSION, SUBPROTOCOL, is_compatible,
 };
@@ -34,22 +34,22 @@ pub struct Welcome {
 }
 
 /// An open connection.
-pub(super) struct Line {
-    speaker: Speaker,
+pub(super) struct ClientConnection {
+    speaker: MessageSender,
     receiver: Receiver,
-    door: Door,
+    door: Endpoint,
 }
 
 /// The half that speaks. Clones speak over the same connection.
 #[derive(Clone)]
-pub(super) struct Speaker {
+pub(super) struct MessageSender {
     sender: Sender,
     env: Arc<dyn Environment>,
 }
 
-impl Speaker {
+impl MessageSender {
     /// Says it, with an id and the time where it has none.
-    pub(super) async fn say(&self, envelope: Envelope) -> Result<(), Trouble> {
+    pub(super) async fn say(&self, envelope: Envelope) -> Result<(), ClientError> {
         let since_1970 = self.env.system_time().duration_since(UNIX_EPOCH);
         let now = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or_default();
         let envelope = match envelope.id() {
@@ -58,7 +58,7 @@ impl Speaker {
         };
         let text = envelope.with("timestamp", now).to_text();
         let sent = self.sender.text(text).await;
-        sent.map_err(|error| Trouble::new(Why::Unreachable, error.to_string()))
+        sent.map_err(|error| ClientError::new(ClientErrorKind::Unreachable, error.to_string()))
     }
 
     /// Takes leave (000 §5.5) and closes, within a second.
@@ -77,25 +77,25 @@ pub(super) fn new_id(env: &dyn Environment) -> String {
     format!("msg-{}", env.uuid())
 }
 
-impl Line {
+impl ClientConnection {
     /// Connects, proves who we are where there is a credential, and says which agents are served here.
     pub(super) async fn open(
         net: &dyn Net,
-        door: &Door,
+        door: &Endpoint,
         serves: &[&str],
         env: &Arc<dyn Environment>,
-    ) -> Result<(Self, Welcome), Trouble> {
+    ) -> Result<(Self, Welcome), ClientError> {
         let until = Instant::now() + door.timeout;
         let opened = timeout_at(until, Self::enter(net, door, serves, env)).await;
-        opened.unwrap_or_else(|_| Err(Trouble::late(door, "greeted us")))
+        opened.unwrap_or_else(|_| Err(ClientError::late(door, "greeted us")))
     }
 
     async fn enter(
         net: &dyn Net,
-        door: &Door,
+        door: &Endpoint,
         serves: &[&str],
         env: &Arc<dyn Environment>,
-    ) -> Result<(Self, Welcome), Trouble> {
+    ) -> Result<(Self, Welcome), ClientError> {
         let remote = door.allow_remote && door.url.scheme() == "wss";
         let dial = Dial {
             url: door.url.clone(),
@@ -109,9 +109,9 @@ impl Line {
             frame_bytes: LARGEST_FRAME,
         };
         let opened = websocket::connect(net, dial).await;
-        let opened = opened.map_err(|error| Trouble::of_upgrade(error, door))?;
+        let opened = opened.map_err(|error| ClientError::of_upgrade(error, door))?;
         let mut line = Self {
-            speaker: Speaker {
+            speaker: MessageSender {
                 sender: opened.sender,
                 env: Arc::clone(env),
             },
@@ -150,17 +150,17 @@ impl Line {
                 "cannot speak with the gateway at `{}`: {code}: it names version `{version}` of a2a-v1, and this client speaks {PROTOCOL_VERSION}",
                 door.shown()
             );
-            return Err(Trouble::new(Why::Refused(code), message));
+            return Err(ClientError::new(ClientErrorKind::Refused(code), message));
         }
         Ok((line, welcome))
     }
 
     /// The half that speaks.
-    pub(super) fn speaker(&self) -> &Speaker {
+    pub(super) fn speaker(&self) -> &MessageSender {
         &self.speaker
     }
 
-    async fn await_auth(&mut self) -> Result<(), Trouble> {
+    async fn await_auth(&mut self) -> Result<(), ClientError> {
         loop {
             let envelope = self.hear().await?;
             match envelope.kind() {
@@ -169,22 +169,22 @@ impl Line {
                     if matches!(status, "ok" | "success" | "authenticated") {
                         return Ok(());
                     }
-                    return Err(Trouble::of_error(&envelope));
+                    return Err(ClientError::of_error(&envelope));
                 }
-                Kind::Error => return Err(Trouble::of_error(&envelope)),
+                Kind::Error => return Err(ClientError::of_error(&envelope)),
                 _ => {}
             }
         }
     }
 
-    async fn await_acknowledge(&mut self) -> Result<Envelope, Trouble> {
+    async fn await_acknowledge(&mut self) -> Result<Envelope, ClientError> {
         loop {
             let envelope = self.hear().await?;
             match envelope.kind() {
                 Kind::Handshake if envelope.said("action") == Some("acknowledge") => {
                     return Ok(envelope);
                 }
-                Kind::Error => return Err(Trouble::of_error(&envelope)),
+                Kind::Error => return Err(ClientError::of_error(&envelope)),
                 _ => {}
             }
         }
@@ -193,15 +193,15 @@ impl Line {
     /// The next envelope. Whether we are there is answered on the way, and what is no envelope of `a2a-v1` is passed over.
     ///
     /// Dropping the future loses nothing.
-    pub(super) async fn hear(&mut self) -> Result<Envelope, Trouble> {
+    pub(super) async fn hear(&mut self) -> Result<Envelope, ClientError> {
         loop {
             let text = match self.receiver.next().await {
                 Frame::Text(text) => text,
                 Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
                 Frame::Closed { code, reason } => {
-                    return Err(Trouble::of_close(code, &reason, &self.door));
+                    return Err(ClientError::of_close(code, &reason, &self.door));
                 }
-                Frame::Broken(error) => return Err(Trouble::of_net(&error, &self.door)),
+                Frame::Broken(error) => return Err(ClientError::of_net(&error, &self.door)),
             };
             let envelope = match Envelope::read(&text) {
                 Ok(envelope) => envelope,
@@ -224,10 +224,10 @@ impl Line {
         }
     }
 
-    fn stranger(&self, dialect: &'static str, is: &str) -> Trouble {
+    fn stranger(&self, dialect: &'static str, is: &str) -> ClientError {
         let place = self.door.shown();
-        Trouble::new(
-            Why::Stranger(Some(dialect)),
+        ClientError::new(
+            ClientErrorKind::Stranger(Some(dialect)),
             format!(
                 "`{place}` {is}, which does not speak a2a-v1; start one that does with `remote-agent gateway`, on another port"
             ),

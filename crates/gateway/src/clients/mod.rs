@@ -6,10 +6,10 @@
 mod agent;
 mod asker;
 mod connector;
+mod error;
 mod line;
 #[cfg(test)]
 mod tests;
-mod trouble;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use url::Url;
 
 use egress::credential::Trust;
 
-pub use agent::{Ballot, Happening, Script};
-pub use asker::Asker;
+pub use agent::{AgentEvent, Ballot, Script};
+pub use asker::Requester;
 pub use connector::{Connector, Health};
+pub use error::{ClientError, ClientErrorKind};
 pub use line::Welcome;
-pub use trouble::{Trouble, Why};
 
 /// Where the gateway is, and what proves who we are.
 #[derive(Clone)]
-pub struct Door {
+pub struct Endpoint {
     /// Its address, `ws` or `wss`.
     pub url: Url,
     /// The API key or JWT.
@@ -41,7 +41,7 @@ pub struct Door {
     pub timeout: Duration,
 }
 
-impl Door {
+impl Endpoint {
     /// How long connecting, and each answer, may take where nobody says.
     pub const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -67,9 +67,9 @@ impl Door {
     }
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door")
+        f.debug_struct("Endpoint")
             .field("url", &self.shown())
             .field("token", &self.token.is_some())
             .field("allow_remote", &self.allow_remote)

@@ -18,8 +18,8 @@ use testkit::conformance::gateways::Gateways;
 
 /// An agent that serves `alpha`, and what happens to it.
 struct Agent {
-    heard: mpsc::UnboundedReceiver<Happening>,
-    served: JoinHandle<Result<(), Trouble>>,
+    heard: mpsc::UnboundedReceiver<AgentEvent>,
+    served: JoinHandle<Result<(), ClientError>>,
     shutdown: CancellationToken,
 }
 
@@ -37,11 +37,11 @@ impl Agent {
         };
         let (tell, heard) = mpsc::unbounded_channel();
         let tell = Mutex::new(tell);
-        let door = Door::new(gateway.url().parse().unwrap());
+        let door = Endpoint::new(gateway.url().parse().unwrap());
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
         let served = tokio::spawn(async move {
-            let tell = move |happening: &Happening| {
+            let tell = move |happening: &AgentEvent| {
                 let _ = tell.lock().unwrap().send(happening.clone());
             };
             Connector::new()
@@ -56,14 +56,14 @@ impl Agent {
         }
     }
 
-    async fn next(&mut self) -> Happening {
+    async fn next(&mut self) -> AgentEvent {
         let next = tokio::time::timeout(Duration::from_secs(10), self.heard.recv());
         next.await.expect("something happens").expect("it serves")
     }
 
     async fn connected(&mut self) {
         let next = self.next().await;
-        assert!(matches!(next, Happening::Connected(_)), "{next:?}");
+        assert!(matches!(next, AgentEvent::Connected(_)), "{next:?}");
     }
 }
 
@@ -94,7 +94,7 @@ async fn an_agent_votes_with_the_id_of_the_proposal_its_reason_and_how_sure_it_i
     alpha.connected().await;
     assert_eq!(
         alpha.next().await,
-        Happening::Asked("prop-1".into(), "Ship it".into())
+        AgentEvent::Asked("prop-1".into(), "Ship it".into())
     );
     let vote = said(&gateway, "vote").await;
     assert_eq!(
@@ -111,7 +111,7 @@ async fn an_agent_votes_with_the_id_of_the_proposal_its_reason_and_how_sure_it_i
     );
     assert_eq!(
         alpha.next().await,
-        Happening::Voted("prop-1".into(), Vote::Reject)
+        AgentEvent::Voted("prop-1".into(), Vote::Reject)
     );
 }
 
@@ -125,7 +125,7 @@ async fn an_agent_that_votes_hears_of_decisions_and_one_that_may_not_is_not_scol
     alpha.connected().await;
     assert_eq!(
         alpha.next().await,
-        Happening::Decided("prop-1".into(), "approved".into())
+        AgentEvent::Decided("prop-1".into(), "approved".into())
     );
 }
 
@@ -153,15 +153,15 @@ async fn an_agent_answers_who_wants_an_answer_and_nobody_else() {
     );
     assert_eq!(
         alpha.next().await,
-        Happening::Heard("steward".into(), "m-1".into())
+        AgentEvent::Heard("steward".into(), "m-1".into())
     );
     assert_eq!(
         alpha.next().await,
-        Happening::Heard("steward".into(), "m-2".into())
+        AgentEvent::Heard("steward".into(), "m-2".into())
     );
     assert_eq!(
         alpha.next().await,
-        Happening::Answered("I read: m-2".into())
+        AgentEvent::Answered("I read: m-2".into())
     );
     let all = gateway.log().matching(&json!({"/type": "message"}));
     assert_eq!(all.len(), 1, "{all:?}");
@@ -178,7 +178,7 @@ async fn h_09_client_refuses_another_major_version() {
         let trouble = ended.expect("it ends").unwrap().unwrap_err();
         assert_eq!(
             trouble.why,
-            Why::Refused(ErrorCode::ProtocolError),
+            ClientErrorKind::Refused(ErrorCode::ProtocolError),
             "{version}"
         );
     }
@@ -193,10 +193,10 @@ async fn h_47_an_agent_comes_back_after_a_pause_when_the_gateway_shuts_down() {
     let gateway = gateway(&[], &[first]).await;
     let mut alpha = Agent::of(&gateway, None);
     alpha.connected().await;
-    let Happening::Lost(trouble, pause) = alpha.next().await else {
+    let AgentEvent::Lost(trouble, pause) = alpha.next().await else {
         panic!("it is not lost")
     };
-    assert_eq!(trouble.why, Why::Unreachable);
+    assert_eq!(trouble.why, ClientErrorKind::Unreachable);
     assert!(pause <= Duration::from_millis(250), "{pause:?}");
     alpha.connected().await;
 }
@@ -208,7 +208,7 @@ async fn h_47_an_agent_that_was_sent_away_for_good_stays_away() {
     let gateway = gateway(&[away], &[]).await;
     let mut alpha = Agent::of(&gateway, None);
     alpha.connected().await;
-    assert_eq!(alpha.next().await, Happening::Dismissed("bye".into()));
+    assert_eq!(alpha.next().await, AgentEvent::Dismissed("bye".into()));
     assert_eq!(alpha.served.await.unwrap(), Ok(()));
 }
 
@@ -229,7 +229,10 @@ async fn an_agent_that_is_not_taken_ends_with_the_gateways_word() {
         "content": {"error": "PERMISSION_DENIED", "code": 5004, "message": "`alpha` is served by another connection"}}}]});
     let gateway = gateway(&[], &[refused]).await;
     let trouble = Agent::of(&gateway, None).served.await.unwrap().unwrap_err();
-    assert_eq!(trouble.why, Why::Refused(ErrorCode::PermissionDenied));
+    assert_eq!(
+        trouble.why,
+        ClientErrorKind::Refused(ErrorCode::PermissionDenied)
+    );
     assert!(trouble.message.contains("another connection"), "{trouble}");
 }
 
@@ -239,7 +242,7 @@ async fn who_asks_takes_the_answer_to_its_own_question_and_passes_over_others() 
         {"send": {"type": "discovery", "content": {"agents": []}, "metadata": {"correlationId": "another"}}},
         {"send": {"type": "discovery", "content": {"agents": [{"name": "alpha"}]}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}}}]});
     let gateway = gateway(&[], &[answers]).await;
-    let door = Door::new(gateway.url().parse().unwrap());
+    let door = Endpoint::new(gateway.url().parse().unwrap());
     let mut asker = Connector::new().unwrap().ask(door).await.unwrap();
     let found = asker.discover().await.unwrap();
     assert_eq!(found["agents"][0]["name"], "alpha");
@@ -248,13 +251,13 @@ async fn who_asks_takes_the_answer_to_its_own_question_and_passes_over_others() 
 #[tokio::test]
 async fn who_asks_in_vain_is_told_after_its_patience() {
     let gateway = gateway(&[], &[]).await;
-    let door = Door {
+    let door = Endpoint {
         timeout: Duration::from_millis(200),
-        ..Door::new(gateway.url().parse().unwrap())
+        ..Endpoint::new(gateway.url().parse().unwrap())
     };
     let mut asker = Connector::new().unwrap().ask(door).await.unwrap();
     let trouble = asker.ask(Kind::Ping, json!({})).await.unwrap_err();
-    assert_eq!(trouble.why, Why::Late);
+    assert_eq!(trouble.why, ClientErrorKind::Late);
     assert!(trouble.message.contains("200 ms"), "{trouble}");
 }
 

@@ -3,10 +3,10 @@
 //! `schema/gateway.schema.json` is the one description; what it cannot say is in `check.rs`.
 
 mod access;
+mod agents;
 mod check;
 mod limits;
-mod people;
-mod place;
+mod paths;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,9 +16,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use access::{AuthConfig, CertificateConfig, JwtAlgorithm, JwtConfig, KeyConfig, Permissions};
+pub use agents::{AgentConfig, ServiceConfig, TriadConfig};
 pub use limits::Limits;
-pub use people::{AgentConfig, ServiceConfig, TriadConfig};
-pub use place::default_state_dir;
+pub use paths::default_state_dir;
 
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ impl Default for ServerConfig {
             fsync: Fsync::default(),
             fsync_interval_ms: 100,
             session_ttl_ms: None,
-            agents: people::collective(),
+            agents: agents::collective(),
             services: Vec::new(),
             triad: TriadConfig::default(),
             strict: false,
@@ -164,7 +164,7 @@ impl ServerConfig {
             ConfigError::at("", message)
         })?;
         let mut config = Self::parse(&text)?;
-        place::resolve(&mut config, path.parent().unwrap_or(Path::new("")));
+        paths::resolve(&mut config, path.parent().unwrap_or(Path::new("")));
         Ok(config)
     }
 

@@ -43,7 +43,7 @@ fn what_does_not_fit_is_refused() {
     let (outbox, load) = outbox(2 * (OVERHEAD + 10), 10_000);
     outbox.text("0123456789".to_owned()).unwrap();
     outbox.text("0123456789".to_owned()).unwrap();
-    assert_eq!(outbox.text("x".to_owned()), Err(Unsent::Full));
+    assert_eq!(outbox.text("x".to_owned()), Err(EnqueueError::Full));
     assert_eq!(load.queued(), 2 * (OVERHEAD + 10));
 }
 
@@ -51,7 +51,7 @@ fn what_does_not_fit_is_refused() {
 fn one_message_fits_however_large() {
     let (outbox, _) = outbox(10, 10_000);
     outbox.text("x".repeat(1_000)).unwrap();
-    assert_eq!(outbox.text("y".to_owned()), Err(Unsent::Full));
+    assert_eq!(outbox.text("y".to_owned()), Err(EnqueueError::Full));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn all_outboxes_together_are_bounded() {
     let one = Outbox::new(10_000, Arc::clone(&load));
     let two = Outbox::new(10_000, Arc::clone(&load));
     one.text("12345".to_owned()).unwrap();
-    assert_eq!(two.text("x".to_owned()), Err(Unsent::Full));
+    assert_eq!(two.text("x".to_owned()), Err(EnqueueError::Full));
     one.gone();
     two.text("x".to_owned()).unwrap();
 }
@@ -70,7 +70,7 @@ async fn what_is_being_written_still_counts() {
     let (outbox, load) = outbox(OVERHEAD + 10, 10_000);
     outbox.text("0123456789".to_owned()).unwrap();
     write(&outbox, usize::MAX).await;
-    assert_eq!(outbox.text("x".to_owned()), Err(Unsent::Full));
+    assert_eq!(outbox.text("x".to_owned()), Err(EnqueueError::Full));
     assert!(outbox.writing_since().is_some());
     outbox.written();
     assert!(outbox.writing_since().is_none());
@@ -82,7 +82,7 @@ async fn the_end_comes_behind_what_was_put_in() {
     let (outbox, _) = outbox(10_000, 10_000);
     outbox.text("last".to_owned()).unwrap();
     outbox.finish(NORMAL);
-    assert_eq!(outbox.text("late".to_owned()), Err(Unsent::Gone));
+    assert_eq!(outbox.text("late".to_owned()), Err(EnqueueError::Gone));
     assert_eq!(write(&outbox, usize::MAX).await, ["last"]);
     outbox.written();
     let next = outbox.next(usize::MAX, Instant::now).await;
@@ -120,7 +120,7 @@ async fn nobody_waits_for_room_in_the_outbox_of_who_is_gone() {
     tokio::pin!(answer);
     assert!(futures_util::poll!(&mut answer).is_pending());
     outbox.gone();
-    assert_eq!(answer.await, Err(Unsent::Gone));
+    assert_eq!(answer.await, Err(EnqueueError::Gone));
 }
 
 #[tokio::test]

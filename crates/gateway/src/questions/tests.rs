@@ -77,22 +77,22 @@ fn who_is_gone_is_asked_nothing_more() {
     questions.ask(question("open", "msg-1", now)).unwrap();
     assert_eq!(questions.end().len(), 1);
     let late = questions.ask(question("late", "msg-2", now));
-    assert_eq!(late.unwrap_err(), NotAsked::Gone);
+    assert_eq!(late.unwrap_err(), AskError::Gone);
 }
 
 #[test]
 fn open_questions_are_bounded_and_so_is_what_is_left_of_answered_ones() {
     let (questions, now) = (Questions::default(), Instant::now());
-    for n in 0..MOST_OPEN {
+    for n in 0..MAX_OPEN {
         questions
             .ask(question(&n.to_string(), &format!("msg-{n}"), now))
             .unwrap();
     }
     let more = questions.ask(question("more", "msg-more", now));
-    assert_eq!(more.unwrap_err(), NotAsked::TooMany);
-    for _ in 0..3 * MOST_OPEN {
+    assert_eq!(more.unwrap_err(), AskError::TooMany);
+    for _ in 0..3 * MAX_OPEN {
         questions.close(Some("0"), None).unwrap();
         questions.ask(question("0", "msg-0", now)).unwrap();
     }
-    assert!(questions.open().order.len() <= 2 * MOST_OPEN + 1);
+    assert!(questions.open().order.len() <= 2 * MAX_OPEN + 1);
 }

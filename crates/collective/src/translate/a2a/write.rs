@@ -34,7 +34,7 @@ pub fn to_a2a(envelope: &Envelope, fill: &mut Fill<'_>) -> Result<Value, Malform
         }
         return Ok(whole);
     }
-    let letter = Letter::new(envelope);
+    let letter = Source::new(envelope);
     Ok(match envelope.kind() {
         Kind::Vote => letter.vote(fill),
         Kind::Decision => letter.decision(fill),
@@ -45,7 +45,7 @@ pub fn to_a2a(envelope: &Envelope, fill: &mut Fill<'_>) -> Result<Value, Malform
 }
 
 /// An envelope on its way into A2A.
-struct Letter<'a> {
+struct Source<'a> {
     envelope: &'a Envelope,
     /// Its metadata without what is in the fields of A2A.
     metadata: Map<String, Value>,
@@ -55,7 +55,7 @@ struct Letter<'a> {
     kept: Map<String, Value>,
 }
 
-impl<'a> Letter<'a> {
+impl<'a> Source<'a> {
     fn new(envelope: &'a Envelope) -> Self {
         let mut pocket = match envelope.clone().into_json() {
             Value::Object(fields) => fields,

@@ -79,7 +79,7 @@ pub fn from_fipa(acl: &Value, now: u64) -> Result<Vec<Envelope>, Malformed> {
             .collect::<Result<_, _>>()?,
         Some(one) => vec![name(one, "receiver")?],
     };
-    let letter = Letter {
+    let letter = FipaMessage {
         acl,
         word,
         sender,
@@ -106,7 +106,7 @@ fn name<'a>(agent: &'a Value, parameter: &str) -> Result<&'a str, Malformed> {
 }
 
 /// An ACL message whose parties are known.
-struct Letter<'a> {
+struct FipaMessage<'a> {
     acl: &'a Map<String, Value>,
     word: &'a str,
     sender: Option<&'a str>,
@@ -120,7 +120,7 @@ struct Content {
     added: Vec<&'static str>,
 }
 
-impl Letter<'_> {
+impl FipaMessage<'_> {
     fn text(&self, parameter: &str) -> Option<&str> {
         self.acl.get(parameter).and_then(Value::as_str)
     }

@@ -1,4 +1,4 @@
-//! Why somebody may not.
+//! Refused credentials and operations.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use collective::ErrorCode;
 
 /// Why a credential or an operation is refused. Never shows a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denied {
+pub struct AccessError {
     /// 5001 to 5004.
     pub code: ErrorCode,
     /// What was refused, why, and what to do, as a sentence without a full stop. The other side may see it.
     pub message: String,
 }
 
-impl Denied {
+impl AccessError {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -22,10 +22,10 @@ impl Denied {
     }
 }
 
-impl fmt::Display for Denied {
+impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Denied {}
+impl std::error::Error for AccessError {}

@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 
 /// The head of a message. The message itself is passed on without a copy.
 #[derive(Debug, Clone)]
-pub(super) struct Slip {
+pub(super) struct ReplyContext {
     pub(super) kind: Kind,
     pub(super) id: Option<String>,
     pub(super) correlation: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Slip {
     pub(super) wants_answer: bool,
 }
 
-impl Slip {
+impl ReplyContext {
     pub(super) fn of(envelope: &Envelope) -> Self {
         Self {
             kind: envelope.kind(),

@@ -1,25 +1,25 @@
-//! Why a client of a gateway cannot go on.
+//! ClientErrorKind a client of a gateway cannot go on.
 
 use std::fmt;
 
 use http::StatusCode;
 
-use super::Door;
+use super::Endpoint;
 use collective::{CloseCode, Envelope, ErrorCode};
 use egress::{NetError, NetFault, websocket::WsError};
 
-/// Why a client of a gateway cannot go on.
+/// ClientErrorKind a client of a gateway cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ClientError {
     /// What kind of trouble it is.
-    pub why: Why,
+    pub why: ClientErrorKind,
     /// What failed, why, and what to do: a sentence without a full stop.
     pub message: String,
 }
 
 /// What kind of trouble it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum ClientErrorKind {
     /// Nobody can be reached there, or the connection broke.
     Unreachable,
     /// Something else answers there: a gateway of this dialect, where that is known.
@@ -30,8 +30,8 @@ pub enum Why {
     Refused(ErrorCode),
 }
 
-impl Trouble {
-    pub(super) fn new(why: Why, message: impl Into<String>) -> Self {
+impl ClientError {
+    pub(super) fn new(why: ClientErrorKind, message: impl Into<String>) -> Self {
         Self {
             why,
             message: message.into(),
@@ -41,16 +41,16 @@ impl Trouble {
     /// Another attempt may end otherwise.
     pub fn may_pass(&self) -> bool {
         match self.why {
-            Why::Unreachable | Why::Late => true,
-            Why::Stranger(_) => false,
-            Why::Refused(code) => code == ErrorCode::AgentBusy,
+            ClientErrorKind::Unreachable | ClientErrorKind::Late => true,
+            ClientErrorKind::Stranger(_) => false,
+            ClientErrorKind::Refused(code) => code == ErrorCode::AgentBusy,
         }
     }
 
-    pub(super) fn late(door: &Door, what: &str) -> Self {
+    pub(super) fn late(door: &Endpoint, what: &str) -> Self {
         let (place, millis) = (door.shown(), door.timeout.as_millis());
         Self::new(
-            Why::Late,
+            ClientErrorKind::Late,
             format!("the gateway at `{place}` has not {what} within {millis} ms"),
         )
     }
@@ -68,12 +68,12 @@ impl Trouble {
             .unwrap_or(ErrorCode::ProtocolError);
         let said = error.said("message").unwrap_or(name);
         Self::new(
-            Why::Refused(code),
+            ClientErrorKind::Refused(code),
             format!("the gateway answers {code}: {said}"),
         )
     }
 
-    pub(super) fn of_net(error: &NetError, door: &Door) -> Self {
+    pub(super) fn of_net(error: &NetError, door: &Endpoint) -> Self {
         let next = match error.fault() {
             NetFault::AddressRefused if door.url.scheme() == "wss" => {
                 "; a gateway on another machine has to be allowed"
@@ -87,14 +87,14 @@ impl Trouble {
             _ => "",
         };
         let why = match error.fault() {
-            NetFault::AddressRefused | NetFault::Tls => Why::Stranger(None),
-            _ => Why::Unreachable,
+            NetFault::AddressRefused | NetFault::Tls => ClientErrorKind::Stranger(None),
+            _ => ClientErrorKind::Unreachable,
         };
         Self::new(why, format!("{error}{next}"))
     }
 
     /// What a close frame says.
-    pub(super) fn of_close(code: Option<u16>, reason: &str, door: &Door) -> Self {
+    pub(super) fn of_close(code: Option<u16>, reason: &str, door: &Endpoint) -> Self {
         let place = door.shown();
         let known = code.and_then(CloseCode::from_number);
         let code = code.map_or_else(|| "no code".to_owned(), |code| code.to_string());
@@ -105,20 +105,20 @@ impl Trouble {
         let message = format!("the gateway at `{place}` closed the connection ({code}{reason})");
         match known {
             Some(CloseCode::Policy | CloseCode::Unauthorized) => Self::new(
-                Why::Refused(ErrorCode::PermissionDenied),
+                ClientErrorKind::Refused(ErrorCode::PermissionDenied),
                 format!("{message}: it does not allow what was done, or wants another credential"),
             ),
-            _ => Self::new(Why::Unreachable, message),
+            _ => Self::new(ClientErrorKind::Unreachable, message),
         }
     }
 
-    /// Why there is no WebSocket.
-    pub(super) fn of_upgrade(error: WsError, door: &Door) -> Self {
+    /// ClientErrorKind there is no WebSocket.
+    pub(super) fn of_upgrade(error: WsError, door: &Endpoint) -> Self {
         let place = door.shown();
         match error {
             WsError::Net(error) => Self::of_net(&error, door),
             WsError::Handshake(why) => Self::new(
-                Why::Stranger(None),
+                ClientErrorKind::Stranger(None),
                 format!("`{place}` answers with an upgrade that cannot be used: {why}"),
             ),
             WsError::NoUpgrade {
@@ -138,23 +138,23 @@ impl Trouble {
                     StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
                         let message =
                             format!("`{place}` takes no connection just now (HTTP {status})");
-                        return Self::new(Why::Unreachable, message);
+                        return Self::new(ClientErrorKind::Unreachable, message);
                     }
                     status => format!(
                         "`{place}` answers HTTP {} and no WebSocket: wrong path or port",
                         status.as_u16()
                     ),
                 };
-                Self::new(Why::Stranger(None), message)
+                Self::new(ClientErrorKind::Stranger(None), message)
             }
         }
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for ClientError {}
