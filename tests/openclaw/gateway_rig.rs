@@ -1,6 +1,7 @@
 //! A real OpenClaw with several agents, and the tool beside it that reaches them through its gateway.
 
 use std::{
+    panic::{self, AssertUnwindSafe},
     path::Path,
     sync::{Arc, Mutex, OnceLock},
     thread::{self, JoinHandle},
@@ -18,6 +19,9 @@ use crate::{
     node::Installed,
     world,
 };
+
+/// The answer of OpenClaw 2026.9.6 to every run of an agent whose database it could not close when the agent was idle. Only a restart ends it.
+const LOST_DATABASE: &str = "Agent database execution admission is closed";
 
 /// What these tests share.
 pub struct Behind {
@@ -60,6 +64,27 @@ impl Behind {
             url,
             tool,
         }
+    }
+
+    /// Runs a test, and once more after a restart of the gateway where OpenClaw lost an agent's database.
+    pub fn run(&self, test: fn(&Self)) {
+        let Err(failure) = panic::catch_unwind(AssertUnwindSafe(|| test(self))) else {
+            return;
+        };
+        let lost = failure
+            .downcast_ref::<String>()
+            .is_some_and(|message| message.contains(LOST_DATABASE));
+        if !lost {
+            panic::resume_unwind(failure);
+        }
+        println!(
+            "OpenClaw lost the database of an agent; the gateway restarts and the test runs again"
+        );
+        if let Some(gateway) = self.gateway.lock().unwrap().take() {
+            gateway.kill();
+        }
+        self.boot();
+        test(self);
     }
 
     /// Another instance of the tool, with these settings of the gateway beside the usual ones.

@@ -436,7 +436,7 @@ fn main() -> ExitCode {
             .map(|(name, test)| {
                 let behind = Arc::clone(&behind);
                 Trial::test(format!("gateway::{name}"), move || {
-                    test(&behind);
+                    behind.run(*test);
                     Ok(())
                 })
             }),
