@@ -41,7 +41,7 @@ const PAGES: [(&str, Needs); 6] = [
 
 /// Words that only one block has, and where else its commands are run.
 const RUN_ELSEWHERE: [(&str, &str); 9] = [
-    ("cargo run --release -- demo", ".ci/run"),
+    ("cargo run -- demo", ".ci/run"),
     (
         "cargo run --release -- package",
         "tests/package.rs and tests/openclaw",

@@ -130,7 +130,7 @@ fn the_command_lines_shown_use_options_that_there_are() {
         for (_, block) in blocks(&text(document), "sh") {
             for line in block.lines() {
                 let last = line.rsplit_once("| ").map_or(line, |(_, last)| last);
-                let after = ["remote-agent ", "cargo run --release -- "]
+                let after = ["remote-agent ", "cargo run --release -- ", "cargo run -- "]
                     .iter()
                     .find_map(|start| last.strip_prefix(start));
                 let Some(after) = after else {
@@ -226,7 +226,7 @@ fn the_readmes_first_commands_are_what_ci_runs() {
         .lines()
         .map(|line| line.split('#').next().unwrap().trim())
         .collect();
-    assert_eq!(commands, ["cargo run --release -- demo", "cargo test"]);
+    assert_eq!(commands, ["cargo run -- demo", "cargo test"]);
     let ci = text(".ci/run");
     for command in commands.into_iter().chain(["cargo real"]) {
         assert!(ci.contains(&format!("{{ {command}; }}")), "{command}");
