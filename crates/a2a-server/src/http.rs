@@ -15,17 +15,17 @@ pub(crate) mod body;
 pub(crate) mod call;
 mod card;
 pub mod clients;
+mod envelope;
 pub mod error;
 mod etag;
 mod handle;
-mod health;
-pub mod identify;
+mod json_limits;
 mod list;
 mod page;
-mod paths;
+mod request;
 mod rest;
+mod route;
 mod rpc;
-mod shape;
 mod sse;
 mod version;
 mod write;
@@ -42,7 +42,6 @@ pub use axum::Router;
 use axum::routing::post;
 
 pub use card::CardFacts;
-pub use identify::Identify;
 
 use crate::service::Service;
 
@@ -51,8 +50,8 @@ use crate::service::Service;
 pub struct App {
     /// What answers.
     pub service: Service,
-    /// Says who asks.
-    pub identify: Arc<dyn Identify>,
+    /// Whether requests need a token. The card says so.
+    pub requires_token: bool,
     /// What the card says beside the agents.
     pub card: CardFacts,
     /// How large a body may be, in bytes.
@@ -62,18 +61,14 @@ pub struct App {
 }
 
 /// A body may be so large where nobody says otherwise: 10 MiB.
-pub const BODY_LIMIT: usize = 10 << 20;
+pub const DEFAULT_BODY_BYTES: usize = 10 << 20;
 
 /// A stream is silent for at most so long where nobody says otherwise.
-pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-/// Whether the client came by `http` or `https`: an extension of a request, put there by who knows. `http` where it is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scheme(pub &'static str);
+pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The whole wire. Routes `POST /`, and everything else by its fallback, so that pages can be put beside it.
 ///
-/// A request's remote address is its extension [`axum::extract::ConnectInfo`].
+/// Requests need the [`RequestContext`](access_control::RequestContext) that [`access_control::control`] adds.
 pub fn router(app: App) -> Router {
     Router::new()
         .route("/", post(handle::handle))

@@ -16,12 +16,12 @@
 
 #![forbid(unsafe_code)]
 
-pub mod caller;
+pub mod call_context;
 pub mod executor;
 pub mod http;
 pub mod metrics;
 pub mod push;
-pub mod record;
 pub mod service;
 pub mod settings;
 pub mod store;
+pub mod task_record;

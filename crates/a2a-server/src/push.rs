@@ -19,9 +19,9 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::metrics::{Metrics, PushResult};
-use crate::record::{Change, Record};
 use crate::settings::Limits;
 use crate::store::TaskStore;
+use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
@@ -118,7 +118,7 @@ impl Notifier {
             sender,
             env,
             retry_policy,
-            queues: delivery_queue::DeliveryQueues::new(QueueCapacity::of(limits.waiting_pushes)),
+            queues: delivery_queue::DeliveryQueues::new(QueueCapacity::new(limits.waiting_pushes)),
             metrics,
             clients: ClientCancellations::default(),
             closing: CancellationToken::new(),
@@ -145,8 +145,8 @@ impl Notifier {
 
     /// Notifies the webhooks of a task that `change` made it what `record` is. The caller has stored the change before. The
     /// webhooks of a removed client are not notified.
-    pub fn changed(&self, record: &Record, change: &Change) {
-        let Some(payload) = PushPayload::of(record, change) else {
+    pub fn changed(&self, record: &TaskRecord, change: &TaskChange) {
+        let Some(payload) = PushPayload::new(record, change) else {
             return;
         };
         let Some(removed) = self.dispatcher.clients.removal(&record.owner) else {

@@ -11,7 +11,7 @@ use a2a::v1_0::{
 use futures_util::stream::BoxStream;
 use tokio::time::{Instant, timeout_at};
 
-use crate::caller::{Caller, Version};
+use crate::call_context::{CallContext, Version};
 use crate::executor::{Agent, Executor};
 use crate::metrics::Metrics;
 use crate::push::PushSender;
@@ -135,7 +135,11 @@ impl Service {
     ///
     /// # Errors
     /// The message is refused; no task was made of it.
-    pub async fn send(&self, caller: &Caller, send: Send) -> Result<SendMessageResponse, A2aError> {
+    pub async fn send(
+        &self,
+        caller: &CallContext,
+        send: Send,
+    ) -> Result<SendMessageResponse, A2aError> {
         self.core.send(caller, send).await
     }
 
@@ -143,7 +147,7 @@ impl Service {
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub async fn stream(&self, caller: &Caller, send: Send) -> Result<Updates, A2aError> {
+    pub async fn stream(&self, caller: &CallContext, send: Send) -> Result<Updates, A2aError> {
         self.core.stream(caller, send).await
     }
 
@@ -153,14 +157,14 @@ impl Service {
     /// There is no such task of this caller.
     pub async fn get(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         task_id: &str,
         history_length: Option<i32>,
     ) -> Result<Task, A2aError> {
         let view = self.view(history_length)?;
         self.show(task_id)?;
         let record = self.core.owned(caller, task_id).await?;
-        Ok(view.of(record.task))
+        Ok(view.apply(record.task))
     }
 
     /// The caller's tasks (1.0 §3.1.4), loaded while they are written.
@@ -169,7 +173,7 @@ impl Service {
     /// The request is out of its bounds, or the store failed.
     pub async fn list(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         request: ListTasksRequest,
     ) -> Result<TaskPage, A2aError> {
         let view = self
@@ -194,7 +198,7 @@ impl Service {
     ///
     /// # Errors
     /// There is no such task of this caller, or it is settled otherwise.
-    pub async fn cancel(&self, caller: &Caller, task_id: &str) -> Result<Task, A2aError> {
+    pub async fn cancel(&self, caller: &CallContext, task_id: &str) -> Result<Task, A2aError> {
         self.show(task_id)?;
         let record = self.core.owned(caller, task_id).await?;
         let task = canceled(
@@ -202,19 +206,23 @@ impl Service {
                 .cancel_task(record, CancelReason::Requested)
                 .await?,
         )?;
-        Ok(self.view(None)?.of(task))
+        Ok(self.view(None)?.apply(task))
     }
 
     /// Follows a task (1.0 §3.1.6). The first event is the task as it stands.
     ///
     /// # Errors
     /// There is no such task of this caller, or, for a caller of 1.0, it is settled.
-    pub async fn subscribe(&self, caller: &Caller, task_id: &str) -> Result<Updates, A2aError> {
+    pub async fn subscribe(
+        &self,
+        caller: &CallContext,
+        task_id: &str,
+    ) -> Result<Updates, A2aError> {
         let view = self.view(None)?;
         self.show(task_id)?;
         self.core.owned(caller, task_id).await?;
-        let feed = self.core.feed(task_id).await?;
-        if feed.record.is_terminal() && caller.version == Version::V1_0 {
+        let subscription = self.core.subscription(task_id).await?;
+        if subscription.record.is_terminal() && caller.version == Version::V1_0 {
             return Err(A2aError::new(
                 ErrorReason::UnsupportedOperation,
                 format!(
@@ -222,7 +230,11 @@ impl Service {
                 ),
             ));
         }
-        Ok(updates(feed, view, self.core.metrics.record_stream()))
+        Ok(updates(
+            subscription,
+            view,
+            self.core.metrics.record_stream(),
+        ))
     }
 
     /// Registers a webhook (1.0 §3.1.7). Without an id it gets a fresh one.
@@ -231,7 +243,7 @@ impl Service {
     /// There is no such task, or notifications may not go there.
     pub async fn create_push(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         config: TaskPushNotificationConfig,
     ) -> Result<TaskPushNotificationConfig, A2aError> {
         self.core.owned(caller, &config.task_id).await?;
@@ -246,12 +258,12 @@ impl Service {
     /// There is none.
     pub async fn get_push(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         task_id: &str,
         config_id: Option<&str>,
     ) -> Result<TaskPushNotificationConfig, A2aError> {
         self.core.owned(caller, task_id).await?;
-        let known = self.core.pushes_of(task_id).await?;
+        let known = self.core.push_configs(task_id).await?;
         known
             .into_iter()
             .find(|config| config_id.is_none_or(|id| config.id.as_deref() == Some(id)))
@@ -264,12 +276,12 @@ impl Service {
     /// There is no such task of this caller.
     pub async fn list_pushes(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         task_id: &str,
     ) -> Result<ListTaskPushNotificationConfigsResponse, A2aError> {
         self.core.owned(caller, task_id).await?;
         Ok(ListTaskPushNotificationConfigsResponse {
-            configs: self.core.pushes_of(task_id).await?,
+            configs: self.core.push_configs(task_id).await?,
             next_page_token: None,
         })
     }
@@ -280,7 +292,7 @@ impl Service {
     /// There is no such task of this caller.
     pub async fn delete_push(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         task_id: &str,
         config_id: &str,
     ) -> Result<(), A2aError> {

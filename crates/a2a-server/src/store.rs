@@ -13,8 +13,8 @@ use futures_util::future::{self, BoxFuture};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
 
-use crate::caller::Version;
-use crate::record::{Change, Record, excerpt};
+use crate::call_context::Version;
+use crate::task_record::{TaskChange, TaskRecord, excerpt};
 
 pub(crate) mod body;
 #[cfg(test)]
@@ -29,7 +29,7 @@ mod usage;
 /// Keeps tasks, contexts and push notification configurations.
 pub trait TaskStore: Send + Sync + 'static {
     /// Takes a new task. Its `revision` is 0.
-    fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Takes what happened to a task at `at_ms`, after its first `revision` changes. The work does not grow with the task.
     ///
@@ -40,11 +40,14 @@ pub trait TaskStore: Send + Sync + 'static {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a Change,
+        change: &'a TaskChange,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// The task as it stands.
-    fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
+    fn load<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>>;
 
     /// Tasks, the last changed first (1.0 §3.1.4), those of the same millisecond by id, downwards.
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>>;
@@ -54,7 +57,10 @@ pub trait TaskStore: Send + Sync + 'static {
 
     /// The task as it stands now, and everything that happens to it from then on, whoever does it; ends after the change
     /// that settles it, or when it is deleted. A listener that falls behind is given the whole anew.
-    fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>>;
+    fn subscribe<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>>;
 
     /// Gives a context to `owner` unless it has one, and says whose it is then. `session` is the session of OpenClaw it is
     /// from then on.
@@ -175,7 +181,7 @@ pub struct Cursor {
 
 impl Cursor {
     /// The place of a task.
-    pub fn of(task: &Summary) -> Self {
+    pub fn new(task: &Summary) -> Self {
         Self {
             changed_ms: task.changed_ms,
             task_id: task.id.clone(),
@@ -233,7 +239,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the summary of a record.
-    pub fn of(record: &Record) -> Self {
+    pub fn new(record: &TaskRecord) -> Self {
         let task = &record.task;
         Self {
             id: task.id.clone(),
@@ -250,15 +256,15 @@ impl Summary {
     }
 
     /// Takes over what a change at `at_ms` makes of it.
-    pub(crate) fn apply(&mut self, change: &Change, at_ms: i64) {
+    pub(crate) fn apply(&mut self, change: &TaskChange, at_ms: i64) {
         self.changed_ms = at_ms;
         match change {
-            Change::Status(status) => {
+            TaskChange::Status(status) => {
                 self.state = status.state.clone();
                 self.since_us = since_us(status);
                 self.says = status.message.as_ref().map(excerpt);
             }
-            Change::Message(message) if message.role == Role::User && self.asked.is_none() => {
+            TaskChange::Message(message) if message.role == Role::User && self.asked.is_none() => {
                 self.asked = Some(excerpt(message));
             }
             _ => {}
@@ -312,9 +318,9 @@ pub struct Context {
 }
 
 /// A task as it stands, and what follows.
-pub struct Feed {
+pub struct TaskSubscription {
     /// As it stands.
-    pub record: Record,
+    pub record: TaskRecord,
     /// What follows, in order.
     pub updates: BoxStream<'static, TaskUpdate>,
 }
@@ -323,9 +329,9 @@ pub struct Feed {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskUpdate {
     /// The change that made the task's revision this one.
-    Change(u64, std::sync::Arc<Change>),
+    Change(u64, std::sync::Arc<TaskChange>),
     /// The listener fell behind: this is the whole as it stands.
-    Snapshot(Box<Record>),
+    Snapshot(Box<TaskRecord>),
 }
 
 /// A place in a queue: waits for its head. Dropping it leaves the queue.
@@ -406,7 +412,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    pub(crate) fn of(state: &TaskState) -> Self {
+    pub(crate) fn new(state: &TaskState) -> Self {
         match state {
             TaskState::InputRequired | TaskState::AuthRequired => Self::Interrupted,
             state if state.is_terminal() => Self::Terminal,
@@ -416,7 +422,7 @@ impl Phase {
 }
 
 /// The state that stores call `word`.
-pub(crate) fn state_of(word: &str) -> TaskState {
+pub(crate) fn parse_state(word: &str) -> TaskState {
     const ALL: [TaskState; 8] = [
         TaskState::Submitted,
         TaskState::Working,

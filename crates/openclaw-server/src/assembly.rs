@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_server::http::access_control::{AccessControl, AccessRules};
-use a2a_server::http::app::{self, ContextIdentify, Operator};
+use a2a_server::http::api::Operator;
+use a2a_server::http::app;
 use a2a_server::http::clients::ClientRegistry;
 use a2a_server::http::{self as wire, App, CardFacts, Router};
 use a2a_server::service::{Parts, Service};
@@ -206,7 +207,7 @@ fn app(
     card.documentation_url.clone_from(&config.documentation_url);
     let wire = wire::router(App {
         service: service.clone(),
-        identify: Arc::new(ContextIdentify(Arc::clone(clients))),
+        requires_token: clients.requires_token(),
         card,
         body_limit: config.limits.body_bytes,
         keep_alive: Duration::from_millis(config.limits.keep_alive_ms),

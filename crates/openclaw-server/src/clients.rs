@@ -92,7 +92,7 @@ impl ClientFile {
             }
             clients.push(ClientConfig {
                 name: name.to_owned(),
-                sha256: TokenDigest::of(token.expose_secret()).hex(),
+                sha256: TokenDigest::new(token.expose_secret()).hex(),
                 operator,
             });
             Ok(())
@@ -112,7 +112,7 @@ impl ClientFile {
         let mut found = false;
         self.change(|clients| {
             for client in clients.iter_mut().filter(|client| client.name == name) {
-                client.sha256 = TokenDigest::of(token.expose_secret()).hex();
+                client.sha256 = TokenDigest::new(token.expose_secret()).hex();
                 found = true;
             }
             Ok(())
@@ -201,7 +201,7 @@ fn is_name(name: &str) -> bool {
     begins
         && name.len() <= 64
         && name.chars().all(goes_on)
-        && name != a2a_server::caller::ANONYMOUS_CLIENT
+        && name != a2a_server::call_context::ANONYMOUS_CLIENT
 }
 
 /// A token of 256 random bits.
@@ -231,7 +231,7 @@ mod tests {
         let clients = file.read().unwrap();
         assert_eq!(
             known(&clients)[0].digest,
-            TokenDigest::of(token.expose_secret())
+            TokenDigest::new(token.expose_secret())
         );
         assert_eq!((clients[0].operator, clients[1].operator), (false, true));
         assert_ne!(token.expose_secret(), operator.expose_secret());
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(clients[0], bob);
         assert_eq!(
             known(&clients)[1].digest,
-            TokenDigest::of(after.expose_secret())
+            TokenDigest::new(after.expose_secret())
         );
         assert!(clients[1].operator);
     }

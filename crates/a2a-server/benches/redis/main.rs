@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use a2a::Version;
 use a2a::v1_0::{Artifact, Part, Task, TaskState, TaskStatus};
-use a2a_server::record::{Change, Record};
 use a2a_server::store::redis::{Options, RedisStore};
 use a2a_server::store::{TaskStore, TaskUpdate};
+use a2a_server::task_record::{TaskChange, TaskRecord};
 use common::environment::SystemEnvironment;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -166,11 +166,11 @@ async fn floor_until_heard(
 
 async fn until_heard(one: &RedisStore, other: &RedisStore) -> Vec<Duration> {
     create(one, "heard").await;
-    let mut feed = other.follow("heard").await.unwrap().unwrap();
+    let mut subscription = other.subscribe("heard").await.unwrap().unwrap();
     let mut times = Vec::new();
     for revision in 0..IN_A_ROW {
         let start = Instant::now();
-        let (_, heard) = tokio::join!(append(one, "heard", revision), feed.updates.next());
+        let (_, heard) = tokio::join!(append(one, "heard", revision), subscription.updates.next());
         times.push(start.elapsed());
         assert!(matches!(heard, Some(TaskUpdate::Change(made, _)) if made == revision + 1));
     }
@@ -193,8 +193,8 @@ async fn append(store: &RedisStore, id: &str, revision: u64) {
     store.append(id, revision, 1, &change()).await.unwrap();
 }
 
-fn change() -> Change {
-    Change::Artifact {
+fn change() -> TaskChange {
+    TaskChange::Artifact {
         artifact: Artifact {
             artifact_id: "a".to_owned(),
             name: None,
@@ -209,7 +209,7 @@ fn change() -> Change {
 }
 
 async fn create(store: &RedisStore, id: &str) {
-    let record = Record {
+    let record = TaskRecord {
         task: Task {
             id: id.to_owned(),
             context_id: format!("context-of-{id}"),

@@ -2,10 +2,10 @@
 
 use a2a::Version;
 use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
-use a2a_server::record::{Change, Record};
+use a2a_server::task_record::{TaskChange, TaskRecord};
 
 /// A task that was just submitted.
-pub(crate) fn task(number: u64) -> Record {
+pub(crate) fn task(number: u64) -> TaskRecord {
     let id = format!("task-{number:08}");
     let at_ms = 1_790_000_000_000 + i64::try_from(number).unwrap();
     let mut message = Message::new(
@@ -13,7 +13,7 @@ pub(crate) fn task(number: u64) -> Record {
         vec![Part::text("Please say how things are. ".repeat(6))],
     );
     message.message_id = format!("message-{number:08}");
-    Record {
+    TaskRecord {
         task: Task {
             context_id: format!("context-{:06}", number / 5),
             id,
@@ -34,8 +34,8 @@ pub(crate) fn task(number: u64) -> Record {
 }
 
 /// Part of an answer.
-pub(crate) fn chunk(revision: u64) -> Change {
-    Change::Artifact {
+pub(crate) fn chunk(revision: u64) -> TaskChange {
+    TaskChange::Artifact {
         artifact: Artifact {
             artifact_id: "answer".to_owned(),
             name: None,
@@ -50,8 +50,8 @@ pub(crate) fn chunk(revision: u64) -> Change {
 }
 
 /// The end.
-pub(crate) fn end() -> Change {
-    Change::Status(status(TaskState::Completed))
+pub(crate) fn end() -> TaskChange {
+    TaskChange::Status(status(TaskState::Completed))
 }
 
 fn status(state: TaskState) -> TaskStatus {

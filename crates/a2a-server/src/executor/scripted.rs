@@ -9,7 +9,7 @@ use a2a::v1_0::AgentSkill;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, Executor, ExecutorError, Job, Outcome, Report, Reports};
+use super::{Agent, Executor, ExecutorError, Job, Outcome, Reports};
 
 mod commands;
 mod script;
@@ -25,18 +25,18 @@ const TCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Does what messages tell it to.
 #[derive(Debug, Clone)]
-pub struct Scripted {
+pub struct ScriptedExecutor {
     agents: Vec<Agent>,
     patience: Duration,
 }
 
-impl Default for Scripted {
+impl Default for ScriptedExecutor {
     fn default() -> Self {
         Self::with_agents(["scripted"])
     }
 }
 
-impl Scripted {
+impl ScriptedExecutor {
     /// One that shows these agents, the default one first. They all do the same.
     pub fn with_agents<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
@@ -72,7 +72,7 @@ fn agent(name: &str) -> Agent {
     }
 }
 
-impl Executor for Scripted {
+impl Executor for ScriptedExecutor {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         Box::pin(async { Ok(self.agents.clone()) })
     }
@@ -111,7 +111,7 @@ async fn play(script: Script, reports: Reports, cancel: CancellationToken) -> Ou
             match step {
                 Step::Wait(time) => tokio::time::sleep(time).await,
                 Step::WaitForEver => std::future::pending().await,
-                Step::Tell(report) => tell(&reports, report).await?,
+                Step::Report(report) => reports.send(report).await.ok()?,
             }
         }
         Some(())
@@ -125,9 +125,4 @@ async fn play(script: Script, reports: Reports, cancel: CancellationToken) -> Ou
             text: "the script was stopped".to_owned(),
         },
     }
-}
-
-/// `None` where nobody listens any more.
-async fn tell(reports: &Reports, report: Report) -> Option<()> {
-    reports.send(report).await.ok()
 }

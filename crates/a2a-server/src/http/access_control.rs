@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_server::forwarded::{TrustedProxies, is_forwarded};
@@ -17,10 +17,11 @@ use http_server::serve::Connection;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::Scheme;
-use super::clients::{self, ClientRegistry, Principal};
+use super::clients::{self, ClientRegistry};
 use super::error;
 use a2a::{A2aError, ErrorReason};
+
+pub use super::clients::Principal;
 
 /// Which requests the server takes.
 #[derive(Debug, Clone)]
@@ -128,6 +129,16 @@ impl AccessControl {
 }
 
 impl RequestContext {
+    /// Returns the context that [`control`] added to a request.
+    pub(super) fn get(extensions: &Extensions) -> Result<&Self, A2aError> {
+        extensions.get::<Self>().ok_or_else(|| {
+            A2aError::new(
+                ErrorReason::InternalError,
+                "the request did not pass the access control",
+            )
+        })
+    }
+
     fn rate_limit_key(&self) -> RateLimitKey {
         match &self.principal {
             Ok(principal) => RateLimitKey::Client(Arc::clone(&principal.name)),
@@ -143,7 +154,7 @@ pub async fn control(
     next: Next,
 ) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let refused = |refusal: A2aError| error::at(&method, uri.path(), &refusal);
+    let refused = |refusal: A2aError| error::respond_at(&method, uri.path(), &refusal);
     let remote = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let Some(remote) = remote.map(|info| info.0) else {
         return refused(A2aError::new(
@@ -186,7 +197,7 @@ pub async fn control(
             let body = body.map_err(limit_error)?;
             request = Request::from_parts(parts, body);
         }
-        insert_context(&mut request, context);
+        request.extensions_mut().insert(context);
         Ok(next.run(request).await)
     };
     let answered = revoked.run_until_cancelled(answering).await;
@@ -202,20 +213,6 @@ pub async fn control(
     limiter
         .guard_response(key, response, (opened, active))
         .unwrap_or_else(|error| refused(limit_error(error)))
-}
-
-/// Adds what is known of a request to it. From here on `Host` has the name that the client used.
-fn insert_context(request: &mut Request, context: RequestContext) {
-    let scheme = match context.origin.split_once("://") {
-        Some(("https", _)) => Scheme("https"),
-        _ => Scheme("http"),
-    };
-    let host = context.origin.split_once("://").map(|(_, host)| host);
-    if let Some(Ok(host)) = host.map(HeaderValue::try_from) {
-        request.headers_mut().insert(header::HOST, host);
-    }
-    request.extensions_mut().insert(scheme);
-    request.extensions_mut().insert(context);
 }
 
 fn host_error(error: HostError) -> A2aError {

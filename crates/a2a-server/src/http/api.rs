@@ -10,22 +10,31 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::app::Operator;
 use super::error::plain;
 use super::etag;
+use crate::metrics::CONTENT_TYPE;
+use crate::service::Service;
 use crate::store::{Cursor, Filter, Summary};
 use a2a::v0_3::word;
 use a2a::{A2aError, ErrorReason};
 
+/// What the operator sees.
+pub struct Operator {
+    /// What answers.
+    pub service: Service,
+    /// What the server is, in one line: the page shows it.
+    pub about: String,
+}
+
 /// So many tasks are shown, the newest.
-const SHOWN: usize = 200;
+const PAGE_SIZE: usize = 200;
 
 /// The header that no page of another origin can send without being asked first, and its value (Fetch Standard §4.8).
-pub const OWN: (&str, &str) = ("x-requested-with", "remote-agent");
+pub const PAGE_HEADER: (&str, &str) = ("x-requested-with", "remote-agent");
 
 /// Which tasks are asked for.
 #[derive(Debug, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ListQuery {
     /// Those after this place: what an answer gave as `next`.
     after: Option<String>,
 }
@@ -33,10 +42,10 @@ pub(super) struct Asked {
 /// The newest tasks of all clients, or those that come after.
 pub(super) async fn tasks(
     State(operator): State<Arc<Operator>>,
-    Query(asked): Query<Asked>,
+    Query(query): Query<ListQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let after = match asked.after.map(|after| after.parse::<Cursor>()).transpose() {
+    let after = match query.after.map(|after| after.parse::<Cursor>()).transpose() {
         Ok(after) => after,
         Err(why) => {
             return plain(&A2aError::new(ErrorReason::InvalidParams, why.to_string()).at("after"));
@@ -47,7 +56,7 @@ pub(super) async fn tasks(
         context_id: None,
         state: None,
         changed_after: None,
-        page_size: SHOWN,
+        page_size: PAGE_SIZE,
         after,
     };
     let listed = match operator.service.tasks(&filter).await {
@@ -66,9 +75,9 @@ pub(super) async fn tasks(
         "tasks": listed.tasks.iter().map(shown).collect::<Vec<_>>(),
     });
     let body = Bytes::from(body.to_string());
-    let tag = etag::of(&body);
+    let tag = etag::compute(&body);
     let known = headers.get_all(header::IF_NONE_MATCH).iter();
-    if etag::known(known.filter_map(|line| line.to_str().ok()), &tag) {
+    if etag::matches(known.filter_map(|line| line.to_str().ok()), &tag) {
         return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
     }
     let kind = "application/json".to_owned();
@@ -86,7 +95,7 @@ pub(super) async fn cancel(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    if let Err(refusal) = own_page(&headers) {
+    if let Err(refusal) = require_page_header(&headers) {
         return plain(&refusal);
     }
     match operator.service.stop(&id).await {
@@ -101,7 +110,7 @@ pub(super) async fn delete(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    if let Err(refusal) = own_page(&headers) {
+    if let Err(refusal) = require_page_header(&headers) {
         return plain(&refusal);
     }
     match operator.service.delete(&id).await {
@@ -114,8 +123,8 @@ pub(super) async fn delete(
     }
 }
 
-fn own_page(headers: &HeaderMap) -> Result<(), A2aError> {
-    let (name, value) = OWN;
+fn require_page_header(headers: &HeaderMap) -> Result<(), A2aError> {
+    let (name, value) = PAGE_HEADER;
     match headers.get(name) {
         Some(said) if said == value => Ok(()),
         _ => Err(A2aError::new(
@@ -139,4 +148,26 @@ pub fn shown(task: &Summary) -> Value {
         "asked": task.asked,
         "says": task.says,
     })
+}
+
+/// Answers that the process runs.
+pub(super) async fn alive() -> Response {
+    Json(json!({"status": "ok"})).into_response()
+}
+
+/// Answers whether the executor and the store can work; 503 with the cause where they cannot.
+pub(super) async fn ready(State(operator): State<Arc<Operator>>) -> Response {
+    match operator.service.ready().await {
+        Ok(()) => Json(json!({"status": "ok"})).into_response(),
+        Err(why) => {
+            let body = Json(json!({"status": "unavailable", "why": why}));
+            (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+        }
+    }
+}
+
+/// Writes the metrics in the text format of Prometheus.
+pub(super) async fn metrics(State(operator): State<Arc<Operator>>) -> Response {
+    let kind = [(header::CONTENT_TYPE, CONTENT_TYPE)];
+    (kind, operator.service.metrics().text()).into_response()
 }

@@ -1,6 +1,5 @@
 //! The whole application: the wire, and what is for the operator, behind the access control.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -8,24 +7,12 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, post};
-use http::request::Parts;
 
 use super::access_control::{AccessControl, RequestContext, control};
-use super::clients::ClientRegistry;
+use super::api::{self, Operator};
 use super::error::plain;
-use super::identify::Identify;
 use super::page::Page;
-use super::{api, health};
-use crate::service::Service;
 use a2a::{A2aError, ErrorReason};
-
-/// What the operator sees.
-pub struct Operator {
-    /// What answers.
-    pub service: Service,
-    /// What the server is, in one line: the page shows it.
-    pub about: String,
-}
 
 /// Puts the operator's part beside the wire, and the access control before both.
 pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> Router {
@@ -37,9 +24,9 @@ pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> R
         .route("/api/tasks/{id}/cancel", post(api::cancel))
         .layer(from_fn(require_operator));
     let health = Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(health::metrics))
+        .route("/healthz", get(api::alive))
+        .route("/readyz", get(api::ready))
+        .route("/metrics", get(api::metrics))
         .layer(from_fn(require_client));
     let own = Router::new()
         .route("/", shown)
@@ -101,35 +88,7 @@ async fn require_client(request: Request, next: Next) -> Response {
 }
 
 fn context(request: &Request) -> Result<&RequestContext, A2aError> {
-    request
-        .extensions()
-        .get::<RequestContext>()
-        .ok_or_else(no_context)
-}
-
-fn no_context() -> A2aError {
-    A2aError::new(
-        ErrorReason::InternalError,
-        "the request did not pass the access control",
-    )
-}
-
-/// Identifies clients as the access control did.
-pub struct ContextIdentify(pub Arc<ClientRegistry>);
-
-impl Identify for ContextIdentify {
-    fn identify(&self, parts: &Parts, _remote: SocketAddr) -> Result<(String, bool), A2aError> {
-        let context = parts
-            .extensions
-            .get::<RequestContext>()
-            .ok_or_else(no_context)?;
-        let principal = context.principal.clone()?;
-        Ok((principal.name.to_string(), principal.authenticated))
-    }
-
-    fn schemes(&self) -> bool {
-        self.0.requires_token()
-    }
+    RequestContext::get(request.extensions())
 }
 
 #[cfg(test)]

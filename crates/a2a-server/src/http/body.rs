@@ -10,7 +10,7 @@ use http::{StatusCode, header};
 use http_body_util::LengthLimitError;
 
 use super::error::Failure;
-use super::{App, shape};
+use super::{App, json_limits};
 use a2a::{A2aError, ErrorReason};
 
 /// What a body of this server's may be. A web page cannot send these to another origin without asking first.
@@ -25,7 +25,7 @@ pub(crate) async fn read(app: &App, parts: &Parts, body: Body) -> Result<Bytes, 
         return Err(no_json());
     }
     let bytes = whole(app, body).await?;
-    shape::check(&bytes)?;
+    json_limits::check(&bytes)?;
     Ok(bytes)
 }
 

@@ -4,7 +4,7 @@ use a2a::v1_0::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificatio
 use serde_json::Value;
 
 use super::{App, card};
-use crate::caller::Caller;
+use crate::call_context::CallContext;
 use crate::service::{Send, TaskPage, Updates};
 use a2a::A2aError;
 use a2a::Dialect;
@@ -49,7 +49,7 @@ pub(crate) enum Answer {
 /// Answers a call. `base` is the address that the server is known by, for the card.
 pub(crate) async fn answer(
     app: &App,
-    caller: &Caller,
+    caller: &CallContext,
     dialect: Dialect,
     base: Result<String, A2aError>,
     call: Call,

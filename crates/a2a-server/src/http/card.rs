@@ -14,12 +14,12 @@ use serde_json::Value;
 use url::Url;
 
 use super::error::{self, Failure};
-use super::{App, etag, handle};
-use crate::caller::{Caller, Version};
+use super::{App, etag, request};
+use crate::call_context::{CallContext, Version};
 use crate::executor::OUTPUT_MODES;
 use a2a::Dialect;
 use a2a::{A2aError, ErrorReason};
-use content::{Content, Flavour};
+use content::{CardContent, CardFormat};
 
 /// What the card says that the agents do not.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,22 +74,21 @@ pub(crate) async fn serve(app: &App, parts: &Parts, agent: Option<String>) -> Re
 }
 
 async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Response, Failure> {
-    let agent = handle::agent(app, agent, None).await?;
-    let base = handle::base(app, parts)?;
-    let asked = app.identify.schemes();
-    let card = Content {
+    let agent = request::agent(app, agent, None).await?;
+    let base = request::base_url(app, parts)?;
+    let card = CardContent {
         facts: &app.card,
         base: &base,
         agents: &app.service.agents().await?,
-        bearer: asked,
+        bearer: app.requires_token,
         // Where everybody may ask for everything, everybody may know everything.
-        detailed: !asked,
+        detailed: !app.requires_token,
     }
-    .write(agent.as_deref(), Flavour::Both)?;
+    .write(agent.as_deref(), CardFormat::Both)?;
     let bytes = serde_json::to_vec(&card).unwrap_or_default();
-    let tag = etag::of(&bytes);
+    let tag = etag::compute(&bytes);
     let known = parts.headers.get_all(IF_NONE_MATCH).iter();
-    let mut response = if etag::known(known.filter_map(|line| line.to_str().ok()), &tag) {
+    let mut response = if etag::matches(known.filter_map(|line| line.to_str().ok()), &tag) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
@@ -117,11 +116,11 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
 /// No credential is asked for here, so there is nothing to extend; or this client has shown none.
 pub(crate) async fn extended(
     app: &App,
-    caller: &Caller,
+    caller: &CallContext,
     dialect: Dialect,
     base: &str,
 ) -> Result<Value, A2aError> {
-    if !app.identify.schemes() {
+    if !app.requires_token {
         let reason = match dialect {
             // 1.0 tells a card that is not declared from one that is not there.
             Dialect::V1_0 => ErrorReason::UnsupportedOperation,
@@ -138,16 +137,16 @@ pub(crate) async fn extended(
             "the extended card is for clients that show a credential; send `Authorization: Bearer`",
         ));
     }
-    let flavour = match dialect {
-        Dialect::V1_0 => Flavour::V1,
-        Dialect::V0_3(_) => Flavour::V0_3,
+    let format = match dialect {
+        Dialect::V1_0 => CardFormat::V1,
+        Dialect::V0_3(_) => CardFormat::V0_3,
     };
-    Content {
+    CardContent {
         facts: &app.card,
         base,
         agents: &app.service.agents().await?,
         bearer: true,
         detailed: true,
     }
-    .write(caller.agent.as_deref(), flavour)
+    .write(caller.agent.as_deref(), format)
 }

@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::caller::ANONYMOUS_CLIENT;
+use crate::call_context::ANONYMOUS_CLIENT;
 use a2a::{A2aError, ErrorReason};
 
 /// The SHA-256 of a token. A token has 128 random bits or more, so a fast hash is as good as a slow one.
@@ -19,7 +19,7 @@ pub struct TokenDigest([u8; 32]);
 
 impl TokenDigest {
     /// Computes the digest of a token.
-    pub fn of(token: &str) -> Self {
+    pub fn new(token: &str) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         Self(bytes)
@@ -167,7 +167,7 @@ impl ClientRegistry {
                 revoked: self.irrevocable.clone(),
             });
         }
-        let shown = TokenDigest::of(token(headers)?);
+        let shown = TokenDigest::new(token(headers)?);
         let entries = Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner));
         let mut found = None;
         for entry in entries.iter() {

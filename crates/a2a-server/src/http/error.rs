@@ -8,9 +8,9 @@ use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::paths::{Path, Place};
-use super::rpc::Id;
-use crate::caller::Version;
+use super::envelope::Id;
+use super::route::{Path, Route};
+use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
 /// Whom `ErrorInfo` says its reasons are defined by (1.0 §9.5).
@@ -48,12 +48,12 @@ pub fn plain(refusal: &A2aError) -> Response {
 }
 
 /// A refusal of a request that has not been read: as the binding at its path writes it, with the HTTP status that says it.
-pub fn at(method: &Method, path: &str, refusal: &A2aError) -> Response {
+pub fn respond_at(method: &Method, path: &str, refusal: &A2aError) -> Response {
     let failure = Failure::with(refusal.clone(), refusal.reason.status().0);
-    match Path::read(path).place {
-        Place::Rpc if *method == Method::POST => rpc(&Id::none(), &failure),
-        Place::Rest { version, .. } | Place::Nothing(version) => rest(version, &failure),
-        Place::Rpc | Place::Card => rest(Version::V1_0, &failure),
+    match Path::parse(path).route {
+        Route::Rpc if *method == Method::POST => rpc(&Id::null(), &failure),
+        Route::Rest { version, .. } | Route::Unknown(version) => rest(version, &failure),
+        Route::Rpc | Route::Card => rest(Version::V1_0, &failure),
     }
 }
 

@@ -5,13 +5,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 
 /// The strong tag of these bytes: other bytes have another.
-pub(crate) fn of(bytes: &[u8]) -> String {
+pub(crate) fn compute(bytes: &[u8]) -> String {
     let digest = digest(&SHA256, bytes);
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest.as_ref()))
 }
 
 /// Whether a client that sends these `If-None-Match` has what `tag` is the tag of.
-pub(crate) fn known<'a>(if_none_match: impl Iterator<Item = &'a str>, tag: &str) -> bool {
+pub(crate) fn matches<'a>(if_none_match: impl Iterator<Item = &'a str>, tag: &str) -> bool {
     if_none_match
         .flat_map(|line| line.split(','))
         .map(str::trim)

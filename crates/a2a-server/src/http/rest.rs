@@ -5,18 +5,17 @@ use a2a::params::{self, Fields};
 use a2a::{A2aError, Dialect, ErrorReason, Resource, Transport};
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::Method;
+use http::header::ACCEPT;
 use http::request::Parts;
-use http::{HeaderValue, Method};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::call::{self, Answer, Call};
 use super::error::Failure;
 use super::sse::{self, Binding};
-use super::write::Written;
-use super::{App, body, handle, list, version};
-use crate::caller::{Caller, Version};
+use super::write::{DialectAnswer, json};
+use super::{App, body, list, request, version};
+use crate::call_context::{CallContext, Version};
 
 /// Answers a request.
 pub(crate) async fn serve(
@@ -28,7 +27,7 @@ pub(crate) async fn serve(
     path_tenant: Option<String>,
     resource: Resource,
 ) -> Result<Response, Failure> {
-    let (client, authenticated) = app.identify.identify(&parts, handle::remote(&parts))?;
+    let principal = request::principal(&parts)?;
     agrees(&parts, needed)?;
     let mut params = if parts.method == Method::POST {
         let bytes = match resource {
@@ -45,16 +44,16 @@ pub(crate) async fn serve(
         Version::V1_0 => same(path_tenant, params.name("tenant")?)?,
         Version::V0_3 => None,
     };
-    let agent = handle::agent(app, path_agent, tenant).await?;
+    let agent = request::agent(app, path_agent, tenant).await?;
     let dialect = Dialect::new(needed, Transport::HttpJson);
     let call = call(dialect, resource, &parts.method, params)?;
-    let caller = Caller {
-        client,
-        authenticated,
+    let caller = CallContext {
+        client: principal.name.to_string(),
+        authenticated: principal.authenticated,
         version: needed,
         agent,
     };
-    let base = handle::base(app, &parts);
+    let base = request::base_url(app, &parts);
     Ok(
         match call::answer(app, &caller, dialect, base, call).await? {
             Answer::Updates(updates) => {
@@ -66,14 +65,14 @@ pub(crate) async fn serve(
             }
             // `google.protobuf.Empty`; clients that expect JSON find some.
             Answer::Deleted => json(media_type(&parts, needed), &Map::new()),
-            answer => json(media_type(&parts, needed), &Written(&answer, dialect)),
+            answer => json(media_type(&parts, needed), &DialectAnswer(&answer, dialect)),
         },
     )
 }
 
 /// The header and the path have to mean the same version. A path of 0.3 needs no header.
 fn agrees(parts: &Parts, needed: Version) -> Result<(), A2aError> {
-    if version::asked(parts)? == needed {
+    if version::requested(parts)? == needed {
         return Ok(());
     }
     Err(match needed {
@@ -153,14 +152,4 @@ fn media_type(parts: &Parts, version: Version) -> &'static str {
         Version::V1_0 if !plain => A2A_JSON,
         _ => JSON,
     }
-}
-
-/// An answer of JSON.
-pub(crate) fn json(media_type: &'static str, value: &impl Serialize) -> Response {
-    // What is written here are maps with strings for keys, which JSON has.
-    let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response
 }

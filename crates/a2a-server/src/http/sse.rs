@@ -13,9 +13,9 @@ use http::request::Parts;
 use serde::Serialize;
 
 use super::access_control::RequestContext;
-use super::rpc::Id;
+use super::envelope::{Id, Success};
 use super::{clients, error};
-use crate::caller::Version;
+use crate::call_context::Version;
 use crate::service::Updates;
 use a2a::A2aError;
 use a2a::Dialect;
@@ -32,8 +32,8 @@ pub(crate) enum Binding {
 
 /// Ends the updates with an error once the token of the request is not valid any more.
 pub(crate) fn while_valid(updates: Updates, parts: &Parts) -> Updates {
-    let seen = parts.extensions.get::<RequestContext>();
-    let Some(Ok(principal)) = seen.map(|seen| &seen.principal) else {
+    let context = RequestContext::get(&parts.extensions);
+    let Ok(Ok(principal)) = context.map(|context| &context.principal) else {
         return updates;
     };
     let revoked = principal.revoked.clone();
@@ -148,7 +148,7 @@ fn event(update: &StreamResponse, dialect: Dialect, binding: &Binding) -> Event 
 
 fn wrapped<T: Serialize>(result: &T, binding: &Binding) -> Event {
     match binding {
-        Binding::Rpc(id) => data(Event::default(), &super::rpc::Success::new(id, result)),
+        Binding::Rpc(id) => data(Event::default(), &Success::new(id, result)),
         Binding::Rest => data(Event::default(), result),
     }
 }

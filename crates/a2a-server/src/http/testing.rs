@@ -27,7 +27,7 @@ pub(super) fn rules() -> AccessRules {
 pub(super) fn ada_and_the_operator() -> ClientRegistry {
     let client = |name: &str, operator| RegisteredClient {
         name: name.into(),
-        digest: TokenDigest::of(&format!("token-of-{name}")),
+        digest: TokenDigest::new(&format!("token-of-{name}")),
         operator,
     };
     ClientRegistry::new(vec![client("ada", false), client("op", true)])

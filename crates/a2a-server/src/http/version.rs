@@ -3,7 +3,7 @@
 use a2a::http::VERSION_HEADER;
 use http::request::Parts;
 
-use crate::caller::Version;
+use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
 /// What a request says of its version: the header `A2A-Version`, else the query parameter of that name; nothing means 0.3.
@@ -11,7 +11,7 @@ use a2a::{A2aError, ErrorReason};
 ///
 /// # Errors
 /// It says a version that is not spoken here.
-pub(crate) fn asked(parts: &Parts) -> Result<Version, A2aError> {
+pub(crate) fn requested(parts: &Parts) -> Result<Version, A2aError> {
     let header = match parts.headers.get(VERSION_HEADER) {
         Some(value) => Some(value.to_str().map_err(|_| unknown("that is no text"))?),
         None => None,

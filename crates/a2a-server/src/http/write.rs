@@ -1,6 +1,10 @@
 //! Writes answers as each version does.
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use axum::body::Body;
+use axum::response::Response;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use serde::{Serialize, Serializer};
 
 use super::call::Answer;
@@ -8,9 +12,9 @@ use a2a::Dialect;
 use a2a::v0_3::written;
 
 /// An answer that is no stream and no page of tasks, as a dialect writes it. That something is deleted is `null`.
-pub(crate) struct Written<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
+pub(crate) struct DialectAnswer<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
 
-impl Serialize for Written<'_> {
+impl Serialize for DialectAnswer<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let dialect = match self.1 {
             Dialect::V1_0 => return v1(self.0, serializer),
@@ -48,4 +52,14 @@ fn v1<S: Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> 
 struct Configs<'a> {
     configs: &'a [TaskPushNotificationConfig],
     next_page_token: &'static str,
+}
+
+/// An answer of JSON.
+pub(crate) fn json(media_type: &'static str, value: &impl Serialize) -> Response {
+    // What is written here are maps with strings for keys, which JSON has.
+    let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
 }

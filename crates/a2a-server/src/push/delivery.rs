@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::caller::Version;
+use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
 /// The longest URL, token and credential, in bytes. A registration is kept as long as its task.

@@ -25,7 +25,7 @@ pub(super) struct QueueCapacity {
 
 impl QueueCapacity {
     /// Room for so many notifications.
-    pub(super) fn of(deliveries: usize) -> Self {
+    pub(super) fn new(deliveries: usize) -> Self {
         Self {
             deliveries: deliveries.max(1),
             bytes: MAX_QUEUED_BYTES,

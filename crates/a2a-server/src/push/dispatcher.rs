@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::caller::Version;
+use crate::call_context::Version;
 use crate::metrics::{Metrics, PushResult};
 use crate::store::{StoreError, TaskStore};
 use common::environment::Environment;

@@ -6,7 +6,7 @@ use a2a::v1_0::{
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::record::{Change, Record};
+use crate::task_record::{TaskChange, TaskRecord};
 use a2a::v0_3;
 
 /// A change that webhooks are told of. It holds no more than the change itself: whether anybody is to be told is not known
@@ -29,15 +29,18 @@ enum PayloadKind {
 impl PushPayload {
     /// What webhooks are told of a change, if anything. The pieces of an artifact are for those who stream: a webhook is
     /// told once it is whole.
-    pub(super) fn of(record: &Record, change: &Change) -> Option<Self> {
+    pub(super) fn new(record: &TaskRecord, change: &TaskChange) -> Option<Self> {
         let what = match change {
-            Change::Status(status) => PayloadKind::Status(status.clone()),
-            Change::Artifact {
+            TaskChange::Status(status) => PayloadKind::Status(status.clone()),
+            TaskChange::Artifact {
                 artifact,
                 last_chunk: true,
                 ..
             } => PayloadKind::Artifact(artifact.artifact_id.clone()),
-            Change::Artifact { .. } | Change::Message(_) | Change::Metadata(_) | Change::Run(_) => {
+            TaskChange::Artifact { .. }
+            | TaskChange::Message(_)
+            | TaskChange::Metadata(_)
+            | TaskChange::Run(_) => {
                 return None;
             }
         };

@@ -10,12 +10,12 @@ use serde_json::json;
 
 use super::retry::RetryPolicy;
 use super::{Notifier, PushCounts};
-use crate::caller::Version;
+use crate::call_context::Version;
 use crate::metrics::Metrics;
-use crate::record::{Change, Record};
 use crate::settings::Limits;
 use crate::store::TaskStore;
 use crate::store::memory::MemoryStore;
+use crate::task_record::{TaskChange, TaskRecord};
 use common::environment::SystemEnvironment;
 
 mod capacity;
@@ -41,7 +41,7 @@ const FAST: RetryPolicy = RetryPolicy {
 struct Rig {
     store: MemoryStore,
     notifier: Notifier,
-    record: Record,
+    record: TaskRecord,
 }
 
 impl Rig {
@@ -69,7 +69,7 @@ impl Rig {
     }
 
     /// Keeps a change and tells of it.
-    async fn happens(&mut self, change: Change) {
+    async fn happens(&mut self, change: TaskChange) {
         let revision = self.record.revision;
         let kept = self.store.append(TASK, revision, 5, &change).await;
         kept.unwrap();
@@ -88,8 +88,8 @@ impl Rig {
     }
 }
 
-fn record(task_id: &str) -> Record {
-    Record {
+fn record(task_id: &str) -> TaskRecord {
+    TaskRecord {
         task: Task {
             id: task_id.to_owned(),
             context_id: "c1".to_owned(),
@@ -124,16 +124,16 @@ fn config(id: &str, url: &str) -> TaskPushNotificationConfig {
     }
 }
 
-fn status(state: TaskState) -> Change {
-    Change::Status(TaskStatus {
+fn status(state: TaskState) -> TaskChange {
+    TaskChange::Status(TaskStatus {
         state,
         message: None,
         timestamp: None,
     })
 }
 
-fn artifact(text: &str, append: bool, last_chunk: bool) -> Change {
-    Change::Artifact {
+fn artifact(text: &str, append: bool, last_chunk: bool) -> TaskChange {
+    TaskChange::Artifact {
         artifact: Artifact {
             artifact_id: "a1".to_owned(),
             name: None,
@@ -257,8 +257,10 @@ async fn messages_and_metadata_are_not_told() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
-    rig.happens(Change::Metadata([("usage".to_owned(), json!(1))].into()))
-        .await;
-    rig.happens(Change::Run("r1".to_owned())).await;
+    rig.happens(TaskChange::Metadata(
+        [("usage".to_owned(), json!(1))].into(),
+    ))
+    .await;
+    rig.happens(TaskChange::Run("r1".to_owned())).await;
     assert_eq!(rig.done().await, PushCounts::default());
 }

@@ -7,7 +7,7 @@ use a2a::v1_0::Message;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::record::Record;
+use crate::task_record::TaskRecord;
 use a2a::{A2aError, ErrorReason};
 
 /// A task that is being worked on, as others see it.
@@ -55,7 +55,7 @@ pub(super) enum Phase {
 #[derive(Debug, Clone)]
 pub(super) enum TaskEnd {
     /// It is settled, or it waits for its client.
-    Task(Arc<Record>),
+    Task(Arc<TaskRecord>),
     /// It was answered by a message, and there is no task.
     Message(Box<Message>),
     /// The task is not known any more, or the store does not say.

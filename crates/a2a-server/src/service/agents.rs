@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Send;
-use crate::caller::Caller;
+use crate::call_context::CallContext;
 use crate::executor::{Agent, Executor};
 use a2a::{A2aError, ErrorReason};
 
@@ -54,7 +54,7 @@ impl AgentCache {
 }
 
 /// The agent that a request names, in its path, its metadata or as its tenant.
-pub(super) fn named(caller: &Caller, send: &Send) -> Result<Option<String>, A2aError> {
+pub(super) fn named(caller: &CallContext, send: &Send) -> Result<Option<String>, A2aError> {
     let request = &send.request;
     let ways = [
         (caller.agent.as_deref(), "the path"),

@@ -9,8 +9,8 @@ use super::active_task::{ActiveTask, CancelReason};
 use super::core::{Core, refused};
 use super::status;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
-use crate::record::{Change, Record, is_interrupted};
 use crate::store::{StoreError, before_ms};
+use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 use a2a::A2aError;
 
 /// How often what retention does not keep is forgotten, at least.
@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// Goes on with the run of a task, or marks the task as interrupted.
-    async fn resume_left_task(self: &Arc<Self>, record: Record) {
+    async fn resume_left_task(self: &Arc<Self>, record: TaskRecord) {
         let mut life = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
         life.reported = true;
         // Its client has been given the task, or may have been.
@@ -75,7 +75,7 @@ impl Core {
             return;
         }
         let status = status::interrupted(&*self.env, &life.record);
-        if let Err(WriteError::Store(_)) = life.write(Change::Status(status)).await {
+        if let Err(WriteError::Store(_)) = life.write(TaskChange::Status(status)).await {
             self.tasks.spawn(life.persist_until_stored());
         }
     }
@@ -147,12 +147,12 @@ impl Core {
     pub(super) async fn expire_task(&self, id: &str, before_ms: i64) -> Result<bool, StoreError> {
         let record = self.store.load(id).await?;
         // It may have been answered, and have asked again, since it was found.
-        let waits = |record: &Record| record.is_interrupted() && record.changed_ms < before_ms;
+        let waits = |record: &TaskRecord| record.is_interrupted() && record.changed_ms < before_ms;
         let Some(mut record) = record.filter(waits) else {
             return Ok(false);
         };
         let waited = self.settings.unanswered;
-        let change = Change::Status(status::unanswered(&*self.env, &record, waited));
+        let change = TaskChange::Status(status::unanswered(&*self.env, &record, waited));
         let (at_ms, revision) = (self.now_ms(&record), record.revision);
         match self.store.append(id, revision, at_ms, &change).await {
             Ok(()) => {

@@ -9,8 +9,8 @@ use futures_util::StreamExt;
 use super::active_task::{CancelReason, TaskEnd};
 use super::core::{Core, refused};
 use super::status;
-use crate::record::{Change, Record};
 use crate::store::StoreError;
+use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 
 /// At most so long for something that another server does.
@@ -23,9 +23,9 @@ impl Core {
     /// Cancels the task unless it is settled, and gives back how it stands then.
     pub(super) async fn cancel_task(
         &self,
-        mut record: Record,
+        mut record: TaskRecord,
         reason: CancelReason,
-    ) -> Result<Record, A2aError> {
+    ) -> Result<TaskRecord, A2aError> {
         let id = record.task.id.clone();
         for _ in 0..MAX_ATTEMPTS {
             if record.is_terminal() {
@@ -44,25 +44,25 @@ impl Core {
             } else {
                 // Another server may run it, and knows best how to stop it.
                 if !record.is_interrupted() && self.store.recovery_interval().is_some() {
-                    self.ask(&id).await?;
+                    self.cancel_elsewhere(&id).await?;
                 }
                 if let Some(canceled) = self.cancel_stored(&id, reason).await? {
                     return Ok(canceled);
                 }
             }
-            record = self.retry_later(&id).await?;
+            record = self.stored(&id).await?;
         }
         Err(refused(StoreError::Conflict, &id))
     }
 
     /// Asks the server that runs the task to cancel it, and waits a while for that.
-    async fn ask(&self, task_id: &str) -> Result<(), A2aError> {
-        let feed = self.feed(task_id).await?;
+    async fn cancel_elsewhere(&self, task_id: &str) -> Result<(), A2aError> {
+        let subscription = self.subscription(task_id).await?;
         self.store
             .request_cancel(task_id)
             .await
             .map_err(|error| refused(error, task_id))?;
-        let settled = feed.updates.for_each(|_| std::future::ready(()));
+        let settled = subscription.updates.for_each(|_| std::future::ready(()));
         // Where nobody answers nobody runs it, and it is settled here.
         let _ = tokio::time::timeout(REMOTE_CANCEL_TIMEOUT, settled).await;
         Ok(())
@@ -73,12 +73,12 @@ impl Core {
         &self,
         task_id: &str,
         reason: CancelReason,
-    ) -> Result<Option<Record>, A2aError> {
-        let mut record = self.retry_later(task_id).await?;
+    ) -> Result<Option<TaskRecord>, A2aError> {
+        let mut record = self.stored(task_id).await?;
         if record.is_terminal() {
             return Ok(Some(record));
         }
-        let change = Change::Status(status::canceled(&*self.env, &record, reason));
+        let change = TaskChange::Status(status::canceled(&*self.env, &record, reason));
         let at_ms = self.now_ms(&record);
         let revision = record.revision;
         match self.store.append(task_id, revision, at_ms, &change).await {
@@ -92,7 +92,7 @@ impl Core {
         }
     }
 
-    async fn retry_later(&self, task_id: &str) -> Result<Record, A2aError> {
+    async fn stored(&self, task_id: &str) -> Result<TaskRecord, A2aError> {
         self.store
             .load(task_id)
             .await
@@ -102,7 +102,7 @@ impl Core {
 }
 
 /// The answer to a cancel: the task, if it is canceled; being so already is no error.
-pub(super) fn canceled(record: Record) -> Result<Task, A2aError> {
+pub(super) fn canceled(record: TaskRecord) -> Result<Task, A2aError> {
     if record.task.status.state == a2a::v1_0::TaskState::Canceled {
         return Ok(record.task);
     }

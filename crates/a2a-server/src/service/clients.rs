@@ -55,7 +55,7 @@ impl Core {
     }
 
     async fn delete_webhooks(&self, task_id: &str) -> Result<(), A2aError> {
-        for config in self.pushes_of(task_id).await? {
+        for config in self.push_configs(task_id).await? {
             let id = config.id.unwrap_or_default();
             let deleted = self.store.delete_push(task_id, &id).await;
             deleted.map_err(|error| refused(error, task_id))?;

@@ -13,13 +13,13 @@ use super::dedup::MessageDedup;
 use super::quota::TaskQuota;
 use super::weight::Weights;
 use super::{Parts, Sessions};
-use crate::caller::Caller;
+use crate::call_context::CallContext;
 use crate::executor::Executor;
 use crate::metrics::Metrics;
 use crate::push::Notifier;
-use crate::record::{Change, Record};
 use crate::settings::Settings;
 use crate::store::{StoreError, TaskStore};
+use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
@@ -89,14 +89,18 @@ impl Core {
     }
 
     /// The time of day in milliseconds since 1970, and never before the task's last change.
-    pub(super) fn now_ms(&self, record: &Record) -> i64 {
+    pub(super) fn now_ms(&self, record: &TaskRecord) -> i64 {
         DateTime::<Utc>::from(self.env.system_time())
             .timestamp_millis()
             .max(record.changed_ms)
     }
 
     /// A task of this caller.
-    pub(super) async fn owned(&self, caller: &Caller, task_id: &str) -> Result<Record, A2aError> {
+    pub(super) async fn owned(
+        &self,
+        caller: &CallContext,
+        task_id: &str,
+    ) -> Result<TaskRecord, A2aError> {
         let record = self
             .store
             .load(task_id)
@@ -108,8 +112,8 @@ impl Core {
     }
 
     /// What follows a change that has been kept and applied.
-    pub(super) fn changed(&self, record: &Record, change: &Change) {
-        if let Change::Status(status) = change {
+    pub(super) fn changed(&self, record: &TaskRecord, change: &TaskChange) {
+        if let TaskChange::Status(status) = change {
             self.metrics.record_state(&status.state);
             if record.is_terminal() {
                 self.release_quota(&record.owner, &record.task.id);

@@ -8,13 +8,17 @@ use a2a::{A2aError, ErrorReason};
 impl Core {
     /// Whether the agent that is asked can answer in anything that the client takes. What it says beside is sent all the
     /// same: a client that takes one of its types is better served with the whole than with nothing.
-    pub(super) async fn fits(&self, send: &Send, agent: Option<&str>) -> Result<(), A2aError> {
+    pub(super) async fn check_output_modes(
+        &self,
+        send: &Send,
+        agent: Option<&str>,
+    ) -> Result<(), A2aError> {
         let asked = send.request.configuration.as_ref();
         let wanted = asked.and_then(|asked| asked.accepted_output_modes.as_deref());
         let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
             return Ok(());
         };
-        if OUTPUT_MODES.iter().any(|given| takes(wanted, given)) {
+        if OUTPUT_MODES.iter().any(|given| accepts(wanted, given)) {
             return Ok(());
         }
         let agents = self.agents.get(&*self.executor).await?;
@@ -23,8 +27,8 @@ impl Core {
             Some(name) => agents.iter().find(|agent| agent.name == name),
             None => agents.first(),
         };
-        let own = asked.map(own).unwrap_or_default();
-        if own.iter().any(|given| takes(wanted, given)) {
+        let own = asked.map(skill_modes).unwrap_or_default();
+        if own.iter().any(|given| accepts(wanted, given)) {
             return Ok(());
         }
         let given: Vec<&str> = OUTPUT_MODES.into_iter().chain(own).collect();
@@ -40,7 +44,7 @@ impl Core {
 }
 
 /// What the skills of an agent give.
-fn own(agent: &Agent) -> Vec<&str> {
+fn skill_modes(agent: &Agent) -> Vec<&str> {
     let skills = agent.skills.iter();
     let modes = skills.flat_map(|skill| skill.output_modes.iter().flatten());
     modes.map(String::as_str).collect()
@@ -48,7 +52,7 @@ fn own(agent: &Agent) -> Vec<&str> {
 
 /// Whether one of the types that are wanted is `given`. Older clients say `text` alone, and all text is taken for the same:
 /// what an agent writes may be read as Markdown as well.
-fn takes(wanted: &[String], given: &str) -> bool {
+fn accepts(wanted: &[String], given: &str) -> bool {
     let (family, _) = split(given);
     wanted.iter().any(|wanted| {
         let wanted = wanted.split(';').next().unwrap_or_default().trim();

@@ -6,8 +6,8 @@ use super::Service;
 use super::active_task::CancelReason;
 use super::cancel::canceled;
 use super::core::refused;
-use crate::record::Record;
 use crate::store::{Filter, SummaryPage};
+use crate::task_record::TaskRecord;
 use a2a::A2aError;
 
 impl Service {
@@ -53,7 +53,7 @@ impl Service {
         deleted.map_err(|error| refused(error, task_id))
     }
 
-    async fn any(&self, task_id: &str) -> Result<Option<Record>, A2aError> {
+    async fn any(&self, task_id: &str) -> Result<Option<TaskRecord>, A2aError> {
         let loaded = self.core.store.load(task_id).await;
         loaded.map_err(|error| refused(error, task_id))
     }

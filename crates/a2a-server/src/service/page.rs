@@ -7,8 +7,8 @@ use a2a::v1_0::Task;
 use super::Service;
 use super::core::refused;
 use super::view::View;
-use crate::record::Record;
 use crate::store::{Cursor, StoreError, Summary, SummaryPage};
+use crate::task_record::TaskRecord;
 use a2a::A2aError;
 
 /// A page of tasks (1.0 §3.1.4). It is bounded in number by the request, and in bytes by
@@ -18,7 +18,7 @@ pub struct TaskPage {
     view: View,
     tasks: vec::IntoIter<Summary>,
     /// The first task, until it is written.
-    first: Option<(Cursor, Record)>,
+    first: Option<(Cursor, TaskRecord)>,
     /// Where the page ends.
     next: Option<Cursor>,
     /// The last task that was written.
@@ -70,7 +70,7 @@ impl TaskPage {
         let Some((place, record)) = loaded else {
             return Ok(None);
         };
-        let written = write(&self.view.of(record.task));
+        let written = write(&self.view.apply(record.task));
         let bytes = self.bytes.saturating_add(written.len());
         if let Some(last) = &self.last
             && bytes > self.service.core.settings.limits.page_bytes
@@ -84,13 +84,13 @@ impl TaskPage {
         Ok(Some(written))
     }
 
-    async fn load(&mut self) -> Result<Option<(Cursor, Record)>, A2aError> {
+    async fn load(&mut self) -> Result<Option<(Cursor, TaskRecord)>, A2aError> {
         for listed in self.tasks.by_ref() {
             if self.service.show(&listed.id).is_err() {
                 continue;
             }
             match self.service.core.store.load(&listed.id).await {
-                Ok(Some(record)) => return Ok(Some((Cursor::of(&listed), record))),
+                Ok(Some(record)) => return Ok(Some((Cursor::new(&listed), record))),
                 Ok(None) => {}
                 Err(StoreError::Damaged(why)) => {
                     tracing::error!(task_id = listed.id, why, "a task is left out of a list");

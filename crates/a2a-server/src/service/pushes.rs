@@ -4,7 +4,7 @@ use a2a::v1_0::TaskPushNotificationConfig;
 
 use super::Send;
 use super::core::{Core, refused};
-use crate::caller::{Caller, Version};
+use crate::call_context::{CallContext, Version};
 use a2a::{A2aError, ErrorReason};
 
 /// How long the id of a webhook may be, in bytes.
@@ -14,7 +14,7 @@ impl Core {
     /// The webhook that comes with a message, if one does.
     pub(super) fn wanted_push(
         &self,
-        _caller: &Caller,
+        _caller: &CallContext,
         send: &Send,
     ) -> Result<Option<TaskPushNotificationConfig>, A2aError> {
         let wanted = send
@@ -63,7 +63,7 @@ impl Core {
     ) -> Result<(), A2aError> {
         let id = &config.task_id;
         let most = self.settings.limits.pushes_per_task;
-        let known = self.pushes_of(id).await?;
+        let known = self.push_configs(id).await?;
         if known.len() >= most && known.iter().all(|had| had.id != config.id) {
             return Err(A2aError::new(
                 ErrorReason::ResourceExhausted,
@@ -76,7 +76,7 @@ impl Core {
             .map_err(|error| refused(error, id))
     }
 
-    pub(super) async fn pushes_of(
+    pub(super) async fn push_configs(
         &self,
         task_id: &str,
     ) -> Result<Vec<TaskPushNotificationConfig>, A2aError> {

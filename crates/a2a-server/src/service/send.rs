@@ -11,15 +11,15 @@ use super::submit::Accepted;
 use super::updates::updates;
 use super::view::View;
 use super::{Send, Updates};
-use crate::caller::{Caller, Version};
-use crate::record::Record;
-use crate::store::{Feed, TaskUpdate};
+use crate::call_context::{CallContext, Version};
+use crate::store::{TaskSubscription, TaskUpdate};
+use crate::task_record::TaskRecord;
 use a2a::A2aError;
 
 impl Core {
     pub(super) async fn send(
         self: &Arc<Self>,
-        caller: &Caller,
+        caller: &CallContext,
         send: Send,
     ) -> Result<SendMessageResponse, A2aError> {
         let said = return_immediately(&send);
@@ -68,20 +68,22 @@ impl Core {
                     let message = self.without_history(task);
                     return Ok(SendMessageResponse::Message(message));
                 }
-                Ok(SendMessageResponse::Task(view.of(task)))
+                Ok(SendMessageResponse::Task(view.apply(task)))
             }
         }
     }
 
     pub(super) async fn stream(
         self: &Arc<Self>,
-        caller: &Caller,
+        caller: &CallContext,
         send: Send,
     ) -> Result<Updates, A2aError> {
         let view = self.view(&send)?;
         let message_id = send.request.message.message_id.clone();
-        let (active, task_id, feed) = match self.submit(caller, send, true).await? {
-            Accepted::Active(active, task_id, feed) => (Some(active), task_id, feed),
+        let (active, task_id, subscription) = match self.submit(caller, send, true).await? {
+            Accepted::Active(active, task_id, subscription) => {
+                (Some(active), task_id, subscription)
+            }
             Accepted::Stored(record) => (None, record.task.id.clone(), None),
         };
         if let Some(active) = active {
@@ -95,13 +97,13 @@ impl Core {
                 return Ok(stream::iter([Ok(StreamResponse::Message(*message))]).boxed());
             }
         }
-        let mut feed = match feed {
-            Some(feed) => *feed,
-            None => self.feed(&task_id).await?,
+        let mut subscription = match subscription {
+            Some(subscription) => *subscription,
+            None => self.subscription(&task_id).await?,
         };
-        if feed.record.is_interrupted() {
+        if subscription.record.is_interrupted() {
             // It has come to its question already, which is where the stream ends.
-            feed.updates = stream::empty().boxed();
+            subscription.updates = stream::empty().boxed();
         }
         let core = self.clone();
         let client = caller.client.clone();
@@ -110,13 +112,13 @@ impl Core {
             core.dedup.remove(&client, &message_id, &task_id);
         })
         .filter_map(|()| std::future::ready(None));
-        let updates = updates(feed, view, self.metrics.record_stream());
+        let updates = updates(subscription, view, self.metrics.record_stream());
         Ok(updates.chain(heard).boxed())
     }
 
-    pub(super) async fn feed(&self, task_id: &str) -> Result<Feed, A2aError> {
+    pub(super) async fn subscription(&self, task_id: &str) -> Result<TaskSubscription, A2aError> {
         self.store
-            .follow(task_id)
+            .subscribe(task_id)
             .await
             .map_err(|error| refused(error, task_id))?
             .ok_or_else(|| A2aError::task_not_found(task_id))
@@ -141,11 +143,11 @@ impl Core {
     }
 
     /// Waits for the end of a task that is not worked on here.
-    async fn await_end_elsewhere(&self, record: Box<Record>) -> Result<TaskEnd, A2aError> {
-        let Feed {
+    async fn await_end_elsewhere(&self, record: Box<TaskRecord>) -> Result<TaskEnd, A2aError> {
+        let TaskSubscription {
             mut record,
             mut updates,
-        } = self.feed(&record.task.id).await?;
+        } = self.subscription(&record.task.id).await?;
         let follow = async {
             while !record.is_terminal() && !record.is_interrupted() {
                 match updates.next().await {

@@ -5,16 +5,16 @@ use std::io;
 use serde::Serialize;
 
 /// So many bytes as JSON. Nothing is kept of it.
-pub(super) fn bytes(value: &impl Serialize) -> usize {
-    let mut counted = Counted(0);
+pub(super) fn json_bytes(value: &impl Serialize) -> usize {
+    let mut counted = ByteCounter(0);
     // What is no JSON cannot be kept either, and is refused there.
     let _ = serde_json::to_writer(&mut counted, value);
     counted.0
 }
 
-struct Counted(usize);
+struct ByteCounter(usize);
 
-impl io::Write for Counted {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use a2a::v1_0::{Message, Part, Role, TaskState, TaskStatus};
 
 use super::active_task::CancelReason;
-use crate::record::Record;
+use crate::task_record::TaskRecord;
 use common::environment::Environment;
 
 /// Where a status's message says in one word, for programs, why a task failed.
@@ -36,7 +36,7 @@ pub const NO_ROOM: &str = "no_room";
 pub const UNANSWERED: &str = "unanswered";
 
 /// A message of the agent.
-pub(super) fn message(env: &dyn Environment, record: &Record, parts: Vec<Part>) -> Message {
+pub(super) fn message(env: &dyn Environment, record: &TaskRecord, parts: Vec<Part>) -> Message {
     Message {
         message_id: env.uuid().to_string(),
         context_id: Some(record.task.context_id.clone()),
@@ -52,7 +52,7 @@ pub(super) fn message(env: &dyn Environment, record: &Record, parts: Vec<Part>) 
 /// A status as of now, with what the agent says, if it says anything.
 pub(super) fn new(
     env: &dyn Environment,
-    record: &Record,
+    record: &TaskRecord,
     state: TaskState,
     parts: Option<Vec<Part>>,
 ) -> TaskStatus {
@@ -68,7 +68,7 @@ pub(super) fn new(
 /// A status as of now that says why, in one word for programs where there is one.
 pub(super) fn with_reason(
     env: &dyn Environment,
-    record: &Record,
+    record: &TaskRecord,
     state: TaskState,
     reason: Option<&str>,
     text: String,
@@ -80,7 +80,11 @@ pub(super) fn with_reason(
     status
 }
 
-pub(super) fn canceled(env: &dyn Environment, record: &Record, reason: CancelReason) -> TaskStatus {
+pub(super) fn canceled(
+    env: &dyn Environment,
+    record: &TaskRecord,
+    reason: CancelReason,
+) -> TaskStatus {
     let (word, text) = match reason {
         CancelReason::Requested => (None, "canceled because it was asked for"),
         CancelReason::ClientRemoved => (
@@ -91,7 +95,7 @@ pub(super) fn canceled(env: &dyn Environment, record: &Record, reason: CancelRea
     with_reason(env, record, TaskState::Canceled, word, text.to_owned())
 }
 
-pub(super) fn interrupted(env: &dyn Environment, record: &Record) -> TaskStatus {
+pub(super) fn interrupted(env: &dyn Environment, record: &TaskRecord) -> TaskStatus {
     with_reason(
         env,
         record,
@@ -101,7 +105,11 @@ pub(super) fn interrupted(env: &dyn Environment, record: &Record) -> TaskStatus 
     )
 }
 
-pub(super) fn timed_out(env: &dyn Environment, record: &Record, timeout: Duration) -> TaskStatus {
+pub(super) fn timed_out(
+    env: &dyn Environment,
+    record: &TaskRecord,
+    timeout: Duration,
+) -> TaskStatus {
     let text = format!(
         "the run was stopped after {} s, which is as long as one may take here; ask for less at a time, or have the operator raise `timeout`",
         timeout.as_secs_f64()
@@ -110,12 +118,16 @@ pub(super) fn timed_out(env: &dyn Environment, record: &Record, timeout: Duratio
 }
 
 /// Something that the run said could not be kept.
-pub(super) fn store_failed(env: &dyn Environment, record: &Record) -> TaskStatus {
+pub(super) fn store_failed(env: &dyn Environment, record: &TaskRecord) -> TaskStatus {
     let text = "the run was stopped because the task store failed, and what it said last is lost; send the message again, and tell the operator";
     with_reason(env, record, TaskState::Failed, Some(STORE), text.to_owned())
 }
 
-pub(super) fn unanswered(env: &dyn Environment, record: &Record, waited: Duration) -> TaskStatus {
+pub(super) fn unanswered(
+    env: &dyn Environment,
+    record: &TaskRecord,
+    waited: Duration,
+) -> TaskStatus {
     let text = format!(
         "the task was given up because no answer to its question came for {} s; send a message without `taskId` to begin again",
         waited.as_secs()
@@ -123,7 +135,7 @@ pub(super) fn unanswered(env: &dyn Environment, record: &Record, waited: Duratio
     with_reason(env, record, TaskState::Failed, Some(UNANSWERED), text)
 }
 
-pub(super) fn no_room(env: &dyn Environment, record: &Record) -> TaskStatus {
+pub(super) fn no_room(env: &dyn Environment, record: &TaskRecord) -> TaskStatus {
     let text = "the run was not begun because the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, and send the message again";
     with_reason(
         env,
@@ -134,7 +146,7 @@ pub(super) fn no_room(env: &dyn Environment, record: &Record) -> TaskStatus {
     )
 }
 
-pub(super) fn too_large(env: &dyn Environment, record: &Record, most: usize) -> TaskStatus {
+pub(super) fn too_large(env: &dyn Environment, record: &TaskRecord, most: usize) -> TaskStatus {
     let text = format!(
         "the run was stopped because it said more than the {most} bytes that a task may hold here; ask for less, or have the operator raise `artifactBytes`"
     );

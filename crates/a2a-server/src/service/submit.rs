@@ -9,27 +9,27 @@ use tokio::sync::oneshot;
 use super::active_task::{ActiveTask, CancelReason, TaskEnd};
 use super::core::{Core, refused};
 use super::dedup::Duplicate;
-use super::size::bytes;
+use super::size::json_bytes;
 use super::task_runner::{DELEGATION, RunRequest, TaskRunner, WriteError};
 use super::validate::{check_accepts_message, check_matches_task};
 use super::weight::WeightPermit;
 use super::{Send, status};
-use crate::caller::{Caller, Version};
-use crate::record::{Change, Record};
-use crate::store::{Feed, QueueTicket};
+use crate::call_context::{CallContext, Version};
+use crate::store::{QueueTicket, TaskSubscription};
+use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 
 /// What became of a message.
 pub(super) enum Accepted {
     /// It is worked on here.
-    Active(Arc<ActiveTask>, String, Option<Box<Feed>>),
+    Active(Arc<ActiveTask>, String, Option<Box<TaskSubscription>>),
     /// It came before, and its task is not worked on here any more.
-    Stored(Box<Record>),
+    Stored(Box<TaskRecord>),
 }
 
 /// A message that is to be worked on.
 struct Submission {
-    caller: Caller,
+    caller: CallContext,
     send: Send,
     /// The agent that it names.
     agent: Option<String>,
@@ -56,14 +56,14 @@ struct QueuedTask {
     runner: TaskRunner,
     waiting: QueueTicket,
     request: RunRequest,
-    feed: Option<Feed>,
+    subscription: Option<TaskSubscription>,
 }
 
 impl Core {
     /// Takes a message, unless it came before, and sees to it that it is worked on.
     pub(super) async fn submit(
         self: &Arc<Self>,
-        caller: &Caller,
+        caller: &CallContext,
         send: Send,
         follow: bool,
     ) -> Result<Accepted, A2aError> {
@@ -75,7 +75,7 @@ impl Core {
             .weights
             .try_acquire(&caller.client, &send.request.message)?;
         let agent = self.agent(caller, &send).await?;
-        self.fits(&send, agent.as_deref()).await?;
+        self.check_output_modes(&send, agent.as_deref()).await?;
         let push = self.wanted_push(caller, &send)?;
         let new_task_id = self.env.uuid().to_string();
         let new = Submission {
@@ -90,7 +90,7 @@ impl Core {
         };
         while let Some(before) = self.find_duplicate(&new) {
             let task_id = before.task_id.clone();
-            if let Some(taken) = self.known(caller, before, follow).await? {
+            if let Some(taken) = self.resolve_duplicate(caller, before, follow).await? {
                 return Ok(taken);
             }
             // Its task is gone, so it is a new message after all.
@@ -115,9 +115,9 @@ impl Core {
     }
 
     /// The task of a message that came before, if there still is one.
-    async fn known(
+    async fn resolve_duplicate(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         before: Duplicate,
         follow: bool,
     ) -> Result<Option<Accepted>, A2aError> {
@@ -127,15 +127,19 @@ impl Core {
             if let Some(TaskEnd::Error(refusal)) = active.wait_stored().await {
                 return Err(refusal);
             }
-            let feed = if follow {
+            let subscription = if follow {
                 self.store
-                    .follow(&task_id)
+                    .subscribe(&task_id)
                     .await
                     .map_err(|error| refused(error, &task_id))?
             } else {
                 None
             };
-            return Ok(Some(Accepted::Active(active, task_id, feed.map(Box::new))));
+            return Ok(Some(Accepted::Active(
+                active,
+                task_id,
+                subscription.map(Box::new),
+            )));
         }
         match self.owned(caller, &task_id).await {
             Ok(record) => Ok(Some(Accepted::Stored(Box::new(record)))),
@@ -161,9 +165,9 @@ impl Core {
                     // Removed after it was let in, and perhaps before its task could be found.
                     active.cancel(CancelReason::ClientRemoved);
                 }
-                let feed = queued.feed.map(Box::new);
+                let subscription = queued.subscription.map(Box::new);
                 // A client that is gone already does not stop its task.
-                let _ = begun.send(Ok(Accepted::Active(active, task_id, feed)));
+                let _ = begun.send(Ok(Accepted::Active(active, task_id, subscription)));
                 queued.runner.run(queued.waiting, queued.request).await;
             }
             Err(refusal) => {
@@ -181,7 +185,7 @@ impl Core {
         }
         let message = &new.send.request.message;
         // Room is made once the message is not refused for anything else: nothing is forgotten for one that is.
-        let size = bytes(message);
+        let size = json_bytes(message);
         self.make_room(&new.caller.client, size, false).await?;
         if let Some(task_id) = non_empty(message.task_id.as_ref()) {
             let agent = new.agent.as_deref();
@@ -206,7 +210,7 @@ impl Core {
     async fn begin(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
         let context = non_empty(new.send.request.message.context_id.as_ref());
         let (context_id, session) = self.conversation(&new.caller, context).await?;
-        let size = bytes(&new.send.request.message);
+        let size = json_bytes(&new.send.request.message);
         self.make_room(&new.caller.client, size, true).await?;
         let named = new.agent.clone();
         let agent = named.or_else(|| self.settings.agent_id.clone());
@@ -219,7 +223,7 @@ impl Core {
     async fn store_message(
         self: &Arc<Self>,
         new: Submission,
-        record: Record,
+        record: TaskRecord,
         answers: bool,
     ) -> Result<QueuedTask, A2aError> {
         let delegation = delegation(&new.send);
@@ -243,11 +247,11 @@ impl Core {
             Err(refusal) => Err(refusal),
         };
         match placed {
-            Ok((waiting, feed)) => Ok(QueuedTask {
+            Ok((waiting, subscription)) => Ok(QueuedTask {
                 runner,
                 waiting,
                 request,
-                feed,
+                subscription,
             }),
             Err(refusal) => {
                 runner.roll_back(answers).await;
@@ -258,14 +262,14 @@ impl Core {
 
     fn new_record(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         id: String,
         context_id: String,
         session: String,
         agent: Option<String>,
-    ) -> Record {
+    ) -> TaskRecord {
         let now = DateTime::<Utc>::from(self.env.system_time());
-        Record {
+        TaskRecord {
             task: Task {
                 id,
                 context_id,
@@ -313,24 +317,27 @@ impl TaskRunner {
             self.core.keep_push(&push, version).await?;
         }
         // Of two answers at the same time the store takes one; that one has the task.
-        self.add(Change::Message(message)).await?;
+        self.write_or_refuse(TaskChange::Message(message)).await?;
         let id = &self.record.task.id;
         self.core.active_tasks.insert(id, self.active.clone());
         let env = &*self.core.env;
         let status = status::new(env, &self.record, TaskState::Submitted, None);
-        self.add(Change::Status(status)).await
+        self.write_or_refuse(TaskChange::Status(status)).await
     }
 
     /// Takes a place in the queue of the session, and begins to follow the task for whoever wants that.
-    async fn enqueue(&self, follow: bool) -> Result<(QueueTicket, Option<Feed>), A2aError> {
+    async fn enqueue(
+        &self,
+        follow: bool,
+    ) -> Result<(QueueTicket, Option<TaskSubscription>), A2aError> {
         let id = &self.record.task.id;
-        let feed = match follow {
-            true => Some(self.core.feed(id).await?),
+        let subscription = match follow {
+            true => Some(self.core.subscription(id).await?),
             false => None,
         };
         let queue = &self.record.session;
         let waiting = self.core.store.enqueue(queue, id).await;
-        Ok((waiting.map_err(|error| refused(error, id))?, feed))
+        Ok((waiting.map_err(|error| refused(error, id))?, subscription))
     }
 
     /// The message was refused halfway: nobody is to find a task that nobody works on.
@@ -344,7 +351,7 @@ impl TaskRunner {
         } else if self.record.task.status.state == TaskState::Submitted {
             let status = status::interrupted(&*self.core.env, &self.record);
             self.core.active_tasks.remove(&id, &self.active);
-            if let Err(WriteError::Store(_)) = self.write(Change::Status(status)).await {
+            if let Err(WriteError::Store(_)) = self.write(TaskChange::Status(status)).await {
                 self.core.clone().tasks.spawn(self.persist_until_stored());
             }
             return;
@@ -352,7 +359,7 @@ impl TaskRunner {
         self.core.active_tasks.remove(&id, &self.active);
     }
 
-    async fn add(&mut self, change: Change) -> Result<(), A2aError> {
+    async fn write_or_refuse(&mut self, change: TaskChange) -> Result<(), A2aError> {
         self.write(change).await.map_err(|lost| match lost {
             WriteError::Store(refusal) => refusal,
             WriteError::Superseded => A2aError::new(

@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::active_task::{ActiveTask, TaskEnd};
 use super::core::{Core, refused};
 use super::running::{Running, Start};
-use super::size::bytes;
+use super::size::json_bytes;
 use super::status;
 use super::weight::WeightPermit;
 use crate::executor::{Job, Outcome, Report};
-use crate::record::{Change, Record};
 use crate::store::{QueuePermit, QueueTicket, StoreError};
+use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 
 mod persist;
@@ -55,13 +55,13 @@ const UNLOAD_BYTES: usize = 4096;
 pub(super) struct TaskRunner {
     pub(super) core: Arc<Core>,
     pub(super) active: Arc<ActiveTask>,
-    pub(super) record: Record,
+    pub(super) record: TaskRecord,
     /// The executor has reported something that a client is shown.
     pub(super) reported: bool,
     /// How many bytes its artifacts take.
     size: usize,
     /// What the store did not take in the end, though it was asked again and again.
-    unstored: Option<Change>,
+    unstored: Option<TaskChange>,
     /// The place of its message in memory.
     pub(super) weight: Option<WeightPermit>,
     /// The record lacks its body: the task waits for its turn, or the run has its message.
@@ -99,9 +99,9 @@ struct RunPermit {
 
 impl TaskRunner {
     /// The work on a task, as far as it has come.
-    pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: Record) -> Self {
+    pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: TaskRecord) -> Self {
         let artifacts = record.task.artifacts.iter().flatten();
-        let size = artifacts.map(bytes).sum();
+        let size = artifacts.map(json_bytes).sum();
         Self {
             core,
             active,
@@ -194,7 +194,7 @@ impl TaskRunner {
 
     /// Drops what a record of some size holds until its turn has come: many may wait, and few run.
     fn unload(&mut self) {
-        if bytes(&self.record.task) >= UNLOAD_BYTES {
+        if json_bytes(&self.record.task) >= UNLOAD_BYTES {
             let task = &mut self.record.task;
             (task.history, task.artifacts, task.metadata) = (None, None, None);
             self.unloaded = true;
@@ -227,7 +227,7 @@ impl TaskRunner {
         let history = self.record.task.history.take().unwrap_or_default();
         self.continued = history.len() > 1;
         let asked = |message: &Message| message.role == Role::User;
-        let message = if bytes(&history) >= UNLOAD_BYTES {
+        let message = if json_bytes(&history) >= UNLOAD_BYTES {
             self.unloaded = true;
             history.into_iter().rfind(asked)
         } else {
@@ -304,14 +304,14 @@ impl TaskRunner {
 
     async fn apply_report(&mut self, report: Report) -> Result<(), RunEnd> {
         match report {
-            Report::Run(run) => Ok(self.write(Change::Run(run)).await?),
-            Report::Metadata(more) => Ok(self.write(Change::Metadata(more)).await?),
+            Report::Run(run) => Ok(self.write(TaskChange::Run(run)).await?),
+            Report::Metadata(more) => Ok(self.write(TaskChange::Metadata(more)).await?),
             Report::Working(None) => {
                 self.reported = true;
                 Ok(self.ensure_working().await?)
             }
             Report::Working(Some(parts)) => {
-                self.check_size(bytes(&parts))?;
+                self.check_size(json_bytes(&parts))?;
                 self.reported = true;
                 self.set_status(TaskState::Working, Some(parts)).await?;
                 self.active.mark_visible();
@@ -326,7 +326,7 @@ impl TaskRunner {
                 self.check_size(size)?;
                 self.reported = true;
                 self.ensure_working().await?;
-                let change = Change::Artifact {
+                let change = TaskChange::Artifact {
                     artifact,
                     append,
                     last_chunk,
@@ -366,25 +366,28 @@ impl TaskRunner {
             RunEnd::Canceled => {
                 let reason = self.active.reason();
                 let status = status::canceled(self.env(), &self.record, reason);
-                self.write(Change::Status(status)).await
+                self.write(TaskChange::Status(status)).await
             }
             RunEnd::TimedOut => {
                 let timeout = self.core.settings.timeout;
                 let status = status::timed_out(self.env(), &self.record, timeout);
-                self.write(Change::Status(status)).await
+                self.write(TaskChange::Status(status)).await
             }
             RunEnd::TooLarge => {
                 let most = self.core.settings.limits.artifact_bytes;
                 let status = status::too_large(self.env(), &self.record, most);
-                self.write(Change::Status(status)).await
+                self.write(TaskChange::Status(status)).await
             }
             RunEnd::NoRoom => {
-                self.write(Change::Status(status::no_room(self.env(), &self.record)))
-                    .await
+                self.write(TaskChange::Status(status::no_room(
+                    self.env(),
+                    &self.record,
+                )))
+                .await
             }
             RunEnd::ServerStopped => {
                 let status = status::interrupted(self.env(), &self.record);
-                self.write(Change::Status(status)).await
+                self.write(TaskChange::Status(status)).await
             }
             RunEnd::WriteError(lost) => Err(lost),
         };
@@ -436,7 +439,7 @@ impl TaskRunner {
                 let state = TaskState::Failed;
                 let status =
                     status::with_reason(self.env(), &self.record, state, Some(reason), text);
-                self.write(Change::Status(status)).await?;
+                self.write(TaskChange::Status(status)).await?;
             }
             Outcome::Message(parts) => return self.answer(parts).await,
         }
@@ -473,7 +476,7 @@ impl TaskRunner {
         parts: Option<Vec<Part>>,
     ) -> Result<(), WriteError> {
         let status = status::new(self.env(), &self.record, state, parts);
-        self.write(Change::Status(status)).await
+        self.write(TaskChange::Status(status)).await
     }
 
     fn env(&self) -> &dyn common::environment::Environment {
@@ -482,7 +485,7 @@ impl TaskRunner {
 }
 
 /// What the executor is asked.
-fn job(record: &Record, message: Message, delegation: Option<serde_json::Value>) -> Job {
+fn job(record: &TaskRecord, message: Message, delegation: Option<serde_json::Value>) -> Job {
     Job {
         task_id: record.task.id.clone(),
         context_id: record.task.context_id.clone(),

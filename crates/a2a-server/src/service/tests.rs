@@ -17,9 +17,9 @@ use url::Url;
 use super::*;
 use crate::executor::{ExecutorError, Job, Outcome, Report, Reports};
 use crate::push::{PushError, PushSender};
-use crate::record::Record;
-use crate::record::tests::record;
 use crate::store::memory::MemoryStore;
+use crate::task_record::TaskRecord;
+use crate::task_record::tests::record;
 use common::environment::{Clock, IdGenerator, SystemEnvironment};
 
 mod agents;
@@ -130,7 +130,7 @@ impl TestService {
         self.begin_as(&alice(), send).await
     }
 
-    async fn begin_as(&self, caller: &Caller, mut send: Send) -> Task {
+    async fn begin_as(&self, caller: &CallContext, mut send: Send) -> Task {
         send.return_immediately = Some(true);
         task(self.service.send(caller, send).await.unwrap())
     }
@@ -138,7 +138,7 @@ impl TestService {
     /// Sends, and waits for the answer in the background.
     fn ask(
         &self,
-        caller: Caller,
+        caller: CallContext,
         send: Send,
     ) -> tokio::task::JoinHandle<Result<SendMessageResponse, A2aError>> {
         let service = self.service.clone();
@@ -162,20 +162,20 @@ impl TestService {
     }
 }
 
-fn alice() -> Caller {
+fn alice() -> CallContext {
     caller("alice", Version::V1_0)
 }
 
-fn bob() -> Caller {
+fn bob() -> CallContext {
     caller("bob", Version::V1_0)
 }
 
-fn old_alice() -> Caller {
+fn old_alice() -> CallContext {
     caller("alice", Version::V0_3)
 }
 
-fn caller(client: &str, version: Version) -> Caller {
-    Caller {
+fn caller(client: &str, version: Version) -> CallContext {
+    CallContext {
         client: client.to_owned(),
         authenticated: true,
         version,

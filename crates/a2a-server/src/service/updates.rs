@@ -10,12 +10,16 @@ use serde_json::Value;
 use super::Updates;
 use super::view::View;
 use crate::metrics::OpenStream;
-use crate::record::{Change, is_interrupted};
-use crate::store::{Feed, TaskUpdate};
+use crate::store::{TaskSubscription, TaskUpdate};
+use crate::task_record::{TaskChange, is_interrupted};
 
 /// The task as it stands, then what happens to it, until it is settled or waits for its client (1.0 §3.1.2).
-pub(super) fn updates(feed: Feed, view: View, listening: OpenStream) -> Updates {
-    let Feed { record, updates } = feed;
+pub(super) fn updates(
+    subscription: TaskSubscription,
+    view: View,
+    listening: OpenStream,
+) -> Updates {
+    let TaskSubscription { record, updates } = subscription;
     let state = UpdateStream {
         task_id: record.task.id.clone(),
         context_id: record.task.context_id.clone(),
@@ -25,7 +29,7 @@ pub(super) fn updates(feed: Feed, view: View, listening: OpenStream) -> Updates 
         over: false,
         _listening: listening,
     };
-    let first = StreamResponse::Task(view.of(record.task));
+    let first = StreamResponse::Task(view.apply(record.task));
     stream::once(future::ready(Ok(first)))
         .chain(stream::unfold(state, |mut state| async move {
             let update = state.next().await?;
@@ -52,7 +56,7 @@ impl UpdateStream {
                 TaskUpdate::Snapshot(record) => {
                     self.over = record.is_terminal() || record.is_interrupted();
                     self.metadata = record.task.metadata.clone().unwrap_or_default();
-                    Some(StreamResponse::Task(self.view.of(record.task)))
+                    Some(StreamResponse::Task(self.view.apply(record.task)))
                 }
                 // Whoever else listens may have it too, or not any more.
                 TaskUpdate::Change(_, change) => {
@@ -66,9 +70,9 @@ impl UpdateStream {
         None
     }
 
-    fn response(&mut self, change: Change) -> Option<StreamResponse> {
+    fn response(&mut self, change: TaskChange) -> Option<StreamResponse> {
         match change {
-            Change::Status(status) => {
+            TaskChange::Status(status) => {
                 let settled = status.state.is_terminal();
                 self.over = settled || is_interrupted(&status.state);
                 let metadata = std::mem::take(&mut self.metadata);
@@ -79,7 +83,7 @@ impl UpdateStream {
                     metadata: (!metadata.is_empty()).then_some(metadata),
                 }))
             }
-            Change::Artifact {
+            TaskChange::Artifact {
                 artifact,
                 append,
                 last_chunk,
@@ -91,11 +95,11 @@ impl UpdateStream {
                 last_chunk: Some(last_chunk),
                 metadata: None,
             })),
-            Change::Metadata(more) => {
+            TaskChange::Metadata(more) => {
                 self.metadata.extend(more);
                 None
             }
-            Change::Message(_) | Change::Run(_) => None,
+            TaskChange::Message(_) | TaskChange::Run(_) => None,
         }
     }
 }

@@ -5,8 +5,8 @@ use a2a::v1_0::{Message, Role};
 use super::Send;
 use super::agents;
 use super::core::{Core, refused};
-use crate::caller::Caller;
-use crate::record::Record;
+use crate::call_context::CallContext;
+use crate::task_record::TaskRecord;
 use a2a::{A2aError, ErrorReason};
 
 /// How long an id that a client makes up may be, in bytes.
@@ -59,7 +59,7 @@ impl Core {
     /// The agent that the request is for, if it names one or the settings do.
     pub(super) async fn agent(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         send: &Send,
     ) -> Result<Option<String>, A2aError> {
         let Some(name) = agents::named(caller, send)? else {
@@ -76,7 +76,7 @@ impl Core {
     /// The context and session of a message that begins a task.
     pub(super) async fn conversation(
         &self,
-        caller: &Caller,
+        caller: &CallContext,
         context: Option<&str>,
     ) -> Result<(String, String), A2aError> {
         let several = self.settings.several_clients;
@@ -129,7 +129,7 @@ impl Core {
 
 /// Whether the message can be the task's at all.
 pub(super) fn check_matches_task(
-    record: &Record,
+    record: &TaskRecord,
     context: Option<&str>,
     agent: Option<&str>,
 ) -> Result<(), A2aError> {
@@ -154,7 +154,7 @@ pub(super) fn check_matches_task(
 }
 
 /// Whether a message can be added to the task now.
-pub(super) fn check_accepts_message(record: &Record, most: usize) -> Result<(), A2aError> {
+pub(super) fn check_accepts_message(record: &TaskRecord, most: usize) -> Result<(), A2aError> {
     let id = &record.task.id;
     if record.is_terminal() {
         return Err(A2aError::new(

@@ -37,7 +37,7 @@ impl View {
     }
 
     /// The task as it is shown.
-    pub(super) fn of(self, mut task: Task) -> Task {
+    pub(super) fn apply(self, mut task: Task) -> Task {
         if let Some(history) = &mut task.history {
             let older = history.len().saturating_sub(self.messages);
             history.drain(..older);

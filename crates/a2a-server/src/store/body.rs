@@ -2,8 +2,8 @@
 //!
 //! Parsed JSON takes up to a hundred times the room of its text, so a task is parsed only when it is used.
 
-use crate::record::{Change, Record};
 use crate::store::StoreError;
+use crate::task_record::{TaskChange, TaskRecord};
 
 /// Loading a task compacts its log once the log has this many changes.
 pub(crate) const MAX_CHANGES: usize = 64;
@@ -22,13 +22,14 @@ pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreErro
 }
 
 /// Parses the record that a log begins with.
-pub(crate) fn decode_record(json: &[u8]) -> Result<Record, String> {
+pub(crate) fn decode_record(json: &[u8]) -> Result<TaskRecord, String> {
     serde_json::from_slice(json).map_err(|error| error_location(&error))
 }
 
 /// Applies a change that a log goes on with.
-pub(crate) fn apply(record: &mut Record, at_ms: i64, json: &[u8]) -> Result<(), String> {
-    let change: Change = serde_json::from_slice(json).map_err(|error| error_location(&error))?;
+pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<(), String> {
+    let change: TaskChange =
+        serde_json::from_slice(json).map_err(|error| error_location(&error))?;
     record.apply(change, at_ms);
     Ok(())
 }

@@ -15,13 +15,13 @@ use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use chrono::{DateTime, Utc};
 
 use super::{Filter, StoreError, TaskStore};
-use crate::caller::Version;
-use crate::record::{Change, Record};
+use crate::call_context::Version;
+use crate::task_record::{TaskChange, TaskRecord};
 
-pub(crate) mod feeds;
 pub(crate) mod keeping;
 pub(crate) mod lists;
 pub(crate) mod sharing;
+pub(crate) mod subscriptions;
 
 /// Makes one test of each law.
 macro_rules! store_laws {
@@ -60,13 +60,13 @@ macro_rules! store_laws {
             lists: room_that_is_only_asked_for_costs_no_task,
             lists: no_room_is_made_where_it_would_not_do,
             lists: bytes_of_forgotten_tasks_are_free,
-            feeds: a_follower_hears_what_follows,
-            feeds: a_follower_of_a_settled_task_hears_nothing,
-            feeds: a_follower_hears_the_end_of_a_deleted_task,
-            feeds: nobody_follows_what_is_not_there,
-            feeds: every_follower_hears_the_same,
-            feeds: a_follower_that_falls_behind_ends_with_the_whole,
-            feeds: nothing_is_missed_between_the_whole_and_the_news,
+            subscriptions: a_follower_hears_what_follows,
+            subscriptions: a_follower_of_a_settled_task_hears_nothing,
+            subscriptions: a_follower_hears_the_end_of_a_deleted_task,
+            subscriptions: nobody_follows_what_is_not_there,
+            subscriptions: every_follower_hears_the_same,
+            subscriptions: a_follower_that_falls_behind_ends_with_the_whole,
+            subscriptions: nothing_is_missed_between_the_whole_and_the_news,
             sharing: a_context_belongs_to_who_came_first,
             sharing: a_context_outlives_its_tasks_while_one_is_kept,
             sharing: turns_come_in_order,
@@ -157,8 +157,8 @@ pub(crate) fn artifact(id: &str, text: &str) -> Artifact {
 }
 
 /// A task that has just been submitted.
-pub(crate) fn record(id: &str, owner: &str, context: &str, at: i64) -> Record {
-    Record {
+pub(crate) fn record(id: &str, owner: &str, context: &str, at: i64) -> TaskRecord {
+    TaskRecord {
         task: Task {
             id: id.to_owned(),
             context_id: context.to_owned(),
@@ -179,14 +179,20 @@ pub(crate) fn record(id: &str, owner: &str, context: &str, at: i64) -> Record {
 }
 
 /// Creates a task.
-pub(crate) async fn create(store: &Any, id: &str, owner: &str, context: &str, at: i64) -> Record {
+pub(crate) async fn create(
+    store: &Any,
+    id: &str,
+    owner: &str,
+    context: &str,
+    at: i64,
+) -> TaskRecord {
     let record = record(id, owner, context, at);
     store.create(&record).await.unwrap();
     record
 }
 
 /// Appends a change to the store and to what is expected of it.
-pub(crate) async fn append(store: &Any, record: &mut Record, change: Change, at: i64) {
+pub(crate) async fn append(store: &Any, record: &mut TaskRecord, change: TaskChange, at: i64) {
     store
         .append(&record.task.id, record.revision, ms(at), &change)
         .await
@@ -195,12 +201,12 @@ pub(crate) async fn append(store: &Any, record: &mut Record, change: Change, at:
 }
 
 /// Brings a task to an end.
-pub(crate) async fn settle(store: &Any, record: &mut Record, state: TaskState, at: i64) {
-    append(store, record, Change::Status(status(state, at)), at).await;
+pub(crate) async fn settle(store: &Any, record: &mut TaskRecord, state: TaskState, at: i64) {
+    append(store, record, TaskChange::Status(status(state, at)), at).await;
 }
 
 /// The task as the store has it.
-pub(crate) async fn load(store: &Any, id: &str) -> Option<Record> {
+pub(crate) async fn load(store: &Any, id: &str) -> Option<TaskRecord> {
     store.load(id).await.unwrap()
 }
 
@@ -225,7 +231,7 @@ pub(crate) async fn ids(store: &Any, filter: &Filter) -> Vec<String> {
 /// What a change at the wrong time is answered with.
 pub(crate) async fn refused(store: &Any, id: &str, revision: u64) -> StoreError {
     store
-        .append(id, revision, ms(900), &Change::Run("late".to_owned()))
+        .append(id, revision, ms(900), &TaskChange::Run("late".to_owned()))
         .await
         .unwrap_err()
 }

@@ -13,11 +13,11 @@ use super::queues::Queues;
 use super::task_events::TaskEvents;
 use super::usage::Usage;
 use super::{
-    Budget, Context, Cursor, Feed, Filter, QueueTicket, Retention, StoreError, Summary,
-    SummaryPage, TaskStore, body,
+    Budget, Context, Cursor, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage,
+    TaskStore, TaskSubscription, body,
 };
-use crate::caller::Version;
-use crate::record::{Change, Record, is_interrupted};
+use crate::call_context::Version;
+use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 
 /// Keeps everything in memory. Cheap to clone; clones share what they keep.
 #[derive(Debug, Clone, Default)]
@@ -55,9 +55,9 @@ impl StoredTask {
         self.base.len() + log.sum::<usize>()
     }
 
-    fn new(record: &Record) -> Result<Self, StoreError> {
+    fn new(record: &TaskRecord) -> Result<Self, StoreError> {
         Ok(Self {
-            summary: Summary::of(record),
+            summary: Summary::new(record),
             base: body::encode(record)?.into(),
             log: Vec::new(),
             revision: record.revision,
@@ -83,7 +83,7 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, task_id: &str) -> Result<Option<Record>, StoreError> {
+    fn find(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
         let (base, log) = match self.lock_state().tasks.get(task_id) {
             Some(task) => (Arc::clone(&task.base), task.log.clone()),
             None => return Ok(None),
@@ -100,7 +100,12 @@ impl MemoryStore {
     }
 
     /// Keeps `record` in place of `base` and the first `changes` after it.
-    fn compact(&self, record: &Record, base: &Arc<[u8]>, changes: usize) -> Result<(), StoreError> {
+    fn compact(
+        &self,
+        record: &TaskRecord,
+        base: &Arc<[u8]>,
+        changes: usize,
+    ) -> Result<(), StoreError> {
         let whole = body::encode(record)?.into();
         if let Some(task) = self.lock_state().tasks.get_mut(&record.task.id)
             && Arc::ptr_eq(&task.base, base)
@@ -119,7 +124,7 @@ impl MemoryStore {
         task_id: &str,
         revision: u64,
         at_ms: i64,
-        change: &Change,
+        change: &TaskChange,
     ) -> Result<(), StoreError> {
         let json = body::encode(change)?;
         let mut state = self.lock_state();
@@ -171,7 +176,7 @@ impl MemoryState {
         found.truncate(filter.page_size);
         let tasks: Vec<Summary> = found.into_iter().map(|(_, _, task)| task.clone()).collect();
         SummaryPage {
-            next: tasks.last().filter(|_| more).map(Cursor::of),
+            next: tasks.last().filter(|_| more).map(Cursor::new),
             tasks,
             total,
         }
@@ -206,7 +211,7 @@ fn done<'a, T: Send + 'a>(outcome: Result<T, StoreError>) -> BoxFuture<'a, Resul
 }
 
 impl TaskStore for MemoryStore {
-    fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>> {
         let task = match StoredTask::new(record) {
             Ok(task) => task,
             Err(error) => return done(Err(error)),
@@ -236,12 +241,15 @@ impl TaskStore for MemoryStore {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a Change,
+        change: &'a TaskChange,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         done(self.apply_change(task_id, revision, at_ms, change))
     }
 
-    fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
         done(self.find(task_id))
     }
 
@@ -255,7 +263,10 @@ impl TaskStore for MemoryStore {
         done(Ok(was))
     }
 
-    fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
+    fn subscribe<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>> {
         let listener = self.events.subscribe(task_id);
         let record = match self.find(task_id) {
             Ok(Some(record)) => record,
@@ -264,8 +275,8 @@ impl TaskStore for MemoryStore {
         };
         let store = self.clone();
         let reload = move |id: String| future::ready(store.find(&id).ok().flatten()).boxed();
-        let feed = listener.feed(record, reload);
-        done(Ok(Some(feed)))
+        let subscription = listener.subscription(record, reload);
+        done(Ok(Some(subscription)))
     }
 
     fn get_or_create_context<'a>(

@@ -26,26 +26,25 @@ use tokio::task::JoinSet;
 
 use self::connection::RedisConnection;
 use self::inner::Inner;
-use self::lease::Handed;
+use self::lease::RecoveryState;
 use self::notifiers::Notifiers;
 use self::pubsub::{PubSubListener, SubscriptionRequest};
 use self::queue::ReleasedSlot;
 use super::task_events::TaskEvents;
 use super::{
-    Budget, Context, Feed, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage,
-    TaskStore,
+    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
+    TaskSubscription,
 };
-use crate::caller::Version;
-use crate::record::{Change, Record};
+use crate::call_context::Version;
+use crate::task_record::{TaskChange, TaskRecord};
 use common::environment::Environment;
 
-pub use self::address::{LEASE, Options, PREFIX};
+pub use self::address::{DEFAULT_LEASE, DEFAULT_PREFIX, Options};
 
 mod address;
 mod connection;
 mod contexts;
-mod failure;
-mod feed;
+mod error;
 mod inner;
 mod lease;
 mod listing;
@@ -54,6 +53,7 @@ mod pubsub;
 mod queue;
 mod scripts;
 mod server_config;
+mod subscription;
 mod tasks;
 
 #[cfg(all(test, feature = "real"))]
@@ -62,7 +62,7 @@ mod tests;
 /// Cancellations that wait in this process; more wait in Redis.
 const CANCELLATION_CAPACITY: usize = 64;
 
-/// Keeps everything in a Redis. Dropping it stops what it does beside; [`TaskStore::close`] also tells the other servers.
+/// Keeps everything in a Redis. Dropping it stops what it does background; [`TaskStore::close`] also tells the other servers.
 pub struct RedisStore {
     inner: Arc<Inner>,
     events: TaskEvents,
@@ -71,9 +71,9 @@ pub struct RedisStore {
     released: UnboundedSender<ReleasedSlot>,
     is_listening: Arc<AtomicBool>,
     cancellations: Mutex<Option<Receiver<String>>>,
-    handed: Mutex<Handed>,
-    /// What goes on beside, until the store is closed or dropped.
-    beside: Mutex<JoinSet<()>>,
+    recovery: Mutex<RecoveryState>,
+    /// What goes on background, until the store is closed or dropped.
+    background: Mutex<JoinSet<()>>,
 }
 
 impl RedisStore {
@@ -111,11 +111,11 @@ impl RedisStore {
         let (released, left) = mpsc::unbounded_channel();
         let (asked, cancellations) = mpsc::channel(CANCELLATION_CAPACITY);
 
-        let mut beside = JoinSet::new();
-        beside.spawn(listener.listen(halves));
-        beside.spawn(queue::release_slots(inner.clone(), left));
-        beside.spawn(lease::renew_lease(inner.clone()));
-        beside.spawn(lease::pass_cancellations(
+        let mut background = JoinSet::new();
+        background.spawn(listener.listen(halves));
+        background.spawn(queue::release_slots(inner.clone(), left));
+        background.spawn(lease::renew_lease(inner.clone()));
+        background.spawn(lease::pass_cancellations(
             inner.clone(),
             notifiers.clone(),
             asked,
@@ -128,8 +128,8 @@ impl RedisStore {
             released,
             is_listening,
             cancellations: Mutex::new(Some(cancellations)),
-            handed: Mutex::default(),
-            beside: Mutex::new(beside),
+            recovery: Mutex::default(),
+            background: Mutex::new(background),
         })
     }
 
@@ -151,7 +151,7 @@ impl fmt::Debug for RedisStore {
 }
 
 impl TaskStore for RedisStore {
-    fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.create(record).boxed()
     }
 
@@ -160,12 +160,15 @@ impl TaskStore for RedisStore {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a Change,
+        change: &'a TaskChange,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.append(task_id, revision, at_ms, change).boxed()
     }
 
-    fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
         self.inner.load(task_id).boxed()
     }
 
@@ -177,8 +180,11 @@ impl TaskStore for RedisStore {
         self.inner.delete(task_id).boxed()
     }
 
-    fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
-        feed::follow(self.inner.clone(), &self.events, &self.requests, task_id).boxed()
+    fn subscribe<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>> {
+        subscription::subscribe(self.inner.clone(), &self.events, &self.requests, task_id).boxed()
     }
 
     fn get_or_create_context<'a>(
@@ -227,7 +233,7 @@ impl TaskStore for RedisStore {
     }
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
-        self.inner.recover(&self.handed).boxed()
+        self.inner.recover(&self.recovery).boxed()
     }
 
     fn recovery_interval(&self) -> Option<Duration> {
@@ -300,8 +306,8 @@ impl TaskStore for RedisStore {
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        // First of all the heartbeat: it would take the farewell back.
-        self.beside
+        // First of all the heartbeat: it would take the release_lease back.
+        self.background
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .abort_all();

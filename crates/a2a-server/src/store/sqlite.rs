@@ -17,7 +17,7 @@ use super::queues::Queues;
 use super::task_events::TaskEvents;
 use super::usage::Usage;
 use super::{Fsync, StoreError, body};
-use crate::record::Record;
+use crate::task_record::TaskRecord;
 
 mod database;
 mod lock;
@@ -31,8 +31,8 @@ pub use lock::{Holder, holder};
 pub use salvage::{check, export};
 
 use database::SqlError;
-use lock::Lock;
-use tasks::Deleted;
+use lock::DirectoryLock;
+use tasks::DeletedTask;
 use writer::{Command, Job, LastError, Writer};
 
 /// Connections that are kept for the next reader.
@@ -93,7 +93,7 @@ impl SqliteStore {
     pub fn open(options: &Options, now: DateTime<Utc>) -> Result<Self, StoreError> {
         let directory = &options.directory;
         database::create_directory(directory)?;
-        let lock = Lock::take(directory, now)?;
+        let lock = DirectoryLock::acquire(directory, now)?;
         database::refuse_journal(directory)?;
         let path = database::path(directory);
         let connection = database::open_writer(&path, options.fsync)?;
@@ -201,7 +201,7 @@ impl SqliteStore {
             tasks::shrink(connection)?;
             Ok(all)
         };
-        let after = move |deleted: &Vec<Deleted>| {
+        let after = move |deleted: &Vec<DeletedTask>| {
             for task in deleted {
                 usage.add(&task.owner, -task.bytes);
                 events.forget(&task.id);
@@ -211,7 +211,7 @@ impl SqliteStore {
     }
 
     /// Loads a task. Its body is parsed here and not where it is read: each thread keeps for itself what it once needed.
-    async fn find(&self, id: &str) -> Result<Option<Record>, StoreError> {
+    async fn find(&self, id: &str) -> Result<Option<TaskRecord>, StoreError> {
         let task_id = id.to_owned();
         let log = self.read(move |connection| queries::log(connection, &task_id));
         let Some(loaded) = queries::assemble(id, log.await?)? else {
@@ -225,7 +225,7 @@ impl SqliteStore {
     }
 
     /// Has the changes of a task put together. Nothing is lost where that fails: the next one to load the task tries again.
-    fn compact(&self, record: &Record, json: Vec<u8>) {
+    fn compact(&self, record: &TaskRecord, json: Vec<u8>) {
         let (id, revision, at_ms) = (record.task.id.clone(), record.revision, record.changed_ms);
         let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
         let (reply, _) = oneshot::channel();

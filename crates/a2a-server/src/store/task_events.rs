@@ -13,14 +13,14 @@ use futures_util::stream::{self, BoxStream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 
-use super::{Feed, TaskUpdate};
-use crate::record::{Change, Record};
+use super::{TaskSubscription, TaskUpdate};
+use crate::task_record::{TaskChange, TaskRecord};
 
 /// Changes that wait for a listener before it is given the whole anew.
 const MAX_PENDING_EVENTS: usize = 64;
 
 /// A change, or that something was missed.
-type TaskEvent = Option<(u64, Arc<Change>)>;
+type TaskEvent = Option<(u64, Arc<TaskChange>)>;
 
 /// Who follows which task. A task that nobody follows costs nothing.
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ impl TaskEvents {
     }
 
     /// Tells of the change that made the task's revision `revision`. It is kept already.
-    pub fn publish(&self, task_id: &str, revision: u64, change: &Change) {
+    pub fn publish(&self, task_id: &str, revision: u64, change: &TaskChange) {
         let mut senders = self.locked();
         let Some(sender) = senders.get(task_id) else {
             return;
@@ -108,24 +108,24 @@ pub struct EventListener {
 
 impl EventListener {
     /// What follows `record`, which was loaded after the listener began. `reload` loads it again for who fell behind;
-    /// `None` from it ends the feed.
-    pub fn feed<R>(self, record: Record, reload: R) -> Feed
+    /// `None` from it ends the subscription.
+    pub fn subscription<R>(self, record: TaskRecord, reload: R) -> TaskSubscription
     where
-        R: Fn(String) -> BoxFuture<'static, Option<Record>> + Send + 'static,
+        R: Fn(String) -> BoxFuture<'static, Option<TaskRecord>> + Send + 'static,
     {
         if record.is_terminal() {
-            return Feed {
+            return TaskSubscription {
                 record,
                 updates: stream::empty().boxed(),
             };
         }
-        let state = FeedState {
+        let state = SubscriptionState {
             last_revision: record.revision,
             finished: false,
             listener: self,
             reload,
         };
-        Feed {
+        TaskSubscription {
             record,
             updates: state.updates(),
         }
@@ -158,7 +158,7 @@ impl Drop for EventListener {
     }
 }
 
-struct FeedState<R> {
+struct SubscriptionState<R> {
     listener: EventListener,
     reload: R,
     /// The last revision that was passed on.
@@ -166,9 +166,9 @@ struct FeedState<R> {
     finished: bool,
 }
 
-impl<R> FeedState<R>
+impl<R> SubscriptionState<R>
 where
-    R: Fn(String) -> BoxFuture<'static, Option<Record>> + Send + 'static,
+    R: Fn(String) -> BoxFuture<'static, Option<TaskRecord>> + Send + 'static,
 {
     fn updates(self) -> BoxStream<'static, TaskUpdate> {
         stream::unfold(self, |mut state| async move {
@@ -204,8 +204,8 @@ where
     }
 }
 
-fn is_terminal_change(change: &Change) -> bool {
-    matches!(change, Change::Status(status) if TaskState::is_terminal(&status.state))
+fn is_terminal_change(change: &TaskChange) -> bool {
+    matches!(change, TaskChange::Status(status) if TaskState::is_terminal(&status.state))
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use a2a::Version;
 use a2a::v1_0::{Message, Part, Role, Task, TaskState, TaskStatus};
-use a2a_server::record::Record;
+use a2a_server::task_record::TaskRecord;
 
 /// The task of that id, before anything happened to it.
-pub(crate) fn record(id: &str) -> Record {
+pub(crate) fn record(id: &str) -> TaskRecord {
     let mut message = Message::new(Role::User, vec![Part::text("do it")]);
     message.message_id = format!("message-of-{id}");
-    Record {
+    TaskRecord {
         task: Task {
             id: id.to_owned(),
             context_id: format!("context-of-{id}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_server::executor::Executor;
-use a2a_server::executor::scripted::Scripted;
+use a2a_server::executor::scripted::ScriptedExecutor;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::error::StartError;
@@ -53,7 +53,7 @@ fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let env = Arc::new(common::environment::SystemEnvironment);
     let log = Arc::new(TracingLog);
     Ok(match config.executor {
-        ExecutorWord::Scripted => Arc::new(Scripted::default()),
+        ExecutorWord::Scripted => Arc::new(ScriptedExecutor::default()),
         ExecutorWord::Command => {
             let variables = config.env_vars.iter();
             let settings = CommandSettings {

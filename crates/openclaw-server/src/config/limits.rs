@@ -108,7 +108,7 @@ impl Default for Limits {
             body_bytes_per_client: None,
             head_ms: millis(connections.header_timeout),
             body_ms: millis(http.body_timeout),
-            keep_alive_ms: millis(a2a_server::http::KEEP_ALIVE),
+            keep_alive_ms: millis(a2a_server::http::DEFAULT_KEEP_ALIVE),
             shutdown_ms: millis(connections.drain_timeout),
             runs: tasks.runs,
             tasks_per_client: tasks.tasks_per_client,

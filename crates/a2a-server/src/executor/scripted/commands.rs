@@ -50,7 +50,7 @@ pub(super) fn script(job: &Job) -> Script {
         // `slow MS`: works so long, or until it is canceled.
         "slow" => slow(rest),
         // `begun TEXT`: an artifact at once, then works until it is canceled.
-        "begun" => Script::of(
+        "begun" => Script::new(
             [working(), artifact(ARTIFACT, text(rest)), Step::WaitForEver],
             Outcome::Completed(None),
         ),
@@ -72,9 +72,9 @@ pub(super) fn script(job: &Job) -> Script {
         // Who asks whom, and where.
         "who" => gives(vec![Part::data(who(job))]),
         // Facts about the run.
-        "usage" => Script::of(
+        "usage" => Script::new(
             [
-                Step::Tell(Report::Metadata(usage())),
+                Step::Report(Report::Metadata(usage())),
                 artifact(ARTIFACT, text(rest)),
             ],
             Outcome::Completed(None),
@@ -86,7 +86,7 @@ pub(super) fn script(job: &Job) -> Script {
 /// What is left of a run of that name.
 pub(super) fn resumed(run: &str) -> Option<Script> {
     let left = run.strip_prefix(RUN)?.parse().ok()?;
-    Some(Script::of(
+    Some(Script::new(
         [
             Step::Wait(Duration::from_millis(left)),
             artifact(ARTIFACT, text("taken up again")),
@@ -96,9 +96,9 @@ pub(super) fn resumed(run: &str) -> Option<Script> {
 }
 
 fn resumable(time: Duration) -> Script {
-    Script::of(
+    Script::new(
         [
-            Step::Tell(Report::Run(format!("{RUN}{}", time.as_millis()))),
+            Step::Report(Report::Run(format!("{RUN}{}", time.as_millis()))),
             working(),
             Step::Wait(time),
             artifact(ARTIFACT, text("done in one go")),
@@ -112,14 +112,14 @@ fn slow(rest: &str) -> Script {
         Ok(time) => Step::Wait(Duration::from_millis(time.min(MAX_WAIT_MS))),
         Err(_) => Step::WaitForEver,
     };
-    Script::of(
+    Script::new(
         [working(), wait],
         Outcome::Completed(Some(text("slowly done"))),
     )
 }
 
 fn gives(parts: Vec<Part>) -> Script {
-    Script::of([artifact(ARTIFACT, parts)], Outcome::Completed(None))
+    Script::new([artifact(ARTIFACT, parts)], Outcome::Completed(None))
 }
 
 fn pieces<const N: usize>(all: [String; N]) -> Script {
@@ -127,7 +127,7 @@ fn pieces<const N: usize>(all: [String; N]) -> Script {
         .into_iter()
         .enumerate()
         .map(|(at, one)| piece(ARTIFACT, text(one), at > 0, at + 1 == N));
-    Script::of(steps, Outcome::Completed(None))
+    Script::new(steps, Outcome::Completed(None))
 }
 
 /// `count` pieces, each after a wait. They are numbered, so that a reader can tell whether one is missing.
@@ -138,7 +138,7 @@ fn stream(count: u64, apart: Duration) -> Script {
         wait.into_iter()
             .chain([piece(ARTIFACT, said, at > 0, at + 1 == count)])
     });
-    Script::of(steps, Outcome::Completed(None))
+    Script::new(steps, Outcome::Completed(None))
 }
 
 fn said(job: &Job) -> String {

@@ -13,7 +13,7 @@ pub(super) enum Step {
     /// Wait until the run is stopped.
     WaitForEver,
     /// Report this.
-    Tell(Report),
+    Report(Report),
 }
 
 /// What is done, and how it ends. The steps are made as they are done, so that a long script takes no memory.
@@ -25,10 +25,10 @@ pub(super) struct Script {
 impl Script {
     /// Ends at once.
     pub(super) fn end(outcome: Outcome) -> Self {
-        Self::of([], outcome)
+        Self::new([], outcome)
     }
 
-    pub(super) fn of<I>(steps: I, outcome: Outcome) -> Self
+    pub(super) fn new<I>(steps: I, outcome: Outcome) -> Self
     where
         I: IntoIterator<Item = Step>,
         I::IntoIter: Send + 'static,
@@ -50,7 +50,7 @@ impl Script {
 
 /// The run goes on.
 pub(super) fn working() -> Step {
-    Step::Tell(Report::Working(None))
+    Step::Report(Report::Working(None))
 }
 
 /// One artifact, whole.
@@ -60,7 +60,7 @@ pub(super) fn artifact(id: &str, parts: Vec<Part>) -> Step {
 
 /// An artifact, or more of one.
 pub(super) fn piece(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) -> Step {
-    Step::Tell(Report::Artifact {
+    Step::Report(Report::Artifact {
         artifact: Artifact {
             artifact_id: id.to_owned(),
             name: None,

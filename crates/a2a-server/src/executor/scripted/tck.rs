@@ -17,7 +17,7 @@ pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
         id if id.starts_with("tck-complete-task") => {
             Script::end(Outcome::Completed(Some(text("Hello from TCK"))))
         }
-        id if id.starts_with("tck-delayed-complete") => Script::of(
+        id if id.starts_with("tck-delayed-complete") => Script::new(
             [working(), Step::Wait(patience)],
             Outcome::Completed(Some(text("Done after delay"))),
         ),
@@ -40,7 +40,7 @@ pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
         id if id.starts_with("tck-stream-ordering-001") => streams(text("Ordered output")),
         id if id.starts_with("tck-stream-artifact-text") => streams(text("Streamed text content")),
         id if id.starts_with("tck-stream-artifact-file") => streams(vec![file()]),
-        id if id.starts_with("tck-stream-artifact-chunked") => Script::of(
+        id if id.starts_with("tck-stream-artifact-chunked") => Script::new(
             [
                 working(),
                 piece(ARTIFACT, text("chunk-1 "), false, false),
@@ -49,7 +49,7 @@ pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
             Outcome::Completed(None),
         ),
         // The kit goes away and comes back in the meantime.
-        id if id.starts_with("test-resubscribe-message-id") => Script::of(
+        id if id.starts_with("test-resubscribe-message-id") => Script::new(
             [working(), Step::Wait(2 * patience)],
             Outcome::Completed(None),
         ),
@@ -59,7 +59,7 @@ pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
 }
 
 fn gives(parts: Vec<Part>) -> Script {
-    Script::of([artifact(ARTIFACT, parts)], Outcome::Completed(None))
+    Script::new([artifact(ARTIFACT, parts)], Outcome::Completed(None))
 }
 
 fn streams(parts: Vec<Part>) -> Script {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::{Executor, Job, Outcome, Report};
-use super::Scripted;
+use super::ScriptedExecutor;
 
 fn job(message_id: &str, parts: Vec<Part>) -> Job {
     Job {
@@ -29,7 +29,7 @@ fn job(message_id: &str, parts: Vec<Part>) -> Job {
 /// What is reported, and how it ends.
 async fn run(job: Job) -> (Vec<Report>, Outcome) {
     let (reports, mut heard) = mpsc::channel(1);
-    let run = Scripted::default().run(job, reports, CancellationToken::new());
+    let run = ScriptedExecutor::default().run(job, reports, CancellationToken::new());
     let listen = async {
         let mut all = Vec::new();
         while let Some(report) = heard.recv().await {
@@ -234,7 +234,7 @@ async fn what_waits_for_ever_stops_when_it_is_canceled() {
     let (reports, mut heard) = mpsc::channel(8);
     let cancel = CancellationToken::new();
     let slow = job("m1", vec![Part::text("slow")]);
-    let run = tokio::spawn(Scripted::default().run(slow, reports, cancel.clone()));
+    let run = tokio::spawn(ScriptedExecutor::default().run(slow, reports, cancel.clone()));
     assert_eq!(heard.recv().await, Some(Report::Working(None)));
     cancel.cancel();
     assert!(run.await.is_ok());
@@ -245,7 +245,7 @@ async fn a_script_stops_when_nobody_listens_any_more() {
     let (reports, heard) = mpsc::channel(1);
     drop(heard);
     let endless = job("m1", vec![Part::text("chunks 1000000")]);
-    let outcome = Scripted::default()
+    let outcome = ScriptedExecutor::default()
         .run(endless, reports, CancellationToken::new())
         .await;
     assert!(matches!(
@@ -266,7 +266,7 @@ async fn a_run_that_was_named_is_waited_for_again() {
     let (reports, mut heard) = mpsc::channel(8);
     let began = Instant::now();
     let again = job("m1", vec![Part::text("resume 700")]);
-    let outcome = Scripted::default()
+    let outcome = ScriptedExecutor::default()
         .reattach(again, name.clone(), reports, CancellationToken::new())
         .expect("the run is one of its own")
         .await;
@@ -281,7 +281,7 @@ async fn a_run_of_somebody_else_is_not_taken_up() {
     let (reports, _heard) = mpsc::channel(1);
     let job = job("m1", vec![]);
     let run = "agent-run-17".to_owned();
-    let taken = Scripted::default().reattach(job, run, reports, CancellationToken::new());
+    let taken = ScriptedExecutor::default().reattach(job, run, reports, CancellationToken::new());
     assert!(taken.is_none());
 }
 

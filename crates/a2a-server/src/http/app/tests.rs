@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::*;
-use crate::caller::{ANONYMOUS_CLIENT, Caller, Version};
-use crate::executor::scripted::Scripted;
+use crate::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
+use crate::executor::scripted::ScriptedExecutor;
 use crate::http::access_control::AccessRules;
+use crate::http::clients::ClientRegistry;
 use crate::http::testing::{ada_and_the_operator, rules};
-use crate::http::{App, BODY_LIMIT, CardFacts, KEEP_ALIVE};
+use crate::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE};
 use crate::push::{PushError, PushSender};
-use crate::service::{Parts as Made, Send, Sessions};
+use crate::service::{Parts as Made, Send, Service, Sessions};
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use common::environment::SystemEnvironment;
@@ -71,7 +72,7 @@ struct Whole {
 async fn whole(rules: AccessRules, clients: ClientRegistry) -> Whole {
     let service = Service::start(Made {
         settings: Settings::default(),
-        executor: Arc::new(Scripted::default()),
+        executor: Arc::new(ScriptedExecutor::default()),
         store: Arc::new(MemoryStore::new()),
         sender: Arc::new(Nowhere),
         sessions: Arc::new(Plain),
@@ -87,10 +88,10 @@ async fn whole(rules: AccessRules, clients: ClientRegistry) -> Whole {
     let clients = Arc::new(clients);
     let wire = crate::http::router(App {
         service: service.clone(),
-        identify: Arc::new(ContextIdentify(Arc::clone(&clients))),
+        requires_token: clients.requires_token(),
         card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
-        body_limit: BODY_LIMIT,
-        keep_alive: KEEP_ALIVE,
+        body_limit: DEFAULT_BODY_BYTES,
+        keep_alive: DEFAULT_KEEP_ALIVE,
     });
     let app = router(
         wire,
@@ -123,7 +124,7 @@ impl Whole {
     }
 
     async fn send(&self, client: &str, text: &str) -> String {
-        let caller = Caller {
+        let caller = CallContext {
             client: client.into(),
             authenticated: false,
             version: Version::V1_0,

@@ -9,7 +9,7 @@ use crate::service::AGENT;
 use a2a::{A2aError, ErrorReason};
 
 /// Marks the list of agents among a card's extensions.
-const AGENTS: &str = "urn:openclaw-remote-agent:agents:1";
+const AGENTS_EXTENSION: &str = "urn:openclaw-remote-agent:agents:1";
 
 /// What need not be escaped in a segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -20,7 +20,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 
 /// Whose fields a card has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flavour {
+pub(super) enum CardFormat {
     /// 1.0's and beside them 0.3's, for the well-known path. Clients of 1.0 go by `supportedInterfaces` (1.0 §8.3.2).
     Both,
     /// 1.0's alone.
@@ -30,7 +30,7 @@ pub(super) enum Flavour {
 }
 
 /// What a card is made of.
-pub(super) struct Content<'a> {
+pub(super) struct CardContent<'a> {
     pub(super) facts: &'a CardFacts,
     /// The server's address, without a slash at the end.
     pub(super) base: &'a str,
@@ -41,12 +41,12 @@ pub(super) struct Content<'a> {
     pub(super) detailed: bool,
 }
 
-impl Content<'_> {
+impl CardContent<'_> {
     /// The card of the server, or of the agent of that name.
     ///
     /// # Errors
     /// There is no such agent any more.
-    pub(super) fn write(&self, agent: Option<&str>, flavour: Flavour) -> Result<Value, A2aError> {
+    pub(super) fn write(&self, agent: Option<&str>, format: CardFormat) -> Result<Value, A2aError> {
         let facts = self.facts;
         let mut card = Map::new();
         let (name, description, base, skills) = match agent {
@@ -77,10 +77,10 @@ impl Content<'_> {
         card.insert("defaultInputModes".to_owned(), json!(facts.input_modes));
         card.insert("defaultOutputModes".to_owned(), json!(facts.output_modes));
         card.insert("skills".to_owned(), skills);
-        self.connections(&mut card, &base, flavour);
-        self.capabilities(&mut card, agent, flavour);
+        self.connections(&mut card, &base, format);
+        self.capabilities(&mut card, agent, format);
         if self.bearer {
-            security(&mut card, flavour);
+            security(&mut card, format);
         }
         Ok(Value::Object(card))
     }
@@ -90,10 +90,10 @@ impl Content<'_> {
         format!("{}/agents/{name}", self.base)
     }
 
-    fn connections(&self, card: &mut Map<String, Value>, base: &str, flavour: Flavour) {
+    fn connections(&self, card: &mut Map<String, Value>, base: &str, format: CardFormat) {
         let rpc = format!("{base}/a2a");
         let rest = format!("{base}/rest");
-        if flavour != Flavour::V0_3 {
+        if format != CardFormat::V0_3 {
             let interfaces = json!([
                 {"url": rpc, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
                 {"url": rest, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
@@ -102,7 +102,7 @@ impl Content<'_> {
             ]);
             card.insert("supportedInterfaces".to_owned(), interfaces);
         }
-        if flavour != Flavour::V1 {
+        if format != CardFormat::V1 {
             card.insert("protocolVersion".to_owned(), "0.3.0".into());
             card.insert("preferredTransport".to_owned(), "JSONRPC".into());
             let interfaces = json!([
@@ -114,15 +114,15 @@ impl Content<'_> {
         }
     }
 
-    fn capabilities(&self, card: &mut Map<String, Value>, agent: Option<&str>, flavour: Flavour) {
+    fn capabilities(&self, card: &mut Map<String, Value>, agent: Option<&str>, format: CardFormat) {
         let mut capabilities = json!({
             "streaming": true,
             "pushNotifications": self.facts.push_notifications,
         });
-        if flavour != Flavour::V0_3 {
+        if format != CardFormat::V0_3 {
             capabilities["extendedAgentCard"] = self.bearer.into();
         }
-        if flavour != Flavour::V1 {
+        if format != CardFormat::V1 {
             card.insert(
                 "supportsAuthenticatedExtendedCard".to_owned(),
                 self.bearer.into(),
@@ -138,7 +138,7 @@ impl Content<'_> {
                 })
                 .collect();
             capabilities["extensions"] = json!([{
-                "uri": AGENTS,
+                "uri": AGENTS_EXTENSION,
                 "description": "The agents behind this server. Each has a card of its own, and is asked at the address there, or here by its name in the metadata of a message.",
                 "required": false,
                 "params": {"metadata": AGENT, "agents": agents},
@@ -202,17 +202,17 @@ fn about(agent: &Agent) -> String {
 }
 
 /// One scheme, told in the words of both versions: readers of either find theirs.
-fn security(card: &mut Map<String, Value>, flavour: Flavour) {
+fn security(card: &mut Map<String, Value>, format: CardFormat) {
     let mut scheme = Map::new();
     // 0.3's proto, which some of its clients read cards by, has 1.0's word for it.
     let http = json!({"scheme": "Bearer"});
     scheme.insert("httpAuthSecurityScheme".to_owned(), http);
-    if flavour != Flavour::V1 {
+    if format != CardFormat::V1 {
         scheme.insert("type".to_owned(), "http".into());
         scheme.insert("scheme".to_owned(), "bearer".into());
         card.insert("security".to_owned(), json!([{"bearer": []}]));
     }
-    if flavour != Flavour::V0_3 {
+    if format != CardFormat::V0_3 {
         let requirements = json!([{"schemes": {"bearer": {"list": []}}}]);
         card.insert("securityRequirements".to_owned(), requirements);
     }

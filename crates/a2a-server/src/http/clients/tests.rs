@@ -5,7 +5,7 @@ use super::*;
 fn client(name: &str, token: &str) -> RegisteredClient {
     RegisteredClient {
         name: name.into(),
-        digest: TokenDigest::of(token),
+        digest: TokenDigest::new(token),
         operator: false,
     }
 }
@@ -69,7 +69,7 @@ fn replaced_token_is_revoked_and_kept_one_is_not() {
 
 #[test]
 fn a_digest_is_read_as_it_is_written() {
-    let digest = TokenDigest::of("secret-a");
+    let digest = TokenDigest::new("secret-a");
     assert_eq!(TokenDigest::parse(&digest.hex()), Some(digest));
     assert_eq!(
         TokenDigest::parse(&digest.hex().to_uppercase()),
@@ -78,7 +78,7 @@ fn a_digest_is_read_as_it_is_written() {
     assert_eq!(TokenDigest::parse("00"), None);
     assert_eq!(TokenDigest::parse(&"g".repeat(64)), None);
     assert_eq!(
-        TokenDigest::of("abc").hex(),
+        TokenDigest::new("abc").hex(),
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     );
 }

@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::harness::{Server, V1};
-use crate::http::shape::DEPTH;
+use crate::http::json_limits::DEPTH;
 
 const REST: &str = "/rest/message:send";
 

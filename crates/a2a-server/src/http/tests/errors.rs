@@ -1,13 +1,11 @@
 //! Every shape of an error.
 
-use std::sync::Arc;
-
 use futures_util::{StreamExt, stream};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::harness::{Nobody, Options, Server, V1, message};
-use crate::http::rpc::Id;
+use super::harness::{Clients, Options, Server, V1, message};
+use crate::http::envelope::Id;
 use crate::http::sse::{self, Binding};
 use a2a::Dialect;
 use a2a::v0_3;
@@ -272,7 +270,7 @@ async fn refusing(reason: ErrorReason, retry_after_s: Option<u64>) -> Server {
     let mut refusal = A2aError::new(reason, "not you");
     refusal.retry_after_s = retry_after_s;
     Server::with(Options {
-        identify: Arc::new(Nobody(refusal)),
+        clients: Clients::Refused(refusal),
         ..Options::default()
     })
     .await
@@ -344,7 +342,7 @@ async fn failing(dialect: Dialect, binding: Binding) -> String {
         "the store failed",
     ));
     let updates = stream::iter([failed]).boxed();
-    let response = sse::response(updates, dialect, binding, crate::http::KEEP_ALIVE);
+    let response = sse::response(updates, dialect, binding, crate::http::DEFAULT_KEEP_ALIVE);
     let bytes = axum::body::to_bytes(response.into_body(), 10_000)
         .await
         .unwrap();
@@ -354,7 +352,7 @@ async fn failing(dialect: Dialect, binding: Binding) -> String {
 #[tokio::test]
 async fn a_stream_of_json_rpc_that_fails_ends_with_an_error_response() {
     for dialect in [Dialect::V1_0, Dialect::V0_3(v0_3::Dialect::Rpc)] {
-        let text = failing(dialect, Binding::Rpc(Id::none())).await;
+        let text = failing(dialect, Binding::Rpc(Id::null())).await;
         let data: Value = serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(data["error"]["code"], -32603);
         assert_eq!(data["error"]["message"], "the store failed");
@@ -390,7 +388,7 @@ async fn a_refusal_at_the_door_is_written_as_its_binding_does() {
         (Method::POST, "/rest/v1/message:send", "-32603"),
         (Method::GET, "/api/tasks", "429"),
     ] {
-        let response = crate::http::error::at(&method, path, &refusal);
+        let response = crate::http::error::respond_at(&method, path, &refusal);
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "{path}");
         let body = axum::body::to_bytes(response.into_body(), 10_000).await;
         let text = String::from_utf8(body.unwrap().to_vec()).unwrap();

@@ -5,17 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use futures_util::future::BoxFuture;
-use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::rustls;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::executor::scripted::Scripted;
-use crate::http::{App, BODY_LIMIT, CardFacts, Identify, KEEP_ALIVE, Scheme, router};
+use crate::executor::scripted::ScriptedExecutor;
+use crate::http::access_control::{Principal, RequestContext};
+use crate::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE, router};
 use crate::push::{PushError, PushSender};
 use crate::service::{self, Service, Sessions, Settings};
 use crate::store::TaskStore;
@@ -31,12 +35,12 @@ pub(super) const V1: (&str, &str) = ("a2a-version", "1.0");
 pub(super) struct Options {
     pub(super) settings: Settings,
     pub(super) store: Arc<dyn TaskStore>,
-    pub(super) identify: Arc<dyn Identify>,
+    pub(super) clients: Clients,
     pub(super) card: CardFacts,
     pub(super) agents: &'static [&'static str],
     pub(super) body_limit: usize,
     pub(super) keep_alive: Duration,
-    pub(super) scheme: Option<Scheme>,
+    pub(super) scheme: &'static str,
 }
 
 impl Default for Options {
@@ -44,12 +48,12 @@ impl Default for Options {
         Self {
             settings: Settings::default(),
             store: Arc::new(MemoryStore::new()),
-            identify: Arc::new(Everybody),
+            clients: Clients::Anonymous,
             card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
             agents: &["main"],
-            body_limit: BODY_LIMIT,
-            keep_alive: KEEP_ALIVE,
-            scheme: None,
+            body_limit: DEFAULT_BODY_BYTES,
+            keep_alive: DEFAULT_KEEP_ALIVE,
+            scheme: "http",
         }
     }
 }
@@ -57,7 +61,7 @@ impl Default for Options {
 impl Options {
     pub(super) fn bearer() -> Self {
         Self {
-            identify: Arc::new(Bearer),
+            clients: Clients::Bearer,
             ..Self::default()
         }
     }
@@ -97,7 +101,9 @@ impl Server {
     pub(super) async fn with(options: Options) -> Self {
         let service = Service::start(service::Parts {
             settings: options.settings,
-            executor: Arc::new(Scripted::with_agents(options.agents.iter().copied())),
+            executor: Arc::new(ScriptedExecutor::with_agents(
+                options.agents.iter().copied(),
+            )),
             store: options.store,
             sender: Arc::new(Nowhere),
             sessions: Arc::new(Plain),
@@ -108,17 +114,16 @@ impl Server {
         .unwrap();
         let mut router = router(App {
             service: service.clone(),
-            identify: options.identify,
+            requires_token: !matches!(options.clients, Clients::Anonymous),
             card: options.card,
             body_limit: options.body_limit,
             keep_alive: options.keep_alive,
         });
-        if let Some(scheme) = options.scheme {
-            router = router.layer(axum::Extension(scheme));
-        }
+        let state = (options.clients, options.scheme);
+        router = router.layer(from_fn_with_state(state, add_context));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let make = router.into_make_service_with_connect_info::<SocketAddr>();
+        let make = router.into_make_service();
         let serving = tokio::spawn(async move { axum::serve(listener, make).await.unwrap() });
         Self {
             address,
@@ -299,49 +304,58 @@ pub(super) fn proto_0_3(text: &str) -> Value {
     })
 }
 
-/// Lets everybody in.
-struct Everybody;
-
-impl Identify for Everybody {
-    fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), A2aError> {
-        Ok((crate::caller::ANONYMOUS_CLIENT.to_owned(), false))
-    }
-
-    fn schemes(&self) -> bool {
-        false
-    }
+/// How the server identifies the client of a request.
+#[derive(Clone)]
+pub(super) enum Clients {
+    /// It requires no token.
+    Anonymous,
+    /// It requires [`TOKEN`].
+    Bearer,
+    /// It refuses every request.
+    Refused(A2aError),
 }
 
-/// Lets in who has the token.
-struct Bearer;
-
-impl Identify for Bearer {
-    fn identify(&self, parts: &Parts, _: SocketAddr) -> Result<(String, bool), A2aError> {
-        match parts.headers.get("authorization") {
-            Some(token) if token == TOKEN => Ok(("client".to_owned(), true)),
-            _ => Err(A2aError::new(
+impl Clients {
+    fn identify(&self, headers: &HeaderMap) -> Result<Principal, A2aError> {
+        let principal = |name: &str, authenticated| Principal {
+            name: name.into(),
+            authenticated,
+            operator: false,
+            revoked: CancellationToken::new(),
+        };
+        match self {
+            Self::Anonymous => Ok(principal(crate::call_context::ANONYMOUS_CLIENT, false)),
+            Self::Bearer
+                if headers
+                    .get("authorization")
+                    .is_some_and(|token| token == TOKEN) =>
+            {
+                Ok(principal("client", true))
+            }
+            Self::Bearer => Err(A2aError::new(
                 ErrorReason::Unauthenticated,
                 "send a bearer token",
             )),
+            Self::Refused(refusal) => Err(refusal.clone()),
         }
-    }
-
-    fn schemes(&self) -> bool {
-        true
     }
 }
 
-/// Refuses everybody, for one reason.
-pub(super) struct Nobody(pub(super) A2aError);
-
-impl Identify for Nobody {
-    fn identify(&self, _: &Parts, _: SocketAddr) -> Result<(String, bool), A2aError> {
-        Err(self.0.clone())
-    }
-
-    fn schemes(&self) -> bool {
-        true
-    }
+/// Adds what the access control adds to a request.
+async fn add_context(
+    State((clients, scheme)): State<(Clients, &'static str)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let host = request.headers()["host"].to_str().unwrap();
+    let context = RequestContext {
+        client: [127, 0, 0, 1].into(),
+        origin: format!("{scheme}://{host}"),
+        direct: true,
+        principal: clients.identify(request.headers()),
+    };
+    request.extensions_mut().insert(context);
+    next.run(request).await
 }
 
 struct Nowhere;

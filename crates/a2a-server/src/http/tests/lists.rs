@@ -7,12 +7,12 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::harness::{Options, Server, V1};
-use crate::caller::{ANONYMOUS_CLIENT, Caller, Version};
+use crate::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
 use crate::http::list;
 use crate::http::sse::Binding;
-use crate::record::tests::record;
 use crate::store::TaskStore as _;
 use crate::store::sqlite::{self, SqliteStore};
+use crate::task_record::tests::record;
 use a2a::Dialect;
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn a_list_of_a_failing_store_is_503_or_breaks_off() {
         made.changed_ms = chrono::Utc::now().timestamp_millis();
         store.create(&made).await.unwrap();
     }
-    let caller = Caller {
+    let caller = CallContext {
         client: ANONYMOUS_CLIENT.to_owned(),
         authenticated: false,
         version: Version::V1_0,

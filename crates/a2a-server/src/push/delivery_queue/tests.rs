@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::caller::Version;
+use crate::call_context::Version;
 
 fn delivery(config: &str, host: &str, body: &'static str) -> PushDelivery {
     let config = TaskPushNotificationConfig {

@@ -9,8 +9,8 @@ use super::super::active_task::TaskEnd;
 use super::super::core::refused;
 use super::super::status;
 use super::TaskRunner;
-use crate::record::{Change, Record, is_interrupted};
 use crate::store::StoreError;
+use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 use a2a::A2aError;
 
 /// How often a store that fails is asked, and how long it is left alone after the first time; each time twice as long.
@@ -31,7 +31,7 @@ pub(in crate::service) enum WriteError {
 
 impl TaskRunner {
     /// Keeps a change, then applies it and tells whom it concerns.
-    pub(in crate::service) async fn write(&mut self, change: Change) -> Result<(), WriteError> {
+    pub(in crate::service) async fn write(&mut self, change: TaskChange) -> Result<(), WriteError> {
         let at_ms = self.core.now_ms(&self.record);
         let mut pause = RETRY_BASE_DELAY;
         let mut tries = 1;
@@ -80,7 +80,8 @@ impl TaskRunner {
         match lost {
             WriteError::Store(refusal) => {
                 // Not even its turn may have come.
-                let status = || Change::Status(status::store_failed(&*self.core.env, &self.record));
+                let status =
+                    || TaskChange::Status(status::store_failed(&*self.core.env, &self.record));
                 self.unstored.get_or_insert_with(status);
                 TaskEnd::Error(refusal)
             }
@@ -101,12 +102,12 @@ impl TaskRunner {
         let closing = self.core.closing.clone();
         while let Some(change) = self.unstored.take() {
             let change = match change {
-                Change::Status(status)
+                TaskChange::Status(status)
                     if status.state.is_terminal() || is_interrupted(&status.state) =>
                 {
-                    Change::Status(status)
+                    TaskChange::Status(status)
                 }
-                _ => Change::Status(status::store_failed(self.env(), &self.record)),
+                _ => TaskChange::Status(status::store_failed(self.env(), &self.record)),
             };
             let last = closing
                 .run_until_cancelled(sleep(STORE_RETRY_INTERVAL))
@@ -125,10 +126,10 @@ impl TaskRunner {
 }
 
 /// Whether the change after `revision` is this one, and not somebody else's.
-fn is_stored(stored: &Record, revision: u64, change: &Change) -> bool {
+fn is_stored(stored: &TaskRecord, revision: u64, change: &TaskChange) -> bool {
     stored.revision == revision + 1
         && match change {
-            Change::Status(status) => stored.task.status == *status,
+            TaskChange::Status(status) => stored.task.status == *status,
             _ => !stored.is_terminal(),
         }
 }

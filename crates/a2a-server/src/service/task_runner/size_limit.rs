@@ -2,7 +2,7 @@
 
 use a2a::v1_0::{Artifact, Part};
 
-use super::super::size::bytes;
+use super::super::size::json_bytes;
 use super::{RunEnd, TaskRunner};
 use crate::executor::Outcome;
 
@@ -18,9 +18,9 @@ impl TaskRunner {
                 .iter()
                 .flatten()
                 .rfind(|known| known.artifact_id == artifact.artifact_id)
-                .map_or(0, bytes),
+                .map_or(0, json_bytes),
         };
-        self.size.saturating_sub(replaced) + bytes(artifact)
+        self.size.saturating_sub(replaced) + json_bytes(artifact)
     }
 
     /// Whether a task may hold so much.
@@ -41,5 +41,5 @@ pub(super) fn outcome_bytes(outcome: &Outcome) -> usize {
         }
         Outcome::Rejected(_) | Outcome::Failed { .. } => None,
     };
-    said.map_or(0, bytes)
+    said.map_or(0, json_bytes)
 }

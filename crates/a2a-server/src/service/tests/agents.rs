@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn of(agent: &str) -> Caller {
-    Caller {
+fn of(agent: &str) -> CallContext {
+    CallContext {
         agent: Some(agent.to_owned()),
         ..alice()
     }

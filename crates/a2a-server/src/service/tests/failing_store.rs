@@ -7,8 +7,10 @@ use futures_util::stream::BoxStream;
 use tokio::sync::{Semaphore, broadcast};
 
 use super::*;
-use crate::record::Change;
-use crate::store::{Budget, Context, Feed, QueueTicket, Retention, StoreError, Summary};
+use crate::store::{
+    Budget, Context, QueueTicket, Retention, StoreError, Summary, TaskSubscription,
+};
+use crate::task_record::TaskChange;
 
 /// A memory that fails when it is told to, or that several servers share.
 #[derive(Clone)]
@@ -73,7 +75,7 @@ impl FailingStore {
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl TaskStore for FailingStore {
-    fn create<'a>(&'a self, record: &'a Record) -> Answer<'a, ()> {
+    fn create<'a>(&'a self, record: &'a TaskRecord) -> Answer<'a, ()> {
         Box::pin(async move {
             if let Some(gate) = &self.gate {
                 gate.acquire().await.unwrap().forget();
@@ -87,7 +89,7 @@ impl TaskStore for FailingStore {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a Change,
+        change: &'a TaskChange,
     ) -> Answer<'a, ()> {
         let less = |left: usize| left.checked_sub(1);
         let order = Ordering::SeqCst;
@@ -102,7 +104,7 @@ impl TaskStore for FailingStore {
         })
     }
 
-    fn load<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<Record>> {
+    fn load<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<TaskRecord>> {
         if let Some(error) = self.unread.lock().unwrap().get(task_id) {
             return Box::pin(std::future::ready(Err(error.clone())));
         }
@@ -117,8 +119,8 @@ impl TaskStore for FailingStore {
         self.memory.delete(task_id)
     }
 
-    fn follow<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<Feed>> {
-        self.memory.follow(task_id)
+    fn subscribe<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<TaskSubscription>> {
+        self.memory.subscribe(task_id)
     }
 
     fn get_or_create_context<'a>(

@@ -2,8 +2,8 @@
 
 use super::failing_store::FailingStore;
 use super::*;
-use crate::record::Change;
 use crate::store::StoreError;
+use crate::task_record::TaskChange;
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_for_a_moment_loses_nothing() {
@@ -101,7 +101,7 @@ async fn a_run_whose_task_is_settled_elsewhere_is_stopped() {
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
     let id = run.job.task_id.clone();
-    let status = Change::Status(TaskStatus {
+    let status = TaskChange::Status(TaskStatus {
         state: TaskState::Canceled,
         message: None,
         timestamp: None,

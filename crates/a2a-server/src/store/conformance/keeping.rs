@@ -6,8 +6,8 @@ use a2a::v1_0::{Part, TaskState};
 use serde_json::json;
 
 use super::{Any, append, artifact, create, load, message, ms, record, refused, settle, status};
-use crate::record::Change;
 use crate::store::StoreError;
+use crate::task_record::TaskChange;
 
 pub(crate) async fn a_new_task_is_there(store: Any) {
     let made = create(&store, "t", "ann", "c", 0).await;
@@ -33,16 +33,16 @@ pub(crate) async fn every_kind_of_change_is_kept(store: Any) {
         "it broke: \"quotes\", \n lines, and \u{1F980}",
     ));
     let changes = [
-        Change::Status(status(TaskState::Working, 10)),
-        Change::Run("run-1".to_owned()),
-        Change::Artifact {
+        TaskChange::Status(status(TaskState::Working, 10)),
+        TaskChange::Run("run-1".to_owned()),
+        TaskChange::Artifact {
             artifact: artifact("a", "text"),
             append: false,
             last_chunk: true,
         },
-        Change::Message(message("m-2", "more")),
-        Change::Metadata(HashMap::from([("usage".to_owned(), json!({"input": 3}))])),
-        Change::Status(failed),
+        TaskChange::Message(message("m-2", "more")),
+        TaskChange::Metadata(HashMap::from([("usage".to_owned(), json!({"input": 3}))])),
+        TaskChange::Status(failed),
     ];
     for (change, at) in changes.into_iter().zip([10, 20, 30, 40, 50, 60]) {
         append(&store, &mut expected, change, at).await;
@@ -54,7 +54,7 @@ pub(crate) async fn every_kind_of_change_is_kept(store: Any) {
 pub(crate) async fn chunks_of_an_artifact_are_joined(store: Any) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     for n in 0..300 {
-        let change = Change::Artifact {
+        let change = TaskChange::Artifact {
             artifact: artifact("a", &format!("chunk {n}")),
             append: n > 0,
             last_chunk: n == 299,
@@ -79,7 +79,7 @@ pub(crate) async fn a_change_needs_a_task(store: Any) {
 
 pub(crate) async fn a_change_at_another_revision_is_a_conflict(store: Any) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
-    append(&store, &mut expected, Change::Run("r".to_owned()), 1).await;
+    append(&store, &mut expected, TaskChange::Run("r".to_owned()), 1).await;
     assert_eq!(refused(&store, "t", 0).await, StoreError::Conflict);
     assert_eq!(refused(&store, "t", 2).await, StoreError::Conflict);
     assert_eq!(load(&store, "t").await, Some(expected));
@@ -88,8 +88,8 @@ pub(crate) async fn a_change_at_another_revision_is_a_conflict(store: Any) {
 pub(crate) async fn of_two_changes_at_once_one_is_a_conflict(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let (one, other) = (
-        Change::Run("one".to_owned()),
-        Change::Run("other".to_owned()),
+        TaskChange::Run("one".to_owned()),
+        TaskChange::Run("other".to_owned()),
     );
     let (first, second) = tokio::join!(
         store.append("t", 0, ms(1), &one),
@@ -128,7 +128,13 @@ pub(crate) async fn a_task_that_waits_for_an_answer_goes_on(store: Any) {
         TaskState::AuthRequired,
         TaskState::Working,
     ] {
-        append(&store, &mut expected, Change::Status(status(state, 5)), 5).await;
+        append(
+            &store,
+            &mut expected,
+            TaskChange::Status(status(state, 5)),
+            5,
+        )
+        .await;
     }
     settle(&store, &mut expected, TaskState::Completed, 6).await;
     assert_eq!(load(&store, "t").await, Some(expected));
@@ -157,7 +163,7 @@ pub(crate) async fn many_tasks_at_once_are_all_kept(store: Any) {
         tokio::spawn(async move {
             let mut expected = create(&store, &format!("t{n}"), "ann", "c", n).await;
             for step in 0..10 {
-                let change = Change::Artifact {
+                let change = TaskChange::Artifact {
                     artifact: artifact("a", &format!("{n}.{step}")),
                     append: step > 0,
                     last_chunk: step == 9,

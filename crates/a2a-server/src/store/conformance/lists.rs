@@ -5,8 +5,8 @@ use std::time::Duration;
 use a2a::v1_0::TaskState;
 
 use super::{Any, all, append, artifact, create, ids, load, moment, settle};
-use crate::record::Change;
 use crate::store::{Budget, Filter, Retention, Summary, SummaryPage};
+use crate::task_record::TaskChange;
 
 pub(crate) async fn the_last_changed_comes_first(store: Any) {
     let mut first = create(&store, "first", "ann", "c", 0).await;
@@ -16,30 +16,30 @@ pub(crate) async fn the_last_changed_comes_first(store: Any) {
     settle(&store, &mut first, TaskState::Completed, 30).await;
     assert_eq!(ids(&store, &all()).await, ["first", "third", "second"]);
     let listed = store.list(&all()).await.unwrap();
-    assert_eq!(listed.tasks[0], Summary::of(&first));
+    assert_eq!(listed.tasks[0], Summary::new(&first));
 }
 
 pub(crate) async fn a_list_has_excerpts_of_its_tasks(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
     let mut asks = super::status(TaskState::InputRequired, 1);
     asks.message = Some(super::message("m-1", &"which one? ".repeat(100)));
-    append(&store, &mut made, Change::Status(asks), 1).await;
+    append(&store, &mut made, TaskChange::Status(asks), 1).await;
     let listed = store.list(&all()).await.unwrap().tasks;
-    assert_eq!(listed, [Summary::of(&made)]);
+    assert_eq!(listed, [Summary::new(&made)]);
     assert_eq!(listed[0].asked.as_deref(), Some("do it"));
     let says = listed[0].says.as_ref().unwrap().chars().count();
     assert!((200..=241).contains(&says), "{says}");
     append(
         &store,
         &mut made,
-        Change::Message(super::message("m-2", "that")),
+        TaskChange::Message(super::message("m-2", "that")),
         2,
     )
     .await;
     settle(&store, &mut made, TaskState::Completed, 3).await;
     assert_eq!(
         store.list(&all()).await.unwrap().tasks,
-        [Summary::of(&made)]
+        [Summary::new(&made)]
     );
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn a_state_is_picked_out(store: Any) {
 pub(crate) async fn it_is_the_status_that_has_to_be_newer(store: Any) {
     let mut old = create(&store, "old", "ann", "c", 0).await;
     create(&store, "new", "ann", "c", 20).await;
-    let change = Change::Artifact {
+    let change = TaskChange::Artifact {
         artifact: artifact("a", "late"),
         append: false,
         last_chunk: true,
@@ -231,7 +231,7 @@ pub(crate) async fn retention_counts_each_client_apart(store: Any) {
 
 pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
     let mut waits = create(&store, "waits", "ann", "c", 0).await;
-    let waiting = Change::Status(super::status(TaskState::InputRequired, 1));
+    let waiting = TaskChange::Status(super::status(TaskState::InputRequired, 1));
     append(&store, &mut waits, waiting, 1).await;
     let mut done = create(&store, "done", "ann", "c", 2).await;
     settle(&store, &mut done, TaskState::Completed, 3).await;
@@ -330,7 +330,7 @@ pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
     for round in 0..3 {
         let mut made = create(&store, "t", "ann", "c", round).await;
         for n in 0..100 {
-            let change = Change::Artifact {
+            let change = TaskChange::Artifact {
                 artifact: artifact("a", &"y".repeat(50)),
                 append: n > 0,
                 last_chunk: false,
@@ -339,7 +339,7 @@ pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
         }
         // Its changes are put together now.
         load(&store, "t").await.unwrap();
-        append(&store, &mut made, Change::Run("r".to_owned()), round).await;
+        append(&store, &mut made, TaskChange::Run("r".to_owned()), round).await;
         assert_eq!(
             store.make_room("ann", 19_000, &budget, true).await,
             Ok(false)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{Any, create, settle};
-use crate::caller::Version;
+use crate::call_context::Version;
 use crate::store::{Context, QueueTicket, StoreError};
 
 pub(crate) async fn a_context_belongs_to_who_came_first(store: Any) {

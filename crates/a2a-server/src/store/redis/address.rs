@@ -10,12 +10,12 @@ use url::Url;
 use crate::store::StoreError;
 
 /// What every key begins with, unless the address says otherwise.
-pub const PREFIX: &str = "remote-agent:";
+pub const DEFAULT_PREFIX: &str = "remote-agent:";
 
 /// For how long a server counts as living after it was heard of last, unless asked otherwise.
-pub const LEASE: Duration = Duration::from_secs(15);
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
-/// Where Redis is, and how to be a server beside others there.
+/// Where Redis is, and how to be a server background others there.
 #[derive(Clone)]
 pub struct Options {
     /// `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?prefix=PREFIX]`, or `rediss://` for TLS. All servers that share
@@ -36,7 +36,7 @@ impl Options {
             url: url.into(),
             password: None,
             roots: None,
-            lease: LEASE,
+            lease: DEFAULT_LEASE,
         }
     }
 }
@@ -141,7 +141,7 @@ fn prefix(url: &Url) -> Result<String, StoreError> {
             "has a `prefix` that is empty or longer than 100 bytes",
         )),
         Some(prefix) => Ok(prefix),
-        None => Ok(PREFIX.to_owned()),
+        None => Ok(DEFAULT_PREFIX.to_owned()),
     }
 }
 

@@ -9,7 +9,7 @@ use redis::{
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::failure::{self, is_away};
+use super::error::{self, is_unavailable};
 use super::scripts::Call;
 use crate::store::StoreError;
 
@@ -70,7 +70,7 @@ impl RedisConnection {
         let mut pause = HEALTH_CHECK_PAUSE;
         loop {
             match self.once(call).await {
-                Err(why) if is_away(&why) && Instant::now() + pause < end => {
+                Err(why) if is_unavailable(&why) && Instant::now() + pause < end => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));
                 }
@@ -80,7 +80,7 @@ impl RedisConnection {
     }
 
     /// Sends a command of one's own, a second time where the connection broke.
-    pub(super) async fn ask<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, StoreError> {
+    pub(super) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, StoreError> {
         match self.send(cmd).await {
             Err(why) if is_retryable(&why) => self.send(cmd).await,
             done => done,
@@ -91,13 +91,13 @@ impl RedisConnection {
     async fn send<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, RedisError> {
         let (number, mut connection) = self.connection().await?;
         let answer = cmd.query_async(&mut connection).await;
-        self.note(number, &answer).await;
+        self.discard_broken(number, &answer).await;
         answer
     }
 
     /// What people are told of an error.
     pub(super) fn failed(&self, why: &RedisError) -> StoreError {
-        failure::server_message(why, &self.shown)
+        error::server_message(why, &self.shown)
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -118,7 +118,7 @@ impl RedisConnection {
                 Err(why) => Err(why),
             };
         }
-        self.note(number, &answer).await;
+        self.discard_broken(number, &answer).await;
         answer
     }
 
@@ -152,8 +152,8 @@ impl RedisConnection {
     }
 
     /// Gives the connection up where an answer says that it is of no more use.
-    async fn note<T>(&self, number: u64, answer: &Result<T, RedisError>) {
-        if matches!(answer, Err(why) if is_away(why)) {
+    async fn discard_broken<T>(&self, number: u64, answer: &Result<T, RedisError>) {
+        if matches!(answer, Err(why) if is_unavailable(why)) {
             let mut slot = self.slot.lock().await;
             if slot.number == number {
                 slot.connection = None;
@@ -164,5 +164,5 @@ impl RedisConnection {
 
 /// Whether a fresh connection may do better at once. Who waited for an answer in vain has waited long enough.
 fn is_retryable(why: &RedisError) -> bool {
-    is_away(why) && !why.is_timeout()
+    is_unavailable(why) && !why.is_timeout()
 }

@@ -7,11 +7,11 @@ use redis::Cmd;
 use serde::{Deserialize, Serialize};
 
 use super::inner::Inner;
-use crate::caller::Version;
+use crate::call_context::Version;
 use crate::store::{Context, StoreError};
 
 /// How long a context without a task is kept.
-const _CONTEXT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+const EMPTY_CONTEXT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// A push notification configuration as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -29,12 +29,12 @@ impl Inner {
     ) -> Result<Context, StoreError> {
         let call = self
             .scripts
-            .claim_context
+            .get_or_create_context
             .call()
             .arg(context_id)
             .arg(owner)
             .arg(session)
-            .arg(_CONTEXT_LIFETIME.as_secs() * 1000);
+            .arg(EMPTY_CONTEXT_LIFETIME.as_secs() * 1000);
         let (owner, session): (String, String) = self.connection.call(&call).await?;
         Ok(Context { owner, session })
     }
@@ -71,7 +71,7 @@ impl Inner {
     ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
         let entries: Vec<Vec<u8>> = self
             .connection
-            .ask(Cmd::new().arg("HVALS").arg(self.push_key(task_id)))
+            .query(Cmd::new().arg("HVALS").arg(self.push_key(task_id)))
             .await?;
         let mut found = Vec::with_capacity(entries.len());
         for entry in &entries {
@@ -91,7 +91,7 @@ impl Inner {
     ) -> Result<bool, StoreError> {
         let mut cmd = Cmd::new();
         cmd.arg("HDEL").arg(self.push_key(task_id)).arg(config_id);
-        self.connection.ask(&cmd).await
+        self.connection.query(&cmd).await
     }
 
     fn push_key(&self, task_id: &str) -> String {

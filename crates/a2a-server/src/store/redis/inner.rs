@@ -55,18 +55,18 @@ impl Inner {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn runs(&self, task_id: &str) -> bool {
+    pub(super) fn is_running(&self, task_id: &str) -> bool {
         self.running().contains(task_id)
     }
 
-    pub(super) fn begun(&self, task_id: &str) {
+    pub(super) fn mark_running(&self, task_id: &str) {
         let mut running = self.running();
         if !running.contains(task_id) {
             running.insert(task_id.to_owned());
         }
     }
 
-    pub(super) fn ended(&self, task_id: &str) {
+    pub(super) fn mark_ended(&self, task_id: &str) {
         self.running().remove(task_id);
     }
 

@@ -37,7 +37,7 @@ pub(super) async fn pass_cancellations(
     loop {
         notifiers.cancels.notified().await;
         loop {
-            match hand_out(&inner, &key, &to).await {
+            match forward_batch(&inner, &key, &to).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(why) => {
@@ -53,26 +53,26 @@ pub(super) async fn pass_cancellations(
 }
 
 /// Passes some on. Says whether there were any.
-async fn hand_out(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
+async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
     let mut range = redis::cmd("LRANGE");
     range.arg(key).arg(0).arg(CANCEL_BATCH - 1);
-    let asked: Vec<String> = inner.connection.ask(&range).await?;
+    let asked: Vec<String> = inner.connection.query(&range).await?;
     let any = !asked.is_empty();
     for task_id in asked {
         // After it was passed on: rather twice than never.
         let mut done = redis::cmd("LREM");
         done.arg(key).arg(0).arg(&task_id);
         let _ = to.send(task_id).await;
-        let _: usize = inner.connection.ask(&done).await?;
+        let _: usize = inner.connection.query(&done).await?;
     }
     Ok(any)
 }
 
-/// What was handed out here and is not over with.
+/// What was recovery out here and is not over with.
 #[derive(Default)]
-pub(super) struct Handed {
+pub(super) struct RecoveryState {
     /// Tasks that Redis could not be told of.
-    untold: HashSet<String>,
+    unconfirmed: HashSet<String>,
     /// Tasks that a dead server was asked to cancel. Whoever takes them up is asked when he has had time for it.
     canceled: Vec<String>,
 }
@@ -85,16 +85,22 @@ impl Inner {
     }
 
     pub(super) async fn release_lease(&self) -> Result<(), StoreError> {
-        let _: String = self.connection.call(&self.scripts.farewell.call()).await?;
+        let _: String = self
+            .connection
+            .call(&self.scripts.release_lease.call())
+            .await?;
         Ok(())
     }
 
     /// Takes tasks of dead servers.
-    pub(super) async fn recover(&self, handed: &Mutex<Handed>) -> Result<Vec<Summary>, StoreError> {
-        while let Some(task_id) = { locked(handed).canceled.pop() } {
+    pub(super) async fn recover(
+        &self,
+        recovery: &Mutex<RecoveryState>,
+    ) -> Result<Vec<Summary>, StoreError> {
+        while let Some(task_id) = { locked(recovery).canceled.pop() } {
             // Where it is gone there is nothing to cancel.
             if let Err(StoreError::Failed(why)) = self.request_cancel(&task_id).await {
-                locked(handed).canceled.push(task_id);
+                locked(recovery).canceled.push(task_id);
                 return Err(StoreError::Failed(why));
             }
         }
@@ -113,11 +119,11 @@ impl Inner {
         }
         let (mut tasks, mut done) = (Vec::new(), Vec::new());
         for task_id in taken {
-            if !locked(handed).untold.contains(&task_id) {
+            if !locked(recovery).unconfirmed.contains(&task_id) {
                 match self.load(&task_id).await {
                     Ok(Some(record)) if !record.is_terminal() => {
-                        self.begun(&task_id);
-                        tasks.push(Summary::of(&record));
+                        self.mark_running(&task_id);
+                        tasks.push(Summary::new(&record));
                     }
                     Ok(_) => {}
                     // It comes again, and keeps no other one up.
@@ -133,16 +139,16 @@ impl Inner {
             .iter()
             .fold(self.scripts.handed_out.call(), |call, id| call.arg(id));
         let told: Result<String, StoreError> = self.connection.call(&call).await;
-        let mut handed = locked(handed);
-        handed.canceled.extend(
+        let mut recovery = locked(recovery);
+        recovery.canceled.extend(
             canceled
                 .into_iter()
                 .filter(|id| tasks.iter().any(|task| task.id == *id)),
         );
         match told {
-            Ok(_) => handed.untold.clear(),
+            Ok(_) => recovery.unconfirmed.clear(),
             // They come again, and are known then.
-            Err(_) => handed.untold.extend(done),
+            Err(_) => recovery.unconfirmed.extend(done),
         }
         Ok(tasks)
     }
@@ -152,7 +158,7 @@ impl Inner {
     async fn is_young(&self) -> Result<bool, StoreError> {
         let info: String = self
             .connection
-            .ask(redis::cmd("INFO").arg("server"))
+            .query(redis::cmd("INFO").arg("server"))
             .await?;
         Ok(field(&info, "uptime_in_seconds")
             .and_then(|seconds| seconds.parse::<u64>().ok())
@@ -160,8 +166,8 @@ impl Inner {
     }
 }
 
-fn locked(handed: &Mutex<Handed>) -> MutexGuard<'_, Handed> {
-    handed.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(recovery: &Mutex<RecoveryState>) -> MutexGuard<'_, RecoveryState> {
+    recovery.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A field of what `INFO` answers.

@@ -13,7 +13,7 @@ use crate::store::{
 };
 
 /// How many tasks are forgotten in one step, in which Redis does nothing else.
-const BATCH: usize = 100;
+const PRUNE_BATCH: usize = 100;
 
 /// The set to look in, and what is asked of each task there: its owner and its state.
 fn index(filter: &Filter) -> (String, &str, &'static str) {
@@ -54,7 +54,7 @@ impl Inner {
         let (total, more, found): (usize, bool, Vec<Row>) = self.connection.call(&call).await?;
         let tasks: Vec<Summary> = found.into_iter().map(summary).collect();
         Ok(SummaryPage {
-            next: tasks.last().filter(|_| more).map(Cursor::of),
+            next: tasks.last().filter(|_| more).map(Cursor::new),
             tasks,
             total,
         })
@@ -77,7 +77,7 @@ impl Inner {
                 .arg("LIMIT")
                 .arg(0)
                 .arg(skip.saturating_add(limit));
-            let found: Vec<(String, i64)> = self.connection.ask(&range).await?;
+            let found: Vec<(String, i64)> = self.connection.query(&range).await?;
             waits.extend(found.into_iter().map(|(id, changed_ms)| (changed_ms, id)));
         }
         waits.sort_unstable();
@@ -94,7 +94,7 @@ impl Inner {
     ) -> Result<bool, StoreError> {
         let call = self
             .scripts
-            .room
+            .make_room
             .call()
             .arg(owner)
             .arg(bytes)
@@ -118,10 +118,10 @@ impl Inner {
                 .call()
                 .arg(before)
                 .arg(retention.count)
-                .arg(BATCH);
+                .arg(PRUNE_BATCH);
             let step: usize = self.connection.call(&call).await?;
             forgotten += step;
-            if step < BATCH {
+            if step < PRUNE_BATCH {
                 return Ok(forgotten);
             }
         }

@@ -32,7 +32,7 @@ pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError>
             )));
         }
     }
-    let info: String = inner.connection.ask(&redis::cmd("INFO")).await?;
+    let info: String = inner.connection.query(&redis::cmd("INFO")).await?;
     let evicts = field(&info, "maxmemory_policy").is_some_and(|policy| policy != "noeviction");
     let limited = field(&info, "maxmemory").is_some_and(|bytes| bytes != "0");
     if evicts && limited {

@@ -7,8 +7,8 @@ use a2a::v1_0::{Role, TaskStatus};
 use serde_json::Error;
 
 use super::inner::Inner;
-use crate::record::{Change, Record, excerpt};
-use crate::store::{Phase, StoreError, Summary, state_of, state_word};
+use crate::store::{Phase, StoreError, Summary, parse_state, state_word};
+use crate::task_record::{TaskChange, TaskRecord, excerpt};
 
 /// So many changes are put together by who loads them.
 const COMPACT_AFTER_CHANGES: usize = 64;
@@ -23,9 +23,9 @@ fn phase_word(phase: Phase) -> &'static str {
 }
 
 impl Inner {
-    pub(super) async fn create(&self, record: &Record) -> Result<(), StoreError> {
+    pub(super) async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
         let status = &record.task.status;
-        let phase = Phase::of(&status.state);
+        let phase = Phase::new(&status.state);
         let call = self
             .scripts
             .create
@@ -37,7 +37,7 @@ impl Inner {
             .arg(&record.task.context_id)
             .arg(&record.session)
             .arg(state_word(&status.state))
-            .arg(changes_since(status))
+            .arg(since_us(status))
             .arg(record.changed_ms)
             .arg(phase_word(phase))
             .arg(self.token())
@@ -54,19 +54,19 @@ impl Inner {
         task_id: &str,
         revision: u64,
         at_ms: i64,
-        change: &Change,
+        change: &TaskChange,
     ) -> Result<(), StoreError> {
-        let (state, changes_since, phase) = match change {
-            Change::Status(status) => (
+        let (state, since_us, phase) = match change {
+            TaskChange::Status(status) => (
                 state_word(&status.state),
-                changes_since(status),
-                Some(Phase::of(&status.state)),
+                since_us(status),
+                Some(Phase::new(&status.state)),
             ),
             _ => ("", String::new(), None),
         };
         let (asked, says) = match change {
-            Change::Status(status) => (String::new(), status.message.as_ref().map(excerpt)),
-            Change::Message(message) if message.role == Role::User => (excerpt(message), None),
+            TaskChange::Status(status) => (String::new(), status.message.as_ref().map(excerpt)),
+            TaskChange::Message(message) if message.role == Role::User => (excerpt(message), None),
             _ => (String::new(), None),
         };
         let call = self
@@ -79,9 +79,9 @@ impl Inner {
             .arg(serde_json::to_vec(change).map_err(unwritten)?)
             .arg(self.token())
             .arg(state)
-            .arg(changes_since)
+            .arg(since_us)
             .arg(phase.map_or("", phase_word))
-            .arg(i32::from(self.runs(task_id)))
+            .arg(i32::from(self.is_running(task_id)))
             .arg(asked)
             .arg(says.unwrap_or_default());
         // A run that goes on here outlives a restart of Redis. After the lease it is somebody else's.
@@ -93,15 +93,15 @@ impl Inner {
         match said {
             "ok" => {
                 match phase {
-                    Some(Phase::Working) => self.begun(task_id),
-                    Some(Phase::Interrupted | Phase::Terminal) => self.ended(task_id),
+                    Some(Phase::Working) => self.mark_running(task_id),
+                    Some(Phase::Interrupted | Phase::Terminal) => self.mark_ended(task_id),
                     None => {}
                 }
                 Ok(())
             }
             "conflict" => Err(StoreError::Conflict),
             "lost" => {
-                self.ended(task_id);
+                self.mark_ended(task_id);
                 tracing::warn!(
                     task_id,
                     "another server has taken the task over: this one was not heard of for longer than its lease"
@@ -109,17 +109,17 @@ impl Inner {
                 Err(StoreError::Conflict)
             }
             "settled" => {
-                self.ended(task_id);
+                self.mark_ended(task_id);
                 Err(StoreError::Terminal)
             }
             _ => {
-                self.ended(task_id);
+                self.mark_ended(task_id);
                 Err(StoreError::NotFound)
             }
         }
     }
 
-    pub(super) async fn load(&self, task_id: &str) -> Result<Option<Record>, StoreError> {
+    pub(super) async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
         let found = self.fetch(task_id).await?;
         self.read(task_id, found).await
     }
@@ -134,19 +134,23 @@ impl Inner {
     ///
     /// # Errors
     /// It is none.
-    async fn read(&self, task_id: &str, found: redis::Value) -> Result<Option<Record>, StoreError> {
+    async fn read(
+        &self,
+        task_id: &str,
+        found: redis::Value,
+    ) -> Result<Option<TaskRecord>, StoreError> {
         if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
             return Ok(None);
         }
         let (base, from, log): (Vec<u8>, u64, Vec<Vec<u8>>) =
             redis::from_redis_value(found).map_err(|why| self.unread(task_id, &why.to_string()))?;
-        let mut record: Record = serde_json::from_slice(&base)
+        let mut record: TaskRecord = serde_json::from_slice(&base)
             .map_err(|why| self.unread(task_id, &error_location(&why)))?;
         let many = log.len() >= COMPACT_AFTER_CHANGES;
         for entry in log {
             let (at_ms, change) = entry_of(&entry)
                 .ok_or_else(|| self.unread(task_id, "an entry of its log has no time"))?;
-            let change: Change = serde_json::from_slice(change)
+            let change: TaskChange = serde_json::from_slice(change)
                 .map_err(|why| self.unread(task_id, &error_location(&why)))?;
             record.apply(change, at_ms);
         }
@@ -157,7 +161,7 @@ impl Inner {
     }
 
     /// Puts the changes together that made `record` of what it was at revision `from`.
-    async fn compact(&self, record: &Record, from: u64) {
+    async fn compact(&self, record: &TaskRecord, from: u64) {
         let Ok(whole) = serde_json::to_vec(record) else {
             return;
         };
@@ -176,7 +180,7 @@ impl Inner {
     pub(super) async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
         let call = self.scripts.delete.call().arg(task_id);
         let was: bool = self.connection.call(&call).await?;
-        self.ended(task_id);
+        self.mark_ended(task_id);
         Ok(was)
     }
 
@@ -215,16 +219,15 @@ pub(super) type Row = (
 
 /// Reads what the scripts say of a task.
 pub(super) fn summary(row: Row) -> Summary {
-    let (id, changed_ms, context_id, owner, agent, state, changes_since, created_ms, asked, says) =
-        row;
+    let (id, changed_ms, context_id, owner, agent, state, since_us, created_ms, asked, says) = row;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     Summary {
         id,
         context_id,
         owner,
         agent: some(agent),
-        state: state_of(&state),
-        since_us: changes_since.parse().ok(),
+        state: parse_state(&state),
+        since_us: since_us.parse().ok(),
         created_ms,
         changed_ms,
         asked: some(asked),
@@ -233,7 +236,7 @@ pub(super) fn summary(row: Row) -> Summary {
 }
 
 /// A change as it goes over a channel: the revision it made, and itself.
-pub(super) fn decode_update(payload: &[u8]) -> Option<(u64, Change)> {
+pub(super) fn decode_update(payload: &[u8]) -> Option<(u64, TaskChange)> {
     let (revision, change) = entry_of(payload)?;
     let change = serde_json::from_slice(change).ok()?;
     Some((u64::try_from(revision).ok()?, change))
@@ -247,7 +250,7 @@ fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
 }
 
 /// Since when a status holds, in microseconds since 1970: Lua's numbers are exact so far.
-fn changes_since(status: &TaskStatus) -> String {
+fn since_us(status: &TaskStatus) -> String {
     status
         .timestamp
         .map(|at| at.timestamp_micros().to_string())

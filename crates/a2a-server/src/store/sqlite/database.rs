@@ -31,7 +31,7 @@ const MAX_IDLE_WAL_BYTES: i64 = 64 << 20;
 /// An operation was refused, or SQLite failed.
 #[derive(Debug)]
 pub(super) enum SqlError {
-    Refused(StoreError),
+    Rejected(StoreError),
     Sql(rusqlite::Error),
 }
 
@@ -43,7 +43,7 @@ impl From<rusqlite::Error> for SqlError {
 
 impl From<StoreError> for SqlError {
     fn from(error: StoreError) -> Self {
-        Self::Refused(error)
+        Self::Rejected(error)
     }
 }
 
@@ -51,7 +51,7 @@ impl SqlError {
     /// The store's error, for the database at `path`.
     pub(super) fn into_store(self, verb: &str, path: &Path) -> StoreError {
         match self {
-            Self::Refused(error) => error,
+            Self::Rejected(error) => error,
             Self::Sql(error) => match failed(verb, path, &error) {
                 StoreError::Failed(why)
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) =>
@@ -139,7 +139,7 @@ pub(super) fn open_writer(path: &Path, fsync: Fsync) -> Result<Connection, Store
         let mode: String =
             connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
         if mode != "wal" {
-            return Err(SqlError::Refused(StoreError::Failed(format!(
+            return Err(SqlError::Rejected(StoreError::Failed(format!(
                 "cannot open `{}`: its file system has no shared memory, which SQLite's write-ahead log needs; \
                  keep the tasks on a local disk",
                 path.display()
@@ -191,12 +191,12 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
             Ok(())
         }
         (APPLICATION_ID, SCHEMA_VERSION, _) => Ok(()),
-        (APPLICATION_ID, format, _) => Err(SqlError::Refused(StoreError::Failed(format!(
+        (APPLICATION_ID, format, _) => Err(SqlError::Rejected(StoreError::Failed(format!(
             "cannot open `{}`: it was written by another version (format {format}, this is {SCHEMA_VERSION}); use that version, or \
              give this server a directory of its own",
             path.display()
         )))),
-        _ => Err(SqlError::Refused(StoreError::Failed(format!(
+        _ => Err(SqlError::Rejected(StoreError::Failed(format!(
             "cannot open `{}`: it is an SQLite database of another program; give this server a directory of its own",
             path.display()
         )))),

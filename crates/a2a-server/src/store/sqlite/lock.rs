@@ -26,18 +26,20 @@ pub struct Holder {
 
 /// Keeps other servers away until it is dropped. The system drops it with the process, however that ends.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct DirectoryLock {
     file: File,
     holder: Holder,
 }
 
-impl Lock {
-    pub(super) fn take(directory: &Path, now: DateTime<Utc>) -> Result<Self, StoreError> {
+impl DirectoryLock {
+    pub(super) fn acquire(directory: &Path, now: DateTime<Utc>) -> Result<Self, StoreError> {
         let path = directory.join(LOCK_FILE_NAME);
         let file = open_private(&path)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(in_use(directory, told(file).as_ref())),
+            Err(TryLockError::WouldBlock) => {
+                return Err(in_use(directory, read_holder(file).as_ref()));
+            }
             // Some network file systems have no locks. Two servers there would each overwrite what the other keeps.
             Err(TryLockError::Error(error)) => return Err(file_error("lock", &path, &error)),
         }
@@ -72,7 +74,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
         // Whoever reads an empty file knows that nobody has it; the lock itself goes with the file.
         let _ = self.file.set_len(0);
@@ -92,12 +94,12 @@ pub fn holder(directory: &Path) -> Result<Option<Option<Holder>>, StoreError> {
     };
     match file.try_lock_shared() {
         Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => Ok(Some(told(file))),
+        Err(TryLockError::WouldBlock) => Ok(Some(read_holder(file))),
         Err(TryLockError::Error(error)) => Err(file_error("lock", &path, &error)),
     }
 }
 
-fn told(mut file: File) -> Option<Holder> {
+fn read_holder(mut file: File) -> Option<Holder> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()

@@ -6,15 +6,15 @@ use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use super::database::SqlError;
 use super::tasks::number;
-use crate::caller::Version;
-use crate::record::Record;
+use crate::call_context::Version;
 use crate::store::{
-    Context, Cursor, Filter, StoreError, Summary, SummaryPage, body, state_of, state_word,
+    Context, Cursor, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_word,
 };
+use crate::task_record::TaskRecord;
 
 /// A record, and how many changes it was put together from.
-pub(super) struct Loaded {
-    pub(super) record: Record,
+pub(super) struct LoadedTask {
+    pub(super) record: TaskRecord,
     pub(super) changes: usize,
 }
 
@@ -28,7 +28,7 @@ fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, rusqlite::Error> {
         context_id: row.get(1)?,
         owner: row.get(2)?,
         agent: row.get(3)?,
-        state: state_of(row.get_ref(4)?.as_str()?),
+        state: parse_state(row.get_ref(4)?.as_str()?),
         since_us: row.get(5)?,
         created_ms: row.get(6)?,
         changed_ms: row.get(7)?,
@@ -84,7 +84,7 @@ fn log_row(row: &rusqlite::Row<'_>) -> Result<LogRow, rusqlite::Error> {
 }
 
 /// Loads the task of that key, even where its row is damaged and its log is not.
-pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loaded>, SqlError> {
+pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<LoadedTask>, SqlError> {
     let transaction = connection.unchecked_transaction()?;
     let rows = log_rows(&transaction, key)?;
     let row = transaction
@@ -98,8 +98,8 @@ pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loade
 }
 
 /// Parses the rows of a task's log, puts them together, and checks that none is missing.
-pub(super) fn assemble(id: &str, log: Log) -> Result<Option<Loaded>, StoreError> {
-    let mut loaded: Option<Loaded> = None;
+pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreError> {
+    let mut loaded: Option<LoadedTask> = None;
     for row in log.rows {
         let revision = row.revision;
         if crc32fast::hash(&row.json) != row.sum {
@@ -110,7 +110,7 @@ pub(super) fn assemble(id: &str, log: Log) -> Result<Option<Loaded>, StoreError>
         }
         let read = match &mut loaded {
             None => body::decode_record(&row.json)
-                .map(|record| loaded = Some(Loaded { record, changes: 0 })),
+                .map(|record| loaded = Some(LoadedTask { record, changes: 0 })),
             Some(loaded) => {
                 loaded.changes += 1;
                 body::apply(&mut loaded.record, row.at_ms, &row.json)
@@ -167,7 +167,7 @@ pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<SummaryPa
     let more = tasks.len() > filter.page_size;
     tasks.truncate(filter.page_size);
     Ok(SummaryPage {
-        next: tasks.last().filter(|_| more).map(Cursor::of),
+        next: tasks.last().filter(|_| more).map(Cursor::new),
         tasks,
         total: usize::try_from(total).unwrap_or_default(),
     })

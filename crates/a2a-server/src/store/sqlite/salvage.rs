@@ -6,8 +6,8 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::{database, queries};
-use crate::record::Record;
 use crate::store::StoreError;
+use crate::task_record::TaskRecord;
 
 /// Checks the database in `directory`: its structure (`PRAGMA integrity_check`), and that every task can be read. Returns
 /// what is wrong.
@@ -41,7 +41,7 @@ pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
 /// The file cannot be opened at all.
 pub fn export(
     directory: &Path,
-    mut each: impl FnMut(Record),
+    mut each: impl FnMut(TaskRecord),
 ) -> Result<Vec<StoreError>, StoreError> {
     let path = database::path(directory);
     let connection = open(directory)?;

@@ -10,23 +10,23 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::database::SqlError;
-use super::tasks::{self, Effect, New};
+use super::tasks::{self, Effect, NewTask};
 use super::writer::{self, Command};
 use super::{DELETE_BATCH, Readers, SqliteStore, length, queries};
-use crate::caller::Version;
-use crate::record::{Change, Record};
+use crate::call_context::Version;
 use crate::store::{
-    Budget, Context, Feed, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage,
-    TaskStore, body,
+    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
+    TaskSubscription, body,
 };
+use crate::task_record::{TaskChange, TaskRecord};
 
 impl TaskStore for SqliteStore {
-    fn create<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             let json = body::encode(record)?;
             let bytes = json.len();
-            let new = New {
-                summary: Summary::of(record),
+            let new = NewTask {
+                summary: Summary::new(record),
                 session: record.session.clone(),
                 revision: record.revision,
                 json,
@@ -44,11 +44,11 @@ impl TaskStore for SqliteStore {
         task_id: &'a str,
         revision: u64,
         at_ms: i64,
-        change: &'a Change,
+        change: &'a TaskChange,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             let json = body::encode(change)?;
-            let (id, effect, bytes) = (task_id.to_owned(), Effect::of(change), json.len());
+            let (id, effect, bytes) = (task_id.to_owned(), Effect::new(change), json.len());
             let work = move |connection: &Connection| {
                 let owner = tasks::append(connection, &id, revision, at_ms, &effect, &json)?;
                 Ok((owner, json))
@@ -74,7 +74,10 @@ impl TaskStore for SqliteStore {
         .boxed()
     }
 
-    fn load<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
         self.find(task_id).boxed()
     }
 
@@ -88,7 +91,10 @@ impl TaskStore for SqliteStore {
         async move { Ok(self.forget(vec![task_id.to_owned()]).await? > 0) }.boxed()
     }
 
-    fn follow<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Option<Feed>, StoreError>> {
+    fn subscribe<'a>(
+        &'a self,
+        task_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>> {
         async move {
             let listener = self.shared.events.subscribe(task_id);
             let Some(record) = self.load(task_id).await? else {
@@ -99,7 +105,7 @@ impl TaskStore for SqliteStore {
                 let store = store.clone();
                 async move { store.load(&id).await.ok().flatten() }.boxed()
             };
-            Ok(Some(listener.feed(record, reload)))
+            Ok(Some(listener.subscription(record, reload)))
         }
         .boxed()
     }
@@ -120,7 +126,7 @@ impl TaskStore for SqliteStore {
             let work = move |connection: &Connection| {
                 tasks::get_or_create_context(connection, &id, &owner, &session)?;
                 let context = queries::context(connection, &id)?;
-                context.ok_or(SqlError::Refused(StoreError::Conflict))
+                context.ok_or(SqlError::Rejected(StoreError::Conflict))
             };
             self.write(0, work, |_| {}).await
         }

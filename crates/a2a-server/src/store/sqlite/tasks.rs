@@ -4,12 +4,12 @@ use a2a::v1_0::TaskState;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::database::SqlError;
-use crate::caller::Version;
-use crate::record::Change;
+use crate::call_context::Version;
 use crate::store::{Phase, StoreError, Summary, since_us, state_word};
+use crate::task_record::TaskChange;
 
 /// A new task.
-pub(super) struct New {
+pub(super) struct NewTask {
     pub(super) summary: Summary,
     pub(super) session: String,
     pub(super) revision: u64,
@@ -18,7 +18,7 @@ pub(super) struct New {
 }
 
 /// Inserts a task.
-pub(super) fn create(connection: &Connection, new: &New) -> Result<(), SqlError> {
+pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlError> {
     let task = &new.summary;
     let revision = number(new.revision);
     let mut insert = connection.prepare_cached(
@@ -31,7 +31,7 @@ pub(super) fn create(connection: &Connection, new: &New) -> Result<(), SqlError>
         task.context_id,
         task.agent,
         state_word(&task.state),
-        Phase::of(&task.state) as i64,
+        Phase::new(&task.state) as i64,
         task.since_us,
         task.created_ms,
         task.changed_ms,
@@ -65,15 +65,15 @@ pub(super) enum Effect {
 }
 
 impl Effect {
-    pub(super) fn of(change: &Change) -> Self {
+    pub(super) fn new(change: &TaskChange) -> Self {
         match change {
-            Change::Status(status) => Self::Status {
+            TaskChange::Status(status) => Self::Status {
                 state: status.state.clone(),
                 since_us: since_us(status),
-                says: status.message.as_ref().map(crate::record::excerpt),
+                says: status.message.as_ref().map(crate::task_record::excerpt),
             },
-            Change::Message(message) if message.role == a2a::v1_0::Role::User => {
-                Self::Asked(crate::record::excerpt(message))
+            TaskChange::Message(message) if message.role == a2a::v1_0::Role::User => {
+                Self::Asked(crate::task_record::excerpt(message))
             }
             _ => Self::Body,
         }
@@ -121,7 +121,7 @@ pub(super) fn append(
                 next,
                 bytes,
                 state_word(state),
-                Phase::of(state) as i64,
+                Phase::new(state) as i64,
                 since_us,
                 says
             ])?,
@@ -184,14 +184,14 @@ pub(super) fn compact(
 }
 
 /// A task that was deleted.
-pub(super) struct Deleted {
+pub(super) struct DeletedTask {
     pub(super) id: String,
     pub(super) owner: String,
     pub(super) bytes: i64,
 }
 
 /// Deletes a task with all that belongs to it, and its context with the last task of it.
-pub(super) fn delete(connection: &Connection, id: String) -> Result<Option<Deleted>, SqlError> {
+pub(super) fn delete(connection: &Connection, id: String) -> Result<Option<DeletedTask>, SqlError> {
     let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
     let found: Option<(i64, String, String, i64)> = connection
         .prepare_cached("SELECT key, context, owner, bytes FROM tasks WHERE id = ?1")?
@@ -212,7 +212,7 @@ pub(super) fn delete(connection: &Connection, id: String) -> Result<Option<Delet
             "DELETE FROM contexts WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE context = ?1)",
         )?
         .execute([context])?;
-    Ok(Some(Deleted { id, owner, bytes }))
+    Ok(Some(DeletedTask { id, owner, bytes }))
 }
 
 /// Gives back so many pages of the file that hold nothing any more.

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::database::{self, SqlError};
-use super::lock::Lock;
+use super::lock::DirectoryLock;
 use crate::store::{Fsync, StoreError};
 
 /// The most writes in one transaction.
@@ -66,7 +66,7 @@ where
         };
         self.outcome = Some(match work(connection) {
             Ok(value) => Ok(value),
-            Err(SqlError::Refused(error)) => Err(error),
+            Err(SqlError::Rejected(error)) => Err(error),
             Err(SqlError::Sql(error)) => return Err(error),
         });
         Ok(())
@@ -93,7 +93,7 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
     pub(super) fsync: Fsync,
-    pub(super) lock: Lock,
+    pub(super) lock: DirectoryLock,
     pub(super) last_error: LastError,
     /// Since when the disk has not had everything, where it is to have it within an interval.
     pub(super) unsynced: Option<Instant>,

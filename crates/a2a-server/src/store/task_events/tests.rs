@@ -6,16 +6,16 @@ use a2a::v1_0::{TaskState, TaskStatus};
 use futures_util::{FutureExt, StreamExt};
 
 use super::TaskEvents;
-use crate::record::tests::record;
-use crate::record::{Change, Record};
 use crate::store::TaskUpdate;
+use crate::task_record::tests::record;
+use crate::task_record::{TaskChange, TaskRecord};
 
-fn working() -> Change {
+fn working() -> TaskChange {
     status(TaskState::Working)
 }
 
-fn status(state: TaskState) -> Change {
-    Change::Status(TaskStatus {
+fn status(state: TaskState) -> TaskChange {
+    TaskChange::Status(TaskStatus {
         state,
         message: None,
         timestamp: None,
@@ -25,7 +25,7 @@ fn status(state: TaskState) -> Change {
 /// A task that changes, with a hub that tells of it.
 struct Task {
     events: TaskEvents,
-    record: Arc<Mutex<Record>>,
+    record: Arc<Mutex<TaskRecord>>,
 }
 
 impl Task {
@@ -36,30 +36,33 @@ impl Task {
         }
     }
 
-    fn change(&self, change: &Change) {
+    fn change(&self, change: &TaskChange) {
         let mut record = self.record.lock().unwrap();
         record.apply(change.clone(), 0);
         self.events.publish("t", record.revision, change);
     }
 
-    fn follow(&self) -> futures_util::stream::BoxStream<'static, TaskUpdate> {
+    fn subscribe(&self) -> futures_util::stream::BoxStream<'static, TaskUpdate> {
         let listener = self.events.subscribe("t");
         let now = self.record.lock().unwrap().clone();
         let kept = self.record.clone();
         let reload = move |_| std::future::ready(Some(kept.lock().unwrap().clone())).boxed();
-        listener.feed(now, reload).updates
+        listener.subscription(now, reload).updates
     }
 }
 
 #[tokio::test]
 async fn listeners_hear_every_change_in_order() {
     let task = Task::new(8);
-    let mut updates = task.follow();
-    task.change(&Change::Run("one".into()));
+    let mut updates = task.subscribe();
+    task.change(&TaskChange::Run("one".into()));
     task.change(&working());
     assert_eq!(
         updates.next().await,
-        Some(TaskUpdate::Change(1, Arc::new(Change::Run("one".into()))))
+        Some(TaskUpdate::Change(
+            1,
+            Arc::new(TaskChange::Run("one".into()))
+        ))
     );
     assert_eq!(
         updates.next().await,
@@ -71,7 +74,7 @@ async fn listeners_hear_every_change_in_order() {
 #[tokio::test]
 async fn a_listener_that_falls_behind_is_given_the_whole_and_goes_on_from_there() {
     let task = Task::new(2);
-    let mut updates = task.follow();
+    let mut updates = task.subscribe();
     for _ in 0..5 {
         task.change(&working());
     }
@@ -80,17 +83,20 @@ async fn a_listener_that_falls_behind_is_given_the_whole_and_goes_on_from_there(
         updates.next().await,
         Some(TaskUpdate::Snapshot(Box::new(whole)))
     );
-    task.change(&Change::Run("six".into()));
+    task.change(&TaskChange::Run("six".into()));
     assert_eq!(
         updates.next().await,
-        Some(TaskUpdate::Change(6, Arc::new(Change::Run("six".into()))))
+        Some(TaskUpdate::Change(
+            6,
+            Arc::new(TaskChange::Run("six".into()))
+        ))
     );
 }
 
 #[tokio::test]
 async fn a_change_that_was_lost_on_the_way_is_made_up_for() {
     let task = Task::new(8);
-    let mut updates = task.follow();
+    let mut updates = task.subscribe();
     // Kept, and never told of.
     task.record.lock().unwrap().apply(working(), 0);
     task.change(&working());
@@ -106,19 +112,22 @@ async fn what_was_loaded_already_is_not_told_again() {
     task.change(&working());
     let now = task.record.lock().unwrap().clone();
     let mut updates = listener
-        .feed(now, |_| std::future::ready(None).boxed())
+        .subscription(now, |_| std::future::ready(None).boxed())
         .updates;
-    task.change(&Change::Run("two".into()));
+    task.change(&TaskChange::Run("two".into()));
     assert_eq!(
         updates.next().await,
-        Some(TaskUpdate::Change(2, Arc::new(Change::Run("two".into()))))
+        Some(TaskUpdate::Change(
+            2,
+            Arc::new(TaskChange::Run("two".into()))
+        ))
     );
 }
 
 #[tokio::test]
 async fn the_feed_ends_after_the_change_that_settles() {
     let task = Task::new(8);
-    let mut updates = task.follow();
+    let mut updates = task.subscribe();
     task.change(&status(TaskState::Failed));
     assert!(matches!(
         updates.next().await,
@@ -131,7 +140,7 @@ async fn the_feed_ends_after_the_change_that_settles() {
 #[tokio::test]
 async fn a_listener_that_fell_behind_a_settled_task_is_given_its_end() {
     let task = Task::new(1);
-    let mut updates = task.follow();
+    let mut updates = task.subscribe();
     task.change(&working());
     task.change(&status(TaskState::Completed));
     assert!(
@@ -143,7 +152,7 @@ async fn a_listener_that_fell_behind_a_settled_task_is_given_its_end() {
 #[tokio::test]
 async fn the_feed_of_a_deleted_task_ends() {
     let task = Task::new(8);
-    let mut updates = task.follow();
+    let mut updates = task.subscribe();
     task.events.forget("t");
     assert_eq!(updates.next().await, None);
 }
@@ -151,8 +160,8 @@ async fn the_feed_of_a_deleted_task_ends() {
 #[tokio::test]
 async fn a_task_that_nobody_follows_any_more_costs_nothing() {
     let task = Task::new(8);
-    let one = task.follow();
-    let other = task.follow();
+    let one = task.subscribe();
+    let other = task.subscribe();
     assert_eq!(task.events.listened_tasks(), 1);
     drop(one);
     assert_eq!(task.events.listened_tasks(), 1);

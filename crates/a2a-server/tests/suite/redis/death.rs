@@ -33,7 +33,7 @@ async fn the_tasks_of_a_dead_server_are_taken_as_they_stand() {
         (!records.is_empty()).then_some(records)
     })
     .await;
-    assert_eq!(records, [Summary::of(&task)]);
+    assert_eq!(records, [Summary::new(&task)]);
     set_state(&living, &mut task, TaskState::Failed).await;
 }
 

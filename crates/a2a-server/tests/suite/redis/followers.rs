@@ -11,11 +11,11 @@ use testkit::support::redis_server::RedisServer;
 async fn a_hundred_followers_share_one_connection() {
     let redis = RedisServer::start();
     let store = server(&redis).await;
-    let mut feeds = Vec::new();
+    let mut subscriptions = Vec::new();
     for n in 0..100 {
         let id = format!("t{n}");
         create(&store, &id).await;
-        feeds.push(store.follow(&id).await.unwrap().unwrap());
+        subscriptions.push(store.subscribe(&id).await.unwrap().unwrap());
     }
     let clients: String = redis::cmd("CLIENT")
         .arg("LIST")
@@ -32,8 +32,8 @@ async fn who_leaves_is_not_told_any_more() {
     let store = server(&redis).await;
     create(&store, "t").await;
     let (one, other) = (
-        store.follow("t").await.unwrap().unwrap(),
-        store.follow("t").await.unwrap().unwrap(),
+        store.subscribe("t").await.unwrap().unwrap(),
+        store.subscribe("t").await.unwrap().unwrap(),
     );
     let client = client(&redis).await;
     let listeners = || {
@@ -51,7 +51,7 @@ async fn who_leaves_is_not_told_any_more() {
     assert_eq!(listeners().await, 1);
     drop(one);
     // A third one comes and goes; by then the first has been seen to leave.
-    drop(store.follow("t").await.unwrap());
+    drop(store.subscribe("t").await.unwrap());
     assert_eq!(listeners().await, 1);
     drop(other);
     until(|| async { (listeners().await == 0).then_some(()) }).await;
@@ -62,14 +62,14 @@ async fn a_follower_that_falls_behind_is_given_the_whole() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
-    let mut feed = other.follow("t").await.unwrap().unwrap();
+    let mut subscription = other.subscribe("t").await.unwrap().unwrap();
     for n in 0..500 {
         append(&one, &mut task, chunk(&n.to_string())).await;
     }
     set_state(&one, &mut task, TaskState::Completed).await;
     let mut last = None;
     let mut heard = 0;
-    while let Some(updates) = soon(feed.updates.next()).await {
+    while let Some(updates) = soon(subscription.updates.next()).await {
         heard += 1;
         if let TaskUpdate::Snapshot(whole) = updates {
             last = Some(*whole);

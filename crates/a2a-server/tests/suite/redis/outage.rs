@@ -36,7 +36,7 @@ async fn nothing_is_acknowledged_while_redis_is_away() {
         store.create(&record("t")).await.err(),
         store.load("before").await.err(),
         store.get_or_create_context("c", "ann", "s").await.err(),
-        store.follow("before").await.err(),
+        store.subscribe("before").await.err(),
         store.enqueue("q", "t").await.err(),
         store.ready().await.err(),
     ] {
@@ -58,7 +58,7 @@ async fn a_run_outlives_a_restart_of_redis() {
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
     append(&one, &mut task, chunk("before")).await;
-    let mut feed = other.follow("t").await.unwrap().unwrap();
+    let mut subscription = other.subscribe("t").await.unwrap().unwrap();
     redis.kill();
     let writer = tokio::spawn(async move {
         // Waits for Redis, and is kept then.
@@ -68,8 +68,8 @@ async fn a_run_outlives_a_restart_of_redis() {
     });
     redis.start_again();
     let (_one, task) = soon(writer).await.unwrap();
-    let mut heard = feed.record;
-    while let Some(updates) = soon(feed.updates.next()).await {
+    let mut heard = subscription.record;
+    while let Some(updates) = soon(subscription.updates.next()).await {
         match updates {
             TaskUpdate::Change(_, change) => {
                 heard.apply(change.as_ref().clone(), heard.changed_ms + 1)

@@ -174,7 +174,7 @@ async fn a_user_that_may_do_what_is_needed_and_no_more_is_enough() {
         .unwrap();
     let store = connect(&with(&redis, "agent:secret")).await;
     create(&store, "t").await;
-    store.follow("t").await.unwrap().unwrap();
+    store.subscribe("t").await.unwrap().unwrap();
     store.ready().await.unwrap();
 
     redis::cmd("ACL")

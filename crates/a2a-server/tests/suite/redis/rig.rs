@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use a2a::v1_0::{Artifact, Part, TaskState};
-use a2a_server::record::{Change, Record};
 use a2a_server::store::redis::{Options, RedisStore};
 use a2a_server::store::{StoreError, TaskStore};
+use a2a_server::task_record::{TaskChange, TaskRecord};
 use common::environment::SystemEnvironment;
 
 pub(crate) use crate::record::{record, status};
@@ -55,8 +55,8 @@ pub(crate) async fn client(redis: &RedisServer) -> redis::aio::MultiplexedConnec
         .unwrap()
 }
 
-pub(crate) fn chunk(text: &str) -> Change {
-    Change::Artifact {
+pub(crate) fn chunk(text: &str) -> TaskChange {
+    TaskChange::Artifact {
         artifact: Artifact {
             artifact_id: "a".to_owned(),
             name: None,
@@ -71,14 +71,14 @@ pub(crate) fn chunk(text: &str) -> Change {
 }
 
 /// Takes a task, which is being worked on at `store` then.
-pub(crate) async fn create(store: &RedisStore, id: &str) -> Record {
+pub(crate) async fn create(store: &RedisStore, id: &str) -> TaskRecord {
     let record = record(id);
     store.create(&record).await.unwrap();
     record
 }
 
 /// Appends what happened, and applies it.
-pub(crate) async fn append(store: &RedisStore, record: &mut Record, change: Change) {
+pub(crate) async fn append(store: &RedisStore, record: &mut TaskRecord, change: TaskChange) {
     let at_ms = record.changed_ms + 1;
     store
         .append(&record.task.id, record.revision, at_ms, &change)
@@ -87,8 +87,8 @@ pub(crate) async fn append(store: &RedisStore, record: &mut Record, change: Chan
     record.apply(change, at_ms);
 }
 
-pub(crate) async fn set_state(store: &RedisStore, record: &mut Record, state: TaskState) {
-    append(store, record, Change::Status(status(state))).await;
+pub(crate) async fn set_state(store: &RedisStore, record: &mut TaskRecord, state: TaskState) {
+    append(store, record, TaskChange::Status(status(state))).await;
 }
 
 /// What `what` comes to be, asked again and again until it is there.

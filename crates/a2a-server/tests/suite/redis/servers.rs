@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use a2a::v1_0::TaskState;
-use a2a_server::record::Change;
 use a2a_server::store::redis::Options;
 use a2a_server::store::{Filter, StoreError, Summary, TaskStore, TaskUpdate};
+use a2a_server::task_record::TaskChange;
 use futures_util::StreamExt;
 
 use crate::redis::rig::{append, chunk, connect, create, server, set_state, soon, spoil};
@@ -26,16 +26,16 @@ async fn another_server_follows_a_task() {
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
     append(&one, &mut task, chunk("first")).await;
-    let feed = other.follow("t").await.unwrap().unwrap();
-    assert_eq!(feed.record, task);
+    let subscription = other.subscribe("t").await.unwrap().unwrap();
+    assert_eq!(subscription.record, task);
     append(&one, &mut task, chunk("second")).await;
     set_state(&one, &mut task, TaskState::Completed).await;
-    let heard: Vec<TaskUpdate> = soon(feed.updates.collect()).await;
+    let heard: Vec<TaskUpdate> = soon(subscription.updates.collect()).await;
     assert_eq!(
         heard,
         [
             TaskUpdate::Change(2, chunk("second").into()),
-            TaskUpdate::Change(3, Change::Status(task.task.status.clone()).into()),
+            TaskUpdate::Change(3, TaskChange::Status(task.task.status.clone()).into()),
         ]
     );
 }
@@ -84,9 +84,9 @@ async fn a_task_that_is_deleted_elsewhere_ends_its_feeds() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t").await;
-    let mut feed = other.follow("t").await.unwrap().unwrap();
+    let mut subscription = other.subscribe("t").await.unwrap().unwrap();
     assert_eq!(one.delete("t").await, Ok(true));
-    assert_eq!(soon(feed.updates.next()).await, None);
+    assert_eq!(soon(subscription.updates.next()).await, None);
     assert_eq!(other.load("t").await, Ok(None));
 }
 
@@ -95,7 +95,7 @@ async fn a_thousand_changes_from_two_servers_keep_their_order() {
     let redis = RedisServer::start();
     let watcher = server(&redis).await;
     let task = create(&watcher, "t").await;
-    let mut feed = watcher.follow("t").await.unwrap().unwrap();
+    let mut subscription = watcher.subscribe("t").await.unwrap().unwrap();
     let mut writers = Vec::new();
     for name in ["one", "other"] {
         let store = server(&redis).await;
@@ -116,9 +116,9 @@ async fn a_thousand_changes_from_two_servers_keep_their_order() {
             }
         }));
     }
-    let mut heard = feed.record;
+    let mut heard = subscription.record;
     while heard.revision < 1000 {
-        match soon(feed.updates.next()).await.unwrap() {
+        match soon(subscription.updates.next()).await.unwrap() {
             TaskUpdate::Change(revision, change) => {
                 assert_eq!(revision, heard.revision + 1);
                 heard.apply(change.as_ref().clone(), 1);
@@ -151,10 +151,10 @@ async fn databases_and_prefixes_are_worlds_of_their_own() {
         assert_eq!(other.load("t").await, Ok(None));
         // The same id is free there, and is another task.
         create(other, "t").await;
-        let mut feed = other.follow("t").await.unwrap().unwrap();
+        let mut subscription = other.subscribe("t").await.unwrap().unwrap();
         append(&one, &mut task, chunk("not yours")).await;
         other.delete("t").await.unwrap();
-        assert_eq!(soon(feed.updates.next()).await, None);
+        assert_eq!(soon(subscription.updates.next()).await, None);
     }
     assert_eq!(one.list(&all()).await.unwrap().total, 1);
     assert_eq!(elsewhere.list(&all()).await.unwrap().total, 0);
@@ -172,7 +172,7 @@ async fn a_task_that_cannot_be_read_is_listed_and_can_be_deleted() {
     assert_eq!(store.delete("broken").await, Ok(true));
     assert_eq!(
         store.list(&all()).await.unwrap().tasks,
-        [Summary::of(&whole)]
+        [Summary::new(&whole)]
     );
 }
 

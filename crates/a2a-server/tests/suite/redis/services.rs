@@ -9,8 +9,8 @@ use a2a::v1_0::{
     ListTasksRequest, Message, Part, Role, SendMessageRequest, SendMessageResponse, StreamResponse,
     Task, TaskState,
 };
-use a2a_server::caller::{ANONYMOUS_CLIENT, Caller, Version};
-use a2a_server::executor::scripted::Scripted;
+use a2a_server::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
+use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::push::{PushError, PushSender};
 use a2a_server::service::{INTERRUPTED, Parts, REASON, Send, Service, Sessions, Updates};
 use a2a_server::settings::Settings;
@@ -70,7 +70,7 @@ async fn service(url: &str) -> Service {
     };
     Service::start(Parts {
         settings: Settings::default(),
-        executor: Arc::new(Scripted::default()),
+        executor: Arc::new(ScriptedExecutor::default()),
         store: Arc::new(connect(&options).await),
         sender: Arc::new(Nobody),
         sessions: Arc::new(ByContext),
@@ -85,8 +85,8 @@ async fn both(redis: &RedisServer) -> (Service, Service) {
     (service(&redis.url()).await, service(&redis.url()).await)
 }
 
-fn caller() -> Caller {
-    Caller {
+fn caller() -> CallContext {
+    CallContext {
         client: ANONYMOUS_CLIENT.to_owned(),
         authenticated: false,
         version: Version::V1_0,

@@ -65,8 +65,8 @@ async fn a_certificate_that_was_given_is_trusted() {
     };
     let store = connect(&options).await;
     create(&store, "t").await;
-    let feed = store.follow("t").await.unwrap().unwrap();
-    assert_eq!(feed.record, record("t"));
+    let subscription = store.subscribe("t").await.unwrap().unwrap();
+    assert_eq!(subscription.record, record("t"));
 }
 
 #[tokio::test]

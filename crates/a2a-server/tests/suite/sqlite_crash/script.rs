@@ -1,7 +1,7 @@
 //! What happens to each task: a function of its id, so that whoever knows how many changes it has had knows the whole of it.
 
 use a2a::v1_0::{Artifact, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus};
-use a2a_server::record::{Change, Record};
+use a2a_server::task_record::{TaskChange, TaskRecord};
 
 use crate::record::record;
 
@@ -9,9 +9,9 @@ use crate::record::record;
 pub(crate) const CHANGES: u64 = 12;
 
 /// The task before anything happened to it.
-pub(crate) fn made(id: &str) -> Record {
+pub(crate) fn made(id: &str) -> TaskRecord {
     let submitted = record(id);
-    Record {
+    TaskRecord {
         task: Task {
             status: status(TaskState::Submitted),
             ..submitted.task
@@ -25,13 +25,13 @@ pub(crate) fn made(id: &str) -> Record {
 }
 
 /// What happens to it after its first `revision` changes.
-pub(crate) fn change(id: &str, revision: u64) -> Change {
+pub(crate) fn change(id: &str, revision: u64) -> TaskChange {
     match revision {
-        0 => Change::Run(format!("run-of-{id}")),
-        1 => Change::Status(status(TaskState::Working)),
+        0 => TaskChange::Run(format!("run-of-{id}")),
+        1 => TaskChange::Status(status(TaskState::Working)),
         CHANGES.. => panic!("{id} is settled"),
-        _ if revision + 1 == CHANGES => Change::Status(status(TaskState::Completed)),
-        _ => Change::Artifact {
+        _ if revision + 1 == CHANGES => TaskChange::Status(status(TaskState::Completed)),
+        _ => TaskChange::Artifact {
             artifact: Artifact {
                 artifact_id: "answer".to_owned(),
                 name: None,
@@ -52,7 +52,7 @@ pub(crate) fn at_ms(revision: u64) -> i64 {
 }
 
 /// The task after so many changes.
-pub(crate) fn after(id: &str, revision: u64) -> Record {
+pub(crate) fn after(id: &str, revision: u64) -> TaskRecord {
     let mut record = made(id);
     for revision in 0..revision {
         record.apply(change(id, revision), at_ms(revision));

@@ -26,7 +26,7 @@ impl Running {
             return Err(Failure::usage("write the URL of --url as http://HOST:PORT"));
         }
         let mut headers = HeaderMap::new();
-        let (own, page) = api::OWN;
+        let (own, page) = api::PAGE_HEADER;
         headers.insert(HeaderName::from_static(own), HeaderValue::from_static(page));
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use a2a::Version;
 use a2a::v1_0::{Task, TaskState, TaskStatus};
-use a2a_server::record::Record;
 use a2a_server::store::TaskStore;
 use a2a_server::store::memory::MemoryStore;
+use a2a_server::task_record::TaskRecord;
 use serde_json::Value;
 
 use super::running::Running;
@@ -23,7 +23,7 @@ async fn stored(tasks: u32) -> TaskSource {
             0 => TaskState::Working,
             _ => TaskState::Completed,
         };
-        let record = Record {
+        let record = TaskRecord {
             task: Task {
                 id: format!("t{number}"),
                 context_id: "c".to_owned(),

@@ -3,20 +3,20 @@
 use a2a::v1_0::TaskState;
 
 use super::{any, open, refused};
-use crate::record::{Change, Record};
 use crate::store::conformance::{append, artifact, create, load, settle};
 use crate::store::sqlite::{check, export};
 use crate::store::{StoreError, TaskStore};
+use crate::task_record::{TaskChange, TaskRecord};
 
 /// Tasks of every kind in a database that is closed.
-async fn made(directory: &tempfile::TempDir) -> Vec<Record> {
+async fn made(directory: &tempfile::TempDir) -> Vec<TaskRecord> {
     let store = open(directory);
     let tasks = any(&store);
     let mut made = Vec::new();
     for n in 0..40 {
         let mut task = create(&tasks, &format!("t{n}"), "ann", "c", n).await;
         for (step, text) in ["one", "two"].into_iter().enumerate() {
-            let change = Change::Artifact {
+            let change = TaskChange::Artifact {
                 artifact: artifact("a", &text.repeat(300)),
                 append: step > 0,
                 last_chunk: false,

@@ -3,13 +3,13 @@
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{any, open, refused, reopen};
-use crate::caller::Version;
-use crate::record::Change;
+use crate::call_context::Version;
 use crate::store::conformance::{all, append, artifact, create, ids, load, moment, settle, status};
 use crate::store::{Filter, Summary, TaskStore};
+use crate::task_record::TaskChange;
 
-fn chunk(text: &str, append: bool) -> Change {
-    Change::Artifact {
+fn chunk(text: &str, append: bool) -> TaskChange {
+    TaskChange::Artifact {
         artifact: artifact("a", text),
         append,
         last_chunk: false,
@@ -111,14 +111,14 @@ async fn only_what_another_process_left_is_recovered_and_once() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut waits = create(&any(&store), "waits", "ann", "c", 0).await;
-    let waiting = Change::Status(status(TaskState::InputRequired, 1));
+    let waiting = TaskChange::Status(status(TaskState::InputRequired, 1));
     append(&any(&store), &mut waits, waiting, 1).await;
     let mut done = create(&any(&store), "done", "ann", "c", 0).await;
     settle(&any(&store), &mut done, TaskState::Completed, 3).await;
     assert_eq!(store.recover().await, Ok(Vec::new()));
     let store = reopen(store, &directory).await;
     create(&any(&store), "own", "ann", "c", 5).await;
-    assert_eq!(store.recover().await, Ok(vec![Summary::of(&waits)]));
+    assert_eq!(store.recover().await, Ok(vec![Summary::new(&waits)]));
     assert_eq!(store.recover().await, Ok(Vec::new()));
 }
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 use a2a::v1_0::TaskState;
 
 use super::{any, open};
-use crate::record::{Change, Record};
 use crate::store::conformance::{append, artifact, create, load, moment, record, settle};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Retention, StoreError, TaskStore};
+use crate::task_record::{TaskChange, TaskRecord};
 
-async fn talk(store: &SqliteStore, id: &str, at: i64) -> Record {
+async fn talk(store: &SqliteStore, id: &str, at: i64) -> TaskRecord {
     let tasks = any(store);
     let mut task = create(&tasks, id, "ann", &format!("context-of-{id}"), at).await;
     for n in 0..20 {
-        let change = Change::Artifact {
+        let change = TaskChange::Artifact {
             artifact: artifact("a", &format!("chunk {n} of {id}").repeat(20)),
             append: n > 0,
             last_chunk: false,

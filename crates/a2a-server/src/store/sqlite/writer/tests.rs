@@ -11,7 +11,7 @@ fn writer(directory: &TempDir) -> Writer {
         connection: database::open_writer(&path, Fsync::Interval).unwrap(),
         path,
         fsync: Fsync::Interval,
-        lock: Lock::take(directory.path(), moment(0)).unwrap(),
+        lock: DirectoryLock::acquire(directory.path(), moment(0)).unwrap(),
         last_error: LastError::default(),
         unsynced: None,
         sync_error: None,

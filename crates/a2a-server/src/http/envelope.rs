@@ -5,11 +5,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::invalid;
 use a2a::{A2aError, ErrorReason};
 
 /// The longest id, in bytes as it is written. It is kept for as long as a stream lasts, and stands in each of its events.
-const ID: usize = 1024;
+const MAX_ID_BYTES: usize = 1024;
 
 /// A request's id, exactly as it was written; `null` where it is missing.
 #[derive(Debug, Clone)]
@@ -17,7 +16,7 @@ pub(crate) struct Id(Option<Box<RawValue>>);
 
 impl Id {
     /// Of an answer to what could not be read.
-    pub(crate) fn none() -> Self {
+    pub(crate) fn null() -> Self {
         Self(None)
     }
 }
@@ -56,7 +55,7 @@ pub(crate) struct Request {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct RawRequest {
     jsonrpc: Option<Value>,
     id: Option<Box<RawValue>>,
     method: Option<Value>,
@@ -69,39 +68,39 @@ impl Request {
     ///
     /// # Errors
     /// It is no JSON, or no request; with the id where there is one.
-    pub(crate) fn read(body: &[u8]) -> Result<Self, (Id, A2aError)> {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, (Id, A2aError)> {
         let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
         if first != Some(&b'{') {
-            return Err((Id::none(), no_object(body, first)));
+            return Err((Id::null(), no_object(body, first)));
         }
-        let written: Written = serde_json::from_slice(body).map_err(|error| {
+        let raw: RawRequest = serde_json::from_slice(body).map_err(|error| {
             let refusal = if error.is_data() {
                 invalid("the body is no request of JSON-RPC: a name stands in it twice")
             } else {
                 no_json(&error)
             };
-            (Id::none(), refusal)
+            (Id::null(), refusal)
         })?;
-        let id = match written.id {
+        let id = match raw.id {
             Some(id) if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) => {
                 let refusal = invalid("`id` is to be a string, a number or null");
-                return Err((Id::none(), refusal.at("id")));
+                return Err((Id::null(), refusal.at("id")));
             }
-            Some(id) if id.get().len() > ID => {
+            Some(id) if id.get().len() > MAX_ID_BYTES => {
                 let refusal = invalid("`id` is longer than 1024 bytes; choose a shorter one");
-                return Err((Id::none(), refusal.at("id")));
+                return Err((Id::null(), refusal.at("id")));
             }
             id => Id(id),
         };
-        if written.jsonrpc != Some(Value::String("2.0".to_owned())) {
+        if raw.jsonrpc != Some(Value::String("2.0".to_owned())) {
             let refusal = invalid("`jsonrpc` is to be \"2.0\"").at("jsonrpc");
             return Err((id, refusal));
         }
-        match written.method {
+        match raw.method {
             Some(Value::String(method)) => Ok(Self {
                 id,
                 method,
-                params: written.params,
+                params: raw.params,
             }),
             _ => Err((id, invalid("`method` is to be a string").at("method"))),
         }
@@ -121,4 +120,8 @@ fn no_object(body: &[u8], first: Option<&u8>) -> A2aError {
 fn no_json(error: &serde_json::Error) -> A2aError {
     let text = format!("the body is no JSON: {error}");
     A2aError::new(ErrorReason::ParseError, text)
+}
+
+fn invalid(text: &'static str) -> A2aError {
+    A2aError::new(ErrorReason::InvalidRequest, text)
 }

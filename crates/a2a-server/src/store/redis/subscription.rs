@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 
 use super::inner::Inner;
 use super::pubsub::SubscriptionRequest;
-use crate::record::Record;
 use crate::store::task_events::TaskEvents;
-use crate::store::{Feed, StoreError, TaskUpdate};
+use crate::store::{StoreError, TaskSubscription, TaskUpdate};
+use crate::task_record::TaskRecord;
 
 /// How long to wait before a task that could not be loaded is loaded again.
 const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(200);
@@ -37,12 +37,12 @@ impl Drop for UnsubscribeGuard {
 }
 
 /// News of a task. The fields are dropped in this order: who left is not in the hub any more when the ears hear of it.
-struct SubscribedFeed {
+struct RedisUpdates {
     updates: BoxStream<'static, TaskUpdate>,
     _unsubscribe: UnsubscribeGuard,
 }
 
-impl Stream for SubscribedFeed {
+impl Stream for RedisUpdates {
     type Item = TaskUpdate;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
@@ -51,12 +51,12 @@ impl Stream for SubscribedFeed {
 }
 
 /// The task as it stands, and what follows.
-pub(super) async fn follow(
+pub(super) async fn subscribe(
     inner: Arc<Inner>,
     events: &TaskEvents,
     requests: &UnboundedSender<SubscriptionRequest>,
     task_id: &str,
-) -> Result<Option<Feed>, StoreError> {
+) -> Result<Option<TaskSubscription>, StoreError> {
     // Before the listener, so that it is dropped after it.
     let left = UnsubscribeGuard {
         task_id: task_id.to_owned(),
@@ -72,11 +72,11 @@ pub(super) async fn follow(
     let Some(record) = inner.load(task_id).await? else {
         return Ok(None);
     };
-    let feed = listener.feed(record, move |id| reload(inner.clone(), id).boxed());
-    Ok(Some(Feed {
-        record: feed.record,
-        updates: SubscribedFeed {
-            updates: feed.updates,
+    let subscription = listener.subscription(record, move |id| reload(inner.clone(), id).boxed());
+    Ok(Some(TaskSubscription {
+        record: subscription.record,
+        updates: RedisUpdates {
+            updates: subscription.updates,
             _unsubscribe: left,
         }
         .boxed(),
@@ -84,7 +84,7 @@ pub(super) async fn follow(
 }
 
 /// Loads a task for who missed something, as soon as Redis answers.
-fn reload(inner: Arc<Inner>, task_id: String) -> BoxFuture<'static, Option<Record>> {
+fn reload(inner: Arc<Inner>, task_id: String) -> BoxFuture<'static, Option<TaskRecord>> {
     async move {
         loop {
             match inner.load(&task_id).await {

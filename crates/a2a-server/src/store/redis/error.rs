@@ -5,7 +5,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use crate::store::StoreError;
 
 /// Whether Redis cannot be reached just now, or cannot answer yet; later it may.
-pub(super) fn is_away(why: &RedisError) -> bool {
+pub(super) fn is_unavailable(why: &RedisError) -> bool {
     matches!(
         why.kind(),
         ErrorKind::Io
@@ -71,6 +71,6 @@ fn text(why: &RedisError, shown: &str) -> String {
 
 fn refused(shown: &str) -> String {
     format!(
-        "Redis at {shown} does not know the user or the password; check the address and the password beside it"
+        "Redis at {shown} does not know the user or the password; check the address and the password background it"
     )
 }

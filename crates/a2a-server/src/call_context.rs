@@ -7,7 +7,7 @@ pub const ANONYMOUS_CLIENT: &str = "loopback";
 
 /// The client behind a request, known before the body is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
+pub struct CallContext {
     /// The client's name, or [`ANONYMOUS_CLIENT`]. It owns the tasks and contexts that the request creates.
     pub client: String,
     /// Whether the request carried a valid token.

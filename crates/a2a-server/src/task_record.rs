@@ -9,12 +9,12 @@ use a2a::v1_0::{Artifact, Message, PartContent, Role, Task, TaskState, TaskStatu
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::caller::Version;
+use crate::call_context::Version;
 
 /// A task with what the server knows of it and shows nobody.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct TaskRecord {
     /// The task.
     pub task: Task,
     /// The client it belongs to. Nobody else sees it.
@@ -40,7 +40,7 @@ pub struct Record {
 /// What happens to a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Change {
+pub enum TaskChange {
     /// It stands elsewhere now.
     Status(TaskStatus),
     /// An artifact, or more of one.
@@ -60,23 +60,23 @@ pub enum Change {
     Run(String),
 }
 
-impl Record {
+impl TaskRecord {
     /// Applies a change that happened at `at_ms`. Its work does not grow with the task.
-    pub fn apply(&mut self, change: Change, at_ms: i64) {
+    pub fn apply(&mut self, change: TaskChange, at_ms: i64) {
         self.revision += 1;
         self.changed_ms = at_ms;
         match change {
-            Change::Status(status) => self.set_status(status),
-            Change::Artifact {
+            TaskChange::Status(status) => self.set_status(status),
+            TaskChange::Artifact {
                 artifact, append, ..
             } => self.apply_artifact(artifact, append),
-            Change::Message(message) => {
+            TaskChange::Message(message) => {
                 self.task.history.get_or_insert_default().push(message);
             }
-            Change::Metadata(more) => {
+            TaskChange::Metadata(more) => {
                 self.task.metadata.get_or_insert_default().extend(more);
             }
-            Change::Run(run) => self.run = Some(run),
+            TaskChange::Run(run) => self.run = Some(run),
         }
     }
 

@@ -3,8 +3,8 @@
 use super::*;
 
 fn rest(path: &str) -> (Version, Option<String>, Resource) {
-    match Path::read(path).place {
-        Place::Rest {
+    match Path::parse(path).route {
+        Route::Rest {
             version,
             tenant,
             resource,
@@ -26,8 +26,8 @@ fn v1_after_the_base_is_the_version_0_3() {
     );
     assert_eq!(rest("/rest/v1/card").2, Resource::ExtendedCard);
     assert_eq!(
-        Path::read("/rest/card").place,
-        Place::Nothing(Version::V1_0)
+        Path::parse("/rest/card").route,
+        Route::Unknown(Version::V1_0)
     );
 }
 
@@ -56,23 +56,23 @@ fn an_id_may_hold_colons_and_escaped_slashes() {
 
 #[test]
 fn an_agent_has_the_whole_tree() {
-    let path = Path::read("/agents/a%20b/rest/v1/message:stream/");
+    let path = Path::parse("/agents/a%20b/rest/v1/message:stream/");
     assert_eq!(path.agent.as_deref(), Some("a b"));
     assert_eq!(
-        path.place,
-        Place::Rest {
+        path.route,
+        Route::Rest {
             version: Version::V0_3,
             tenant: None,
             resource: Resource::Stream
         }
     );
-    assert_eq!(Path::read("/agents/a").place, Place::Rpc);
+    assert_eq!(Path::parse("/agents/a").route, Route::Rpc);
     assert_eq!(
-        Path::read("/agents/a/.well-known/agent-card.json").place,
-        Place::Card
+        Path::parse("/agents/a/.well-known/agent-card.json").route,
+        Route::Card
     );
     assert_eq!(
-        Path::read("/agents//a2a").place,
-        Place::Nothing(Version::V1_0)
+        Path::parse("/agents//a2a").route,
+        Route::Unknown(Version::V1_0)
     );
 }

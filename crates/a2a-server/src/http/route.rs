@@ -4,7 +4,7 @@ use a2a::Resource;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::caller::Version;
+use crate::call_context::Version;
 
 /// A path of this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,12 +12,12 @@ pub(crate) struct Path {
     /// The agent in `/agents/NAME/...`.
     pub(crate) agent: Option<String>,
     /// What is there.
-    pub(crate) place: Place,
+    pub(crate) route: Route,
 }
 
 /// What can be at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Route {
     /// The agent card.
     Card,
     /// JSON-RPC of both versions.
@@ -32,12 +32,12 @@ pub(crate) enum Place {
         resource: Resource,
     },
     /// Nothing; an error is written as in this version of HTTP+JSON.
-    Nothing(Version),
+    Unknown(Version),
 }
 
 impl Path {
     /// Reads the path of a URL. A slash at the end makes no difference.
-    pub(crate) fn read(path: &str) -> Self {
+    pub(crate) fn parse(path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
         let path = path.strip_suffix('/').unwrap_or(path);
         let segments: Option<Vec<String>> = path
@@ -50,43 +50,43 @@ impl Path {
         let Some(segments) = segments else {
             return Self {
                 agent: None,
-                place: Place::Nothing(Version::V1_0),
+                route: Route::Unknown(Version::V1_0),
             };
         };
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         match segments.as_slice() {
             ["agents", name, rest @ ..] if !name.is_empty() => Self {
                 agent: Some((*name).to_owned()),
-                place: if rest.is_empty() {
-                    Place::Rpc
+                route: if rest.is_empty() {
+                    Route::Rpc
                 } else {
-                    place(rest)
+                    route(rest)
                 },
             },
             [""] => Self {
                 agent: None,
-                place: Place::Rpc,
+                route: Route::Rpc,
             },
             rest => Self {
                 agent: None,
-                place: place(rest),
+                route: route(rest),
             },
         }
     }
 }
 
-fn place(segments: &[&str]) -> Place {
+fn route(segments: &[&str]) -> Route {
     match segments {
-        ["a2a"] => Place::Rpc,
+        ["a2a"] => Route::Rpc,
         // Where clients before 0.3.0 look.
-        [".well-known", "agent-card.json" | "agent.json"] => Place::Card,
+        [".well-known", "agent-card.json" | "agent.json"] => Route::Card,
         ["rest", "v1", rest @ ..] => match Resource::from_segments(Version::V0_3, rest) {
-            Some(resource) => Place::Rest {
+            Some(resource) => Route::Rest {
                 version: Version::V0_3,
                 tenant: None,
                 resource,
             },
-            None => Place::Nothing(Version::V0_3),
+            None => Route::Unknown(Version::V0_3),
         },
         ["rest", rest @ ..] => {
             let found = match Resource::from_segments(Version::V1_0, rest) {
@@ -97,31 +97,31 @@ fn place(segments: &[&str]) -> Place {
                 }),
             };
             match found {
-                Some((tenant, resource)) => Place::Rest {
+                Some((tenant, resource)) => Route::Rest {
                     version: Version::V1_0,
                     tenant,
                     resource,
                 },
-                None => Place::Nothing(Version::V1_0),
+                None => Route::Unknown(Version::V1_0),
             }
         }
-        _ => Place::Nothing(Version::V1_0),
+        _ => Route::Unknown(Version::V1_0),
     }
 }
 
-impl Place {
+impl Route {
     /// The methods that it takes, as `Allow` has them; none where there is nothing.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
             Self::Card => "GET, HEAD",
             Self::Rpc => "POST",
             Self::Rest { resource, .. } => resource.http_methods(),
-            Self::Nothing(_) => "",
+            Self::Unknown(_) => "",
         }
     }
 
     /// Whether it takes `method`.
-    pub(crate) fn takes(&self, method: &Method) -> bool {
+    pub(crate) fn allows(&self, method: &Method) -> bool {
         self.methods()
             .split(", ")
             .any(|taken| taken == method.as_str())

@@ -7,14 +7,14 @@ use proptest::collection::{hash_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-use super::{Change, Record};
-use crate::caller::Version;
+use super::{TaskChange, TaskRecord};
+use crate::call_context::Version;
 use crate::store::memory::MemoryStore;
 use crate::store::{StoreError, TaskStore};
 
 /// A task of alice that nobody works on yet.
-pub(crate) fn record(id: &str) -> Record {
-    Record {
+pub(crate) fn record(id: &str) -> TaskRecord {
+    TaskRecord {
         task: Task {
             id: id.to_owned(),
             context_id: format!("context-of-{id}"),
@@ -61,11 +61,11 @@ fn message() -> impl Strategy<Value = Message> {
     })
 }
 
-fn status(states: &'static [TaskState]) -> impl Strategy<Value = Change> {
+fn status(states: &'static [TaskState]) -> impl Strategy<Value = TaskChange> {
     let state = prop::sample::select(states);
     let at = option::of(0i64..4_000_000_000_000);
     (state, option::of(message()), at).prop_map(|(state, message, at)| {
-        Change::Status(TaskStatus {
+        TaskChange::Status(TaskStatus {
             state,
             message,
             timestamp: at.and_then(chrono::DateTime::from_timestamp_millis),
@@ -73,11 +73,11 @@ fn status(states: &'static [TaskState]) -> impl Strategy<Value = Change> {
     })
 }
 
-fn artifact() -> impl Strategy<Value = Change> {
+fn artifact() -> impl Strategy<Value = TaskChange> {
     // Few ids, so that they meet.
     let metadata = option::of(hash_map("[ab]", any::<bool>().prop_map(Into::into), 1..3));
     ("[abc]", parts(), metadata, any::<bool>(), any::<bool>()).prop_map(
-        |(id, parts, metadata, append, last_chunk)| Change::Artifact {
+        |(id, parts, metadata, append, last_chunk)| TaskChange::Artifact {
             artifact: Artifact {
                 artifact_id: id,
                 name: None,
@@ -92,14 +92,14 @@ fn artifact() -> impl Strategy<Value = Change> {
     )
 }
 
-fn change(states: &'static [TaskState]) -> impl Strategy<Value = Change> {
+fn change(states: &'static [TaskState]) -> impl Strategy<Value = TaskChange> {
     let metadata = hash_map("[ab]", any::<i32>().prop_map(Into::into), 1..3);
     prop_oneof![
         status(states),
         artifact(),
-        message().prop_map(Change::Message),
-        metadata.prop_map(Change::Metadata),
-        "[a-z]{1,8}".prop_map(Change::Run),
+        message().prop_map(TaskChange::Message),
+        metadata.prop_map(TaskChange::Metadata),
+        "[a-z]{1,8}".prop_map(TaskChange::Run),
     ]
 }
 
@@ -121,7 +121,7 @@ const ALL: &[TaskState] = &[
     TaskState::Rejected,
 ];
 
-fn fold(mut record: Record, changes: &[Change], from_ms: i64) -> Record {
+fn fold(mut record: TaskRecord, changes: &[TaskChange], from_ms: i64) -> TaskRecord {
     for (change, at_ms) in changes.iter().zip(from_ms..) {
         record.apply(change.clone(), at_ms);
     }
@@ -141,7 +141,7 @@ proptest! {
     ) {
         let begun = record("t");
         let whole = fold(begun.clone(), &changes, 1);
-        let read: Vec<Change> = changes.iter().map(again).collect();
+        let read: Vec<TaskChange> = changes.iter().map(again).collect();
         prop_assert_eq!(&fold(again(&begun), &read, 1), &whole);
         prop_assert_eq!(again(&whole), whole);
     }
@@ -183,8 +183,8 @@ proptest! {
     }
 }
 
-fn chunk(text: &str, append: bool) -> Change {
-    Change::Artifact {
+fn chunk(text: &str, append: bool) -> TaskChange {
+    TaskChange::Artifact {
         artifact: Artifact {
             artifact_id: "a".to_owned(),
             name: None,
@@ -198,7 +198,7 @@ fn chunk(text: &str, append: bool) -> Change {
     }
 }
 
-fn texts(record: &Record) -> Vec<&str> {
+fn texts(record: &TaskRecord) -> Vec<&str> {
     let artifacts = record.task.artifacts.iter().flatten();
     artifacts
         .flat_map(|artifact| &artifact.parts)
@@ -224,17 +224,17 @@ fn a_chunk_of_an_artifact_that_was_not_there_begins_it() {
     assert_eq!(texts(&whole), ["one"]);
 }
 
-fn said(state: TaskState, text: &str) -> Change {
+fn said(state: TaskState, text: &str) -> TaskChange {
     let mut message = Message::new(Role::Agent, vec![Part::text(text)]);
     message.message_id = text.to_owned();
-    Change::Status(TaskStatus {
+    TaskChange::Status(TaskStatus {
         state,
         message: Some(message),
         timestamp: None,
     })
 }
 
-fn history(record: &Record) -> Vec<&str> {
+fn history(record: &TaskRecord) -> Vec<&str> {
     let messages = record.task.history.iter().flatten();
     messages
         .map(|message| message.parts[0].as_text().unwrap())

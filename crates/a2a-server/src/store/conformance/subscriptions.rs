@@ -4,15 +4,15 @@ use a2a::v1_0::TaskState;
 use futures_util::StreamExt;
 
 use super::{Any, append, artifact, create, load, settle};
-use crate::record::{Change, Record};
-use crate::store::{Feed, TaskUpdate};
+use crate::store::{TaskSubscription, TaskUpdate};
+use crate::task_record::{TaskChange, TaskRecord};
 
-/// Reads a feed to its end, and says what it came to.
-async fn read(feed: Feed) -> (Record, usize) {
-    let Feed {
+/// Reads a subscription to its end, and says what it came to.
+async fn read(subscription: TaskSubscription) -> (TaskRecord, usize) {
+    let TaskSubscription {
         mut record,
         mut updates,
-    } = feed;
+    } = subscription;
     let mut heard = 0;
     while let Some(next) = updates.next().await {
         heard += 1;
@@ -30,12 +30,12 @@ async fn read(feed: Feed) -> (Record, usize) {
     (record, heard)
 }
 
-async fn follow(store: &Any, id: &str) -> Feed {
-    store.follow(id).await.unwrap().unwrap()
+async fn subscribe(store: &Any, id: &str) -> TaskSubscription {
+    store.subscribe(id).await.unwrap().unwrap()
 }
 
-fn chunk(n: usize) -> Change {
-    Change::Artifact {
+fn chunk(n: usize) -> TaskChange {
+    TaskChange::Artifact {
         artifact: artifact("a", &n.to_string()),
         append: n > 0,
         last_chunk: false,
@@ -44,47 +44,47 @@ fn chunk(n: usize) -> Change {
 
 pub(crate) async fn a_follower_hears_what_follows(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
-    append(&store, &mut made, Change::Run("before".to_owned()), 1).await;
-    let mut feed = follow(&store, "t").await;
-    assert_eq!(feed.record, made);
+    append(&store, &mut made, TaskChange::Run("before".to_owned()), 1).await;
+    let mut subscription = subscribe(&store, "t").await;
+    assert_eq!(subscription.record, made);
     append(&store, &mut made, chunk(0), 2).await;
-    let heard = feed.updates.next().await;
+    let heard = subscription.updates.next().await;
     assert_eq!(heard, Some(TaskUpdate::Change(2, chunk(0).into())));
     settle(&store, &mut made, TaskState::Completed, 3).await;
-    let heard = feed.updates.next().await;
-    let end = Change::Status(made.task.status.clone());
+    let heard = subscription.updates.next().await;
+    let end = TaskChange::Status(made.task.status.clone());
     assert_eq!(heard, Some(TaskUpdate::Change(3, end.into())));
-    assert_eq!(feed.updates.next().await, None);
+    assert_eq!(subscription.updates.next().await, None);
 }
 
 pub(crate) async fn a_follower_of_a_settled_task_hears_nothing(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
     settle(&store, &mut made, TaskState::Completed, 3).await;
-    let (record, heard) = read(follow(&store, "t").await).await;
+    let (record, heard) = read(subscribe(&store, "t").await).await;
     assert_eq!((record, heard), (made, 0));
 }
 
 pub(crate) async fn a_follower_hears_the_end_of_a_deleted_task(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
-    let feed = follow(&store, "t").await;
+    let subscription = subscribe(&store, "t").await;
     store.delete("t").await.unwrap();
-    assert_eq!(read(feed).await.1, 0);
+    assert_eq!(read(subscription).await.1, 0);
 }
 
 pub(crate) async fn nobody_follows_what_is_not_there(store: Any) {
-    assert!(store.follow("t").await.unwrap().is_none());
+    assert!(store.subscribe("t").await.unwrap().is_none());
 }
 
 pub(crate) async fn every_follower_hears_the_same(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
-    let mut feeds = Vec::new();
+    let mut subscriptions = Vec::new();
     for n in 0..5 {
-        feeds.push(follow(&store, "t").await);
+        subscriptions.push(subscribe(&store, "t").await);
         append(&store, &mut made, chunk(n), 1).await;
     }
     settle(&store, &mut made, TaskState::Failed, 1).await;
-    for (late, feed) in feeds.into_iter().enumerate() {
-        let (record, heard) = read(feed).await;
+    for (late, subscription) in subscriptions.into_iter().enumerate() {
+        let (record, heard) = read(subscription).await;
         assert_eq!(record.task, made.task);
         assert_eq!(heard, 6 - late);
     }
@@ -92,12 +92,12 @@ pub(crate) async fn every_follower_hears_the_same(store: Any) {
 
 pub(crate) async fn a_follower_that_falls_behind_ends_with_the_whole(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
-    let feed = follow(&store, "t").await;
+    let subscription = subscribe(&store, "t").await;
     for n in 0..3_000 {
         append(&store, &mut made, chunk(n), 1).await;
     }
     settle(&store, &mut made, TaskState::Completed, 2).await;
-    let (record, heard) = read(feed).await;
+    let (record, heard) = read(subscription).await;
     assert_eq!(record.task, made.task);
     assert_eq!(record.revision, made.revision);
     // It was not all kept for the one who does not listen.
@@ -107,7 +107,7 @@ pub(crate) async fn a_follower_that_falls_behind_ends_with_the_whole(store: Any)
 pub(crate) async fn nothing_is_missed_between_the_whole_and_the_news(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
     // One from before, since the writer may be done before the next one comes.
-    let mut feeds = vec![tokio::spawn(read(follow(&store, "t").await))];
+    let mut subscriptions = vec![tokio::spawn(read(subscribe(&store, "t").await))];
     let writer = {
         let store = store.clone();
         tokio::spawn(async move {
@@ -118,16 +118,16 @@ pub(crate) async fn nothing_is_missed_between_the_whole_and_the_news(store: Any)
         })
     };
     while !writer.is_finished() {
-        let feed = follow(&store, "t").await;
-        if feed.record.is_terminal() || feeds.len() > 500 {
+        let subscription = subscribe(&store, "t").await;
+        if subscription.record.is_terminal() || subscriptions.len() > 500 {
             break;
         }
-        feeds.push(tokio::spawn(read(feed)));
+        subscriptions.push(tokio::spawn(read(subscription)));
         tokio::task::yield_now().await;
     }
     writer.await.unwrap();
     let end = load(&store, "t").await.unwrap();
-    for feed in feeds {
-        assert_eq!(feed.await.unwrap().0.task, end.task);
+    for subscription in subscriptions {
+        assert_eq!(subscription.await.unwrap().0.task, end.task);
     }
 }

@@ -1,0 +1,67 @@
+//! The parts of a request that both bindings read.
+
+use http::StatusCode;
+use http::request::Parts;
+
+use super::App;
+use super::access_control::{Principal, RequestContext};
+use super::error::Failure;
+use a2a::{A2aError, ErrorReason};
+
+/// Returns the client that sends a request.
+///
+/// # Errors
+/// The request needs a token and carries none that is known.
+pub(crate) fn principal(parts: &Parts) -> Result<Principal, A2aError> {
+    RequestContext::get(&parts.extensions)?.principal.clone()
+}
+
+/// Returns the URL that the client knows this server by, without a slash at the end: the configured one, or the origin of the
+/// request.
+pub(crate) fn base_url(app: &App, parts: &Parts) -> Result<String, A2aError> {
+    match &app.card.public_url {
+        Some(url) => Ok(url.as_str().trim_end_matches('/').to_owned()),
+        None => Ok(RequestContext::get(&parts.extensions)?.origin.clone()),
+    }
+}
+
+/// Checks that the path or the tenant names an agent that is here.
+///
+/// # Errors
+/// It does not, or nobody knows.
+pub(crate) async fn agent(
+    app: &App,
+    path: Option<String>,
+    tenant: Option<String>,
+) -> Result<Option<String>, Failure> {
+    let tenant = tenant.filter(|tenant| !tenant.is_empty());
+    if path.is_none() && tenant.is_none() {
+        return Ok(None);
+    }
+    let agents = app.service.agents().await?;
+    let known = |name: &str| agents.iter().any(|agent| agent.name == name);
+    if let Some(name) = path.as_deref().filter(|name| !known(name)) {
+        let refusal = A2aError::new(
+            ErrorReason::MethodNotFound,
+            format!("there is no agent `{}` here", short(name)),
+        );
+        return Err(Failure::with(refusal, StatusCode::NOT_FOUND));
+    }
+    match (path, tenant) {
+        (Some(path), Some(tenant)) if path != tenant => {
+            Err(bad_tenant("is not the agent that the path names").into())
+        }
+        (None, Some(tenant)) if !known(&tenant) => {
+            Err(bad_tenant("names no agent that is here; leave it out, or name one").into())
+        }
+        (path, tenant) => Ok(path.or(tenant)),
+    }
+}
+
+fn bad_tenant(why: &str) -> A2aError {
+    a2a::params::refused("tenant", why)
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(64).collect()
+}
