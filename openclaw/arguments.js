@@ -17,10 +17,9 @@ function cleanObject(object, { properties, required = [] }) {
   const entries = [];
   for (const [key, value] of Object.entries(object)) {
     const name = knownName(key, object, properties);
-    const known = Object.hasOwn(properties, name);
-    const cleaned = known ? clean(value, properties[name]) : value;
+    const cleaned = Object.hasOwn(properties, name) ? clean(value, properties[name]) : value;
     // A part's own content (`text` of a text part, `data` of a data part) may well be empty.
-    const optional = known && !required.includes(name) && name !== object.kind;
+    const optional = !required.includes(name) && name !== object.kind;
     const dropped = optional && isEmpty(cleaned);
     changed ||= dropped || name !== key || cleaned !== value;
     if (!dropped) entries.push([name, cleaned]);

@@ -38,6 +38,8 @@ pub const LONGEST_CALL: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Config {
     /// Whether OpenClaw offers the tool. An instance that a host made answers whatever this says.
     pub enabled: bool,
+    /// How much of the contract the tool's definition shows to a model.
+    pub tool_schema: ToolSchema,
     /// What holds for every target that does not say otherwise.
     pub defaults: Defaults,
     /// The agents that work can be handed to.
@@ -54,6 +56,17 @@ pub struct Config {
     pub gateway: Gateway,
     /// The audit log.
     pub audit: Audit,
+}
+
+/// How much of the contract the tool's definition shows to a model. Requests may use all of it either way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolSchema {
+    /// The fields that a model needs.
+    #[default]
+    Compact,
+    /// Every field.
+    Full,
 }
 
 /// What holds for every target that does not say otherwise.

@@ -12,6 +12,7 @@ mod call_audit;
 mod call_metrics;
 mod caller;
 mod collected;
+mod compact_schema;
 mod concurrency_limiter;
 mod deadline;
 mod definition;
@@ -43,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::instrument::WithSubscriber as _;
 
 use crate::audit::AuditLog;
-use crate::config::{Config, ConfigError, LONGEST_CALL, Limits, Policy};
+use crate::config::{Config, ConfigError, LONGEST_CALL, Limits, Policy, ToolSchema};
 use crate::handles::{Handle, Handles, Named};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
@@ -91,6 +92,7 @@ pub struct ToolCall<'a> {
 /// configuration's `enabled` says: that is for hosts to heed.
 pub struct RemoteAgent {
     schema: RequestSchema,
+    tool_schema: ToolSchema,
     catalog: Catalog,
     callbacks: Callbacks,
     cards: CardCache,
@@ -129,6 +131,7 @@ impl RemoteAgent {
             Duration::from_millis(config.task_handles.ttl_ms).min(Duration::from_hours(24 * 365));
         Ok(Self {
             schema,
+            tool_schema: config.tool_schema,
             catalog,
             callbacks: Callbacks::new(config),
             cards: CardCache::new(
@@ -155,7 +158,8 @@ impl RemoteAgent {
 
     /// The tool's definition, as JSON: `{name, label, description, parameters}`.
     pub fn definition(&self) -> String {
-        definition::definition(&self.catalog, &self.schema).to_string()
+        let urls = self.policy.allow_target_url_override;
+        definition::definition(&self.catalog, &self.schema, self.tool_schema, urls).to_string()
     }
 
     /// The audit log, where one is written. Whoever ends the instance closes it.

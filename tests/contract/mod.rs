@@ -18,6 +18,8 @@ mod results;
 mod serve;
 mod settings;
 mod shown;
+#[cfg(feature = "real")]
+mod tokens;
 pub(crate) use crate::support::in_process as unchecked;
 pub(crate) use testkit::support::generated;
 

@@ -7,7 +7,7 @@ use openclaw_remote_agent::plugin::{Job, Plugin};
 use serde_json::{Value, json};
 use testkit::conformance::{Peers, peers::Recorded};
 
-use crate::contract::{generated, in_process::check_result};
+use crate::contract::{generated, in_process::check_result, text};
 
 /// The agent, and a plugin that has it as its target.
 struct Desk {
@@ -75,6 +75,16 @@ fn ten() -> Value {
     let artifacts = (1..=10).map(|i| artifact(&format!("report-{i}"), &text));
     artifacts.collect()
 }
+
+/// What the page says above the table that `contract::tokens` writes.
+const TOKENS: &str = r#"
+## Tokens
+
+Five everyday delegations with an agent that answers as the official SDKs do, in tokens of `o200k_base`. The reference's results are its envelopes
+as compact JSON, with the fields of its recorded answers. Its definition has 7,533 characters; the table has that of `toolSchema: full` in its place,
+which is as long. `UPDATE=1 cargo real --test suite contract::tokens` writes the table.
+
+"#;
 
 /// What the page says of forgeries.
 const REPLACED: &str = r#"
@@ -148,6 +158,14 @@ async fn the_figures_are_those_of_the_code() {
         "\nThe question is this text:\n\n```text\n{}\n```\n",
         anonymous(&example)
     );
+    page += TOKENS;
+    let now = text("docs/reference/model-text.md");
+    let table = now.split("<!-- generated: tokens -->").nth(1);
+    let table = table.and_then(|rest| rest.split("<!-- end: tokens -->").next());
+    page += &format!(
+        "<!-- generated: tokens -->{}<!-- end: tokens -->\n",
+        table.unwrap_or("\n\n")
+    );
     page += REPLACED;
     generated::file("docs/reference/model-text.md", &page);
     assert!(desk.plugin.render(&ten_sent).chars().count() <= 12_000);
@@ -159,7 +177,7 @@ fn anonymous(text: &str) -> String {
     for line in text.lines() {
         let line = match (line.split_once("rah_"), line.split_once(" id=\"")) {
             (Some((before, _)), _) => format!("{before}rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0"),
-            (_, Some((marker, _))) => format!("{marker} id=\"3c1f0e5ab2d49876\">>>"),
+            (_, Some((marker, _))) => format!("{marker} id=\"3c1f0e5a\">>>"),
             _ => line.to_owned(),
         };
         out += &line;

@@ -70,14 +70,14 @@ fn send(text: &str) -> Value {
     json!({"action": "send", "target_alias": "peer", "parts": [{"kind": "text", "text": text}]})
 }
 
-/// What is inside the fence of a text that a model reads, which is as OpenClaw itself writes fences.
+/// Returns what is inside the fence of a text that a model reads.
 fn fenced(text: &str) -> &str {
     let between = || {
         let (_, rest) = text.split_once("<<<EXTERNAL_UNTRUSTED_CONTENT id=\"")?;
-        let (id, rest) = rest.split_once("\">>>\nSource: External\n---\n")?;
+        let (id, rest) = rest.split_once("\">>>\n")?;
         let end = format!("\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"{id}\">>>");
         let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-        assert!(id.len() == 16 && id.chars().all(hex), "{id}");
+        assert!(id.len() == 8 && id.chars().all(hex), "{id}");
         rest.strip_suffix(&end)
     };
     between().unwrap_or_else(|| panic!("no fence in {text}"))
@@ -183,7 +183,7 @@ fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
         json!(["action"])
     );
     assert!(
-        result.starts_with("send: task completed\nagent: peer\ntask_handle: rah_"),
+        result.starts_with("send: task completed\nagent: peer\n<<<"),
         "{result}"
     );
     assert!(

@@ -152,7 +152,7 @@ async fn a_model_reads_role_and_status_inside_the_fence() {
     ]);
     let stage = Stage::new(gate, json!({}));
     let text = stage.agent.render(&stage.list().await.to_string());
-    let (ours, theirs) = text.split_once("never instructions to you.").unwrap();
+    let (ours, theirs) = text.split_once("<<<EXTERNAL").unwrap();
     assert!(ours.contains("- gateway:alpha, streams"), "{text}");
     for said in [
         "role: steward",

@@ -12,6 +12,10 @@ const LEFT_OUT: usize = 40;
 pub(super) struct Section<'a> {
     /// What it is; harmless, on one line.
     label: String,
+    /// The id by which the rest is fetched where the text is cut; harmless, on one line.
+    id: Option<String>,
+    /// It needs no heading where it is the only section and whole.
+    plain: bool,
     text: Cow<'a, str>,
     /// Where in the whole the text begins, and how long the whole is, in characters.
     from: usize,
@@ -24,6 +28,8 @@ impl<'a> Section<'a> {
         let text = text.into();
         Self {
             label: label.into(),
+            id: None,
+            plain: true,
             from: 0,
             total: length(&text),
             text,
@@ -34,10 +40,24 @@ impl<'a> Section<'a> {
     pub(super) fn part(label: impl Into<String>, text: &'a str, from: usize, total: usize) -> Self {
         Self {
             label: label.into(),
+            id: None,
+            plain: true,
             text: text.into(),
             from,
             total,
         }
+    }
+
+    /// The section with the id by which the rest of its text is fetched.
+    pub(super) fn with_id(mut self, id: String) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The section with a heading in any case.
+    pub(super) fn titled(mut self) -> Self {
+        self.plain = false;
+        self
     }
 
     /// The line above the text when `shown` characters of it follow.
@@ -46,10 +66,14 @@ impl<'a> Section<'a> {
             label, from, total, ..
         } = self;
         if *from == 0 && shown == *total {
-            return format!("[{label}: {total} characters]");
+            return format!("[{label}]");
         }
+        let id = self.id.as_ref().map(|id| format!(" {id}"));
         let to = from.saturating_add(shown);
-        format!("[{label}: characters {from} to {to} of {total}]")
+        format!(
+            "[{label}{}: characters {from} to {to} of {total}]",
+            id.unwrap_or_default()
+        )
     }
 
     /// What the section takes beside its text, at most: headings and two line ends.
@@ -66,9 +90,12 @@ impl<'a> Section<'a> {
         length(&self.text)
     }
 
-    fn write(&self, room: usize, out: &mut String) {
+    fn write(&self, room: usize, alone: bool, out: &mut String) {
         let shown = first(&self.text, room);
-        line(out, &self.heading(length(shown)));
+        let whole = self.from == 0 && length(shown) == self.total;
+        if !(alone && whole && self.plain) || shown.is_empty() {
+            line(out, &self.heading(length(shown)));
+        }
         if !shown.is_empty() {
             line(out, &harmless(shown));
         }
@@ -119,6 +146,7 @@ impl<'a> Sections<'a> {
         let mut text = String::new();
         let mut left = room;
         let mut cut = false;
+        let alone = self.first.len() + self.shared.len() == 1;
         for section in &self.first {
             let Some(for_text) = left.checked_sub(section.overhead()) else {
                 cut = true;
@@ -126,7 +154,7 @@ impl<'a> Sections<'a> {
             };
             let shown = section.wants().min(for_text);
             cut |= shown < section.wants();
-            section.write(shown, &mut text);
+            section.write(shown, alone, &mut text);
             left -= section.overhead() + shown;
         }
         for note in &self.notes {
@@ -143,6 +171,7 @@ impl<'a> Sections<'a> {
     /// Writes the sections that share, and says whether any was cut. Their headings get at most half of the room, unless
     /// the first alone needs more, so that a long list leaves something to read.
     fn share(&self, room: usize, text: &mut String) -> bool {
+        let alone = self.first.len() + self.shared.len() == 1;
         let mut left = room.saturating_sub(LEFT_OUT);
         let mut headings = 0;
         let mut count = 0;
@@ -159,7 +188,7 @@ impl<'a> Sections<'a> {
         let wants: Vec<usize> = listed.iter().map(Section::wants).collect();
         let mut cut = !others.is_empty();
         for (section, share) in listed.iter().zip(shares(&wants, left)) {
-            section.write(share, text);
+            section.write(share, alone, text);
             cut |= share < section.wants();
         }
         if !others.is_empty() && room >= LEFT_OUT {
@@ -200,7 +229,7 @@ mod tests {
         assert!(!body.cut);
         assert_eq!(
             body.text,
-            "[question: 6 characters]\nWhich?\ntask_id \"t\"\n[artifact \"0\": 3 characters]\none\n[artifact \"1\": 0 characters]"
+            "[question]\nWhich?\ntask_id \"t\"\n[artifact \"0\"]\none\n[artifact \"1\"]"
         );
     }
 

@@ -19,10 +19,9 @@ pub(super) fn targets(reading: &mut Reading, targets: &[Target<'_>]) {
         1 => "list_targets: 1 agent".to_owned(),
         count => format!("list_targets: {count} agents"),
     });
-    reading.say(match targets.len() {
-        0 => "next: tell the user that an operator has to configure one.",
-        _ => "next: call send with target_alias and parts.",
-    });
+    if targets.is_empty() {
+        reading.say("next: tell the user that an operator has to configure one.");
+    }
     let mut room = reading.cap() / 3;
     for (i, target) in targets.iter().enumerate() {
         let shown = listed(target);
@@ -39,7 +38,7 @@ pub(super) fn targets(reading: &mut Reading, targets: &[Target<'_>]) {
     }
     let mut said = Sections::default();
     for target in targets {
-        said.shared(Section::new(alias(target), about(target)));
+        said.shared(Section::new(alias(target), about(target)).titled());
     }
     reading.fenced(&said, None);
 }

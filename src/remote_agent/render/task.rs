@@ -24,8 +24,7 @@ const LONGEST_STATE: usize = 40;
 const LONGEST_UPDATE: usize = 1000;
 
 const CUT_ARTIFACTS: &str = "to read on: status with this task_handle, an artifact_id as quoted below and, as offset, where its text stops.";
-const CUT_WORDS: &str =
-    "what is cut below cannot be fetched again; ask the agent to say it in parts.";
+const CUT_WORDS: &str = "the rest cannot be fetched again; ask the agent to say it in parts.";
 
 /// The result of send, watch, status or cancel.
 pub(super) fn result(
@@ -35,22 +34,31 @@ pub(super) fn result(
     unspoken: &Unspoken<'_>,
 ) {
     reading.say(&format!("{}: {}", word(action), standing(summary)));
-    place(reading, summary);
+    name(reading, summary);
+    // Of a task that has ended, a handle is of use only to read on in what was cut.
+    let handle = handle(summary).map(|handle| shortened(&line(handle), LONGEST_HANDLE));
+    let handle = handle.map(|handle| format!("task_handle: {handle}"));
+    let ended = is_terminal(summary) && !summary.incomplete && summary.artifact_page.is_none();
+    if let Some(handle) = handle.as_ref().filter(|_| !ended) {
+        reading.say(handle);
+    }
     if let Some(page) = &summary.artifact_page {
         return self::page(reading, summary, page);
     }
     if summary.incomplete {
         reading.say("incomplete: something that the agent said may be missing.");
     }
-    reading.say(&format!("next: {}", next(summary)));
+    if let Some(next) = next(summary) {
+        reading.say(&format!("next: {next}"));
+    }
     let mut said = Sections::default();
     collect(summary, unspoken, &mut said);
-    let advice = if summary.artifacts.is_empty() {
-        CUT_WORDS
-    } else {
-        CUT_ARTIFACTS
+    let advice = match handle.filter(|_| ended && !summary.artifacts.is_empty()) {
+        Some(handle) => format!("{handle}\n{CUT_ARTIFACTS}"),
+        None if summary.artifacts.is_empty() => CUT_WORDS.to_owned(),
+        None => CUT_ARTIFACTS.to_owned(),
     };
-    reading.fenced(&said, Some(advice));
+    reading.fenced(&said, Some(&advice));
 }
 
 /// News of a call that is under way.
@@ -150,6 +158,15 @@ fn page<'a>(reading: &mut Reading, summary: &'a Summary<'a>, page: &'a Page<'a>)
 
 /// Whose result it is, and the handle of its task.
 fn place(reading: &mut Reading, summary: &Summary<'_>) {
+    name(reading, summary);
+    if let Some(handle) = handle(summary) {
+        let handle = shortened(&line(handle), LONGEST_HANDLE);
+        reading.say(&format!("task_handle: {handle}"));
+    }
+}
+
+/// Whose result it is.
+fn name(reading: &mut Reading, summary: &Summary<'_>) {
     let name = summary
         .target_alias
         .as_ref()
@@ -157,10 +174,14 @@ fn place(reading: &mut Reading, summary: &Summary<'_>) {
     if let Some(name) = name {
         reading.say(&format!("agent: {}", shortened(&line(name), LONGEST_NAME)));
     }
-    if let Some(handle) = handle(summary) {
-        let handle = shortened(&line(handle), LONGEST_HANDLE);
-        reading.say(&format!("task_handle: {handle}"));
-    }
+}
+
+/// The task is over: nothing can be sent to it, and nothing more comes of it.
+fn is_terminal(summary: &Summary<'_>) -> bool {
+    matches!(
+        state(summary),
+        Some("completed" | "failed" | "rejected" | "canceled")
+    )
 }
 
 /// The handle of the task that a summary speaks of.
@@ -201,20 +222,23 @@ fn question_label(summary: &Summary<'_>) -> Option<&'static str> {
     }
 }
 
-fn next(summary: &Summary<'_>) -> String {
-    match &summary.next_step {
-        Some(step) => shortened(&line(step), next_step::LONGEST),
-        None if summary.wait_expired => format!("the wait is over; {}", next_step(summary)),
-        None => next_step(summary).to_owned(),
+fn next(summary: &Summary<'_>) -> Option<String> {
+    // The envelope's words also name the continuation, which a model does not see.
+    let step = summary.next_step.as_deref();
+    let own = step.filter(|_| !summary.wait_expired || handle(summary).is_none());
+    match own {
+        Some(step) => Some(shortened(&line(step), next_step::LONGEST)),
+        None => next_step(summary).map(str::to_owned),
     }
 }
 
-/// The ids by which a task is found again without its handle, as after a restart, and a conversation is gone on with.
+/// The ids by which an open task is found again without its handle, as after a restart, and a conversation is continued.
 fn ids(summary: &Summary<'_>, said: &mut Sections<'_>) {
     let Some(going_on) = &summary.continuation else {
         return;
     };
     let task = going_on.task.as_ref().map(|task| &task.task_id);
+    let task = task.filter(|_| !is_terminal(summary));
     let context = going_on
         .conversation
         .as_ref()
@@ -233,10 +257,11 @@ fn of_artifact<'a>(artifact: &'a Artifact<'a>) -> Section<'a> {
         .and_then(|name| serde_json::from_str(name.get()).ok());
     let name = name.filter(|name| !name.is_empty());
     let name = name.map(|name| format!(" {}", shortened(&line(&name), LONGEST_NAME)));
-    let label = format!(
-        "artifact {}{}",
-        quoted(&artifact.artifact_id),
-        name.unwrap_or_default()
-    );
-    Section::new(label, parts::text(&artifact.parts))
+    let label = format!("artifact{}", name.as_deref().unwrap_or_default());
+    let section = Section::new(label, parts::text(&artifact.parts));
+    let section = section.with_id(quoted(&artifact.artifact_id));
+    match name {
+        Some(_) => section.titled(),
+        None => section,
+    }
 }

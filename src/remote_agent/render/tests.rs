@@ -6,8 +6,8 @@ use super::*;
 
 pub(super) const HANDLE: &str = "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0";
 pub(super) const ID: Uuid = Uuid::from_u64_pair(0x0123_4567_89ab_4def, 0);
-pub(super) const START: &str = "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"0123456789ab4def\">>>";
-pub(super) const END: &str = "<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"0123456789ab4def\">>>";
+pub(super) const START: &str = "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"01234567\">>>";
+pub(super) const END: &str = "<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"01234567\">>>";
 
 pub(super) fn read(envelope: &Value, cap: usize) -> String {
     render(&envelope.to_string(), cap, ID)
@@ -58,9 +58,7 @@ fn a_finished_task_is_read_in_a_few_lines() {
     );
     assert_eq!(
         read(&envelope, 12_000),
-        format!(
-            "send: task completed\nagent: desk\ntask_handle: {HANDLE}\nnext: use the result; nothing more comes of this task.\n{FENCED}\n{START}\nSource: External\n---\ntask_id \"t-1\"\ncontext_id \"c-1\"\n[artifact \"a-1\": 5 characters]\nDone.\n{END}"
-        )
+        format!("send: task completed\nagent: desk\n{START}\ncontext_id \"c-1\"\nDone.\n{END}")
     );
 }
 
@@ -133,7 +131,7 @@ fn files_and_data_of_messages_are_read_as_json() {
         "raw": {"kind": "message", "parts": [{"kind": "text", "text": "once"}, data]}});
     let text = read(&envelope, 1000);
     assert!(
-        text.contains("[answer, files and data: 34 characters]\n{\"data\":{\"total\":7},\"kind\":\"data\"}\n<<<END"),
+        text.contains("{\"data\":{\"total\":7},\"kind\":\"data\"}\n<<<END"),
         "{text}"
     );
     envelope["raw"] = json!({"events": [{"parts": 1}], "finalEvent": envelope["raw"]});
@@ -141,10 +139,7 @@ fn files_and_data_of_messages_are_read_as_json() {
     let mut asks = task("input-required", json!({"status_message": "Which?"}));
     asks["raw"] = json!({"kind": "task", "status": {"state": "input-required", "message": {"parts": [data]}}});
     let text = read(&asks, 1000);
-    assert!(
-        text.contains("[question, files and data: 34 characters]"),
-        "{text}"
-    );
+    assert!(text.contains("[question, files and data]"), "{text}");
     asks["raw"] = json!({"status": 7});
     assert!(!read(&asks, 1000).contains("files and data"));
 }
@@ -156,7 +151,7 @@ fn a_wait_that_is_over_says_what_to_call() {
         12_000,
     );
     assert!(
-        text.contains("next: the wait is over; the task goes on. Call watch"),
+        text.contains("next: the task goes on: watch it, or look with status later."),
         "{text}"
     );
     assert!(text.contains("incomplete: "), "{text}");
@@ -262,7 +257,7 @@ fn targets_are_listed_by_alias_and_their_cards_are_fenced() {
         "{text}"
     );
     assert!(
-        theirs.contains("[desk: ")
+        theirs.contains("[desk]\n")
             && theirs.contains("skill: Sum: Adds")
             && theirs.contains("about: Helps."),
         "{text}"

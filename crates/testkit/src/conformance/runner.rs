@@ -36,7 +36,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            overlay: serde_json::json!({"policy": {"allowPrivateTargetUrls": true}}),
+            overlay: serde_json::json!({"policy": {"allowPrivateTargetUrls": true}, "toolSchema": "full"}),
             wire: false,
             call_limit: Duration::from_secs(30),
             filter: None,

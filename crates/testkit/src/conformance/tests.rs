@@ -161,7 +161,7 @@ async fn the_overlay_is_laid_over_the_config_unless_the_case_refuses_it() {
     for (overlay, expected) in [
         (
             true,
-            json!({"policy": {"a": 1, "allowPrivateTargetUrls": true}}),
+            json!({"policy": {"a": 1, "allowPrivateTargetUrls": true}, "toolSchema": "full"}),
         ),
         (false, json!({"policy": {"a": 1}})),
     ] {
