@@ -1,4 +1,4 @@
-//! Chromium without a screen, from Debian's packages, unpacked below `target/` and driven over its DevTools protocol.
+//! Headless Chromium from Debian's packages, unpacked below `target/` and driven over its DevTools protocol.
 
 use std::env;
 use std::fs::{self, File};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 const PACKAGE: &str = "chromium-headless-shell";
 
-/// Far longer than a page takes, so that a test that waits for nothing fails.
+/// Far longer than a page takes.
 const SOON: Duration = Duration::from_secs(30);
 
-/// What keeps it from talking to anybody but the page's server.
+/// Flags that keep it from connecting to anything but the page's server.
 const FLAGS: [&str; 12] = [
     "--headless",
     "--no-sandbox",
@@ -40,20 +40,20 @@ pub struct Browser {
     session: Option<String>,
     sent: u64,
     profile: PathBuf,
-    /// What the page's console and its policy complained of.
+    /// The errors in the page's console and of its policy.
     pub complaints: Vec<String>,
 }
 
 impl Browser {
-    /// A fresh browser.
+    /// Starts a browser.
     ///
     /// # Panics
-    /// There are no packages of Debian.
+    /// Debian's packages are unavailable.
     pub fn start(name: &str) -> Self {
         let root = unpacked().unwrap_or_else(|why| panic!("{why}"));
         let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chromium-{name}"));
         let _ = fs::remove_dir_all(&profile);
-        // The protocol goes over the descriptors 3 and 4, which the shell puts where ours are.
+        // The protocol uses the descriptors 3 and 4, which the shell maps to ours.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2"])
             .arg(root.join("usr/lib/chromium").join(PACKAGE))
@@ -86,7 +86,7 @@ impl Browser {
         browser
     }
 
-    /// Asks for something of the protocol, and waits for its answer.
+    /// Calls a method of the protocol, and waits for its result.
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         self.sent += 1;
         let mut request = json!({"id": self.sent, "method": method, "params": params});
@@ -129,7 +129,7 @@ impl Browser {
         ));
     }
 
-    /// What a piece of JavaScript comes to in the page.
+    /// Evaluates JavaScript in the page.
     pub fn run(&mut self, script: &str) -> Value {
         let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
         let mut result = self.ask("Runtime.evaluate", params);
@@ -137,7 +137,7 @@ impl Browser {
         result["result"]["value"].take()
     }
 
-    /// Waits until a piece of JavaScript is true in the page.
+    /// Waits until a JavaScript expression is true in the page.
     #[track_caller]
     pub fn until(&mut self, script: &str) {
         let end = Instant::now() + SOON;
@@ -146,12 +146,12 @@ impl Browser {
                 let body = self.run("document.body.innerText");
                 panic!("never came true: {script}\n{body}\n{:?}", self.complaints);
             }
-            // The page is asked again at its own pace; the protocol has no event for what a script comes to.
+            // The protocol has no event for the value of an expression, so this polls.
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Presses a key in the page, as a keyboard does.
+    /// Presses a key.
     pub fn press(&mut self, key: &str, code: u32) {
         let text = if key == "Enter" { "\r" } else { "" };
         for kind in ["keyDown", "keyUp"] {
@@ -160,7 +160,7 @@ impl Browser {
         }
     }
 
-    /// Clicks what a selector finds, as a mouse does.
+    /// Clicks the element that a selector finds.
     pub fn click(&mut self, selector: &str) {
         let place = self.run(&format!(
             "(() => {{ const one = document.querySelector({selector:?}); one.scrollIntoView({{block: 'center'}}); \
@@ -172,7 +172,7 @@ impl Browser {
         }
     }
 
-    /// A picture of the page (PNG), which is also kept in `target/` under this name.
+    /// Takes a screenshot (PNG), and stores it in `target/` under this name.
     pub fn picture(&mut self, name: &str) -> Vec<u8> {
         let taken = self.ask("Page.captureScreenshot", json!({"format": "png"}));
         let png = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
@@ -182,9 +182,9 @@ impl Browser {
         png
     }
 
-    /// How many colours a picture of the page has, as the page itself counts them.
+    /// Returns the number of colours in a screenshot.
     pub fn colours(&mut self, png: &[u8]) -> u64 {
-        // Another page than the operator's: that one may not load pictures.
+        // In another page, because the operator's may not load images.
         self.open("about:blank");
         let script = format!(
             "(async () => {{ const image = new Image(); image.src = 'data:image/png;base64,{}'; await image.decode(); \
@@ -206,7 +206,7 @@ impl Drop for Browser {
     }
 }
 
-/// The folder that cargo builds in.
+/// Returns cargo's target directory.
 fn target() -> PathBuf {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     temporary.parent().unwrap().to_owned()
@@ -217,7 +217,7 @@ fn libraries(root: &Path) -> String {
     format!("{0}:{0}/pulseaudio", own.display())
 }
 
-/// Where the packages are unpacked, which is done once. Tests that run side by side take turns.
+/// Returns the directory of the unpacked packages, which concurrent tests unpack once.
 fn unpacked() -> Result<PathBuf, String> {
     let folder = target().join("chromium");
     let root = folder.join("root");
@@ -239,13 +239,13 @@ fn unpacked() -> Result<PathBuf, String> {
     Ok(root)
 }
 
-/// Downloads the browser with all that it needs and this machine has not, and unpacks it. Nothing is installed.
+/// Downloads and unpacks the browser and its missing dependencies. Installs nothing.
 fn fetch(folder: &Path, root: &Path) -> Result<(), String> {
     let wanted = || {
         output(Command::new("apt-get").args(["-s", "install", "--no-install-recommends", PACKAGE]))
     };
     let plan = wanted().or_else(|_| {
-        // The lists may never have been fetched here. Without the rights for it the second try says what is wrong.
+        // The package lists may be missing. Without permission to fetch them, the second attempt reports the error.
         let _ = output(Command::new("apt-get").args(["-q", "update"]));
         wanted()
     })?;

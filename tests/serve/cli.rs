@@ -1,4 +1,4 @@
-//! Flags, files and refusals of the command.
+//! Flags, files and errors of the command.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::serve::plain::{ask, command, send};
 use testkit::support::serve::Server;
 
-/// How the command ends with these flags, and what it says then.
+/// Returns the exit code and the output of the command with these flags.
 fn refused(flags: &[&str]) -> (Option<i32>, String) {
     let state = tempfile::tempdir().unwrap();
     let state = state.path().to_str().unwrap();
@@ -24,7 +24,7 @@ fn refused(flags: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_others_could_reach_is_refused_without_clients_and_without_tls() {
+fn public_address_needs_clients_and_tls() {
     for (flags, says) in [
         (&["--listen", "0.0.0.0:0"][..], "clients add"),
         (&["--listen", "[::]:0"], "clients add"),
@@ -41,7 +41,7 @@ fn what_others_could_reach_is_refused_without_clients_and_without_tls() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_ends_with_2() {
+fn invalid_configuration_exits_with_2() {
     let state = tempfile::tempdir().unwrap();
     let file = state.path().join("wrong.json");
     fs::write(&file, json!({"limits": {"run": 1}}).to_string()).unwrap();
@@ -65,7 +65,7 @@ fn what_is_wrong_is_told_with_its_place_and_ends_with_2() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_with_what_to_do() {
+fn used_port_is_reported_with_hint() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let (code, text) = refused(&["--port", &port, "--task-store", "memory"]);
@@ -74,7 +74,7 @@ fn a_port_that_is_taken_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+fn flag_overrides_file_and_file_default() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("serve.json");
     let written = json!({"name": "From the file", "description": "Also", "taskStore": "memory"});
@@ -96,7 +96,7 @@ fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
 }
 
 #[test]
-fn tasks_are_kept_in_the_state_directory_and_are_there_after_a_new_start() {
+fn tasks_survive_restart() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
@@ -108,7 +108,7 @@ fn tasks_are_kept_in_the_state_directory_and_are_there_after_a_new_start() {
 }
 
 #[test]
-fn an_end_in_order_marks_what_ran_and_ends_with_0() {
+fn graceful_shutdown_marks_runs_and_exits_with_0() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
@@ -120,7 +120,7 @@ fn an_end_in_order_marks_what_ran_and_ends_with_0() {
 }
 
 #[test]
-fn a_token_is_printed_once_and_listed_never() {
+fn token_is_printed_once() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let run =
@@ -141,7 +141,7 @@ fn a_token_is_printed_once_and_listed_never() {
 }
 
 #[test]
-fn the_log_is_json_where_that_is_asked_for() {
+fn log_format_json_writes_json() {
     let server = Server::scripted(&["--task-store", "memory", "--log", "json"]);
     ask(&server, "GET /", &["Host: rebound.example"], "");
     let log = server.stop().log;

@@ -1,9 +1,9 @@
-//! Every official client over every binding it has, in every version it speaks, against the running server.
+//! Every official client over every binding and version it supports, against the running server.
 //!
-//! A column is one client over one binding in one version. Its program (`py13_client.py` and its siblings) does one operation
-//! after another and prints what came of each; a test is one operation of one column. What a client itself cannot do, or does
-//! wrong, is expected of it in its own words ([`expected`]). `UPDATE=1 cargo real --test suite serve::clients::table` writes the table in
-//! the documents.
+//! A column is one client over one binding in one version. Its program (`py13_client.py` and its siblings) calls one
+//! operation after another and prints the results; a test is one operation of one column. [`expected`] lists what a
+//! client cannot do or does wrong. `UPDATE=1 cargo real --test suite serve::clients::table` writes the table in the
+//! documents.
 
 mod columns;
 mod expected;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use columns::{Column, Run};
 use expected::Expected;
 
-/// One operation of one column.
+/// Checks one operation of one column.
 fn check(column: Column, operation: &str) {
     let wanted = expected::of(column, operation);
     let run = column.run();
@@ -44,11 +44,11 @@ fn held(column: Column, run: &Run, operation: &str, wanted: &Value) {
     }
     let task = seen["task"].as_str();
     let task = task.unwrap_or_else(|| panic!("{column}, push: {seen:#}"));
-    let told = run.told_of(task);
-    assert_eq!(told, *wanted, "{column}, push");
+    let received = run.received_for(task);
+    assert_eq!(received, *wanted, "{column}, push");
 }
 
-/// A test for each operation of a column.
+/// Creates a test for each operation of a column.
 macro_rules! column {
     ($($name:ident = $client:ident, $binding:ident, $version:ident;)+) => {
         $(
@@ -66,7 +66,7 @@ macro_rules! column {
             }
         )+
 
-        /// All columns, as the table has them.
+        /// All columns, in the order of the table.
         const COLUMNS: &[Column] = &[$(Column {
             client: columns::Client::$client,
             binding: columns::Binding::$binding,
@@ -102,6 +102,6 @@ column! {
 }
 
 #[test]
-fn the_table_is_what_is_expected() {
+fn table_matches_expectations() {
     table::check();
 }

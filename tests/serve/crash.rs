@@ -1,6 +1,6 @@
-//! The command is killed at random moments while clients talk to it: what they had been told is there when it starts again.
+//! Kills the command at random moments while clients use it, and checks that everything it reported survives.
 //!
-//! `CRASH_ROUNDS=100 cargo test --test suite serve::crash -- --nocapture` for more rounds than usual.
+//! `CRASH_ROUNDS=100 cargo test --test suite serve::crash -- --nocapture` runs more rounds.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
@@ -15,20 +15,20 @@ use testkit::support::serve::Server;
 
 const ROUNDS: u32 = 10;
 
-/// So many clients talk to the server at a time.
+/// Concurrent clients.
 const CLIENTS: usize = 8;
 
-/// The server is killed at most so long after somebody was told of a task.
+/// The longest time from the first reported task to the kill.
 const PATIENCE_MS: u16 = 500;
 
 const SIGKILL: i32 = 9;
 
-/// What clients were told of a task.
+/// What clients received about a task.
 #[derive(Default)]
 struct Known {
     /// Its last state.
     state: String,
-    /// What its artifact said so far.
+    /// The text of its artifact so far.
     text: String,
 }
 
@@ -41,7 +41,7 @@ struct Report {
 }
 
 #[test]
-fn what_clients_were_told_of_is_there_after_each_of_many_kills() {
+fn killed_server_loses_nothing_reported() {
     let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
@@ -56,7 +56,7 @@ fn what_clients_were_told_of_is_there_after_each_of_many_kills() {
     }
     all.is_there(&start(state, 0));
     println!(
-        "{rounds} times killed: {} tasks told of in {} answers and events, {} settled and {} cut off, none lost",
+        "{rounds} times killed: {} tasks received of in {} answers and events, {} settled and {} cut off, none lost",
         all.tasks.len(),
         all.events,
         all.settled,
@@ -64,7 +64,7 @@ fn what_clients_were_told_of_is_there_after_each_of_many_kills() {
     );
 }
 
-/// A server on that directory. Each round has another mode: none may lose anything with its process.
+/// Starts a server on the directory. Rounds use different modes: none may lose anything with its process.
 fn start(state: &str, round: u32) -> Server {
     let fsync = ["interval", "always", "never"][round as usize % 3];
     Server::scripted(
@@ -83,30 +83,30 @@ fn start(state: &str, round: u32) -> Server {
     )
 }
 
-fn talk_until_killed(server: &Server, told: &mut Report) {
-    let (tell, heard) = mpsc::channel();
+fn talk_until_killed(server: &Server, received: &mut Report) {
+    let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         for client in 0..CLIENTS {
-            let tell = tell.clone();
+            let sender = sender.clone();
             scope.spawn(move || {
                 (client..)
-                    .map_while(|turn| talk(server, turn, &tell))
+                    .map_while(|turn| talk(server, turn, &sender))
                     .count()
             });
         }
-        drop(tell);
-        told.note(&heard.recv().unwrap());
+        drop(sender);
+        received.note(&receiver.recv().unwrap());
         let random = uuid::Uuid::new_v4().as_fields().1;
         thread::sleep(Duration::from_millis(u64::from(random % PATIENCE_MS)));
         server.kill();
-        for result in heard {
-            told.note(&result);
+        for result in receiver {
+            received.note(&result);
         }
     });
 }
 
-/// One message, and everything that is said to it. `None` once the server has ended.
-fn talk(server: &Server, turn: usize, tell: &Sender<Value>) -> Option<()> {
+/// Sends one message and reports all results. `None` once the server has ended.
+fn talk(server: &Server, turn: usize, sender: &Sender<Value>) -> Option<()> {
     let text = [
         "stream 30 3",
         "chunks 40",
@@ -118,12 +118,12 @@ fn talk(server: &Server, turn: usize, tell: &Sender<Value>) -> Option<()> {
         let mut over = false;
         for result in Stream::open(server, "SendStreamingMessage", &saying(text, false))? {
             over |= ends(&result["statusUpdate"]["status"]);
-            tell.send(result).unwrap();
+            sender.send(result).unwrap();
         }
         return over.then_some(());
     }
     let mut answer = try_call(server, "SendMessage", &saying(text, text == "begun well"))?;
-    tell.send(answer["result"].take()).unwrap();
+    sender.send(answer["result"].take()).unwrap();
     Some(())
 }
 
@@ -166,7 +166,7 @@ impl Report {
         }
     }
 
-    /// Looks for everything in a server that was started anew.
+    /// Looks for everything in a restarted server.
     fn is_there(&mut self, server: &Server) {
         (self.settled, self.cut) = (0, 0);
         for (id, known) in &self.tasks {
@@ -175,17 +175,20 @@ impl Report {
                 word(&found["status"]["state"]),
                 text_of(&found["artifacts"][0]),
             );
-            let told = format!("{id}: told {} {:?}, found {found}", known.state, known.text);
+            let received = format!(
+                "{id}: received {} {:?}, found {found}",
+                known.state, known.text
+            );
             if known.state == "TASK_STATE_COMPLETED" {
-                assert_eq!((&state, &text), (&known.state, &known.text), "{told}");
+                assert_eq!((&state, &text), (&known.state, &known.text), "{received}");
                 self.settled += 1;
                 continue;
             }
-            assert!(text.starts_with(&known.text), "{told}");
-            // It may have ended before it was killed, and nobody have heard of that.
+            assert!(text.starts_with(&known.text), "{received}");
+            // It may have ended before the kill without reporting that.
             if state != "TASK_STATE_COMPLETED" {
-                assert_eq!(state, "TASK_STATE_FAILED", "{told}");
-                assert!(found.to_string().contains("interrupted"), "{told}");
+                assert_eq!(state, "TASK_STATE_FAILED", "{received}");
+                assert!(found.to_string().contains("interrupted"), "{received}");
                 self.cut += 1;
             }
         }

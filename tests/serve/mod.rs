@@ -1,4 +1,4 @@
-//! The command `remote-agent serve`, as a process, with real clients in front of it.
+//! The command `remote-agent serve` as a process, with real clients.
 
 #[cfg(feature = "real")]
 mod chromium;

@@ -4,7 +4,7 @@ use crate::serve::chromium::Browser;
 use crate::serve::plain::{client, send};
 use testkit::support::serve::Server;
 
-/// The state of the task that was asked for with `text`, as the page shows it.
+/// Returns the state that the page shows for the task with `text`.
 fn state_of(text: &str) -> String {
     format!(
         "[...document.querySelectorAll('#rows tr')].find((row) => row.querySelector('.asked .text').textContent === {text:?})?.querySelector('.state').textContent"
@@ -12,7 +12,7 @@ fn state_of(text: &str) -> String {
 }
 
 #[test]
-fn a_running_task_is_shown_and_a_click_cancels_it() {
+fn click_cancels_a_running_task() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut browser = Browser::start("cancel");
     let text = "slow: <img src=x onerror=\"document.title='taken'\"> read the logs";
@@ -37,7 +37,7 @@ fn a_running_task_is_shown_and_a_click_cancels_it() {
 }
 
 #[test]
-fn a_task_is_deleted_by_keyboard_once_that_is_confirmed() {
+fn keyboard_deletes_task_after_confirmation() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut browser = Browser::start("delete");
     assert_eq!(send(&server, "echo gone", &[]).status, 200);
@@ -46,7 +46,7 @@ fn a_task_is_deleted_by_keyboard_once_that_is_confirmed() {
     browser.run("document.querySelector('.delete').focus()");
     browser.press("Enter", 13);
     browser.until("document.querySelector('#sure').open");
-    // The first button keeps it, and has the focus.
+    // The first button cancels the dialog, and has the focus.
     browser.press("Enter", 13);
     browser.until("!document.querySelector('#sure').open");
     assert_eq!(browser.run(&state_of("echo gone")), "completed");
@@ -61,7 +61,7 @@ fn a_task_is_deleted_by_keyboard_once_that_is_confirmed() {
 }
 
 #[test]
-fn where_there_are_clients_the_page_asks_for_the_operators_token() {
+fn page_asks_for_operator_token() {
     let state = tempfile::tempdir().unwrap();
     let ada = client(state.path(), "ada", &[]);
     let operator = client(state.path(), "me", &["--operator"]);
@@ -92,7 +92,7 @@ fn where_there_are_clients_the_page_asks_for_the_operators_token() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_said_to_be() {
+fn page_reports_missing_server() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut browser = Browser::start("gone");
     browser.open(server.url());

@@ -1,4 +1,4 @@
-//! A client that sends what a test writes, and the clients of a server.
+//! A client that sends raw requests, and the clients of a server.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use testkit::support::serve::Server;
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -23,12 +23,12 @@ impl Answer {
     }
 }
 
-/// Sends a request with these lines, `Host` being the server's own unless one names another.
+/// Sends a request with these header lines. `Host` is the server's own unless a line names another.
 pub fn ask(server: &Server, what: &str, lines: &[&str], body: &str) -> Answer {
     try_ask(server, what, lines, body).unwrap()
 }
 
-/// The same for a server that may end meanwhile. What came before it did is the answer.
+/// The same for a server that may end meanwhile. Returns what arrived.
 fn try_ask(server: &Server, what: &str, lines: &[&str], body: &str) -> io::Result<Answer> {
     let mut stream = open(server, what, "HTTP/1.1", lines, body)?;
     let mut bytes = Vec::new();
@@ -48,7 +48,7 @@ fn try_ask(server: &Server, what: &str, lines: &[&str], body: &str) -> io::Resul
     })
 }
 
-/// A body out of its chunks (RFC 9112 §7.1), as far as they came.
+/// Decodes a chunked body (RFC 9112 §7.1), as far as it arrived.
 fn whole(mut chunks: &str) -> String {
     let mut body = String::new();
     while let Some((size, rest)) = chunks.split_once("\r\n") {
@@ -91,20 +91,20 @@ fn request(method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
 }
 
-/// One call of A2A 1.0: its whole answer.
+/// Calls a method of A2A 1.0 and returns the whole response.
 pub fn call(server: &Server, method: &str, params: &Value) -> Value {
     ask(server, "POST /a2a", &V1, &request(method, params)).json()
 }
 
-/// The same for a server that may end meanwhile: `None` where no whole answer came.
+/// The same for a server that may end meanwhile: `None` without a whole response.
 pub fn try_call(server: &Server, method: &str, params: &Value) -> Option<Value> {
     let answer = try_ask(server, "POST /a2a", &V1, &request(method, params));
     serde_json::from_str(&answer.ok()?.body).ok()
 }
 
-/// A message that says this, as the parameters of a call.
+/// Returns the parameters of a message.
 pub fn saying(text: &str, at_once: bool) -> Value {
-    // One that came before, under the same id, would be answered as then.
+    // A new id, so that the server does not take it for a retry.
     let id = uuid::Uuid::new_v4().to_string();
     json!({
         "message": {"messageId": id, "role": "ROLE_USER", "parts": [{"text": text}]},
@@ -116,16 +116,16 @@ pub fn saying(text: &str, at_once: bool) -> Value {
 pub struct Stream(BufReader<TcpStream>);
 
 impl Stream {
-    /// One call of A2A 1.0 whose answer is a stream. `None` where the server has ended.
+    /// Calls a streaming method of A2A 1.0. `None` if the server has ended.
     pub fn open(server: &Server, method: &str, params: &Value) -> Option<Self> {
-        // In HTTP/1.0 the body is not cut into chunks: what is left of it when the server ends can be read as it stands.
+        // HTTP/1.0 has no chunks, so a cut body stays readable.
         let body = request(method, params);
         let stream = open(server, "POST /a2a", "HTTP/1.0", &V1, &body).ok()?;
         Some(Self(BufReader::new(stream)))
     }
 }
 
-/// The results of its events, each as soon as it is there and whole.
+/// Returns the results of the events as they arrive.
 impl Iterator for Stream {
     type Item = Value;
 
@@ -141,7 +141,7 @@ impl Iterator for Stream {
     }
 }
 
-/// Sends a message that is answered with its task at once, and returns the whole answer.
+/// Sends a message without blocking, and returns the response.
 pub fn send(server: &Server, text: &str, lines: &[&str]) -> Answer {
     let body = request("SendMessage", &saying(text, true));
     ask(server, "POST /a2a", &[&V1, lines].concat(), &body)

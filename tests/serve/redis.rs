@@ -1,4 +1,4 @@
-//! Two servers on one Redis: what one runs the other knows, stops, and ends when the first is dead.
+//! Two servers on one Redis: each shows and cancels tasks of the other, and ends them when the other dies.
 
 use std::time::{Duration, Instant};
 
@@ -8,22 +8,22 @@ use crate::serve::plain::{Stream, call, command, saying};
 use testkit::support::redis_server::RedisServer;
 use testkit::support::serve::Server;
 
-/// A server counts as dead 15 s after it was last heard of, and that is looked at every 5 s.
+/// A server counts as dead 15 s after its last heartbeat, and the others check every 5 s.
 const MARKED: Duration = Duration::from_secs(40);
 
-/// How long anything else may take.
+/// How long to wait for other events.
 const SOON: Duration = Duration::from_secs(20);
 
 fn pair(redis: &RedisServer) -> [Server; 2] {
     [(); 2].map(|()| Server::scripted(&["--task-store", &redis.url()]))
 }
 
-/// Begins a task that never ends by itself, and waits until it has given something.
+/// Starts a task that never ends by itself, and waits for its artifact.
 fn begin(server: &Server) -> String {
     let stream = Stream::open(server, "SendStreamingMessage", &saying("begun well", true));
     let mut events = stream.unwrap();
     let first = events.next().unwrap();
-    // The stream may begin before the task gives something, or after.
+    // The stream may begin before or after the artifact.
     if !first["task"]["artifacts"].is_array() {
         let given = events.find(|event| event["artifactUpdate"].is_object());
         given.expect("the task to begin");
@@ -35,18 +35,18 @@ fn state_of(server: &Server, task: &str) -> Value {
     call(server, "GetTask", &json!({"id": task}))["result"]["status"]["state"].take()
 }
 
-/// Events of a stream, on a thread of its own, until a state that is the last.
+/// Reads the events of a stream on a thread, until a terminal state.
 fn last_of(stream: Stream) -> std::sync::mpsc::Receiver<Value> {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let statuses = stream.map(|mut event| event["statusUpdate"]["status"].take());
-        let _ = tell.send(statuses.last().unwrap_or_default());
+        let _ = sender.send(statuses.last().unwrap_or_default());
     });
-    told
+    receiver
 }
 
 #[test]
-fn any_server_answers_for_a_task_that_another_runs() {
+fn any_server_shows_task_of_another() {
     let redis = RedisServer::start();
     let [first, second] = pair(&redis);
     let task = begin(&first);
@@ -58,7 +58,7 @@ fn any_server_answers_for_a_task_that_another_runs() {
 }
 
 #[test]
-fn what_is_deleted_by_the_command_is_found_at_no_server() {
+fn deletion_by_command_reaches_every_server() {
     let redis = RedisServer::start();
     let servers = pair(&redis);
     let task = call(
@@ -80,7 +80,7 @@ fn what_is_deleted_by_the_command_is_found_at_no_server() {
 }
 
 #[test]
-fn a_cancel_at_one_server_stops_what_another_runs() {
+fn cancel_reaches_the_other_server() {
     let redis = RedisServer::start();
     let [first, second] = pair(&redis);
     let task = begin(&first);
@@ -99,7 +99,7 @@ fn a_cancel_at_one_server_stops_what_another_runs() {
 }
 
 #[test]
-fn what_a_killed_server_ran_is_known_and_marked_by_the_other() {
+fn killed_servers_tasks_are_marked_by_the_other() {
     let redis = RedisServer::start();
     let [first, second] = pair(&redis);
     let task = begin(&first);
@@ -109,7 +109,7 @@ fn what_a_killed_server_ran_is_known_and_marked_by_the_other() {
     let killed = Instant::now();
     first.ended();
 
-    // Nobody knows yet that it is dead.
+    // Its lease has not expired yet.
     assert_eq!(state_of(&second, &task), "TASK_STATE_WORKING");
     let after = Stream::open(&second, "SubscribeToTask", &json!({"id": task})).unwrap();
     let after = last_of(after);

@@ -1,4 +1,4 @@
-//! What ends with a client that the operator removes, and with a token that is replaced.
+//! Removal of a client, and rotation of a token.
 
 use std::path::Path;
 use std::thread;
@@ -10,7 +10,7 @@ use crate::serve::safety::until;
 use testkit::support::hook::Hook;
 use testkit::support::serve::Server;
 
-/// A server with Ada and an operator, whose runs end by themselves within half a minute.
+/// Starts a server with Ada and an operator, whose runs end within half a minute.
 struct Rig {
     server: Server,
     state: tempfile::TempDir,
@@ -46,7 +46,7 @@ impl Rig {
         String::from_utf8(ended.stdout).unwrap().trim().to_owned()
     }
 
-    /// The newest task, as the operator sees it.
+    /// Returns the newest task of the operator's list.
     fn task(&self) -> Value {
         let all = ask(&self.server, "GET /api/tasks", &[&self.operator], "").json();
         all["tasks"].get(0).cloned().unwrap_or_default()
@@ -56,7 +56,7 @@ impl Rig {
         until(|| self.task()["state"] == state);
     }
 
-    /// Opens a stream of a task that works, does something then, and returns the stream once it has ended.
+    /// Opens a stream of a working task, calls `meanwhile`, and returns the stream once it has ended.
     fn stream_ended_by(&self, act: impl FnOnce()) -> Answer {
         thread::scope(|scope| {
             let lines = [
@@ -119,10 +119,10 @@ fn webhook_of_removed_client_is_not_notified() {
     hook.wait("TASK_STATE_WORKING");
     rig.clients(&["remove", "ada"]);
     until(|| rig.task()["settled"] == true);
-    // The end of the server waits for what is still to be delivered.
+    // The shutdown waits for queued notifications.
     assert!(rig.server.stop().status.success());
-    let told = hook.all().into_iter().map(|told| told.body);
-    let late: Vec<_> = told.filter(|body| !body.contains("WORKING")).collect();
+    let received = hook.all().into_iter().map(|received| received.body);
+    let late: Vec<_> = received.filter(|body| !body.contains("WORKING")).collect();
     assert!(late.is_empty(), "{late:?}");
 }
 

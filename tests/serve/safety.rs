@@ -1,4 +1,4 @@
-//! What the running server lets nobody do.
+//! Requests that the running server rejects.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ fn scripted(more: &[&str]) -> Server {
     Server::scripted(&[&["--task-store", "memory"], more].concat())
 }
 
-/// A server with Ada, Bob and an operator, and what they show.
+/// A server with Ada, Bob and an operator, and their tokens.
 fn with_clients(more: &[&str]) -> (Server, [String; 3]) {
     let state = tempfile::tempdir().unwrap();
     let shown = [
@@ -28,7 +28,7 @@ fn with_clients(more: &[&str]) -> (Server, [String; 3]) {
 }
 
 #[test]
-fn a_page_of_somebody_else_gets_nothing_whatever_it_calls_the_server() {
+fn foreign_page_is_rejected_by_any_name() {
     let server = scripted(&[]);
     let rebound = "Host: rebound.example";
     assert_eq!(send(&server, "echo a", &[rebound]).status, 403);
@@ -50,7 +50,7 @@ fn a_page_of_somebody_else_gets_nothing_whatever_it_calls_the_server() {
 }
 
 #[test]
-fn a_form_cannot_send_a_message() {
+fn form_cannot_send_a_message() {
     let server = scripted(&[]);
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
         "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "echo a"}]}}});
@@ -71,7 +71,7 @@ fn a_form_cannot_send_a_message() {
 }
 
 #[test]
-fn no_answer_lets_a_page_of_another_origin_read_it() {
+fn no_response_admits_other_origins() {
     let server = scripted(&[]);
     let own = format!("Origin: {}", server.url());
     for lines in [&[][..], &[own.as_str()]] {
@@ -82,7 +82,7 @@ fn no_answer_lets_a_page_of_another_origin_read_it() {
 }
 
 #[test]
-fn who_shows_no_known_token_is_told_so_and_asked_for_one() {
+fn unknown_token_is_401_with_challenge() {
     let (server, [ada, ..]) = with_clients(&[]);
     for lines in [&[][..], &["Authorization: Bearer guessed"]] {
         let refused = send(&server, "echo a", lines);
@@ -98,7 +98,7 @@ fn who_shows_no_known_token_is_told_so_and_asked_for_one() {
 }
 
 #[test]
-fn a_client_sees_its_own_tasks_only() {
+fn client_sees_own_tasks_only() {
     let (server, [ada, bob, operator]) = with_clients(&[]);
     let task = send(&server, "echo a", &[&ada]).json()["result"]["task"]["id"].clone();
     let get = |who: &str| {
@@ -114,7 +114,7 @@ fn a_client_sees_its_own_tasks_only() {
 }
 
 #[test]
-fn a_client_that_asks_too_fast_is_told_when_to_come_back() {
+fn fast_client_gets_retry_after() {
     let flags = ["--limit", "requestsPerSecond=1", "--limit", "burst=2"];
     let (server, [ada, bob, _]) = with_clients(&flags);
     let statuses = [(); 3].map(|()| send(&server, "echo a", &[&ada]).status);
@@ -125,7 +125,7 @@ fn a_client_that_asks_too_fast_is_told_when_to_come_back() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn large_body_is_rejected() {
     let server = scripted(&["--limit", "bodyBytes=2048", "--limit", "parts=2"]);
     assert_eq!(send(&server, &"x".repeat(3000), &[]).status, 413);
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
@@ -139,7 +139,7 @@ fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.url().trim_start_matches("http://")).unwrap()
 }
 
-/// The beginning of an answer; what is missing after half a minute is not there.
+/// Reads the beginning of a response, for at most half a minute.
 fn status_line(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();
     stream
@@ -177,7 +177,7 @@ fn unfinished_chunked_bodies_leave_room_for_others() {
 }
 
 #[test]
-fn unread_answers_of_a_client_are_bounded() {
+fn unread_responses_of_a_client_are_bounded() {
     let (server, [ada, bob, _]) = with_clients(&[]);
     let text = format!("echo {}", "x".repeat(9 << 20));
     let task = send(&server, &text, &[&ada]).json()["result"]["task"]["id"].clone();
@@ -195,7 +195,7 @@ fn unread_answers_of_a_client_are_bounded() {
         (String::from_utf8(line.to_vec()).unwrap(), stream)
     };
     let mut unread = Vec::new();
-    // 40 such answers would be 360 MB or more.
+    // 40 such responses would be 360 MB or more.
     let refused = (0..40).find_map(|_| match get() {
         (line, stream) if line == "HTTP/1.1 200" => {
             unread.push(stream);
@@ -214,7 +214,7 @@ fn unread_answers_of_a_client_are_bounded() {
 }
 
 #[test]
-fn a_token_is_in_no_log() {
+fn log_contains_no_token() {
     let (server, [ada, ..]) = with_clients(&["--verbose"]);
     send(&server, "echo a", &[&ada]);
     send(&server, "echo a", &["Authorization: Bearer guessed-token"]);
@@ -227,7 +227,7 @@ fn a_token_is_in_no_log() {
 }
 
 #[test]
-fn a_client_that_is_added_may_ask_without_a_new_start_and_one_that_is_removed_may_not() {
+fn clients_change_without_restart() {
     let state = tempfile::tempdir().unwrap();
     let folder = state.path().to_str().unwrap();
     let ada = client(state.path(), "ada", &[]);

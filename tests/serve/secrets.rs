@@ -1,4 +1,4 @@
-//! What the running server keeps from its clients.
+//! Secrets that the running server keeps from its clients.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::serve::plain::{call, saying};
 use testkit::support::serve::Server;
 
-/// An answer of OpenClaw that shows everything it should not.
+/// An answer of OpenClaw that contains secrets.
 const ANSWER: &str = r#"{"payloads":[{"text":"deploy-token-1 gate-token-2 st%40re-3 st@re-3 given-value-4","mediaUrl":"https://e.com/deploy-token-1.png"}],
   "meta":{"agentMeta":{"usage":{"total":1,"gate-token-2":1}}}}"#;
 
 #[test]
-fn good_answers_of_the_command_show_no_secret() {
+fn answers_of_the_command_show_no_secret() {
     let folder = tempfile::tempdir().unwrap();
     let openclaw = folder.path().join("openclaw");
     let script = format!("#!/bin/sh\ncat > /dev/null\ncat <<'END'\n{ANSWER}\nEND\n");

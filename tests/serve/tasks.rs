@@ -1,4 +1,4 @@
-//! `remote-agent serve tasks` beside a running server, and where none runs.
+//! `remote-agent serve tasks` with and without a running server.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn tasks(state: &str, args: &[&str]) -> Output {
     command(&[&["serve", "tasks"], args, &["--state-dir", state]].concat())
 }
 
-/// What is listed with these flags.
+/// Returns the list with these flags.
 fn listed(state: &str, flags: &[&str]) -> Vec<Value> {
     let listed = tasks(state, &[&["list", "--json"], flags].concat());
     assert!(listed.status.success(), "{listed:?}");
@@ -23,7 +23,7 @@ fn listed(state: &str, flags: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// The task that `text` is asked in.
+/// Returns the task with the message `text`.
 fn asked(server: &Server, text: &str) -> String {
     let task = call(server, "SendMessage", &saying(text, true))["result"]["task"].take();
     task["id"].as_str().unwrap().to_owned()
@@ -34,7 +34,7 @@ fn code_of(server: &Server, task: &str) -> Value {
 }
 
 #[test]
-fn a_running_server_is_asked_for_its_tasks() {
+fn command_lists_tasks_of_running_server() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
@@ -51,7 +51,7 @@ fn a_running_server_is_asked_for_its_tasks() {
 }
 
 #[test]
-fn a_task_that_is_deleted_beside_a_running_server_is_found_by_nobody() {
+fn deleted_task_is_gone_from_running_server() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
@@ -68,7 +68,7 @@ fn a_task_that_is_deleted_beside_a_running_server_is_found_by_nobody() {
 }
 
 #[test]
-fn without_a_server_the_directory_is_read_and_a_deleted_task_stays_away() {
+fn command_works_on_the_directory_alone() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
@@ -83,7 +83,7 @@ fn without_a_server_the_directory_is_read_and_a_deleted_task_stays_away() {
 }
 
 #[test]
-fn a_server_that_was_killed_leaves_its_directory_to_the_command() {
+fn killed_server_frees_its_directory() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let server = Server::scripted(&["--state-dir", state]);
@@ -94,7 +94,7 @@ fn a_server_that_was_killed_leaves_its_directory_to_the_command() {
 }
 
 #[test]
-fn a_server_with_clients_wants_the_token_of_an_operator() {
+fn task_commands_need_operator_token() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let ada = client(folder.path(), "ada", &[]);
@@ -110,7 +110,7 @@ fn a_server_with_clients_wants_the_token_of_an_operator() {
     assert_eq!(shown["client"], "ada");
 }
 
-/// The list, for whoever sends this header.
+/// Requests the list with this header.
 fn with_token(state: &Path, header: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_remote-agent"))
         .args([

@@ -2,7 +2,7 @@
 
 pub use a2a::Version;
 
-/// The name of every client where the server requires no token.
+/// The name of every client if the server requires no token.
 pub const ANONYMOUS_CLIENT: &str = "loopback";
 
 /// The client behind a request, known before the body is read.

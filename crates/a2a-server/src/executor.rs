@@ -1,4 +1,4 @@
-//! Who does the work.
+//! The interface of the programs that do the work.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 pub mod scripted;
 
-/// What every agent answers in; a skill may have more.
+/// The media types that every agent answers in. A skill may add others.
 pub const OUTPUT_MODES: [&str; 1] = ["text/plain"];
 
-/// Does what messages ask for. One run is one turn of an agent.
+/// Executes messages. One run is one turn of an agent.
 pub trait Executor: Send + Sync + 'static {
-    /// The agents that can be asked, the default one first. Their cards are made of this.
+    /// Lists the agents, the default first. Cards are built from it.
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>>;
 
-    /// Works on a message until that ends. What happens on the way goes to `reports`, in order. When `cancel` is
-    /// cancelled the run is to stop for good, with everything it started, within seconds; what it returns then is not
-    /// looked at. Dropping the future must stop it as well.
+    /// Works on a message. Sends events to `reports` in order. After `cancel` the run has to stop for good within
+    /// seconds, with everything it started; the server then ignores the outcome. Dropping the future has to stop the
+    /// run too.
     fn run(
         &self,
         job: Job,
@@ -28,7 +28,7 @@ pub trait Executor: Send + Sync + 'static {
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Outcome>;
 
-    /// Goes on with a run that an earlier process began and named `run`; `None` where that cannot be.
+    /// Reattaches to the run that an earlier process named `run`; `None` if that is impossible.
     fn reattach(
         &self,
         job: Job,
@@ -37,93 +37,96 @@ pub trait Executor: Send + Sync + 'static {
         cancel: CancellationToken,
     ) -> Option<BoxFuture<'static, Outcome>>;
 
-    /// Whether work can be done now; says why not.
+    /// Checks that the executor can work.
+    ///
+    /// # Errors
+    /// Why it cannot.
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>>;
 
-    /// Takes leave of whoever does the work, within a second or so. Called once, when no run is left.
+    /// Disconnects, within about a second. Called once, after the last run.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 }
 
-/// An agent as a card shows it.
+/// An agent, as a card describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
-    /// Its id, as paths and metadata name it.
+    /// Its id in paths and metadata.
     pub name: String,
-    /// What people call it, where that is something else.
+    /// Its display name, if that differs.
     pub title: Option<String>,
-    /// What it is there for.
+    /// What it does.
     pub description: Option<String>,
-    /// What it can do beside taking messages.
+    /// Its own skills.
     pub skills: Vec<a2a::v1_0::AgentSkill>,
 }
 
-/// One piece of work.
+/// The work of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The task it belongs to.
+    /// The task of the message.
     pub task_id: String,
-    /// The conversation it belongs to.
+    /// The context of the task.
     pub context_id: String,
-    /// The session of OpenClaw that the conversation is.
+    /// The OpenClaw session of the context.
     pub session: String,
-    /// The agent that is asked; the executor's default where there is none.
+    /// The agent; `None` for the executor's default.
     pub agent: Option<String>,
-    /// The client that asks.
+    /// The client that sent the message.
     pub client: String,
-    /// What it says.
+    /// The message.
     pub message: Message,
-    /// Where the message stands in a row of delegations: what its metadata says under `openclaw-remote-agent/delegation`.
+    /// The position in a chain of delegations: the metadata `openclaw-remote-agent/delegation` of the message.
     pub delegation: Option<Value>,
 }
 
-/// Something that happens while a run goes on.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// It has a name now; kept before anything else happens, so that a restart finds it.
+    /// The name of the run. The server stores it before anything else, for reattaching after a restart.
     Run(String),
-    /// It goes on; the agent may say so in words.
+    /// The run goes on, with an optional message of the agent.
     Working(Option<Vec<Part>>),
-    /// An artifact, or more of one.
+    /// An artifact, or a chunk of one.
     Artifact {
-        /// The artifact, or what is added to it.
+        /// The artifact or chunk.
         artifact: Artifact,
-        /// It is added to the artifact of that id.
+        /// Whether the chunk is appended to the artifact of the same id.
         append: bool,
-        /// Nothing more will be added.
+        /// Whether it is the last chunk.
         last_chunk: bool,
     },
-    /// Facts about the run, such as usage; they become the task's metadata.
+    /// Facts such as usage, merged into the task's metadata.
     Metadata(HashMap<String, Value>),
 }
 
-/// Where reports go. Sending waits while the task's listeners are behind, so a run cannot fill the memory.
+/// The channel of reports. It is bounded, so a run waits while the store or the subscribers are behind.
 pub type Reports = mpsc::Sender<Report>;
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// Done. What the agent says last becomes the status's message, unless it was said in an artifact.
+    /// The run completed. The parts become the status message; `None` if an artifact has the answer.
     Completed(Option<Vec<Part>>),
-    /// Answered at once: a message, and no task.
+    /// The run answered with a message in place of a task.
     Message(Vec<Part>),
-    /// Waits for an answer of the client.
+    /// The agent waits for an answer of the client.
     InputRequired(Vec<Part>),
-    /// Waits for credentials of the client.
+    /// The agent waits for credentials of the client.
     AuthRequired(Vec<Part>),
-    /// Refused.
+    /// The agent rejected the message.
     Rejected(String),
-    /// Not done.
+    /// The run failed.
     Failed {
-        /// One word for programs, such as `binary_not_found`.
+        /// The reason as one word, such as `binary_not_found`.
         reason: &'static str,
-        /// What failed, why, and what to do next.
+        /// What failed, why, and what to do.
         text: String,
     },
 }
 
-/// Why an executor cannot work.
+/// An error of an executor.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct ExecutorError(pub String);

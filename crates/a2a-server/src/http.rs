@@ -1,12 +1,11 @@
-//! The wire: paths, JSON-RPC and HTTP+JSON of both versions, event streams, the agent card.
+//! The HTTP layer: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards, and the operator's page.
 //!
-//! - `paths` says what a path is, `handle` who answers it.
-//! - `rpc` and `rest` read a `call` out of a request, and write its answer: 1.0 in the official types' own JSON, 0.3 by
-//!   [`a2a::v0_3`]. `read` holds what they read alike, `fields` how a JSON object is read,
-//!   `shape` how much one may hold.
-//! - `sse` writes streams, `error` refusals, `card` agent cards.
-//! - [`app`] puts it all together: [`access_control`] before everything, and `page`, `api` and `health` for the operator.
-//!   The crate `http_server` takes connections, and bounds them and requests.
+//! - `handle` dispatches a request by its `route` to `rpc`, `rest` or `card`.
+//! - `rpc` and `rest` parse a `call` and write its answer: 1.0 as JSON of the official types, 0.3 by [`a2a::v0_3`].
+//! - `sse` writes streams, `list` pages of tasks, `error` errors.
+//! - [`app`] puts [`access_control`] before everything, and adds `page` and [`api`] for the operator.
+//!
+//! The crate `http_server` accepts connections and bounds them.
 
 pub mod access_control;
 pub mod api;
@@ -45,28 +44,29 @@ pub use card::CardFacts;
 
 use crate::service::Service;
 
-/// What the wire is made of.
+/// The components of the protocol's endpoints.
 #[derive(Clone)]
 pub struct App {
-    /// What answers.
+    /// Answers the requests.
     pub service: Service,
-    /// Whether requests need a token. The card says so.
+    /// Whether requests need a token. The card declares it.
     pub requires_token: bool,
-    /// What the card says beside the agents.
+    /// The part of the card that does not depend on the agents.
     pub card: CardFacts,
-    /// How large a body may be, in bytes.
+    /// The largest request body, in bytes.
     pub body_limit: usize,
-    /// After how much silence a stream says that it is still there.
+    /// How long a stream stays silent before it sends a comment.
     pub keep_alive: Duration,
 }
 
-/// A body may be so large where nobody says otherwise: 10 MiB.
+/// The default of [`App::body_limit`]: 10 MiB.
 pub const DEFAULT_BODY_BYTES: usize = 10 << 20;
 
-/// A stream is silent for at most so long where nobody says otherwise.
+/// The default of [`App::keep_alive`].
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The whole wire. Routes `POST /`, and everything else by its fallback, so that pages can be put beside it.
+/// Returns the router of the protocol's endpoints: `POST /`, and a fallback for all other paths, so that other routes
+/// can be merged.
 ///
 /// Requests need the [`RequestContext`](access_control::RequestContext) that [`access_control::control`] adds.
 pub fn router(app: App) -> Router {

@@ -1,18 +1,101 @@
-//! An A2A server, of 1.0 and 0.3 on one port, in front of whatever executes.
+//! An A2A server in front of an [`Executor`](executor::Executor). It speaks A2A 1.0 and 0.3 on one port, over JSON-RPC and
+//! HTTP+JSON.
 //!
-//! # Layout
+//! A [`Service`](service::Service) runs the tasks. [`http::router`] is its protocol, [`http::app::router`] adds the access
+//! control and the operator's page, and the crate `http_server` serves the result.
 //!
-//! From the top of the house to its ground; an arrow only points down this list.
+//! # Modules
 //!
-//! - [`http`]: the wire. Paths, JSON-RPC and HTTP+JSON of both versions, event streams, the agent card.
-//! - [`service`]: what a client may ask for, and the life of a task from the message to its end.
-//! - [`push`]: tells webhooks what becomes of a task.
-//! - [`executor`]: who does the work. Here is what one has to do; a scripted one is here too.
-//! - [`settings`], [`metrics`]: what the server keeps to, and what it counts.
-//! - [`store`]: where tasks are kept: in memory, in SQLite, in a Redis that several servers share.
-//! - [`record`], [`caller`]: a task as it is kept, and who asks.
+//! Each module uses only the ones below it.
 //!
-//! Inside, everything has the official types of A2A 1.0 ([`a2a::v1_0`]); 0.3 is read into them and written from them at the edge.
+//! - [`http`]: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards.
+//! - [`service`]: the operations of the protocol, and the work on a task from its message to its end.
+//! - [`push`]: notifications to webhooks.
+//! - [`executor`]: the interface of the programs that do the work, and a scripted one.
+//! - [`settings`], [`metrics`]: limits, and metrics for Prometheus.
+//! - [`store`]: task stores in memory, in SQLite, and in a Redis that several servers share.
+//! - [`task_record`], [`call_context`]: a stored task, and the client behind a request.
+//!
+//! All modules use the official types of A2A 1.0 ([`a2a::v1_0`]). The HTTP layer converts 0.3 to them and back.
+//!
+//! # Examples
+//!
+//! A service with a scripted executor answers a message:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use a2a::v1_0::{Message, Part, Role, SendMessageRequest, SendMessageResponse, TaskState};
+//! use a2a_server::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
+//! use a2a_server::executor::scripted::ScriptedExecutor;
+//! use a2a_server::push::{PushError, PushSender};
+//! use a2a_server::service::{Parts, Service, Sessions, Settings};
+//! use a2a_server::store::memory::MemoryStore;
+//! use futures_util::future::BoxFuture;
+//!
+//! /// Accepts no webhooks.
+//! struct NoPush;
+//!
+//! impl PushSender for NoPush {
+//!     fn accepts(&self, _url: &url::Url) -> Result<(), String> {
+//!         Err("is not supported".into())
+//!     }
+//!
+//!     fn post(
+//!         &self,
+//!         _url: url::Url,
+//!         _headers: http::HeaderMap,
+//!         _body: bytes::Bytes,
+//!     ) -> BoxFuture<'_, Result<http::Response<()>, PushError>> {
+//!         unreachable!("no webhook is accepted")
+//!     }
+//! }
+//!
+//! /// Uses context ids as session ids.
+//! struct OneToOne;
+//!
+//! impl Sessions for OneToOne {
+//!     fn session_id(&self, _client: Option<&str>, context_id: &str) -> String {
+//!         context_id.to_owned()
+//!     }
+//!
+//!     fn context_id(&self, session_id: &str) -> Option<String> {
+//!         Some(session_id.to_owned())
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), a2a::A2aError> {
+//! let service = Service::start(Parts {
+//!     settings: Settings::default(),
+//!     executor: Arc::new(ScriptedExecutor::default()),
+//!     store: Arc::new(MemoryStore::new()),
+//!     sender: Arc::new(NoPush),
+//!     sessions: Arc::new(OneToOne),
+//!     env: Arc::new(common::environment::SystemEnvironment),
+//!     clients: None,
+//! })
+//! .await?;
+//!
+//! let caller = CallContext {
+//!     client: ANONYMOUS_CLIENT.into(),
+//!     authenticated: false,
+//!     version: Version::V1_0,
+//!     agent: None,
+//! };
+//! let request = SendMessageRequest {
+//!     message: Message::new(Role::User, vec![Part::text("echo hello")]),
+//!     configuration: None,
+//!     metadata: None,
+//!     tenant: None,
+//! };
+//! let SendMessageResponse::Task(task) = service.send(&caller, request.into()).await? else {
+//!     panic!("the executor answers `echo` with a task");
+//! };
+//! assert_eq!(task.status.state, TaskState::Completed);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the server counts, as Prometheus reads it.
+//! Metrics for Prometheus.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -15,10 +15,10 @@ use prometheus_client::registry::{Registry, Unit};
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Upper bounds of run durations, in seconds: from a scripted answer to the longest turn of an agent.
+/// The upper bounds of run durations, in seconds: from a scripted answer to the longest turn of an agent.
 const DURATION_BUCKETS: [f64; 10] = [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 1800.0];
 
-/// The counters of one server. Cheap to clone; clones count together.
+/// The metrics of one server. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -39,14 +39,14 @@ struct WithResult {
     result: &'static str,
 }
 
-/// What became of a notification.
+/// The outcome of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PushResult {
-    /// The webhook took it.
+    /// The webhook accepted it.
     Delivered,
-    /// It was tried as often as it is, or may not go there any more.
+    /// All attempts failed, or the webhook became unreachable by policy.
     Failed,
-    /// There were too many.
+    /// The queue was full.
     Dropped,
 }
 
@@ -57,7 +57,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Nothing has happened yet.
+    /// Creates metrics that are all zero.
     pub fn new() -> Self {
         let tasks = Family::default();
         let running = Gauge::<i64, AtomicI64>::default();
@@ -85,7 +85,7 @@ impl Metrics {
         }
     }
 
-    /// Everything, as [`CONTENT_TYPE`] says.
+    /// Encodes the metrics as [`CONTENT_TYPE`].
     pub fn text(&self) -> String {
         let mut written = String::new();
         // Writing to a string does not fail.
@@ -93,35 +93,35 @@ impl Metrics {
         written
     }
 
-    /// A task came into a state.
+    /// Counts a task that entered a state.
     pub fn record_state(&self, state: &TaskState) {
         let state = word(state);
         self.tasks.get_or_create(&InState { state }).inc();
     }
 
-    /// A run begins.
+    /// Counts a run that begins.
     pub fn record_run_start(&self) {
         self.running.inc();
     }
 
-    /// A run is over.
+    /// Counts a run that ended after `took`.
     pub fn record_run_end(&self, took: Duration) {
         self.running.dec();
         self.durations.observe(took.as_secs_f64());
     }
 
-    /// Somebody follows a task, until what this returns is dropped.
+    /// Counts an open stream until the returned guard is dropped.
     pub fn record_stream(&self) -> OpenStream {
         self.listeners.inc();
         OpenStream(self.listeners.clone())
     }
 
-    /// A notification has been dealt with.
+    /// Counts a notification.
     pub fn record_push(&self, result: PushResult) {
         self.pushes.get_or_create(&result.label()).inc();
     }
 
-    /// How many notifications were dealt with so.
+    /// Returns the number of notifications with this result.
     pub fn pushes(&self, result: PushResult) -> u64 {
         self.pushes.get_or_create(&result.label()).get()
     }
@@ -138,7 +138,7 @@ impl PushResult {
     }
 }
 
-/// Somebody who follows a task.
+/// An open stream of a task.
 #[derive(Debug)]
 pub struct OpenStream(Gauge);
 

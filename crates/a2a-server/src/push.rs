@@ -1,8 +1,8 @@
-//! Tells webhooks what becomes of a task (1.0 §4.3.3; 0.3 §9.5).
+//! Push notifications to webhooks (A2A 1.0 §4.3.3, A2A 0.3 §9.5).
 //!
-//! Nothing here can change a task or hold it up: what happened is put down and the caller goes on. A notification waits in
-//! the lane of its configuration, where order is kept, and is posted until it arrives or is given up. An origin that is slow
-//! or dead delays its own notifications alone, and holds at most half of the room there is for all.
+//! Notifications neither change nor delay a task: the caller hands a change over and goes on. Each configuration has a
+//! queue that keeps the order, and a notification is retried until it is delivered or dropped. A slow or dead origin
+//! delays only its own notifications, and uses at most half of the capacity.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,18 +41,18 @@ use dispatcher::{Incoming, PushDispatcher};
 use payload::PushPayload;
 use retry::RetryPolicy;
 
-/// Carries notifications. Which addresses may be reached is its business: every one is checked again when it is connected to.
+/// Posts notifications. The implementation enforces the address policy, again for every connection.
 pub trait PushSender: Send + Sync + 'static {
-    /// Whether notifications may go to `url` at all, as far as that can be said without asking for its address.
+    /// Checks whether policy allows `url`, before its name is resolved.
     ///
     /// # Errors
     /// Why not, as the end of a sentence.
     fn accepts(&self, url: &Url) -> Result<(), String>;
 
-    /// Posts `body`, follows no redirect, and answers with the status and the headers.
+    /// Posts `body` without following redirects, and returns status and headers.
     ///
     /// # Errors
-    /// What kept it from arriving.
+    /// Why the request failed.
     fn post(
         &self,
         url: Url,
@@ -61,38 +61,38 @@ pub trait PushSender: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Response<()>, PushError>>;
 }
 
-/// What kept a notification from arriving.
+/// An error of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct PushError {
-    /// What failed and why, without a secret.
+    /// What failed and why, without secrets.
     pub text: String,
-    /// Another try may help.
+    /// Whether a retry may succeed.
     pub retryable: bool,
 }
 
-/// Tells webhooks what happens. Cheap to clone.
+/// Notifies webhooks. Clones share it.
 #[derive(Clone)]
 pub struct Notifier {
     intake: mpsc::Sender<Incoming>,
     dispatcher: Arc<PushDispatcher>,
 }
 
-/// What became of notifications since the start.
+/// The numbers of notifications since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PushCounts {
-    /// Waiting now, the ones under way among them.
+    /// Queued or in flight.
     pub waiting: u64,
-    /// Taken by their webhook.
+    /// Accepted by their webhook.
     pub delivered: u64,
-    /// Given up, after as many tries as there are or because another would not help.
+    /// Failed for good.
     pub failed: u64,
-    /// Thrown away unsent, because too many waited.
+    /// Dropped from a full queue.
     pub dropped: u64,
 }
 
 impl Notifier {
-    /// A notifier that finds configurations in `store`, sends with `sender` and counts in `metrics`. Has to be made inside a
+    /// Creates a notifier that reads configurations from `store`, posts with `sender` and counts in `metrics`. Needs a
     /// tokio runtime.
     pub fn new(
         store: Arc<dyn TaskStore>,
@@ -131,10 +131,10 @@ impl Notifier {
         Self { intake, dispatcher }
     }
 
-    /// Whether notifications can be sent to this configuration, as far as that can be said now.
+    /// Checks whether notifications can go to this configuration.
     ///
     /// # Errors
-    /// [`ErrorReason::InvalidParams`] at the field that is wrong.
+    /// [`ErrorReason::InvalidParams`] at the invalid field.
     pub fn accepts(&self, config: &TaskPushNotificationConfig) -> Result<(), A2aError> {
         let (url, _) = delivery::read(config)?;
         self.dispatcher.sender.accepts(&url).map_err(|why| {
@@ -143,8 +143,8 @@ impl Notifier {
         })
     }
 
-    /// Notifies the webhooks of a task that `change` made it what `record` is. The caller has stored the change before. The
-    /// webhooks of a removed client are not notified.
+    /// Notifies the webhooks of a task about a stored `change` that resulted in `record`. Skips those of removed
+    /// clients.
     pub fn changed(&self, record: &TaskRecord, change: &TaskChange) {
         let Some(payload) = PushPayload::new(record, change) else {
             return;
@@ -158,31 +158,31 @@ impl Notifier {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 self.dispatcher.metrics.record_push(PushResult::Dropped);
-                tracing::warn!(%task, "a notification was dropped: too many changes wait to be looked at");
+                tracing::warn!(%task, "dropped a notification: too many changes wait");
             }
             Err(TrySendError::Closed(_)) => {
                 self.dispatcher.metrics.record_push(PushResult::Dropped);
-                tracing::warn!(%task, "a notification was dropped: the server is being stopped");
+                tracing::warn!(%task, "dropped a notification: the server is shutting down");
             }
         }
     }
 
-    /// Names all clients there are from now on. Nothing more is delivered to webhooks of others, not even what waits.
+    /// Replaces the set of clients. Drops the notifications of others, including queued ones.
     pub fn retain_clients(&self, clients: &Arc<HashSet<String>>) {
         self.dispatcher.clients.retain(clients);
     }
 
-    /// Returns once it is known who is to be told of everything that happened before. From then on a task may be deleted,
-    /// and its webhooks are told all the same.
+    /// Returns once all earlier changes have their recipients. A task that is deleted afterwards still notifies its
+    /// webhooks.
     pub async fn barrier(&self) {
         let (done, all) = oneshot::channel();
         if self.intake.send(Incoming::Barrier(done)).await.is_ok() {
-            // Where it is not answered the server is being stopped.
+            // Without a reply, the server is shutting down.
             let _ = all.await;
         }
     }
 
-    /// What became of notifications so far.
+    /// Returns the numbers of notifications so far.
     pub fn figures(&self) -> PushCounts {
         let metrics = &self.dispatcher.metrics;
         PushCounts {
@@ -193,8 +193,8 @@ impl Notifier {
         }
     }
 
-    /// Takes no more, and delivers what waits: each at once, and once more at most where that fails. What is not delivered
-    /// within `patience` is given up and logged. Answers how many were.
+    /// Accepts no more changes, and delivers the queued notifications: at once, with at most one more attempt. Drops
+    /// and logs the rest after `patience`, and returns their number.
     pub async fn close(&self, patience: Duration) -> usize {
         let dispatcher = &self.dispatcher;
         dispatcher.closing.cancel();

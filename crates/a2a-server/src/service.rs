@@ -1,4 +1,4 @@
-//! What a client may ask for, and the life of a task from the message to its end.
+//! The operations of the protocol, and the tasks behind them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -56,18 +56,19 @@ use self::core::{Core, refused};
 use self::updates::updates;
 use self::view::View;
 
-/// Tasks on a page where the request does not say (1.0 §3.1.4).
+/// The default page size (A2A 1.0 §3.1.4).
 const DEFAULT_PAGE_SIZE: i32 = 50;
 
-/// The most tasks that a page may have.
+/// The largest page size.
 const MAX_PAGE_SIZE: i32 = 100;
 
-/// A message as a client sends it.
+/// A request to send a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Send {
-    /// The request. A 0.3 one has been read into it.
+    /// The request; a 0.3 one is converted.
     pub request: SendMessageRequest,
-    /// Whether to answer with the task at once (`returnImmediately`, the opposite of 0.3's `blocking`), where the request says.
+    /// Whether to return the task at once: `returnImmediately`, the opposite of 0.3's `blocking`. `None` if the request
+    /// does not say.
     pub return_immediately: Option<bool>,
 }
 
@@ -80,46 +81,47 @@ impl From<SendMessageRequest> for Send {
     }
 }
 
-/// The events of a stream, the first of them the task as it stands.
+/// The events of a stream. The first is the task.
 pub type Updates = BoxStream<'static, Result<StreamResponse, A2aError>>;
 
-/// The server behind the wire. Cheap to clone.
+/// The operations of an A2A server, without its HTTP. Clones share it.
 #[derive(Clone)]
 pub struct Service {
     core: Arc<Core>,
 }
 
-/// Says which session of OpenClaw a conversation is. The same conversation is always the same session.
+/// Maps contexts to OpenClaw sessions. The same context always maps to the same session.
 pub trait Sessions: std::marker::Send + Sync + 'static {
-    /// The session id; `client` is named where there may be several, and then no two clients share one.
+    /// Returns the session id of a context. `client` is `Some` if there may be several; then no two clients share a
+    /// session.
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String;
 
-    /// A context id that leads to this session where `client` is none, so that a conversation in the operator's own session
-    /// can be gone on with. `None` where no context id does.
+    /// Returns a context id that maps to this session when `client` is `None`, so that a client can continue the
+    /// operator's own session. `None` if no context id does.
     fn context_id(&self, session_id: &str) -> Option<String>;
 }
 
-/// What a service is made of.
+/// The components of a service.
 pub struct Parts {
-    /// What to keep to.
+    /// Settings and limits.
     pub settings: Settings,
-    /// Who does the work.
+    /// Executes the messages.
     pub executor: Arc<dyn Executor>,
-    /// Where tasks are kept.
+    /// Stores the tasks.
     pub store: Arc<dyn TaskStore>,
-    /// Who carries notifications.
+    /// Posts notifications.
     pub sender: Arc<dyn PushSender>,
-    /// Which session a conversation is.
+    /// Maps contexts to sessions.
     pub sessions: Arc<dyn Sessions>,
-    /// Time and randomness.
+    /// The clock and the source of ids.
     pub env: Arc<dyn Environment>,
-    /// The names of all clients; `None` where every name is one. Unfinished tasks of others are ended, also those that an
-    /// earlier server left.
+    /// The names of all clients; `None` admits every name. The service ends the unfinished tasks of others, including
+    /// those of an earlier server.
     pub clients: Option<HashSet<String>>,
 }
 
 impl Service {
-    /// Starts: takes up or marks what an earlier process left, and begins to forget what retention does not keep.
+    /// Starts the service: recovers the unfinished tasks of earlier processes, and begins to prune old ones.
     ///
     /// # Errors
     /// The store does not answer.
@@ -130,11 +132,11 @@ impl Service {
         Ok(Self { core })
     }
 
-    /// Takes a message (1.0 §3.1.1). Waits for the answer unless the request or the settings say otherwise, at most as long
-    /// as a run may take; then the answer is the task as it stands.
+    /// Sends a message (A2A 1.0 §3.1.1). Waits for the answer unless the request or the settings say otherwise, at most
+    /// as long as a run may take; then returns the task so far.
     ///
     /// # Errors
-    /// The message is refused; no task was made of it.
+    /// The message is rejected. No task exists for it.
     pub async fn send(
         &self,
         caller: &CallContext,
@@ -143,7 +145,7 @@ impl Service {
         self.core.send(caller, send).await
     }
 
-    /// Takes a message and follows what becomes of it (1.0 §3.1.2).
+    /// Sends a message and returns the updates of its task (A2A 1.0 §3.1.2).
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -151,10 +153,10 @@ impl Service {
         self.core.stream(caller, send).await
     }
 
-    /// A task (1.0 §3.1.3), with at most `history_length` of its newest messages where that is said; 0 leaves history out.
+    /// Returns a task (A2A 1.0 §3.1.3) with at most `history_length` of its newest messages; 0 omits the history.
     ///
     /// # Errors
-    /// There is no such task of this caller.
+    /// The client has no such task.
     pub async fn get(
         &self,
         caller: &CallContext,
@@ -167,10 +169,10 @@ impl Service {
         Ok(view.apply(record.task))
     }
 
-    /// The caller's tasks (1.0 §3.1.4), loaded while they are written.
+    /// Lists the client's tasks (A2A 1.0 §3.1.4). The page loads each task when it is written.
     ///
     /// # Errors
-    /// The request is out of its bounds, or the store failed.
+    /// A parameter is out of bounds, or the store failed.
     pub async fn list(
         &self,
         caller: &CallContext,
@@ -194,10 +196,10 @@ impl Service {
         TaskPage::open(self.clone(), view, listed, page_size).await
     }
 
-    /// Cancels a task (1.0 §3.1.5) and answers once it is canceled.
+    /// Cancels a task (A2A 1.0 §3.1.5) and returns it once it is canceled.
     ///
     /// # Errors
-    /// There is no such task of this caller, or it is settled otherwise.
+    /// The client has no such task, or it ended otherwise.
     pub async fn cancel(&self, caller: &CallContext, task_id: &str) -> Result<Task, A2aError> {
         self.show(task_id)?;
         let record = self.core.owned(caller, task_id).await?;
@@ -209,10 +211,10 @@ impl Service {
         Ok(self.view(None)?.apply(task))
     }
 
-    /// Follows a task (1.0 §3.1.6). The first event is the task as it stands.
+    /// Subscribes to a task (A2A 1.0 §3.1.6). The first event is the task.
     ///
     /// # Errors
-    /// There is no such task of this caller, or, for a caller of 1.0, it is settled.
+    /// The client has no such task, or, for a client of 1.0, the task has ended.
     pub async fn subscribe(
         &self,
         caller: &CallContext,
@@ -225,9 +227,7 @@ impl Service {
         if subscription.record.is_terminal() && caller.version == Version::V1_0 {
             return Err(A2aError::new(
                 ErrorReason::UnsupportedOperation,
-                format!(
-                    "the task `{task_id}` is settled, nothing more comes of it; get it instead"
-                ),
+                format!("the task `{task_id}` has ended and has no more updates; get it instead"),
             ));
         }
         Ok(updates(
@@ -237,10 +237,10 @@ impl Service {
         ))
     }
 
-    /// Registers a webhook (1.0 §3.1.7). Without an id it gets a fresh one.
+    /// Registers a webhook (A2A 1.0 §3.1.7). Generates a missing id.
     ///
     /// # Errors
-    /// There is no such task, or notifications may not go there.
+    /// The client has no such task, or policy forbids the URL.
     pub async fn create_push(
         &self,
         caller: &CallContext,
@@ -252,10 +252,10 @@ impl Service {
         Ok(config)
     }
 
-    /// A registered webhook (1.0 §3.1.8); in 0.3 the id may be missing, which means the first.
+    /// Returns a webhook (A2A 1.0 §3.1.8). Without an id, which 0.3 allows, returns the first.
     ///
     /// # Errors
-    /// There is none.
+    /// The webhook does not exist.
     pub async fn get_push(
         &self,
         caller: &CallContext,
@@ -270,10 +270,10 @@ impl Service {
             .ok_or_else(|| pushes::unknown(task_id))
     }
 
-    /// The webhooks of a task (1.0 §3.1.9).
+    /// Lists the webhooks of a task (A2A 1.0 §3.1.9).
     ///
     /// # Errors
-    /// There is no such task of this caller.
+    /// The client has no such task.
     pub async fn list_pushes(
         &self,
         caller: &CallContext,
@@ -286,10 +286,10 @@ impl Service {
         })
     }
 
-    /// Forgets a webhook (1.0 §3.1.10). There being none is no error.
+    /// Deletes a webhook (A2A 1.0 §3.1.10). Succeeds if it does not exist.
     ///
     /// # Errors
-    /// There is no such task of this caller.
+    /// The client has no such task.
     pub async fn delete_push(
         &self,
         caller: &CallContext,
@@ -305,31 +305,31 @@ impl Service {
         Ok(())
     }
 
-    /// The agents behind the server; kept for a while.
+    /// Returns the agents, cached for a while.
     ///
     /// # Errors
-    /// The executor cannot say.
+    /// The executor cannot list them.
     pub async fn agents(&self) -> Result<Arc<[Agent]>, A2aError> {
         self.core.agents.get(&*self.core.executor).await
     }
 
-    /// What the server counts.
+    /// Returns the metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.core.metrics
     }
 
-    /// How many tasks are being worked on here, or wait for their turn.
+    /// Returns the number of tasks that run or wait in this process.
     pub fn under_way(&self) -> usize {
         self.core.active_tasks.len()
     }
 
-    /// Whether the executor and the store can work.
+    /// Checks that the executor and the store can work.
     ///
     /// # Errors
-    /// Why not.
+    /// Why one of them cannot.
     pub async fn ready(&self) -> Result<(), String> {
         if self.core.closing.is_cancelled() {
-            return Err("the server is being stopped".to_owned());
+            return Err("the server is shutting down".to_owned());
         }
         let store = self.core.store.ready().await;
         store.map_err(|error| format!("the task store: {error}"))?;
@@ -337,21 +337,24 @@ impl Service {
         executor.map_err(|error| format!("the executor: {error}"))
     }
 
-    /// Ends: takes no more messages, stops what runs and marks it, finishes or marks notifications, closes the store. Takes
-    /// at most `patience`.
+    /// Shuts down within `patience`: rejects messages, stops the runs and marks their tasks, delivers or drops
+    /// notifications, and closes the store.
     pub async fn close(&self, patience: Duration) {
         let core = &self.core;
         let until = Instant::now() + patience;
         core.closing.cancel();
         core.tasks.close();
-        // The last fifth is for what did not stop, for notifications that still go out, and for the store.
+        // The last fifth is for runs that do not stop, for notifications, and for the store.
         if timeout_at(until - patience / 5, core.tasks.wait())
             .await
             .is_err()
         {
             core.dropping.cancel();
             if timeout_at(until, core.tasks.wait()).await.is_err() {
-                tracing::error!(tasks = core.tasks.len(), "not everything has stopped");
+                tracing::error!(
+                    tasks = core.tasks.len(),
+                    "not all background tasks have stopped"
+                );
             }
         }
         core.notifier
@@ -367,7 +370,7 @@ impl Service {
         View::new(history_length, self.core.settings.limits.history)
     }
 
-    /// A task is about to be shown, so that no message can stand in its place any more.
+    /// Marks the task as shown to a client, so that no message can replace it.
     fn show(&self, task_id: &str) -> Result<(), A2aError> {
         match self.core.active_tasks.get(task_id) {
             Some(active) if !active.expose() => Err(A2aError::task_not_found(task_id)),
@@ -381,7 +384,7 @@ fn page(size: i32) -> Result<usize, A2aError> {
         Ok(found) if (1..=MAX_PAGE_SIZE).contains(&size) => Ok(found),
         _ => Err(A2aError::new(
             ErrorReason::InvalidParams,
-            format!("`pageSize` is {size}; it has to be 1 to {MAX_PAGE_SIZE}"),
+            format!("`pageSize` is {size}; it must be 1 to {MAX_PAGE_SIZE}"),
         )
         .at("pageSize")),
     }
@@ -392,7 +395,7 @@ fn cursor(token: Option<&str>) -> Result<Option<Cursor>, A2aError> {
         return Ok(None);
     };
     token.parse().map(Some).map_err(|_| {
-        let text = "`pageToken` is none that this server gave; leave it out for the first page";
+        let text = "unknown `pageToken`; omit it for the first page";
         A2aError::new(ErrorReason::InvalidParams, text).at("pageToken")
     })
 }

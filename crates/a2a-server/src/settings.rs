@@ -1,50 +1,50 @@
-//! What the server keeps to.
+//! The settings of the server.
 
 use std::time::Duration;
 
 use crate::store::{Budget, Retention};
 
-/// What the server is asked to keep to.
+/// The settings of a [`Service`](crate::service::Service).
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long a run may take. Then it is stopped and its task has failed.
+    /// How long a run may take. Then the server stops it, and the task fails.
     pub timeout: Duration,
-    /// Whether a 0.3 request that does not say `blocking` is answered with the task at once, instead of the answer.
+    /// Whether a 0.3 request without `blocking` receives the task at once instead of the answer.
     pub async_mode: bool,
-    /// The session of messages that name no context; each has its own where there is none.
+    /// The session of messages without a context; `None` gives each its own.
     pub session_id: Option<String>,
-    /// The agent that is asked where a request names none.
+    /// The agent for requests that name none.
     pub agent_id: Option<String>,
-    /// Whether there may be several clients, so that the client's name is part of every session id.
+    /// Whether there may be several clients. Session ids then contain the client's name.
     pub several_clients: bool,
-    /// How long settled tasks are kept.
+    /// How long the server keeps ended tasks.
     pub retention: Retention,
-    /// How long a task waits for its client; then it has failed.
+    /// How long a task waits for its client before it fails.
     pub unanswered: Duration,
-    /// The limits.
+    /// Limits on runs, tasks and bytes.
     pub limits: Limits,
 }
 
-/// How much there may be of everything.
+/// Limits of a [`Service`](crate::service::Service).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Runs at a time; more wait.
+    /// Concurrent runs; others wait.
     pub runs: usize,
-    /// Unsettled tasks of one client.
+    /// Unfinished tasks of one client.
     pub tasks_per_client: usize,
     /// Parts of a message.
     pub parts: usize,
-    /// Messages that a request can ask for with `historyLength`.
+    /// The largest `historyLength`, in messages.
     pub history: usize,
-    /// What one task holds of its agent's: its artifacts, or what is said in one message, in bytes as JSON.
+    /// The artifacts of one task, or one message of the agent, in bytes of JSON.
     pub artifact_bytes: usize,
-    /// What a page of a list holds, in bytes as JSON, unless its first task is larger.
+    /// A page of a list, in bytes of JSON. A larger first task is still on the page.
     pub page_bytes: usize,
-    /// The bytes of tasks that are kept.
+    /// The bytes of stored tasks.
     pub kept: Budget,
     /// Push notification configurations of one task.
     pub pushes_per_task: usize,
-    /// Notifications that wait to be delivered, all tasks together.
+    /// Notifications of all tasks that wait for delivery.
     pub waiting_pushes: usize,
 }
 

@@ -1,7 +1,7 @@
-//! Where tasks are kept.
+//! Stores of tasks.
 //!
-//! Whatever a method has returned `Ok` for is kept as the store promises: in memory until the process ends, in a directory
-//! through every crash, in Redis for all servers that share it. Nobody is told of a change before that.
+//! A method that returns `Ok` has stored its change: in memory until the process ends, in SQLite across crashes, in
+//! Redis for all servers that share it. The server reports a change only after the store has it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,15 +26,16 @@ pub mod sqlite;
 pub mod task_events;
 mod usage;
 
-/// Keeps tasks, contexts and push notification configurations.
+/// Stores tasks, contexts and push notification configurations.
 pub trait TaskStore: Send + Sync + 'static {
-    /// Takes a new task. Its `revision` is 0.
+    /// Creates a task at revision 0.
     fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Takes what happened to a task at `at_ms`, after its first `revision` changes. The work does not grow with the task.
+    /// Appends a change made at `at_ms` (milliseconds since 1970) to a task at `revision`. The cost does not grow with
+    /// the task.
     ///
     /// # Errors
-    /// [`StoreError::Terminal`] where the task is settled already, and [`StoreError::Conflict`] where somebody else changed it.
+    /// [`StoreError::Terminal`] if the task has ended, [`StoreError::Conflict`] if its revision differs.
     fn append<'a>(
         &'a self,
         task_id: &'a str,
@@ -43,27 +44,27 @@ pub trait TaskStore: Send + Sync + 'static {
         change: &'a TaskChange,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// The task as it stands.
+    /// Returns a task.
     fn load<'a>(
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>>;
 
-    /// Tasks, the last changed first (1.0 §3.1.4), those of the same millisecond by id, downwards.
+    /// Returns a page of tasks, the last changed first (A2A 1.0 §3.1.4). Tasks of the same millisecond are ordered by
+    /// id, descending.
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>>;
 
-    /// Forgets a task, its configurations and its changes. Says whether there was one.
+    /// Deletes a task with its configurations and changes. Returns whether it existed.
     fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// The task as it stands now, and everything that happens to it from then on, whoever does it; ends after the change
-    /// that settles it, or when it is deleted. A listener that falls behind is given the whole anew.
+    /// Returns a task and the changes that follow, from any server. The stream ends after the terminal status or the
+    /// deletion of the task. A subscriber that falls behind receives a snapshot.
     fn subscribe<'a>(
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>>;
 
-    /// Gives a context to `owner` unless it has one, and says whose it is then. `session` is the session of OpenClaw it is
-    /// from then on.
+    /// Creates a context for `owner` with the OpenClaw session `session`, unless it exists. Returns the stored context.
     fn get_or_create_context<'a>(
         &'a self,
         context_id: &'a str,
@@ -71,63 +72,64 @@ pub trait TaskStore: Send + Sync + 'static {
         session: &'a str,
     ) -> BoxFuture<'a, Result<Context, StoreError>>;
 
-    /// Enters the queue of that name (first come, first served). When this returns the place is taken; what it returns
-    /// waits until everybody who came before has left.
+    /// Joins a first-in, first-out queue. The position is taken when this method returns; the ticket resolves at the
+    /// head of the queue.
     fn enqueue<'a>(
         &'a self,
         queue: &'a str,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<QueueTicket, StoreError>>;
 
-    /// Asks whoever runs the task to cancel it: it comes out of [`cancel_requests`](Self::cancel_requests) there. A store of one
-    /// server, as by default, has nobody to ask.
+    /// Asks the server that runs a task to cancel it. That server receives the id from
+    /// [`cancel_requests`](Self::cancel_requests). The default, for a single server, does nothing.
     fn request_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
         future::ready(Ok(())).boxed()
     }
 
-    /// Tasks that somebody asked to cancel at another server: by default none ever. Called once.
+    /// Returns the ids of tasks to cancel on behalf of other servers. Only the first call receives them. The default
+    /// stream stays empty.
     fn cancel_requests(&self) -> BoxStream<'static, String> {
         stream::pending().boxed()
     }
 
-    /// Tasks that are not settled and that no living server runs; they are this server's from now on. Asked at the start,
-    /// and again every [`recovery_interval`](Self::recovery_interval).
+    /// Takes over the unfinished tasks that no live server runs. The server calls this at its start, and again every
+    /// [`recovery_interval`](Self::recovery_interval).
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>>;
 
-    /// How often to ask for tasks of servers that died; `None`, as by default, where there is only one server.
+    /// Returns how often to call [`recover`](Self::recover), or `None` for a store of a single server.
     fn recovery_interval(&self) -> Option<Duration> {
         None
     }
 
-    /// Keeps a push notification configuration; one of the same task and id is replaced. `version` is the registration's.
+    /// Stores a push notification configuration, registered in `version`. It replaces one of the same task and id.
     fn put_push<'a>(
         &'a self,
         config: &'a TaskPushNotificationConfig,
         version: Version,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// The configurations of a task, in the order they were registered in.
+    /// Returns the configurations of a task in the order of their registration.
     fn pushes<'a>(
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>>;
 
-    /// Forgets a configuration. Says whether there was one.
+    /// Deletes a configuration. Returns whether it existed.
     fn delete_push<'a>(
         &'a self,
         task_id: &'a str,
         config_id: &'a str,
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Forgets settled tasks that retention does not keep, and says how many.
+    /// Deletes the ended tasks that exceed `retention`. Returns their number.
     fn prune<'a>(
         &'a self,
         retention: &'a Retention,
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>>;
 
-    /// Tasks that have waited for their client since before `before_ms`, the longest first: at most `limit` after the first
-    /// `skip`.
+    /// Returns the interrupted tasks that last changed before `before_ms` (milliseconds since 1970), the oldest first:
+    /// at most `limit` after the first `skip`.
     fn unanswered(
         &self,
         before_ms: i64,
@@ -135,9 +137,8 @@ pub trait TaskStore: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
-    /// Says whether `bytes` more of `owner` fit into `budget`. Where they go beyond the owner's own share, and would not
-    /// without some of the owner's settled tasks, the oldest of those are forgotten first if `forget` says so. Nothing is
-    /// forgotten where the tasks of all clients take too much.
+    /// Returns whether `bytes` more of `owner` fit into `budget`. If they exceed the owner's share, `forget` lets the
+    /// store delete the owner's oldest ended tasks. The store deletes none if other clients fill the total.
     fn make_room<'a>(
         &'a self,
         owner: &'a str,
@@ -146,41 +147,41 @@ pub trait TaskStore: Send + Sync + 'static {
         forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Whether it can keep anything now.
+    /// Checks that the store accepts writes.
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Puts everything where it belongs, before the process ends.
+    /// Flushes and closes the store.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
-/// Which tasks [`TaskStore::list`] is asked for.
+/// The tasks that [`TaskStore::list`] returns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
-    /// Of this client; of all where the operator asks.
+    /// Tasks of this client; `None` for the operator, who sees all.
     pub owner: Option<String>,
-    /// Of this conversation.
+    /// Tasks of this context.
     pub context_id: Option<String>,
-    /// In this state.
+    /// Tasks in this state.
     pub state: Option<TaskState>,
-    /// Whose status is as new as this or newer.
+    /// Tasks whose status has this timestamp or a later one.
     pub changed_after: Option<DateTime<Utc>>,
-    /// At most so many.
+    /// The maximum number of tasks.
     pub page_size: usize,
-    /// Where the last page ended; the first page has none.
+    /// The end of the page before; `None` for the first page.
     pub after: Option<Cursor>,
 }
 
-/// A place in the order of [`TaskStore::list`]: the last task of a page. Clients carry it as an opaque token.
+/// A position in the order of [`TaskStore::list`]: the last task of a page. Clients carry it as an opaque token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// When that task last changed, in milliseconds since 1970.
     pub changed_ms: i64,
-    /// Its id.
+    /// The id of that task.
     pub task_id: String,
 }
 
 impl Cursor {
-    /// The place of a task.
+    /// Creates the cursor behind a task.
     pub fn new(task: &Summary) -> Self {
         Self {
             changed_ms: task.changed_ms,
@@ -207,38 +208,38 @@ impl FromStr for Cursor {
     }
 }
 
-/// A page token that this server never gave out.
+/// An error of a page token that this server did not issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no such page token")]
+#[error("unknown page token")]
 pub struct CursorError;
 
-/// What lists say of a task. Its body stays where it is.
+/// A task without its body, for lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The task's id.
+    /// The task id.
     pub id: String,
-    /// Its conversation.
+    /// The context id.
     pub context_id: String,
-    /// The client it belongs to.
+    /// The client that owns it.
     pub owner: String,
-    /// The agent that works on it; the executor's default where there is none.
+    /// The agent that works on it; `None` for the executor's default.
     pub agent: Option<String>,
-    /// Its state.
+    /// The state of its status.
     pub state: TaskState,
-    /// Since when, in microseconds since 1970.
+    /// The timestamp of its status, in microseconds since 1970.
     pub since_us: Option<i64>,
-    /// When its first message came, in milliseconds since 1970.
+    /// When its first message arrived, in milliseconds since 1970.
     pub created_ms: i64,
     /// When it last changed, in milliseconds since 1970.
     pub changed_ms: i64,
-    /// An excerpt of what the client asked first.
+    /// An excerpt of the client's first message.
     pub asked: Option<String>,
     /// An excerpt of the status message.
     pub says: Option<String>,
 }
 
 impl Summary {
-    /// Returns the summary of a record.
+    /// Creates the summary of a record.
     pub fn new(record: &TaskRecord) -> Self {
         let task = &record.task;
         Self {
@@ -255,7 +256,7 @@ impl Summary {
         }
     }
 
-    /// Takes over what a change at `at_ms` makes of it.
+    /// Applies a change made at `at_ms`.
     pub(crate) fn apply(&mut self, change: &TaskChange, at_ms: i64) {
         self.changed_ms = at_ms;
         match change {
@@ -271,7 +272,7 @@ impl Summary {
         }
     }
 
-    /// Whether nothing more will come of it.
+    /// Returns whether the task is in a terminal state.
     pub fn is_terminal(&self) -> bool {
         self.state.is_terminal()
     }
@@ -284,16 +285,16 @@ pub(crate) fn since_us(status: &TaskStatus) -> Option<i64> {
 /// A page of tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SummaryPage {
-    /// The tasks.
+    /// The tasks, the last changed first.
     pub tasks: Vec<Summary>,
-    /// Where this page ended, unless it is the last one.
+    /// The cursor of the next page; `None` on the last.
     pub next: Option<Cursor>,
-    /// How many there are on all pages.
+    /// The number of tasks on all pages.
     pub total: usize,
 }
 
 impl Filter {
-    /// Whether a task is among those asked for, whatever the page.
+    /// Returns whether a task passes the filter, on whatever page.
     pub fn matches(&self, task: &Summary) -> bool {
         self.owner.as_ref().is_none_or(|owner| *owner == task.owner)
             && self
@@ -308,42 +309,42 @@ impl Filter {
     }
 }
 
-/// Whose a context is, and which session.
+/// The owner and the session of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// The client that opened it.
+    /// The client that created it.
     pub owner: String,
-    /// The session of OpenClaw that it is.
+    /// Its OpenClaw session.
     pub session: String,
 }
 
-/// A task as it stands, and what follows.
+/// A task and the changes that follow.
 pub struct TaskSubscription {
-    /// As it stands.
+    /// The task at the time of the subscription.
     pub record: TaskRecord,
-    /// What follows, in order.
+    /// The later changes, in order.
     pub updates: BoxStream<'static, TaskUpdate>,
 }
 
-/// Something that a listener is told.
+/// An item of a [`TaskSubscription`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskUpdate {
-    /// The change that made the task's revision this one.
+    /// A change, with the revision that it made.
     Change(u64, std::sync::Arc<TaskChange>),
-    /// The listener fell behind: this is the whole as it stands.
+    /// The whole task, for a subscriber that fell behind.
     Snapshot(Box<TaskRecord>),
 }
 
-/// A place in a queue: waits for its head. Dropping it leaves the queue.
+/// Resolves at the head of a queue. Dropping it leaves the queue.
 pub type QueueTicket = BoxFuture<'static, Result<QueuePermit, StoreError>>;
 
-/// A place at the head of a queue; dropping it lets the next one in.
+/// The head of a queue. Dropping it admits the next ticket.
 pub struct QueuePermit {
     leave: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl QueuePermit {
-    /// A turn that calls `leave` when it ends.
+    /// Creates a permit that calls `leave` when it is dropped.
     pub fn new(leave: impl FnOnce() + Send + 'static) -> Self {
         Self {
             leave: Some(Box::new(leave)),
@@ -359,27 +360,27 @@ impl Drop for QueuePermit {
     }
 }
 
-/// How long settled tasks are kept.
+/// How long the store keeps ended tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// For so long after they last changed.
+    /// The time after their last change.
     pub age: Duration,
-    /// At most so many of each client; the longest settled go first. No client's tasks push out another's.
+    /// The maximum number for each client. The store deletes a client's oldest tasks first, never those of another.
     pub count: usize,
 }
 
-/// How many bytes of tasks may be kept, as they are written.
+/// How many bytes of tasks the store keeps, as JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Of each client.
+    /// For each client.
     pub per_client: u64,
-    /// Of all together.
+    /// For all clients.
     pub total: u64,
 }
 
 impl Budget {
-    /// How many bytes of its own a client who has `own` of `total` has to give up for `more`; `None` where that would not
-    /// do, because others fill the rest. A client alone may have no more than all may.
+    /// Returns how many of its `own` bytes a client has to free for `more`; `None` if that does not suffice because
+    /// others fill the `total`. A single client is limited by the total too.
     pub(crate) fn lacks(&self, own: u64, total: u64, more: u64) -> Option<u64> {
         let over = |kept: u64, limit| kept.saturating_add(more).saturating_sub(limit);
         let lacks = over(own, self.per_client.min(self.total));
@@ -388,26 +389,26 @@ impl Budget {
 }
 
 impl Retention {
-    /// Tasks that last changed before this are too old.
+    /// Returns the time before which tasks have exceeded their age, in milliseconds since 1970.
     pub(crate) fn before_ms(&self, now: DateTime<Utc>) -> i64 {
         before_ms(now, self.age)
     }
 }
 
-/// The time of day `age` ago, in milliseconds since 1970.
+/// Returns the time `age` before `now`, in milliseconds since 1970.
 pub(crate) fn before_ms(now: DateTime<Utc>, age: Duration) -> i64 {
     let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     now.timestamp_millis().saturating_sub(age)
 }
 
-/// What a state means to a server that may have to go on with the task.
+/// What a state means for the recovery of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// A server works on it.
     Working = 0,
     /// It waits for its client.
     Interrupted = 1,
-    /// Nothing more happens to it.
+    /// It has ended.
     Terminal = 2,
 }
 
@@ -421,7 +422,7 @@ impl Phase {
     }
 }
 
-/// The state that stores call `word`.
+/// Parses the state that stores write as `word`.
 pub(crate) fn parse_state(word: &str) -> TaskState {
     const ALL: [TaskState; 8] = [
         TaskState::Submitted,
@@ -437,7 +438,7 @@ pub(crate) fn parse_state(word: &str) -> TaskState {
     known.unwrap_or(TaskState::Unspecified)
 }
 
-/// What stores call a state.
+/// Returns the word that stores write for a state.
 pub(crate) fn state_word(state: &TaskState) -> &'static str {
     match state {
         TaskState::Unspecified => "unspecified",
@@ -452,34 +453,34 @@ pub(crate) fn state_word(state: &TaskState) -> &'static str {
     }
 }
 
-/// When a change in a directory counts as kept. Every mode survives the death of the process.
+/// When SQLite writes a change to the disk. Every mode survives the death of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fsync {
-    /// On the disk before it is acknowledged: survives the loss of power.
+    /// Before the store acknowledges it: it survives a loss of power.
     Always,
-    /// On the disk about a second later: the loss of power loses at most that second.
+    /// About a second later: a loss of power loses at most that second.
     #[default]
     Interval,
-    /// On the disk when the operating system writes it: the loss of power loses that, and may damage the file.
+    /// When the operating system writes it: a loss of power loses the changes since then, and may damage the file.
     Never,
 }
 
-/// Why a store did not do it.
+/// An error of a store.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StoreError {
-    /// The task is settled; nothing can happen to it any more.
-    #[error("the task is settled")]
+    /// The task is in a terminal state.
+    #[error("the task has ended")]
     Terminal,
-    /// The task is not where the caller thought it was.
-    #[error("the task has changed in the meantime")]
+    /// The task has another revision.
+    #[error("the task changed concurrently")]
     Conflict,
-    /// There is no such task.
-    #[error("there is no such task")]
+    /// The task does not exist.
+    #[error("unknown task")]
     NotFound,
     /// The store failed: what, why, and what to do.
     #[error("{0}")]
     Failed(String),
-    /// The store answers, and what it has of this task cannot be read: why, and what to do.
+    /// The store works, but cannot read this task: why, and what to do.
     #[error("{0}")]
     Damaged(String),
 }

@@ -1,7 +1,6 @@
-//! A task as it is kept, and what can happen to it.
+//! The stored form of a task, and the changes to it.
 //!
-//! A record is what its changes made of it: whoever has the changes in order has the record. A change is kept before
-//! anybody is told of it.
+//! A record is the result of its changes in order. The server stores a change before it reports it.
 
 use std::collections::HashMap;
 
@@ -11,57 +10,57 @@ use serde_json::Value;
 
 use crate::call_context::Version;
 
-/// A task with what the server knows of it and shows nobody.
+/// A task with the server's own data about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRecord {
-    /// The task.
+    /// The task, as clients see it.
     pub task: Task,
-    /// The client it belongs to. Nobody else sees it.
+    /// The client that owns the task. Only it can see the task.
     pub owner: String,
-    /// The agent that works on it; the executor's default where there is none.
+    /// The agent that works on it; `None` for the executor's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The session of OpenClaw it is worked on in.
+    /// The OpenClaw session of the task.
     pub session: String,
-    /// The version that it was asked for in.
+    /// The version of the request that created it.
     pub version: Version,
-    /// What the executor calls the run, so that it can be found again after a restart.
+    /// The executor's name of the run, for reattaching after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// When the message came, in milliseconds since 1970.
+    /// When the first message arrived, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it last changed, in milliseconds since 1970.
+    /// When the task last changed, in milliseconds since 1970.
     pub changed_ms: i64,
-    /// How many changes there have been.
+    /// The number of changes.
     pub revision: u64,
 }
 
-/// What happens to a task.
+/// A change of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TaskChange {
-    /// It stands elsewhere now.
+    /// A new status.
     Status(TaskStatus),
-    /// An artifact, or more of one.
+    /// An artifact, or a chunk of one.
     Artifact {
-        /// The artifact, or what is added to it.
+        /// The artifact or chunk.
         artifact: Artifact,
-        /// It is added to the artifact of that id.
+        /// Whether the chunk is appended to the artifact of the same id.
         append: bool,
-        /// Nothing more will be added to it.
+        /// Whether it is the last chunk.
         last_chunk: bool,
     },
-    /// A message, of the client or the agent.
+    /// A message of the client or the agent.
     Message(Message),
-    /// More metadata; a key that was there is written over.
+    /// Metadata to merge; new values replace old ones.
     Metadata(HashMap<String, Value>),
-    /// The executor began a run of this name.
+    /// The executor's name of the run.
     Run(String),
 }
 
 impl TaskRecord {
-    /// Applies a change that happened at `at_ms`. Its work does not grow with the task.
+    /// Applies a change made at `at_ms`. The cost does not grow with the task.
     pub fn apply(&mut self, change: TaskChange, at_ms: i64) {
         self.revision += 1;
         self.changed_ms = at_ms;
@@ -82,8 +81,7 @@ impl TaskRecord {
 
     fn set_status(&mut self, status: TaskStatus) {
         let before = std::mem::replace(&mut self.task.status, status);
-        // A question stays readable beside its answer. What is only said on the way does not, or a task that talks much
-        // would grow without end.
+        // The history keeps questions. It drops other status messages, or the task would grow without bound.
         if is_interrupted(&before.state)
             && let Some(question) = before.message
         {
@@ -93,7 +91,7 @@ impl TaskRecord {
 
     fn apply_artifact(&mut self, artifact: Artifact, append: bool) {
         let all = self.task.artifacts.get_or_insert_default();
-        // What is being added to is nearly always the newest.
+        // Chunks mostly extend the newest artifact.
         let known = all
             .iter_mut()
             .rev()
@@ -110,7 +108,7 @@ impl TaskRecord {
         }
     }
 
-    /// The beginning of what the client asked first.
+    /// Returns an excerpt of the client's first message.
     pub fn asked(&self) -> Option<String> {
         let mut history = self.task.history.iter().flatten();
         history
@@ -118,26 +116,26 @@ impl TaskRecord {
             .map(excerpt)
     }
 
-    /// Whether nothing more will come of it.
+    /// Returns whether the task is in a terminal state.
     pub fn is_terminal(&self) -> bool {
         self.task.status.state.is_terminal()
     }
 
-    /// Whether it waits for the client, and nobody works on it until then.
+    /// Returns whether the task waits for the client.
     pub fn is_interrupted(&self) -> bool {
         is_interrupted(&self.task.status.state)
     }
 }
 
-/// Whether a task in this state waits for its client (1.0 §4.1.3).
+/// Returns whether a task in this state waits for its client (A2A 1.0 §4.1.3).
 pub fn is_interrupted(state: &TaskState) -> bool {
     matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
 }
 
-/// The most characters of an excerpt.
+/// The longest excerpt, in characters.
 const EXCERPT_CHARS: usize = 240;
 
-/// Returns the beginning of what a message says.
+/// Returns the beginning of a message's text.
 pub fn excerpt(message: &Message) -> String {
     let texts = message.parts.iter().filter_map(|part| match &part.content {
         PartContent::Text(text) => Some(text.as_str()),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::rate_limit::RateLimitKey;
 
-/// The bytes that all clients together and each of them may have in memory at a time.
+/// The bytes that all clients together, and each of them, may have in memory.
 #[derive(Debug)]
 pub struct ByteBudget {
     taken: Mutex<Taken>,
@@ -19,17 +19,17 @@ struct Taken {
     clients: HashMap<RateLimitKey, usize>,
 }
 
-/// Why bytes do not fit.
+/// An error of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetError {
-    /// The client has as many bytes as it may.
+    /// The client would exceed its share, in bytes.
     Client(usize),
-    /// All clients together have as many bytes as they may.
+    /// All clients together would exceed the total.
     Total,
 }
 
 impl ByteBudget {
-    /// Allows `total` bytes, and `per_client` bytes of one client.
+    /// Creates a budget of `total` bytes, and `per_client` bytes for each client.
     pub fn new(total: usize, per_client: usize) -> Arc<Self> {
         Arc::new(Self {
             taken: Mutex::default(),
@@ -47,11 +47,11 @@ impl ByteBudget {
         }
     }
 
-    /// Reserves `bytes` that are in memory already. The first of a client and the first of all always fit, however many they
-    /// are: otherwise what is larger than the budget could never be sent.
+    /// Reserves `bytes` that are in memory already. The first reservation of a client and the first of all always fit,
+    /// whatever their size; otherwise nothing larger than the budget could ever be sent.
     ///
     /// # Errors
-    /// They do not fit beside those that are reserved.
+    /// The bytes exceed the share or the total.
     pub fn reserve(
         self: &Arc<Self>,
         client: RateLimitKey,
@@ -63,7 +63,7 @@ impl ByteBudget {
         Ok(reservation)
     }
 
-    /// The bytes that are reserved.
+    /// Returns the reserved bytes.
     #[cfg(test)]
     pub(crate) fn reserved(&self) -> usize {
         self.locked().all
@@ -74,7 +74,7 @@ impl ByteBudget {
     }
 }
 
-/// Bytes of a budget. Dropping it gives them back.
+/// Reserved bytes. Dropping it releases them.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<ByteBudget>,
@@ -86,12 +86,13 @@ impl Reservation {
     /// Grows to `bytes` in all.
     ///
     /// # Errors
-    /// They do not fit. The reservation stays as it is.
+    /// The bytes exceed the share or the total. The reservation is unchanged.
     pub fn grow(&mut self, bytes: usize) -> Result<(), BudgetError> {
         self.add(bytes.saturating_sub(self.bytes), |_| false)
     }
 
-    /// Returns a reservation of `bytes`: split off from this one where it has as many, else a new one of the same client.
+    /// Returns a reservation of `bytes`: split off from this one if it is large enough, else a new one for the same
+    /// client.
     ///
     /// # Errors
     /// As [`ByteBudget::reserve`].
@@ -107,7 +108,7 @@ impl Reservation {
         })
     }
 
-    /// Adds `more` bytes. `always_fit` says whether they fit in any case beside those that are taken.
+    /// Adds `more` bytes. `always_fit` returns whether they fit in any case, given the reserved bytes.
     fn add(&mut self, more: usize, always_fit: impl Fn(usize) -> bool) -> Result<(), BudgetError> {
         let budget = &self.budget;
         let mut taken = budget.locked();
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_beyond_share_and_total_each_with_its_reason() {
+    fn rejects_beyond_share_and_total() {
         let budget = ByteBudget::new(50, 40);
         let mut ada = budget.empty(client("ada"));
         assert_eq!(ada.grow(40), Ok(()));
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn first_reservation_fits_however_large() {
+    fn first_reservation_always_fits() {
         let budget = ByteBudget::new(50, 40);
         let large = budget.reserve(client("ada"), 100);
         assert!(large.is_ok());
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn split_reservation_gives_back_each_part() {
+    fn split_reservation_releases_each_part() {
         let budget = ByteBudget::new(50, 50);
         let mut all = budget.reserve(client("ada"), 30).unwrap();
         let part = all.split_off_or_reserve(20).unwrap();

@@ -1,8 +1,7 @@
-//! Limits open connections, in all and per client address.
+//! Limits open connections, in total and for each client address.
 //!
-//! A new connection takes the place of a silent one: of its own address where that has its share, of any address where the
-//! server has its total. The module knows no protocol and no clock: its user says which address connects, and when a request of
-//! an authenticated client begins and ends.
+//! A new connection evicts a silent one: of its own address if that has its share, of any address if the server has its
+//! total. The caller reports the address of each connection, and the begin and end of authenticated requests.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// Returns the address that shares are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is one end
+/// Returns the address that shares are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is one
 /// site.
 pub fn end_site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -22,7 +21,7 @@ pub fn end_site(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Admits connections up to a total and up to a share of each address. Cheap to clone.
+/// Admits connections up to a total and up to a share of each address. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimiter {
     state: Arc<Mutex<State>>,
@@ -33,7 +32,7 @@ pub struct ConnectionLimiter {
 #[derive(Debug, Default)]
 struct State {
     connections: HashMap<u64, Connection>,
-    /// Counts admissions and ends of requests: orders them without a clock.
+    /// Counts admissions and ends of requests, which orders them without a clock.
     events: u64,
 }
 
@@ -41,9 +40,9 @@ struct State {
 struct Connection {
     /// `None` for a proxy, which has no share of its own.
     network: Option<IpAddr>,
-    /// A request of an authenticated client has begun on it.
+    /// Whether an authenticated request has begun on it.
     authenticated: bool,
-    /// Requests of authenticated clients that are under way.
+    /// The authenticated requests in progress.
     active: usize,
     /// The event at which its silence began.
     silent_since: u64,
@@ -51,25 +50,25 @@ struct Connection {
 }
 
 impl Connection {
-    /// The lowest goes first; `None` for a connection that stays.
+    /// Returns the order of eviction, lowest first; `None` for a connection in use.
     fn rank(&self) -> Option<(bool, u64)> {
         (self.active == 0).then_some((self.authenticated, self.silent_since))
     }
 }
 
-/// Why a connection is not admitted: there is none that could make room for it.
+/// An error of an admission: no connection can be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionLimitError {
-    /// Each connection of the address's share has a request of an authenticated client under way.
+    /// Every connection of the address is in use by an authenticated client.
     #[error("the address has its share of connections, and all are in use")]
     Address,
-    /// Each connection of the server has one.
+    /// Every connection of the server is in use.
     #[error("the server has as many connections as it may have, and all are in use")]
     Total,
 }
 
 impl ConnectionLimiter {
-    /// Admits at most `total` connections, and at most `per_address` of one address or IPv6 /64 network.
+    /// Creates a limiter for `total` connections, and `per_address` of one address or IPv6 /64 network.
     pub fn new(total: usize, per_address: usize) -> Self {
         Self {
             state: Arc::default(),
@@ -78,11 +77,11 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Admits a connection from `address`. Evicts the longest-silent connection where there is no room otherwise; one that
-    /// never had a request of an authenticated client goes before one that had, and one that has a request under way stays.
+    /// Admits a connection from `address`. Evicts the longest-silent connection if necessary, preferring those without
+    /// an authenticated request so far. A connection with a request in progress stays.
     ///
     /// # Errors
-    /// Every connection that could make room is in use.
+    /// Every connection that could be evicted is in use.
     pub fn admit(&self, address: IpAddr) -> Result<ConnectionPermit, ConnectionLimitError> {
         self.admit_as(Some(end_site(address)))
     }
@@ -149,7 +148,7 @@ impl State {
     }
 }
 
-/// The place of an open connection. Dropping it frees the place.
+/// The slot of an open connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limiter: ConnectionLimiter,
@@ -158,18 +157,18 @@ pub struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Returns once another connection has the place. This one has to be closed then.
+    /// Returns once the connection is evicted and has to close.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// Whether another connection has the place.
+    /// Returns whether the connection is evicted.
     pub fn is_evicted(&self) -> bool {
         self.evicted.is_cancelled()
     }
 
-    /// Begins a request of an authenticated client. The connection stays at least until the guard is dropped, and its silence
-    /// begins anew then.
+    /// Begins an authenticated request. The connection is not evicted before the guard is dropped, and its silence
+    /// restarts then.
     pub fn begin(&self) -> ActiveGuard {
         if let Some(connection) = self.limiter.locked().connections.get_mut(&self.id) {
             connection.authenticated = true;
@@ -188,7 +187,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// A request under way. Dropping it ends the request.
+/// A request in progress. Dropping it ends the request.
 #[derive(Debug)]
 pub struct ActiveGuard {
     limiter: ConnectionLimiter,

@@ -1,4 +1,4 @@
-//! What trusted proxies say of the client behind them.
+//! The client's address, host and scheme as trusted proxies report them.
 
 use std::net::IpAddr;
 
@@ -16,12 +16,12 @@ const PROXY_HEADERS: [&str; 6] = [
     "via",
 ];
 
-/// Whether a proxy forwarded the request.
+/// Returns whether a proxy forwarded the request.
 pub fn is_forwarded(headers: &HeaderMap) -> bool {
     PROXY_HEADERS.iter().any(|name| headers.contains_key(*name))
 }
 
-/// Parses a network, or an address, which is a network of one.
+/// Parses a network, or an address as a network of one.
 pub fn parse_network(text: &str) -> Option<IpNet> {
     let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
     text.parse().ok().or_else(address)
@@ -46,14 +46,15 @@ pub struct ForwardedClient {
 }
 
 impl TrustedProxies {
-    /// Whether the proxy headers of a connection from `ip` count.
+    /// Returns whether the proxy headers of a connection from `ip` count.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         ip.is_loopback() || self.at.iter().any(|net| net.contains(&ip))
     }
 
-    /// Returns what the nearest trusted proxies say of the client. `X-Forwarded-*` where there is any of it, else `Forwarded` (RFC 7239).
-    pub fn client_of(&self, headers: &HeaderMap) -> ForwardedClient {
+    /// Returns the client as the nearest trusted proxies report it: by `X-Forwarded-*` if present, else by `Forwarded`
+    /// (RFC 7239).
+    pub fn client(&self, headers: &HeaderMap) -> ForwardedClient {
         if PROXY_HEADERS[1..4]
             .iter()
             .any(|name| headers.contains_key(*name))
@@ -74,7 +75,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Returns the last address that is no trusted proxy. The client itself may have written those before it.
+    /// Returns the last address that is not a trusted proxy. The client itself may have written those before it.
     fn address(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
         let mut nearest = None;
         for hop in hops.rev() {
@@ -88,7 +89,7 @@ impl TrustedProxies {
     }
 }
 
-/// The elements of a list, however many headers it is spread over.
+/// Returns the elements of a list header, which may be repeated.
 fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
     let values = headers.get_all(name).iter();
     let texts = values.filter_map(|value| value.to_str().ok());
@@ -103,7 +104,7 @@ fn is_https(proto: Option<&str>) -> bool {
     proto.is_some_and(|proto| proto.eq_ignore_ascii_case("https"))
 }
 
-/// A parameter of an element of `Forwarded`.
+/// Returns a parameter of an element of `Forwarded`.
 fn parameter<'a>(element: &'a str, name: &str) -> Option<&'a str> {
     element.split(';').find_map(|pair| {
         let (key, value) = pair.trim().split_once('=')?;
@@ -112,7 +113,7 @@ fn parameter<'a>(element: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// The address of a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+/// Parses the address of a node: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
 fn node(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok().or_else(|| {
         let host = match text.strip_prefix('[') {
@@ -141,11 +142,11 @@ mod tests {
         let proxies = TrustedProxies {
             at: vec!["10.0.0.0/8".parse().unwrap()],
         };
-        Some(proxies.client_of(&headers(pairs)).address?.to_string())
+        Some(proxies.client(&headers(pairs)).address?.to_string())
     }
 
     #[test]
-    fn the_client_is_the_nearest_that_is_no_proxy_whatever_it_wrote_itself() {
+    fn client_is_the_nearest_untrusted_address() {
         let spoofed = [("x-forwarded-for", "127.0.0.1, 192.0.2.9, 10.1.2.3")];
         assert_eq!(client(&spoofed).as_deref(), Some("192.0.2.9"));
         let spread = [
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_with_their_ports_and_what_is_none_is_nobody() {
+    fn addresses_may_have_ports() {
         for (text, ip) in [
             ("192.0.2.9:4711", Some("192.0.2.9")),
             ("[2001:db8::1]:4711", Some("2001:db8::1")),
@@ -170,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_header_counts_where_there_is_no_other() {
+    fn forwarded_header_counts_without_x_forwarded() {
         let proxies = TrustedProxies::default();
         let standard = (
             "forwarded",
             "for=127.0.0.1, for=\"[2001:db8::1]:80\";host=agents.example;proto=https",
         );
-        let said = proxies.client_of(&headers(&[standard]));
+        let said = proxies.client(&headers(&[standard]));
         let expected = ForwardedClient {
             address: Some("2001:db8::1".parse().unwrap()),
             host: Some("agents.example".into()),
@@ -184,7 +185,7 @@ mod tests {
         };
         assert_eq!(said, expected);
         let other = ("x-forwarded-for", "192.0.2.9");
-        let said = proxies.client_of(&headers(&[standard, other]));
+        let said = proxies.client(&headers(&[standard, other]));
         assert_eq!(said.address, Some("192.0.2.9".parse().unwrap()));
         assert_eq!(said.host, None);
     }

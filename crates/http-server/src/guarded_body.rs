@@ -1,4 +1,4 @@
-//! The body of a response that counts against a budget until the client has read it.
+//! The body of a response, whose bytes count against a budget until the client has read them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,13 +8,13 @@ use http_body::{Frame, SizeHint};
 
 use crate::byte_budget::Reservation;
 
-/// Frames up to this size are not counted: each connection takes about as much by itself, and connections are limited.
+/// Frames up to this size are not counted: each connection needs as much for itself, and connections are limited.
 const UNCOUNTED_BYTES: usize = 8 << 10;
 
-/// A body that keeps `held` until it is sent, and whose frames keep their bytes reserved until they are.
+/// A body that keeps `held` until it is sent, and reserves the bytes of its frames until they are.
 pub(crate) struct GuardedBody<T> {
     body: Body,
-    /// Bytes of frames that are still to come, where their number is known before.
+    /// The bytes of frames to come, if their number is known.
     reserved: Reservation,
     _held: T,
 }
@@ -28,15 +28,15 @@ impl<T> GuardedBody<T> {
         }
     }
 
-    /// Whether so many bytes are counted.
+    /// Returns whether a frame of this size is counted.
     pub(crate) fn counts(bytes: usize) -> bool {
         bytes > UNCOUNTED_BYTES
     }
 
-    /// Returns the bytes of a frame with their part of the budget: the connection holds them longer than it holds the body.
+    /// Attaches a reservation to the bytes of a frame, because the connection holds them longer than the body.
     ///
     /// # Errors
-    /// There is no room. What the client has of the stream so far is cut off.
+    /// The budget is exhausted. The stream is cut off.
     fn count(&mut self, bytes: Bytes) -> Result<Bytes, axum::Error> {
         if !Self::counts(bytes.len()) {
             return Ok(bytes);
@@ -51,7 +51,7 @@ impl<T> GuardedBody<T> {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("there is no room for more responses that clients have not read")]
+#[error("too many bytes of unread responses")]
 struct NoRoom;
 
 struct CountedBytes {

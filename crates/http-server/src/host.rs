@@ -1,7 +1,7 @@
-//! What a request says of where it goes and where it comes from: `Host` and `Origin`.
+//! Checks of `Host` and `Origin`.
 //!
-//! Any web page can have its own name resolve to 127.0.0.1 and then read the answers from there as if they were its own
-//! (DNS rebinding). Its requests still have that name in `Host`, so a server answers to names that it knows alone.
+//! Any web page can resolve its own name to 127.0.0.1, and then read responses from there as its own (DNS rebinding).
+//! Its requests still have that name in `Host`, so a server only answers to names that it knows.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -10,24 +10,24 @@ use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 
-/// Why a request does not name one server.
+/// An error of a request's host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// There is no `Host`, or more than one.
+    /// `Host` is missing or repeated.
     #[error("a request names its server once, in `Host`")]
     Count,
-    /// It is not a name with an optional port.
-    #[error("`Host` is no name of a server")]
+    /// `Host` is not a name with an optional port.
+    #[error("`Host` is not a host name with an optional port")]
     Malformed,
-    /// The target of the request names another server.
-    #[error("the request's target and its `Host` are two servers; send one")]
+    /// The request target and `Host` differ.
+    #[error("the request target and `Host` name different servers; send one")]
     Conflict,
 }
 
-/// Returns the server that a request names (RFC 9112 §3.2).
+/// Returns the host of a request (RFC 9112 §3.2).
 ///
 /// # Errors
-/// It names none, or more than one.
+/// `Host` is missing, repeated or malformed, or differs from the request target.
 pub fn requested_host(headers: &HeaderMap, uri: &Uri) -> Result<Authority, HostError> {
     let mut all = headers.get_all(HOST).iter();
     let (Some(host), None) = (all.next(), all.next()) else {
@@ -40,13 +40,13 @@ pub fn requested_host(headers: &HeaderMap, uri: &Uri) -> Result<Authority, HostE
     }
 }
 
-/// Parses a name with an optional port, as `Host` has it (RFC 9110 §7.2).
+/// Parses a name with an optional port, as in `Host` (RFC 9110 §7.2).
 ///
 /// # Errors
-/// It is something else, such as a name with a user before it or a port that is no number.
+/// The text is malformed, for example with a user name or an invalid port.
 pub fn parse_host(text: &str) -> Result<Authority, HostError> {
     let authority: Authority = text.parse().map_err(|_| HostError::Malformed)?;
-    // The parser takes anything behind a bracket or a colon, and it would become part of URLs.
+    // The parser accepts anything behind a bracket or a colon, which would become part of URLs.
     let rest = authority.as_str().strip_prefix(authority.host());
     let is_whole = rest.is_some_and(|rest| match rest.strip_prefix(':') {
         Some(port) => port.parse::<u16>().is_ok() && !port.starts_with('+'),
@@ -59,8 +59,8 @@ pub fn parse_host(text: &str) -> Result<Authority, HostError> {
     }
 }
 
-/// Whether a web page of another origin sends the request. `own` is the server's origin as the client knows it, `allowed` says
-/// which others may. An origin counts as a whole: other ports of this machine are other programs.
+/// Returns whether a web page of another origin sends the request. `own` is the server's origin as the client knows it;
+/// `allowed` admits others. Origins are compared as a whole, because other ports of this machine are other programs.
 pub fn is_foreign_origin(headers: &HeaderMap, own: &str, allowed: impl Fn(&str) -> bool) -> bool {
     headers.get_all(ORIGIN).iter().any(|origin| {
         let origin = origin.to_str().ok();
@@ -68,8 +68,8 @@ pub fn is_foreign_origin(headers: &HeaderMap, own: &str, allowed: impl Fn(&str) 
     })
 }
 
-/// Whether a browser says that a page of another site sends the request. Requests for images and the like have no `Origin`, and
-/// take effect though the page cannot read the answer. A link that the user follows is no such request.
+/// Returns whether a browser marks the request as cross-site. Requests for images and the like have no `Origin`, but
+/// take effect although the page cannot read the response. Following a link is not cross-site in this sense.
 pub fn is_cross_site(headers: &HeaderMap, method: &Method) -> bool {
     let text = |name| {
         headers
@@ -81,16 +81,17 @@ pub fn is_cross_site(headers: &HeaderMap, method: &Method) -> bool {
     is_elsewhere && !is_link
 }
 
-/// The names a server answers to. Ports do not count: a program that forwards a port may change it.
+/// The host names of a server. Ports do not count, because forwarding may change them.
 #[derive(Debug, Clone, Default)]
 pub struct HostNames {
     named: HashSet<String>,
-    /// It listens on every address and does not know by which others reach it. DNS rebinding needs a name, so any address is fine.
+    /// Whether the server listens on all addresses. DNS rebinding needs a name, so every literal address is safe.
     any_address: bool,
 }
 
 impl HostNames {
-    /// Returns the names of a server that listens on `listen`, with those that are configured. Loopback is always among them.
+    /// Creates the names of a server that listens on `listen`, with the configured ones. Loopback names are always
+    /// included.
     pub fn new<'a>(listen: IpAddr, given: impl IntoIterator<Item = &'a str>) -> Self {
         let mut named: HashSet<String> = given.into_iter().map(normalize).collect();
         named.insert(listen.to_string());
@@ -100,7 +101,7 @@ impl HostNames {
         }
     }
 
-    /// Whether `host` is one of them. `host` is as in a `Host` header, without its port.
+    /// Returns whether the server has the name `host`, which is a `Host` header without its port.
     pub fn contains(&self, host: &str) -> bool {
         is_loopback(host)
             || self.named.contains(&normalize(host))
@@ -108,7 +109,7 @@ impl HostNames {
     }
 }
 
-/// Whether `host` is this machine's name for itself (RFC 6761 §6.3).
+/// Returns whether `host` is a loopback name or address (RFC 6761 §6.3).
 pub fn is_loopback(host: &str) -> bool {
     let name = normalize(host);
     match address(&name) {
@@ -121,7 +122,7 @@ fn address(host: &str) -> Option<IpAddr> {
     host.trim_matches(['[', ']']).parse().ok()
 }
 
-/// Lower case, without brackets, without the dot that ends a whole name.
+/// Converts to lower case, without brackets and without the final dot.
 fn normalize(host: &str) -> String {
     let host = host.strip_suffix('.').unwrap_or(host);
     let bare = host
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_always_a_name_of_its_own() {
+    fn loopback_is_always_known() {
         for host in [
             "localhost",
             "LOCALHOST",
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_only_resolves_here_is_none() {
+    fn unknown_name_is_rejected() {
         for host in [
             "evil.example",
             "localhost.evil.example",
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn given_names_count_however_they_are_written() {
+    fn host_names_ignore_case_and_dots() {
         let names = here(&["Agents.Example", "2001:DB8::1"]);
         for host in ["agents.example", "AGENTS.example.", "[2001:db8::1]"] {
             assert!(names.contains(host), "{host}");
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_all_addresses_answers_to_each_and_to_no_other_name() {
+    fn unspecified_address_admits_any_address() {
         let names = HostNames::new("0.0.0.0".parse().unwrap(), []);
         assert!(names.contains("192.0.2.7") && names.contains("[2001:db8::1]"));
         assert!(!names.contains("evil.example"));

@@ -1,13 +1,39 @@
-//! What the HTTP servers of this workspace share. Both put an axum router behind [`serve`](mod@serve).
+//! What the HTTP servers of this workspace share. Each puts an axum router behind [`serve`](mod@serve).
 //!
-//! - [`serve`](mod@serve) accepts connections: limits, TLS handshake, time for the head of a request, drain at the end.
-//!   [`connection_limit`] counts them, `write_timeout` ends those whose client does not read, [`tls`] loads the certificate.
-//! - [`host`] checks `Host` and `Origin`, [`forwarded`] reads what trusted proxies say of the client.
-//! - [`request_limit`] bounds requests: [`rate_limit`] their number, [`byte_budget`] the bytes of their bodies and of responses
-//!   that the client has not read.
+//! - [`serve`](mod@serve) accepts connections, with limits, TLS handshakes, header timeouts, and a drain at shutdown.
+//!   [`connection_limit`] counts connections, `write_timeout` ends those whose client does not read, and [`tls`] loads the
+//!   certificate.
+//! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
+//! - [`request_limit`] bounds requests: [`rate_limit`] their number, [`byte_budget`] the bytes of their bodies and of unread
+//!   responses.
 //!
-//! tower-http's layers for body size and timeouts do not fit: they answer in plain text, where clients of A2A need an error
-//! of their protocol, and they count each request alone, where the room of all requests of a client has to be bounded.
+//! tower-http's layers for body size and timeouts do not fit. They answer in plain text, while clients of A2A need an error of
+//! their protocol. They also bound each request alone, while a server has to bound all requests of a client together.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use axum::{Router, routing::get};
+//! use http_server::serve::ConnectionConfig;
+//! use tokio::net::TcpListener;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let app = Router::new().route("/healthz", get(|| async { "ok" }));
+//! let config = ConnectionConfig {
+//!     drain_timeout: Duration::from_secs(5),
+//!     ..ConnectionConfig::default()
+//! };
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let stop = CancellationToken::new();
+//! # stop.cancel();
+//! http_server::serve(listener, None, app, config, stop, |warning| eprintln!("{warning}")).await;
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How many requests a client may send a second, and how many it may have open.
+//! The rate of requests, and the number of open requests, for each client.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,29 +16,29 @@ use tokio::time::Instant;
 
 use crate::connection_limit::end_site;
 
-/// So many addresses have a rate of their own; more share one.
+/// The addresses with a rate of their own. Others share one.
 const MAX_ADDRESSES: usize = 10_000;
 
 /// The shortest time between two removals of silent addresses.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whose rate a request counts against.
+/// The key that a request's rate counts against.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RateLimitKey {
-    /// An authenticated client, or all clients where the server has no tokens.
+    /// An authenticated client, or all clients of a server without tokens.
     Client(Arc<str>),
-    /// A client without a known credential, by its address.
+    /// The address of an unauthenticated client.
     Address(IpAddr),
 }
 
 impl RateLimitKey {
-    /// Returns the key of an address. An end site of IPv6 has 2^64 addresses, and counts once.
+    /// Returns the key of an address. An IPv6 site has 2^64 addresses, and counts once.
     pub fn address(ip: IpAddr) -> Self {
         Self::Address(end_site(ip))
     }
 }
 
-/// Limits the rate of requests. Its memory is bounded by the number of clients and `MAX_ADDRESSES`.
+/// Limits the rate of requests. The number of clients and `MAX_ADDRESSES` bound its memory.
 pub struct RateLimiter {
     clients: Keyed<Arc<str>>,
     addresses: Keyed<IpAddr>,
@@ -51,7 +51,7 @@ pub struct RateLimiter {
 type Keyed<K> = governor::RateLimiter<K, DashMapStateStore<K>, TokioClock, NoOpMiddleware<Nanos>>;
 
 impl RateLimiter {
-    /// Allows `per_second` requests a second in the long run, and `burst` at once after silence.
+    /// Creates a limiter for `per_second` sustained requests a second, and `burst` after silence.
     pub fn new(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
         Self::with_max_addresses(per_second, burst, MAX_ADDRESSES)
     }
@@ -72,7 +72,7 @@ impl RateLimiter {
     /// Counts a request.
     ///
     /// # Errors
-    /// It is one too many; the time until the next one fits.
+    /// The rate is exceeded. Contains the time until the next request fits.
     pub fn check(&self, key: &RateLimitKey) -> Result<(), Duration> {
         let taken = match key {
             RateLimitKey::Client(name) => self.clients.check_key(name),
@@ -95,7 +95,7 @@ impl RateLimiter {
     }
 }
 
-/// Tokio's clock, counted from the start.
+/// Tokio's clock, relative to its start.
 #[derive(Debug, Clone, Copy)]
 struct TokioClock(Instant);
 
@@ -107,7 +107,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// Limits the requests that a client has open, so that none takes every connection.
+/// Limits the open requests of a client, so that none uses every connection.
 #[derive(Debug)]
 pub struct OpenRequests {
     counts: Mutex<HashMap<RateLimitKey, usize>>,
@@ -115,7 +115,7 @@ pub struct OpenRequests {
 }
 
 impl OpenRequests {
-    /// Allows `per_client` open requests of each client.
+    /// Creates a limiter for `per_client` open requests.
     pub fn new(per_client: usize) -> Arc<Self> {
         Arc::new(Self {
             counts: Mutex::default(),
@@ -123,7 +123,7 @@ impl OpenRequests {
         })
     }
 
-    /// Opens a request, which lasts as long as the guard; `None` where it would be one too many.
+    /// Opens a request until the guard is dropped; `None` if the client has too many.
     pub fn try_open(self: &Arc<Self>, key: RateLimitKey) -> Option<OpenRequestGuard> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(key.clone()).or_default();

@@ -1,5 +1,5 @@
-//! Bounds what the requests of a client may take: how many a second, how many at a time, the bytes of their bodies until they
-//! are parsed, and the bytes of responses that the client has not read.
+//! Limits on the requests of a client: their rate and number, the bytes of their bodies until they are parsed, and the
+//! bytes of unread responses.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use crate::byte_budget::{BudgetError, ByteBudget, Reservation};
 use crate::guarded_body::GuardedBody;
 use crate::rate_limit::{OpenRequestGuard, OpenRequests, RateLimitKey, RateLimiter};
 
-/// The room that a body begins with, in bytes; it doubles from there.
+/// The initial capacity of a body, in bytes. It doubles as the body grows.
 const INITIAL_CAPACITY: usize = 8 << 10;
 
-/// After so many seconds a client may try again.
+/// The `Retry-After` of limits that clear quickly, in seconds.
 const RETRY_AFTER_S: u64 = 1;
 
-/// What clients may take of a server.
+/// The limits for clients of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Requests of one client a second, in the long run.
+    /// Sustained requests of one client a second.
     pub requests_per_second: NonZeroU32,
     /// Requests of one client at once, after silence.
     pub burst: NonZeroU32,
-    /// Requests of one client that are open at a time, streams among them.
+    /// Concurrent requests of one client, including streams.
     pub open_requests: usize,
     /// The largest body of a request, in bytes.
     pub body_bytes: usize,
-    /// All bodies of requests together until they are parsed, in bytes.
+    /// All request bodies together until they are parsed, in bytes.
     pub total_body_bytes: usize,
-    /// All bodies of one client together until they are parsed, in bytes.
+    /// All request bodies of one client until they are parsed, in bytes.
     pub body_bytes_per_client: usize,
     /// How long the body of a request may take to arrive.
     pub body_timeout: Duration,
-    /// All responses together that clients have not read, in bytes.
+    /// All responses that clients have not read, in bytes.
     pub total_response_bytes: usize,
-    /// All responses together that one client has not read, in bytes.
+    /// All responses that one client has not read, in bytes.
     pub response_bytes_per_client: usize,
 }
 
@@ -64,41 +64,41 @@ impl Default for HttpLimits {
 /// The limit that a request exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// Too many requests a second.
-    #[error("too many requests; ask again in {} s", .0.as_secs() + 1)]
+    /// Too many requests a second, and the time until the next one fits.
+    #[error("too many requests; try again in {} s", .0.as_secs() + 1)]
     Rate(Duration),
     /// Too many open requests.
-    #[error("too many requests of yours are open; end some, or wait until they end")]
+    #[error("too many open requests; end some, or wait until they end")]
     OpenRequests,
-    /// The body is too large.
-    #[error("the body is larger than {0} bytes; send less")]
+    /// The body exceeds this many bytes.
+    #[error("the body exceeds {0} bytes; send less")]
     BodyTooLarge(usize),
-    /// The body broke off.
-    #[error("the body did not arrive whole; send it again")]
+    /// The body ended early.
+    #[error("the body ended early; send it again")]
     BodyIncomplete,
     /// The body took too long.
     #[error("the body did not arrive in time; send it again")]
     BodyTimeout,
-    /// The bodies of the client have all their bytes.
+    /// The client's bodies would exceed their share, in bytes.
     #[error(
-        "the bodies of your requests have the {0} bytes that one client may have at a time; send fewer at a time"
+        "the bodies of your requests exceed {0} bytes, the maximum of one client; send fewer at a time"
     )]
     ClientBodies(usize),
-    /// The bodies of all clients have all their bytes.
-    #[error("the server reads as many bodies as it has room for; ask again in a moment")]
+    /// All bodies together would exceed their total.
+    #[error("too many request bodies at a time; try again in a moment")]
     TotalBodies,
-    /// The client has not read the responses that it has.
+    /// The client's unread responses would exceed their share, in bytes.
     #[error(
-        "responses to you that you have not read have the {0} bytes that one client may have at a time; read them, then ask again"
+        "your unread responses exceed {0} bytes, the maximum of one client; read them, then try again"
     )]
     ClientResponses(usize),
-    /// All clients together have not read the responses that they have.
-    #[error("the server holds as many unread responses as it has room for; ask again in a moment")]
+    /// All unread responses together would exceed their total.
+    #[error("too many unread responses at a time; try again in a moment")]
     TotalResponses,
 }
 
 impl LimitError {
-    /// The status of the response that refuses the request.
+    /// Returns the status of the response.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Rate(_) | Self::OpenRequests | Self::ClientBodies(_) => {
@@ -113,7 +113,7 @@ impl LimitError {
         }
     }
 
-    /// The seconds in `Retry-After`, where the same request may succeed later.
+    /// Returns the seconds for `Retry-After`, if the same request may succeed later.
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {
             Self::Rate(wait) => Some(wait.as_secs() + 1),
@@ -127,7 +127,7 @@ impl LimitError {
     }
 }
 
-/// Keeps requests within their limits.
+/// Enforces [`HttpLimits`].
 pub struct RequestLimiter {
     limits: HttpLimits,
     rate: RateLimiter,
@@ -137,7 +137,7 @@ pub struct RequestLimiter {
 }
 
 impl RequestLimiter {
-    /// Keeps requests within `limits`.
+    /// Creates a limiter.
     pub fn new(limits: HttpLimits) -> Self {
         Self {
             rate: RateLimiter::new(limits.requests_per_second, limits.burst),
@@ -154,7 +154,7 @@ impl RequestLimiter {
     /// Counts a request against the rate of its client.
     ///
     /// # Errors
-    /// It is one too many.
+    /// [`LimitError`] if the rate is exceeded.
     pub fn check_rate(&self, key: &RateLimitKey) -> Result<(), LimitError> {
         self.rate.check(key).map_err(LimitError::Rate)
     }
@@ -162,16 +162,16 @@ impl RequestLimiter {
     /// Counts a request as open until the guard is dropped.
     ///
     /// # Errors
-    /// It is one too many.
+    /// [`LimitError`] if the client has too many.
     pub fn try_open(&self, key: RateLimitKey) -> Result<OpenRequestGuard, LimitError> {
         self.open.try_open(key).ok_or(LimitError::OpenRequests)
     }
 
-    /// Reads a body as a whole. It counts for the bytes that have arrived, until they are dropped: a body that is announced and
-    /// does not arrive counts for nothing.
+    /// Reads a whole body. Reserves the bytes that have arrived until they are dropped; an announced length reserves
+    /// none.
     ///
     /// # Errors
-    /// It is too large, too slow, or broken off, or there is no room for it.
+    /// The body is too large, too slow or incomplete, or the budget is exhausted.
     pub async fn read_body(
         &self,
         key: RateLimitKey,
@@ -193,10 +193,10 @@ impl RequestLimiter {
         Ok(Body::from(bytes))
     }
 
-    /// Counts the bytes of a response until they are sent, and keeps `held` as long as its body.
+    /// Reserves the bytes of a response until they are sent, and keeps `held` as long as its body.
     ///
     /// # Errors
-    /// There is no room for it beside the responses that wait for their clients. The response is dropped.
+    /// The budget of unread responses is exhausted. The response is dropped.
     pub fn guard_response(
         &self,
         key: RateLimitKey,
@@ -223,7 +223,7 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Reads a body of at most `limit` bytes. The bytes keep their room until they are dropped.
+/// Reads a body of at most `limit` bytes, which stay reserved until they are dropped.
 async fn collect(
     reservation: Reservation,
     mut body: Body,
@@ -242,7 +242,7 @@ async fn collect(
     Ok(Bytes::from_owner(read))
 }
 
-/// What has been read of a body, and its room.
+/// The bytes of a body, and their reservation.
 struct BudgetedBytes {
     bytes: Vec<u8>,
     reservation: Reservation,

@@ -1,4 +1,4 @@
-//! Accepts connections, serves a router on each, and ends them.
+//! The accept loop.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -27,33 +27,33 @@ use crate::connection_limit::{ActiveGuard, ConnectionLimiter, ConnectionPermit};
 use crate::forwarded::TrustedProxies;
 use crate::write_timeout::WriteTimeout;
 
-/// How long the loop waits after the system had no socket for it.
+/// How long the loop waits when the system has no socket.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The shortest time between two warnings of connections that are not admitted.
+/// The shortest time between two warnings about rejected connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many connections there may be, and how long they may take.
+/// Limits and timeouts of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionConfig {
-    /// So many at a time. One more takes the place of the longest-silent one.
+    /// The maximum number of connections. Another one evicts the longest-silent.
     pub total: usize,
-    /// So many of one address, or of one IPv6 /64 network.
+    /// The maximum for one address, or one IPv6 /64 network.
     pub per_address: usize,
-    /// Connections of these addresses count against `total` alone.
+    /// Proxies, whose connections count against `total` only.
     pub proxies: Option<TrustedProxies>,
-    /// The largest head of a request, in bytes, 8192 or more. A larger one is answered with 431.
+    /// The largest request head, in bytes, at least 8192. A larger one gets the status 431.
     pub max_header_bytes: usize,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How long the head of a request may take to arrive, and so how long a connection may be silent.
+    /// How long a request head may take to arrive, which also bounds the silence of a connection.
     pub header_timeout: Duration,
-    /// How long a client may read nothing of a response that waits for it.
+    /// How long a client may leave a waiting response unread.
     pub write_timeout: Duration,
-    /// How long a connection stays whose place another one has, while there are sockets for both. What it sent may not be read
-    /// yet where many clients connect at once.
+    /// How long an evicted connection may stay while sockets are available. If many clients connect at once, its
+    /// request may still be unread.
     pub eviction_grace: Duration,
-    /// How long responses may take to end once the server stops.
+    /// How long responses may take after the server stops.
     pub drain_timeout: Duration,
 }
 
@@ -73,8 +73,8 @@ impl Default for ConnectionConfig {
     }
 }
 
-/// A connection, as an extension of each request on it. A request that outlives the connection, such as one that was upgraded,
-/// keeps its place in the limits by keeping this.
+/// A connection, as an extension of its requests. A request that outlives the connection, such as an upgraded one,
+/// keeps its slot by keeping this.
 #[derive(Debug, Clone)]
 pub struct Connection(Arc<Admitted>);
 
@@ -98,36 +98,36 @@ impl Connection {
         }))
     }
 
-    /// Begins a request of an authenticated client. The connection is not evicted before the guard is dropped.
+    /// Begins an authenticated request. The connection is not evicted before the guard is dropped.
     pub fn begin(&self) -> ActiveGuard {
         self.0.permit.begin()
     }
 
-    /// Whether another connection has its place.
+    /// Returns whether the connection is evicted.
     pub fn is_evicted(&self) -> bool {
         self.0.permit.is_evicted()
     }
 
-    /// The certificate that the client authenticated with in TLS.
+    /// Returns the client's certificate, if TLS required one.
     pub fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.0.certificate.as_ref()
     }
 }
 
-/// What all connections of a loop share.
+/// The state that all connections share.
 struct Server {
     tls: Option<TlsAcceptor>,
     app: Router,
     config: ConnectionConfig,
-    /// Evicted connections may stay for a moment. These are the sockets that may be open in all.
+    /// The sockets that may be open, including those of evicted connections.
     sockets: Arc<Semaphore>,
-    /// Every socket is in use: evicted connections have to go at once.
+    /// Notified when all sockets are in use, so that evicted connections close at once.
     out_of_sockets: Notify,
     stop: CancellationToken,
 }
 
-/// Serves `app` until `stop` is cancelled. Then the loop accepts no connection, ends requests that are under way in order, and
-/// cuts what takes longer than `config.drain_timeout`. `warn` reports connections that cannot be accepted.
+/// Serves `app` until `stop` is cancelled. Then accepts no connection, finishes the requests in progress, and cuts
+/// those that exceed `config.drain_timeout`. `warn` receives errors of accepting.
 ///
 /// Each request has the extensions [`ConnectInfo`] of the remote address, and [`Connection`].
 pub async fn serve(
@@ -194,7 +194,7 @@ pub async fn serve(
         .is_err()
     {
         warn(&format!(
-            "{} connections had not ended in time and are cut",
+            "cutting {} connections that did not end in time",
             running.len()
         ));
         cut.cancel();
@@ -224,7 +224,7 @@ impl Server {
         permit: ConnectionPermit,
         socket: OwnedSemaphorePermit,
     ) {
-        // Responses are small and waited for.
+        // Responses are small and latency matters.
         let _ = stream.set_nodelay(true);
         let stream = WriteTimeout::new(stream, self.config.write_timeout);
         let Some(tls) = &self.tls else {
@@ -244,10 +244,10 @@ impl Server {
                 self.http(stream, remote, connection).await;
             }
             Ok(Err(error)) => {
-                tracing::debug!(client = %remote.ip(), "no TLS connection: {error}");
+                tracing::debug!(client = %remote.ip(), "the TLS handshake failed: {error}");
             }
             Err(_) => {
-                tracing::debug!(client = %remote.ip(), "no TLS connection in time");
+                tracing::debug!(client = %remote.ip(), "the TLS handshake timed out");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A server on a socket and clients that write any bytes, for tests.
+//! A server on a socket, and clients that send raw bytes, for tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,27 +14,27 @@ use crate::serve::{ConnectionConfig, serve};
 
 /// A server that ends with the test.
 pub struct Server {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// Stops it.
+    /// Stops the server.
     pub stop: CancellationToken,
-    /// Ends with it.
+    /// Finishes with the server.
     pub ended: JoinHandle<()>,
     _end: DropGuard,
 }
 
-/// What a server answered.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status; 0 where nothing was read.
+    /// The status; 0 without a response.
     pub status: u16,
-    /// The lines of the head, with names in lower case.
+    /// The header lines, with names in lower case.
     pub head: String,
     /// The body.
     pub body: String,
 }
 
-/// Serves `app` as it is.
+/// Serves `app`.
 pub async fn start(app: Router, config: ConnectionConfig) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -49,14 +49,15 @@ pub async fn start(app: Router, config: ConnectionConfig) -> Server {
 }
 
 impl Server {
-    /// Connects, and writes `text`.
+    /// Connects and writes `text`.
     pub async fn write(&self, text: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
         stream
     }
 
-    /// Asks with these lines of a head, beside those that end the connection; `Host` is the server's own unless a line names one.
+    /// Sends a request with these header lines and `Connection: close`. `Host` is the server's own unless a line names
+    /// another.
     pub async fn ask(&self, what: &str, lines: &[&str], body: &str) -> Answer {
         let mut head = format!("{what} HTTP/1.1\r\nConnection: close\r\n");
         if !lines.iter().any(|line| line.starts_with("Host:")) {
@@ -72,16 +73,16 @@ impl Server {
         read(stream).await
     }
 
-    /// The status of a GET of `path` with these lines.
+    /// Returns the status of a GET of `path` with these header lines.
     pub async fn get(&self, path: &str, lines: &[&str]) -> u16 {
         self.ask(&format!("GET {path}"), lines, "").await.status
     }
 }
 
-/// What comes until the server closes.
+/// Reads a response until the server closes the connection.
 pub async fn read(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    // A server that closes while more is sent resets the connection; what it said before counts.
+    // A server that closes early may reset the connection; what arrived before counts.
     let _ = stream.read_to_end(&mut bytes).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -93,7 +94,7 @@ pub async fn read(mut stream: TcpStream) -> Answer {
     }
 }
 
-/// A line of a head, with its name in lower case.
+/// Converts the name of a header line to lower case.
 fn lower(line: &str) -> String {
     match line.split_once(':') {
         Some((name, value)) => format!("{}:{value}\n", name.to_ascii_lowercase()),

@@ -12,18 +12,18 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 
-/// The files of a server that takes TLS connections, all PEM.
+/// The PEM files of a TLS server.
 #[derive(Debug, Clone, Copy)]
 pub struct TlsFiles<'a> {
-    /// The certificate chain, the server's own certificate first.
+    /// The certificate chain, beginning with the server's own.
     pub certificates: &'a Path,
     /// The private key of the first certificate.
     pub key: &'a Path,
-    /// The authorities of client certificates. Every client needs a certificate where it is set.
+    /// The authorities of client certificates. If set, every client needs a certificate.
     pub client_authorities: Option<&'a Path>,
 }
 
-/// One of [`TlsFiles`].
+/// A file of [`TlsFiles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsFile {
     /// The certificate chain.
@@ -34,11 +34,11 @@ pub enum TlsFile {
     ClientAuthorities,
 }
 
-/// A file that cannot be used. Shows nothing of what is in it.
+/// An error of a TLS file. Contains nothing of the file's content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the file `{path}` {cause}")]
 pub struct TlsError {
-    /// Which file.
+    /// The file.
     pub file: TlsFile,
     path: String,
     cause: String,
@@ -47,7 +47,7 @@ pub struct TlsError {
 /// Returns an acceptor of TLS 1.2 and 1.3.
 ///
 /// # Errors
-/// Which file cannot be used, and why.
+/// A file is unusable: which, and why.
 pub fn acceptor(files: &TlsFiles<'_>) -> Result<TlsAcceptor, TlsError> {
     let error = |file, cause: String| {
         let path = match file {
@@ -60,7 +60,7 @@ pub fn acceptor(files: &TlsFiles<'_>) -> Result<TlsAcceptor, TlsError> {
     };
     let chain = certificates(files.certificates).map_err(|e| error(TlsFile::Certificates, e))?;
     let key = private_key(files.key).map_err(|e| error(TlsFile::Key, e))?;
-    // Passed along rather than installed: a process-wide default would affect every user of rustls in the process.
+    // Not installed: a process-wide default would affect every user of rustls in the process.
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

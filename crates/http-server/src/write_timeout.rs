@@ -1,4 +1,4 @@
-//! A stream whose writes fail when the other side does not read.
+//! A stream with a timeout for writes.
 
 use std::future::Future as _;
 use std::io::{self, ErrorKind, IoSlice};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail after nothing could be written for some time. Without it a client that stops reading would keep
-/// its connection, and the answer that waits for it, for ever.
+/// A stream whose writes fail after a time without progress. Otherwise a client that stops reading would keep its
+/// connection and the waiting response for ever.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
-    /// Runs while the other side reads nothing.
+    /// Runs while the other side does not read.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 

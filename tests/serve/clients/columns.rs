@@ -1,4 +1,4 @@
-//! One client over one binding in one version, and what came of everything it was asked to do.
+//! One client over one binding in one version, and the results of its operations.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,11 +39,11 @@ pub struct Column {
     pub version: Version,
 }
 
-/// What a client did.
+/// The run of a client.
 pub struct Run {
-    /// What came of each operation.
+    /// The result of each operation.
     pub seen: HashMap<String, Value>,
-    told: Vec<Report>,
+    received: Vec<Report>,
 }
 
 impl Client {
@@ -67,7 +67,7 @@ impl Client {
 }
 
 impl Binding {
-    /// As cards write it.
+    /// The name on cards.
     pub fn name(self) -> &'static str {
         match self {
             Self::JsonRpc => "JSONRPC",
@@ -93,7 +93,7 @@ impl fmt::Display for Column {
 }
 
 impl Column {
-    /// What the client did, the first time it is asked for. `None` where it cannot be had on this machine.
+    /// Runs the client once. `None` if it is not available on this machine.
     pub fn run(self) -> &'static Run {
         static RUNS: [OnceLock<Run>; 16] = [const { OnceLock::new() }; 16];
         let place = self.client as usize * 4 + self.binding as usize * 2 + self.version as usize;
@@ -111,11 +111,11 @@ impl Column {
         assert!(output.status.success(), "{self} ended early: {said}");
         let lines = String::from_utf8(output.stdout).unwrap();
         let seen = lines.lines().map(seen).collect();
-        // What waits to be told is told before the end.
+        // The shutdown delivers queued notifications.
         let ended = server.stop();
         assert!(ended.status.success(), "{}", ended.log);
-        let told = hook.all();
-        Run { seen, told }
+        let received = hook.all();
+        Run { seen, received }
     }
 
     fn command(self) -> Command {
@@ -140,7 +140,7 @@ impl Column {
     }
 }
 
-/// The operation of a line, and what came of it.
+/// Parses a line: the operation and its result.
 fn seen(line: &str) -> (String, Value) {
     let mut line: Value = serde_json::from_str(line).unwrap();
     let operation = line.as_object_mut().unwrap().remove("operation").unwrap();
@@ -148,12 +148,12 @@ fn seen(line: &str) -> (String, Value) {
 }
 
 impl Run {
-    /// What the webhook was told of a task: the states in order, how it was written, and what showed who called.
-    pub fn told_of(&self, task: &str) -> Value {
-        let about = |told: &&Report| told.body.contains(task);
-        let told: Vec<&Report> = self.told.iter().filter(about).collect();
-        let states = told.iter().filter_map(|told| {
-            let body: Value = serde_json::from_str(&told.body).unwrap();
+    /// Returns what the webhook received about a task: the states in order, the form, and the credentials.
+    pub fn received_for(&self, task: &str) -> Value {
+        let about = |received: &&Report| received.body.contains(task);
+        let received: Vec<&Report> = self.received.iter().filter(about).collect();
+        let states = received.iter().filter_map(|received| {
+            let body: Value = serde_json::from_str(&received.body).unwrap();
             let update = &body["statusUpdate"]["status"]["state"];
             let whole = body["kind"] == "task";
             match update.as_str() {
@@ -163,7 +163,10 @@ impl Run {
             }
         });
         let header = |name: &str| {
-            let mut values: Vec<_> = told.iter().map(|told| header(&told.head, name)).collect();
+            let mut values: Vec<_> = received
+                .iter()
+                .map(|received| header(&received.head, name))
+                .collect();
             values.dedup();
             values
         };

@@ -1,36 +1,36 @@
-//! What is expected of each client: what it was sent and asked for, but for what the client itself cannot do or does wrong.
+//! The expected results of each client: what it sent, except for its own limits and bugs.
 
 use serde_json::{Value, json};
 
 use super::columns::{Binding, Client, Column, Version};
 
-/// What an operation has to come to.
+/// The expected result of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expected {
-    /// This.
+    /// This value.
     Seen(Value),
-    /// This, which is not what was meant, for a reason that is the client's.
+    /// This value, which differs because of the client: why.
     But(&'static str, Value),
-    /// The client, or the server through it, refuses.
+    /// The client, or the server through it, rejects the call.
     Refused(Refusal),
-    /// The client has no such operation.
+    /// The client does not have the operation.
     NotOffered,
 }
 
-/// What a client makes of a refusal.
+/// A client's form of an error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Refusal {
     /// The name of its error.
     pub error: &'static str,
-    /// The `reason` of the `ErrorInfo` in it, where the client hands it out.
+    /// The `reason` of the `ErrorInfo`, if the client exposes it.
     pub reason: Option<&'static str>,
-    /// Words that are in what it says.
+    /// Words of its message.
     pub words: &'static str,
-    /// Where the refusal is the client's own doing, why.
+    /// Why the error is the client's own.
     pub fault: Option<&'static str>,
 }
 
-/// Its proto has bytes where its types have base64, and the client turns one into the other as if they were the same.
+/// Its protobuf has bytes where its types have base64, and the client confuses them.
 const BASE64_TWICE: &str = "the client takes the base64 text of a file for its bytes, and writes and reads base64 of base64";
 const NO_FILE_NAMES: &str = "the client drops the names of files";
 const NO_LISTING: &str = "the client has no such operation in 0.3";
@@ -39,7 +39,7 @@ const STATUS_ALONE: &str = "the client looks at the status of a refusal and not 
 pub fn of(column: Column, operation: &str) -> Expected {
     let refused = match operation {
         "not_found" => Some(("TASK_NOT_FOUND", "there is no task `no-such-task` of yours")),
-        "not_cancelable" => Some(("TASK_NOT_CANCELABLE", "is settled already")),
+        "not_cancelable" => Some(("TASK_NOT_CANCELABLE", "has ended and cannot be canceled")),
         "bad_webhook" => Some(("INVALID_PARAMS", "`url` begins with `ftp:`")),
         _ => None,
     };
@@ -49,7 +49,7 @@ pub fn of(column: Column, operation: &str) -> Expected {
     deviation(column, operation).unwrap_or_else(|| Expected::Seen(meant(column, operation)))
 }
 
-/// What is meant to come of an operation.
+/// Returns the correct result of an operation.
 fn meant(column: Column, operation: &str) -> Value {
     match operation {
         "card" => json!({"name": "OpenClaw", "streaming": true}),
@@ -78,7 +78,7 @@ fn meant(column: Column, operation: &str) -> Value {
     }
 }
 
-/// Where a client does not do what is meant.
+/// Returns the result of a client that deviates.
 fn deviation(column: Column, operation: &str) -> Option<Expected> {
     let Column {
         client,
@@ -131,7 +131,7 @@ fn deviation(column: Column, operation: &str) -> Option<Expected> {
     })
 }
 
-/// What a client makes of a refusal of the server.
+/// Returns a client's form of an error of the server.
 fn refusal(column: Column, reason: &'static str, words: &'static str) -> Refusal {
     let client = column.client;
     let rpc = column.binding == Binding::JsonRpc;
@@ -154,7 +154,7 @@ fn refusal(column: Column, reason: &'static str, words: &'static str) -> Refusal
         fault: Some(STATUS_ALONE),
     };
     match (client, reason) {
-        // The class is chosen by the `ErrorInfo`, which is not handed out.
+        // The client chooses the class by the `ErrorInfo`, and does not expose it.
         (Client::Py13, _) => Refusal {
             reason: None,
             ..whole
@@ -176,7 +176,7 @@ fn refusal(column: Column, reason: &'static str, words: &'static str) -> Refusal
             reason: rpc.then_some(reason),
             ..whole
         },
-        // It has sentences of its own for the errors that it knows.
+        // It has its own texts for the errors that it knows.
         (Client::Js03, "TASK_NOT_FOUND") if rpc => Refusal {
             words: "Task not found",
             ..whole
@@ -192,7 +192,7 @@ fn refusal(column: Column, reason: &'static str, words: &'static str) -> Refusal
     }
 }
 
-/// What the agent was sent beside the text.
+/// Returns what the agent received beside the text.
 fn parts(bytes: &str, name: Option<&str>) -> Value {
     let mut file = json!({"mediaType": "application/octet-stream", "raw": bytes});
     if let Some(name) = name {
@@ -202,7 +202,7 @@ fn parts(bytes: &str, name: Option<&str>) -> Value {
     json!({"parts": [file, link]})
 }
 
-/// What the webhook of a task was told.
+/// Returns what the webhook of a task received.
 fn pushed(column: Column) -> Value {
     let (states, media_type) = match column.version {
         Version::V1 => (
@@ -216,12 +216,12 @@ fn pushed(column: Column) -> Value {
     })
 }
 
-/// `0 1 2 …`, so many.
+/// Returns `0 1 2 …` up to `count`.
 fn numbers(count: u32) -> String {
     (0..count).map(|number| format!("{number} ")).collect()
 }
 
-/// Python's client of 1.0 has every number as a float, as the proto says.
+/// Python's client of 1.0 represents all numbers as floats, as the protobuf does.
 fn number(column: Column, number: i32) -> Value {
     match column.client {
         Client::Py13 => f64::from(number).into(),

@@ -1,4 +1,4 @@
-//! The table of the documents: what every official client was found to do with the server, as the tests hold it.
+//! The table of the documents: the results of every official client, as the tests expect them.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ const THEMES: [(&str, &[&str]); 9] = [
     ("errors", &["not_found", "not_cancelable", "bad_webhook"]),
 ];
 
-/// Holds the document against the expectations, or writes it anew with `UPDATE=1`.
+/// Compares the document with the expectations, or writes it with `UPDATE=1`.
 pub fn check() {
     generated::part("docs/reference/serve.md", "serve", &table());
 }
@@ -56,7 +56,7 @@ fn table() -> String {
     table
 }
 
-/// What the operations of one theme come to.
+/// Returns the results of one group of operations.
 fn cell(column: Column, operations: &[&str], notes: &mut Vec<&'static str>) -> String {
     let mut letters = Vec::new();
     let mut offered = false;

@@ -1,8 +1,8 @@
-//! What the store in Redis costs, beside what Redis itself costs in the same run: how many changes a second, and how long
-//! from a change at one server until a follower at another one hears of it.
+//! The cost of the store in Redis, next to the cost of Redis itself in the same run: changes a second, and the time
+//! from a change at one server to a subscriber at another.
 //!
-//! `cargo bench -p openclaw-remote-agent-a2a-server --bench redis`. Takes a minute; needs `redis-server` of Debian's packages,
-//! which it fetches.
+//! `cargo bench -p openclaw-remote-agent-a2a-server --bench redis`. Takes a minute; fetches `redis-server` of Debian's
+//! packages.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,12 +26,12 @@ use redis::aio::MultiplexedConnection;
 
 use testkit::support::redis_server::RedisServer;
 
-/// Changes one after another.
+/// Sequential changes.
 const IN_A_ROW: u64 = 5_000;
-/// Tasks that change at the same time, and how often each does.
+/// Concurrent tasks, and the changes of each.
 const TASKS: u64 = 64;
 const EACH: u64 = 500;
-/// What a change adds, in bytes: a few words of a model.
+/// The bytes of a change: a few words of a model.
 const BYTES: usize = 64;
 
 #[tokio::main]
@@ -68,13 +68,13 @@ async fn measure(redis: &RedisServer) {
     rate("changes of 64 tasks, at a time", at_once(one.clone()).await);
 
     row(
-        "PUBLISH until heard",
-        floor_until_heard(&client, &mut plain).await,
+        "PUBLISH until received",
+        floor_until_received(&client, &mut plain).await,
     );
     let other = store(&address).await;
     row(
-        "change until heard at another server",
-        until_heard(&one, &other).await,
+        "change until received at another server",
+        until_received(&one, &other).await,
     );
 }
 
@@ -145,7 +145,7 @@ async fn at_once(store: Arc<RedisStore>) -> f64 {
     per_second(TASKS * EACH, start)
 }
 
-async fn floor_until_heard(
+async fn floor_until_received(
     client: &redis::Client,
     plain: &mut MultiplexedConnection,
 ) -> Vec<Duration> {
@@ -157,22 +157,25 @@ async fn floor_until_heard(
         let start = Instant::now();
         let mut publish = redis::cmd("PUBLISH");
         publish.arg("floor").arg(&payload);
-        let (_, heard) = tokio::join!(publish.exec_async(plain), stream.next());
-        heard.unwrap();
+        let (_, received) = tokio::join!(publish.exec_async(plain), stream.next());
+        received.unwrap();
         times.push(start.elapsed());
     }
     times
 }
 
-async fn until_heard(one: &RedisStore, other: &RedisStore) -> Vec<Duration> {
-    create(one, "heard").await;
-    let mut subscription = other.subscribe("heard").await.unwrap().unwrap();
+async fn until_received(one: &RedisStore, other: &RedisStore) -> Vec<Duration> {
+    create(one, "received").await;
+    let mut subscription = other.subscribe("received").await.unwrap().unwrap();
     let mut times = Vec::new();
     for revision in 0..IN_A_ROW {
         let start = Instant::now();
-        let (_, heard) = tokio::join!(append(one, "heard", revision), subscription.updates.next());
+        let (_, received) = tokio::join!(
+            append(one, "received", revision),
+            subscription.updates.next()
+        );
         times.push(start.elapsed());
-        assert!(matches!(heard, Some(TaskUpdate::Change(made, _)) if made == revision + 1));
+        assert!(matches!(received, Some(TaskUpdate::Change(made, _)) if made == revision + 1));
     }
     times
 }

@@ -1,4 +1,4 @@
-//! Changes kept a second.
+//! Changes stored a second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use a2a_server::store::{Fsync, TaskStore};
 
 use super::{sample, share};
 
-/// A task is settled after so many, and the next one begins.
+/// The changes of a task before it ends and the next one starts.
 const CHANGES: u64 = 50;
 
 pub(crate) fn measure(fsync: Fsync, writers: u64, time: Duration) {

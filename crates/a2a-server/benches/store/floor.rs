@@ -1,4 +1,4 @@
-//! What the machine can do: the same bytes at the end of a plain file.
+//! The baseline: the same bytes appended to a plain file.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{sample, share};
 
-/// A line as the store writes it, more or less.
+/// About the line that the store writes.
 pub(crate) fn line() -> Vec<u8> {
     let mut line = b"01234567 ".to_vec();
     serde_json::to_writer(&mut line, &sample::chunk(7)).unwrap();

@@ -1,5 +1,5 @@
-//! The SQLite store: changes kept a second for each `--fsync`, beside a plain file in the same run; a store of many tasks:
-//! how long it takes to open, its memory, and tasks listed a second.
+//! The SQLite store: changes stored a second for each `--fsync`, next to a plain file in the same run; and a store of
+//! many tasks: the time to open it, its memory, and lists a second.
 //!
 //!     cargo bench -p openclaw-remote-agent-a2a-server --bench store                          100,000 tasks, 3 s each
 //!     cargo bench -p openclaw-remote-agent-a2a-server --bench store -- TASKS SECONDS
@@ -54,12 +54,12 @@ fn main() {
             changes::measure(fsync, writers, time);
         }
     }
-    // Disks change their mind: once more after those that waited for it.
+    // The speed of disks varies, so the baseline runs again after the runs that sync.
     floor::measure("plain file, write and fdatasync, again", time, true);
     many::measure(tasks);
 }
 
-/// The value that `share` of all are not above, in microseconds.
+/// Returns the quantile `share`, in microseconds.
 fn share(sorted: &[Duration], share: f64) -> u128 {
     let at = (sorted.len() as f64 * share) as usize;
     sorted[at.min(sorted.len() - 1)].as_micros()

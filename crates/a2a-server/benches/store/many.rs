@@ -56,7 +56,7 @@ pub(crate) fn measure(tasks: u64) {
     assert!(status.success());
 }
 
-/// In a process of its own, so that its memory can be told from that of the writers.
+/// Runs in a separate process, so that its memory does not include the writers'.
 pub(crate) fn open(directory: &str) {
     let before = memory();
     let start = Instant::now();
@@ -130,7 +130,7 @@ async fn listed(store: &Arc<dyn TaskStore>, what: &str, mut filter: Filter) {
     );
 }
 
-/// The memory in use, in bytes.
+/// Returns the resident memory, in bytes.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,10 +1,10 @@
-//! A task of usual size.
+//! A task of typical size.
 
 use a2a::Version;
 use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use a2a_server::task_record::{TaskChange, TaskRecord};
 
-/// A task that was just submitted.
+/// Returns a submitted task.
 pub(crate) fn task(number: u64) -> TaskRecord {
     let id = format!("task-{number:08}");
     let at_ms = 1_790_000_000_000 + i64::try_from(number).unwrap();
@@ -33,7 +33,7 @@ pub(crate) fn task(number: u64) -> TaskRecord {
     }
 }
 
-/// Part of an answer.
+/// Returns a chunk of an answer.
 pub(crate) fn chunk(revision: u64) -> TaskChange {
     TaskChange::Artifact {
         artifact: Artifact {
@@ -49,7 +49,7 @@ pub(crate) fn chunk(revision: u64) -> TaskChange {
     }
 }
 
-/// The end.
+/// Returns the end of a task.
 pub(crate) fn end() -> TaskChange {
     TaskChange::Status(status(TaskState::Completed))
 }

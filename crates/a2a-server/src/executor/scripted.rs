@@ -1,7 +1,7 @@
-//! An executor that does what a message tells it to: for conformance kits, load and tests.
+//! An executor for conformance kits, load tests and other tests.
 //!
-//! A message whose id begins as those of the A2A technology compatibility kit do is answered as the kit expects of that id;
-//! any other message by the first word of its text. Both tables are in `script`.
+//! It answers a message whose id has a prefix of the A2A technology compatibility kit as the kit expects. It answers
+//! any other message by the first word of its text.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ mod tests;
 
 use script::{Script, Step};
 
-/// How long the kit waits for events of a stream, unless it is told otherwise.
+/// How long the kit waits for events of a stream, by default.
 const TCK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Does what messages tell it to.
+/// The scripted executor.
 #[derive(Debug, Clone)]
 pub struct ScriptedExecutor {
     agents: Vec<Agent>,
@@ -37,7 +37,7 @@ impl Default for ScriptedExecutor {
 }
 
 impl ScriptedExecutor {
-    /// One that shows these agents, the default one first. They all do the same.
+    /// Creates an executor with these agents, the default first. They behave alike.
     pub fn with_agents<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             agents: names.into_iter().map(agent).collect(),
@@ -45,7 +45,7 @@ impl ScriptedExecutor {
         }
     }
 
-    /// The same for a kit that waits for events of a stream as long as this.
+    /// Sets how long the kit waits for events of a stream.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -119,7 +119,7 @@ async fn play(script: Script, reports: Reports, cancel: CancellationToken) -> Ou
     let played = cancel.run_until_cancelled(all).await;
     match played {
         Some(Some(())) => outcome,
-        // Nobody looks at what is answered here.
+        // The server ignores the outcome of a stopped run.
         Some(None) | None => Outcome::Failed {
             reason: "stopped",
             text: "the script was stopped".to_owned(),

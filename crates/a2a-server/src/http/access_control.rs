@@ -1,6 +1,6 @@
-//! Decides which requests reach the server at all, before anything looks at what they ask for.
+//! Decides which requests reach the server, before any handler.
 //!
-//! In order: the proxy, `Host`, the origin of a web page, the rate, the body.
+//! Checks, in order: proxy, `Host`, `Origin`, rate, body.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,35 +23,35 @@ use a2a::{A2aError, ErrorReason};
 
 pub use super::clients::Principal;
 
-/// Which requests the server takes.
+/// The rules for requests.
 #[derive(Debug, Clone)]
 pub struct AccessRules {
-    /// The names the server answers to.
+    /// The host names of this server.
     pub names: HostNames,
-    /// The URL that clients elsewhere reach it at, if it is configured.
+    /// The URL that clients on other machines use, if configured.
     pub public_url: Option<Url>,
-    /// The proxies in front of it, if any.
+    /// The trusted proxies, if the server is behind one.
     pub proxies: Option<TrustedProxies>,
-    /// Whether its own connections are TLS.
+    /// Whether the server's own connections use TLS.
     pub tls: bool,
-    /// What clients may take of it.
+    /// The limits for each client.
     pub limits: HttpLimits,
 }
 
-/// What is known of a request, as an extension of it.
+/// The facts about a request that the access control established. An extension of the request.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
-    /// The client's address; behind a proxy the one that the proxy names.
+    /// The client's address; behind a proxy, the forwarded one.
     pub client: IpAddr,
-    /// The server as the client knows it: scheme, host and port.
+    /// The origin of the server as the client knows it: scheme, host and port.
     pub origin: String,
-    /// It comes from this machine, to a name of this machine, and through no proxy.
+    /// Whether the request comes from this machine, to a loopback name, and through no proxy.
     pub direct: bool,
-    /// Whose it is.
+    /// The client, or why it is not authenticated.
     pub principal: Result<Principal, A2aError>,
 }
 
-/// Decides which requests reach the server.
+/// The access control of a server.
 pub struct AccessControl {
     rules: AccessRules,
     clients: Arc<ClientRegistry>,
@@ -59,7 +59,7 @@ pub struct AccessControl {
 }
 
 impl AccessControl {
-    /// Lets in what the rules and the clients allow.
+    /// Creates an access control for these rules and clients.
     pub fn new(rules: AccessRules, clients: Arc<ClientRegistry>) -> Arc<Self> {
         Arc::new(Self {
             limiter: RequestLimiter::new(rules.limits),
@@ -68,7 +68,7 @@ impl AccessControl {
         })
     }
 
-    /// Checks what a request says of where it goes and comes from.
+    /// Checks the proxy, the host and the origin of a request.
     fn context(&self, remote: SocketAddr, request: &Request) -> Result<RequestContext, A2aError> {
         let headers = request.headers();
         let forwarded = is_forwarded(headers);
@@ -80,22 +80,22 @@ impl AccessControl {
             Some(proxies) if !proxies.contains(client) => {
                 return Err(A2aError::new(
                     ErrorReason::PermissionDenied,
-                    "this server takes requests from its proxy alone; ask through it, or name the proxy's address in `trustedProxies`",
+                    "this server accepts requests from its proxy only; send them through the proxy, or add the proxy's address to `trustedProxies`",
                 ));
             }
             Some(proxies) if forwarded => {
-                let behind = proxies.client_of(headers);
+                let behind = proxies.client(headers);
                 client = behind.address.unwrap_or(client);
                 secure |= behind.is_tls;
                 if let Some(named) = behind.host {
                     host = host::parse_host(&named).map_err(host_error)?;
                 }
             }
-            // The client is not the one who connects, and the server cannot tell clients behind the proxy apart.
+            // The server cannot distinguish clients behind the proxy.
             None if forwarded && !self.clients.requires_token() => {
                 return Err(A2aError::new(
                     ErrorReason::PermissionDenied,
-                    "a proxy has passed this on, and this server was told of none; start it with `--behind-proxy` and clients, or ask it directly",
+                    "forwarded request, but no trusted proxy is configured; start the server with `--behind-proxy` and clients, or connect to it directly",
                 ));
             }
             _ => {}
@@ -103,7 +103,7 @@ impl AccessControl {
         if !self.rules.names.contains(host.host()) {
             return Err(A2aError::new(
                 ErrorReason::PermissionDenied,
-                "this server does not answer to the name in `Host`; ask for a name it has, or give it this one with `--host NAME`",
+                "unknown host name in `Host`; use a name of this server, or add this one with `--host NAME`",
             ));
         }
         let scheme = if secure { "https" } else { "http" };
@@ -121,7 +121,7 @@ impl AccessControl {
         {
             return Err(A2aError::new(
                 ErrorReason::PermissionDenied,
-                "this server takes nothing from pages of other origins; ask from a program, or from its own page",
+                "this server rejects requests of web pages from other origins; use a program, or the server's own page",
             ));
         }
         Ok(context)
@@ -147,7 +147,7 @@ impl RequestContext {
     }
 }
 
-/// The middleware.
+/// The middleware that applies the access control to a request.
 pub async fn control(
     State(access): State<Arc<AccessControl>>,
     mut request: Request,
@@ -166,11 +166,11 @@ pub async fn control(
     let context = match access.context(remote, &request) {
         Ok(context) => context,
         Err(refusal) => {
-            // Requests that are refused must not fill the log either.
+            // The rate limit also keeps rejected requests from filling the log.
             if let Err(error) = limiter.check_rate(&RateLimitKey::address(remote.ip())) {
                 return refused(limit_error(error));
             }
-            tracing::info!(client = %remote.ip(), reason = refusal.reason.name(), "refused a request: {refusal}");
+            tracing::info!(client = %remote.ip(), reason = refusal.reason.name(), "rejected a request: {refusal}");
             return refused(refusal);
         }
     };
@@ -219,7 +219,7 @@ fn host_error(error: HostError) -> A2aError {
     A2aError::new(ErrorReason::InvalidRequest, error.to_string())
 }
 
-/// The error of a request that is over a limit.
+/// Converts the error of an exceeded limit.
 fn limit_error(error: LimitError) -> A2aError {
     let reason = match error.status() {
         StatusCode::TOO_MANY_REQUESTS => ErrorReason::ResourceExhausted,

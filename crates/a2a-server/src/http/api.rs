@@ -1,4 +1,4 @@
-//! What the operator's page asks for, and what it can do.
+//! The operator's API, and the endpoints for health and metrics.
 
 use std::sync::Arc;
 
@@ -18,28 +18,28 @@ use crate::store::{Cursor, Filter, Summary};
 use a2a::v0_3::word;
 use a2a::{A2aError, ErrorReason};
 
-/// What the operator sees.
+/// The state of the operator's API.
 pub struct Operator {
-    /// What answers.
+    /// The service whose tasks it shows.
     pub service: Service,
-    /// What the server is, in one line: the page shows it.
+    /// One line about the server, shown on the page.
     pub about: String,
 }
 
-/// So many tasks are shown, the newest.
+/// The number of tasks in one response.
 const PAGE_SIZE: usize = 200;
 
-/// The header that no page of another origin can send without being asked first, and its value (Fetch Standard §4.8).
+/// A header that web pages of other origins cannot send without a preflight, and its value (Fetch Standard §4.8).
 pub const PAGE_HEADER: (&str, &str) = ("x-requested-with", "remote-agent");
 
-/// Which tasks are asked for.
+/// The query of a list.
 #[derive(Debug, Deserialize)]
 pub(super) struct ListQuery {
-    /// Those after this place: what an answer gave as `next`.
+    /// The `next` of the response before.
     after: Option<String>,
 }
 
-/// The newest tasks of all clients, or those that come after.
+/// Lists the tasks of all clients, the last changed first.
 pub(super) async fn tasks(
     State(operator): State<Arc<Operator>>,
     Query(query): Query<ListQuery>,
@@ -89,7 +89,7 @@ pub(super) async fn tasks(
     (headers, body).into_response()
 }
 
-/// Cancels a task, whoever's it is.
+/// Cancels a task of any client.
 pub(super) async fn cancel(
     State(operator): State<Arc<Operator>>,
     headers: HeaderMap,
@@ -104,7 +104,7 @@ pub(super) async fn cancel(
     }
 }
 
-/// Deletes a task, whoever's it is.
+/// Deletes a task of any client.
 pub(super) async fn delete(
     State(operator): State<Arc<Operator>>,
     headers: HeaderMap,
@@ -117,7 +117,7 @@ pub(super) async fn delete(
         Ok(true) => Json(json!({"deleted": true})).into_response(),
         Ok(false) => plain(&A2aError::new(
             ErrorReason::TaskNotFound,
-            "there is no such task; it may be deleted already",
+            "unknown task; it may be deleted already",
         )),
         Err(refusal) => plain(&refusal),
     }
@@ -129,12 +129,12 @@ fn require_page_header(headers: &HeaderMap) -> Result<(), A2aError> {
         Some(said) if said == value => Ok(()),
         _ => Err(A2aError::new(
             ErrorReason::PermissionDenied,
-            "this is for the server's own page; send `X-Requested-With: remote-agent`",
+            "only the server's own page may do this; send `X-Requested-With: remote-agent`",
         )),
     }
 }
 
-/// A task as the operator sees it: what it is about, and how it stands.
+/// Returns the JSON of a task for the operator.
 pub fn shown(task: &Summary) -> Value {
     json!({
         "id": task.id,

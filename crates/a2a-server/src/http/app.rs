@@ -1,4 +1,4 @@
-//! The whole application: the wire, and what is for the operator, behind the access control.
+//! The whole application: the protocol's endpoints and the operator's, behind the access control.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::error::plain;
 use super::page::Page;
 use a2a::{A2aError, ErrorReason};
 
-/// Puts the operator's part beside the wire, and the access control before both.
+/// Merges the operator's routes with the protocol's, and applies the access control to both.
 pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> Router {
     let page = Page::new();
     let shown = get(move || async move { page.answer() }).layer(from_fn(require_direct));
@@ -36,19 +36,19 @@ pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> R
     wire.merge(own).layer(from_fn_with_state(access, control))
 }
 
-/// Lets requests from this machine through.
+/// Admits requests from this machine.
 async fn require_direct(request: Request, next: Next) -> Response {
     match context(&request) {
         Ok(context) if context.direct => next.run(request).await,
         Ok(_) => plain(&A2aError::new(
             ErrorReason::PermissionDenied,
-            "the operator's page is shown on the server's own machine alone; from elsewhere, forward the port (`ssh -L`)",
+            "the operator's page is only available from localhost; from elsewhere, forward the port (`ssh -L`)",
         )),
         Err(refusal) => plain(&refusal),
     }
 }
 
-/// Lets the operator through: requests from this machine where the server has no tokens, else those with an operator's token.
+/// Admits the operator: requests from this machine if the server has no tokens, else requests with an operator's token.
 async fn require_operator(request: Request, next: Next) -> Response {
     let may = context(&request).and_then(|context| {
         let principal = context.principal.clone()?;
@@ -56,11 +56,11 @@ async fn require_operator(request: Request, next: Next) -> Response {
             (true, true, _) | (false, _, true) => Ok(()),
             (true, false, _) => Err(A2aError::new(
                 ErrorReason::PermissionDenied,
-                "this is the operator's; make a token for him with `remote-agent serve clients add NAME --operator`",
+                "only available to the operator; create an operator's token with `remote-agent serve clients add NAME --operator`",
             )),
             (false, _, false) => Err(A2aError::new(
                 ErrorReason::PermissionDenied,
-                "this is the operator's, and he is at the server's own machine",
+                "only available to the operator, from localhost",
             )),
         }
     });
@@ -70,7 +70,7 @@ async fn require_operator(request: Request, next: Next) -> Response {
     }
 }
 
-/// Lets requests from this machine and of known clients through.
+/// Admits requests from this machine and of authenticated clients.
 async fn require_client(request: Request, next: Next) -> Response {
     let may = context(&request).and_then(|context| match (&context.principal, context.direct) {
         (_, true) => Ok(()),

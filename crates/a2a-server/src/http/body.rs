@@ -1,4 +1,4 @@
-//! Reads bodies: JSON alone, and no more than is allowed.
+//! Reads bodies of requests.
 
 use a2a::http::{A2A_JSON, JSON};
 use std::error::Error as _;
@@ -13,13 +13,13 @@ use super::error::Failure;
 use super::{App, json_limits};
 use a2a::{A2aError, ErrorReason};
 
-/// What a body of this server's may be. A web page cannot send these to another origin without asking first.
+/// The accepted media types. Web pages cannot send them to another origin without a preflight.
 const TYPES: [&str; 2] = [JSON, A2A_JSON];
 
-/// The body, whole.
+/// Reads a JSON body.
 ///
 /// # Errors
-/// It is no JSON by its type, it or what is in it is larger than it may be, or it ended too early.
+/// The media type is not JSON, the body exceeds a limit, or it ended early.
 pub(crate) async fn read(app: &App, parts: &Parts, body: Body) -> Result<Bytes, Failure> {
     if !is_json(parts) {
         return Err(no_json());
@@ -29,8 +29,8 @@ pub(crate) async fn read(app: &App, parts: &Parts, body: Body) -> Result<Bytes, 
     Ok(bytes)
 }
 
-/// The body of a request that needs none. Official clients leave the type out with it; a web page cannot pass for one, as
-/// its requests have an origin.
+/// Reads the body of a request that may have none. Official clients omit `Content-Type` then. Web pages send `Origin`,
+/// so they cannot use this.
 ///
 /// # Errors
 /// As [`read`].
@@ -61,7 +61,7 @@ fn is_json(parts: &Parts) -> bool {
 fn no_json() -> Failure {
     let refusal = A2aError::new(
         ErrorReason::ContentTypeNotSupported,
-        "the body's Content-Type is neither `application/json` nor `application/a2a+json`; send JSON and say so",
+        "unsupported Content-Type; send `application/json` or `application/a2a+json`",
     );
     Failure::with(refusal, StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
@@ -69,19 +69,21 @@ fn no_json() -> Failure {
 async fn whole(app: &App, body: Body) -> Result<Bytes, Failure> {
     let read = axum::body::to_bytes(body, app.body_limit).await;
     read.map_err(|error| {
-        let too_large = error.source().is_some_and(|source| source.is::<LengthLimitError>());
+        let too_large = error
+            .source()
+            .is_some_and(|source| source.is::<LengthLimitError>());
         let refusal = if too_large {
             A2aError::new(
                 ErrorReason::PayloadTooLarge,
                 format!(
-                    "the body is larger than the {} bytes that are taken; send less, or the addresses of files",
+                    "the body exceeds {} bytes; send less, or the URLs of files",
                     app.body_limit
                 ),
             )
         } else {
             A2aError::new(
                 ErrorReason::InvalidRequest,
-                "the body did not arrive whole; send it again",
+                "the body ended early; send it again",
             )
         };
         refusal.into()

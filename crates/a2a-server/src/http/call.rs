@@ -1,4 +1,4 @@
-//! What can be asked for, however it is written, and its answer.
+//! The operations of the protocol, independent of binding and version.
 
 use a2a::v1_0::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificationConfig};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::service::{Send, TaskPage, Updates};
 use a2a::A2aError;
 use a2a::Dialect;
 
-/// A request, of either version over either binding.
+/// A request.
 #[derive(Debug)]
 pub(crate) enum Call {
     Send(Box<Send>),
@@ -34,7 +34,7 @@ pub(crate) enum Call {
     ExtendedCard,
 }
 
-/// What it is answered with.
+/// The answer to a [`Call`].
 pub(crate) enum Answer {
     Sent(SendMessageResponse),
     Updates(Updates),
@@ -46,7 +46,7 @@ pub(crate) enum Answer {
     Card(Value),
 }
 
-/// Answers a call. `base` is the address that the server is known by, for the card.
+/// Executes a call. `base` is the URL of this server, for the card.
 pub(crate) async fn answer(
     app: &App,
     caller: &CallContext,

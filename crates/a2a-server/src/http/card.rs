@@ -1,4 +1,4 @@
-//! Agent cards (1.0 §4.4, §8; 0.3 §5.5): made of the agents that there are, whenever one is asked for.
+//! Agent cards (A2A 1.0 §4.4 and §8, A2A 0.3 §5.5), built from the current agents for each request.
 
 mod content;
 
@@ -21,31 +21,31 @@ use a2a::Dialect;
 use a2a::{A2aError, ErrorReason};
 use content::{CardContent, CardFormat};
 
-/// What the card says that the agents do not.
+/// The part of a card that does not depend on the agents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CardFacts {
-    /// The server's name.
+    /// The name of the server.
     pub name: String,
-    /// What it is there for.
+    /// What the server does.
     pub description: String,
-    /// The version of what is served.
+    /// The version of the server.
     pub version: String,
-    /// The address that clients reach it at, where that is not the one they ask.
+    /// The URL that clients use, if it differs from the origin of their requests.
     pub public_url: Option<Url>,
-    /// Where its documentation is.
+    /// The URL of the documentation.
     pub documentation_url: Option<Url>,
-    /// Whether webhooks can be registered.
+    /// Whether clients can register webhooks.
     pub push_notifications: bool,
-    /// The media types that agents take.
+    /// The media types that agents accept.
     pub input_modes: Vec<String>,
-    /// The media types that they answer in.
+    /// The media types that agents answer in.
     pub output_modes: Vec<String>,
-    /// How long a client may keep the card without asking again.
+    /// How long clients may cache the card.
     pub max_age: Duration,
 }
 
 impl CardFacts {
-    /// A card of text in and out, with push notifications, that may be kept for a minute.
+    /// Creates the facts of a card with text input and output, push notifications, and one minute of caching.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -65,7 +65,7 @@ impl CardFacts {
     }
 }
 
-/// Answers with the public card, of the server or of one agent.
+/// Serves the public card of the server or of one agent.
 pub(crate) async fn serve(app: &App, parts: &Parts, agent: Option<String>) -> Response {
     match public(app, parts, agent).await {
         Ok(response) => response,
@@ -81,7 +81,7 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
         base: &base,
         agents: &app.service.agents().await?,
         bearer: app.requires_token,
-        // Where everybody may ask for everything, everybody may know everything.
+        // Without tokens, every client sees all details.
         detailed: !app.requires_token,
     }
     .write(agent.as_deref(), CardFormat::Both)?;
@@ -105,15 +105,15 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
             headers.insert(name, value);
         }
     }
-    // The addresses on it are the client's own way here.
+    // The URLs on the card depend on the request's host.
     headers.insert(VARY, HeaderValue::from_static("Host"));
     Ok(response)
 }
 
-/// The extended card (1.0 §3.1.11, 0.3 §7.10), for who has shown a credential: every agent with its skills.
+/// Returns the extended card (A2A 1.0 §3.1.11, A2A 0.3 §7.10): every agent with its skills.
 ///
 /// # Errors
-/// No credential is asked for here, so there is nothing to extend; or this client has shown none.
+/// The server requires no token, so it has no extended card; or the client is not authenticated.
 pub(crate) async fn extended(
     app: &App,
     caller: &CallContext,
@@ -122,19 +122,19 @@ pub(crate) async fn extended(
 ) -> Result<Value, A2aError> {
     if !app.requires_token {
         let reason = match dialect {
-            // 1.0 tells a card that is not declared from one that is not there.
+            // 1.0 distinguishes an undeclared card from a missing one.
             Dialect::V1_0 => ErrorReason::UnsupportedOperation,
             Dialect::V0_3(_) => ErrorReason::ExtendedAgentCardNotConfigured,
         };
         return Err(A2aError::new(
             reason,
-            "there is no extended card, because no credential is asked for here; the public card says everything",
+            "this server has no extended card, because it requires no authentication; the public card has all details",
         ));
     }
     if !caller.authenticated {
         return Err(A2aError::new(
             ErrorReason::Unauthenticated,
-            "the extended card is for clients that show a credential; send `Authorization: Bearer`",
+            "the extended card requires authentication; send `Authorization: Bearer TOKEN`",
         ));
     }
     let format = match dialect {

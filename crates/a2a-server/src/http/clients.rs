@@ -55,15 +55,15 @@ impl fmt::Debug for TokenDigest {
 /// A client that the server accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisteredClient {
-    /// Its name. Its tasks and contexts are kept under it.
+    /// Its name, which owns its tasks and contexts.
     pub name: String,
     /// The digest of its token.
     pub digest: TokenDigest,
-    /// Whether it may see and end the tasks of all.
+    /// Whether it may see and end the tasks of all clients.
     pub operator: bool,
 }
 
-/// The identity behind a request: an authenticated client, or [`ANONYMOUS_CLIENT`] where the server requires no token.
+/// The identity behind a request: an authenticated client, or [`ANONYMOUS_CLIENT`] if the server requires no token.
 #[derive(Debug, Clone)]
 pub struct Principal {
     /// The client's name.
@@ -78,10 +78,10 @@ pub struct Principal {
 
 /// The clients that the server accepts, replaced while it runs.
 pub struct ClientRegistry {
-    /// Fixed at construction: a server that loses its last client stays closed.
+    /// Fixed at construction: a server that loses its last client keeps requiring tokens.
     requires_token: bool,
     entries: RwLock<Arc<[Entry]>>,
-    /// Never cancelled: without tokens there is none to revoke.
+    /// Never cancelled, because there is no token to revoke.
     irrevocable: CancellationToken,
 }
 
@@ -100,7 +100,7 @@ fn entries(clients: Vec<RegisteredClient>) -> Arc<[Entry]> {
 }
 
 impl ClientRegistry {
-    /// A registry that accepts every request without a token, for a server that only its own machine can reach.
+    /// Creates a registry that accepts requests without a token, for a server that only its own machine can reach.
     pub fn open() -> Self {
         Self {
             requires_token: false,
@@ -109,7 +109,7 @@ impl ClientRegistry {
         }
     }
 
-    /// A registry that accepts these clients and requires their tokens.
+    /// Creates a registry that accepts these clients and requires their tokens.
     pub fn new(clients: Vec<RegisteredClient>) -> Self {
         Self {
             requires_token: true,
@@ -118,7 +118,7 @@ impl ClientRegistry {
         }
     }
 
-    /// Replaces all clients. Requests and streams that began with a token that is not in the new list end.
+    /// Replaces all clients. Ends the requests and streams whose token is not in the new list.
     pub fn replace(&self, clients: Vec<RegisteredClient>) {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *entries, Arc::new([]));
@@ -154,7 +154,7 @@ impl ClientRegistry {
         self.requires_token
     }
 
-    /// Identifies a request by its headers. Compares with every client in constant time.
+    /// Identifies the client of a request. Compares the token with every client's in constant time.
     ///
     /// # Errors
     /// The token is missing or unknown. The error does not repeat it.
@@ -187,7 +187,7 @@ impl ClientRegistry {
     }
 }
 
-/// The bearer token (RFC 6750 §2.1) of a request.
+/// Returns the bearer token (RFC 6750 §2.1) of a request.
 fn token(headers: &HeaderMap) -> Result<&str, A2aError> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (all.next(), all.next()) else {
@@ -208,7 +208,7 @@ fn token(headers: &HeaderMap) -> Result<&str, A2aError> {
     Ok(token.trim())
 }
 
-/// The error of a request whose token was revoked meanwhile.
+/// Returns the error of a request whose token was revoked meanwhile.
 pub(super) fn revoked() -> A2aError {
     refused("the token of this request was revoked; ask the server's operator for a new one")
 }

@@ -1,4 +1,4 @@
-//! Requests and answers of JSON-RPC, without what is in them.
+//! The envelope of JSON-RPC requests and responses.
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
@@ -7,15 +7,15 @@ use serde_json::value::RawValue;
 
 use a2a::{A2aError, ErrorReason};
 
-/// The longest id, in bytes as it is written. It is kept for as long as a stream lasts, and stands in each of its events.
+/// The longest id, as JSON. The server keeps it as long as a stream lasts and repeats it in every event.
 const MAX_ID_BYTES: usize = 1024;
 
-/// A request's id, exactly as it was written; `null` where it is missing.
+/// A request's id as raw JSON; `null` if it is missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Id(Option<Box<RawValue>>);
 
 impl Id {
-    /// Of an answer to what could not be read.
+    /// Returns the id of a response to an unreadable request.
     pub(crate) fn null() -> Self {
         Self(None)
     }
@@ -27,7 +27,7 @@ impl Serialize for Id {
     }
 }
 
-/// An answer.
+/// A successful response.
 #[derive(Serialize)]
 pub(crate) struct Success<'a, T> {
     jsonrpc: &'static str,
@@ -36,7 +36,7 @@ pub(crate) struct Success<'a, T> {
 }
 
 impl<'a, T> Success<'a, T> {
-    /// The answer `result` to the request of that id.
+    /// Creates the response to the request with this id.
     pub(crate) fn new(id: &'a Id, result: &'a T) -> Self {
         Self {
             jsonrpc: "2.0",
@@ -50,7 +50,7 @@ impl<'a, T> Success<'a, T> {
 pub(crate) struct Request {
     pub(crate) id: Id,
     pub(crate) method: String,
-    /// `null` where there are none.
+    /// `null` if they are missing.
     pub(crate) params: Value,
 }
 
@@ -64,10 +64,10 @@ struct RawRequest {
 }
 
 impl Request {
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
-    /// It is no JSON, or no request; with the id where there is one.
+    /// The body is not JSON or not a request. The error comes with the id, if that is readable.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, (Id, A2aError)> {
         let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
         if first != Some(&b'{') {
@@ -75,7 +75,7 @@ impl Request {
         }
         let raw: RawRequest = serde_json::from_slice(body).map_err(|error| {
             let refusal = if error.is_data() {
-                invalid("the body is no request of JSON-RPC: a name stands in it twice")
+                invalid("the body is not a JSON-RPC request: it has a duplicate field")
             } else {
                 no_json(&error)
             };
@@ -83,7 +83,7 @@ impl Request {
         })?;
         let id = match raw.id {
             Some(id) if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) => {
-                let refusal = invalid("`id` is to be a string, a number or null");
+                let refusal = invalid("`id` must be a string, a number or null");
                 return Err((Id::null(), refusal.at("id")));
             }
             Some(id) if id.get().len() > MAX_ID_BYTES => {
@@ -93,7 +93,7 @@ impl Request {
             id => Id(id),
         };
         if raw.jsonrpc != Some(Value::String("2.0".to_owned())) {
-            let refusal = invalid("`jsonrpc` is to be \"2.0\"").at("jsonrpc");
+            let refusal = invalid("`jsonrpc` must be \"2.0\"").at("jsonrpc");
             return Err((id, refusal));
         }
         match raw.method {
@@ -102,7 +102,7 @@ impl Request {
                 method,
                 params: raw.params,
             }),
-            _ => Err((id, invalid("`method` is to be a string").at("method"))),
+            _ => Err((id, invalid("`method` must be a string").at("method"))),
         }
     }
 }
@@ -111,14 +111,14 @@ fn no_object(body: &[u8], first: Option<&u8>) -> A2aError {
     match serde_json::from_slice::<IgnoredAny>(body) {
         Err(error) => no_json(&error),
         Ok(_) if first == Some(&b'[') => {
-            invalid("requests are not taken in batches; send one at a time")
+            invalid("batches are not supported; send one request at a time")
         }
-        Ok(_) => invalid("the body is no request of JSON-RPC: it is to be an object"),
+        Ok(_) => invalid("the body is not a JSON-RPC request: it must be an object"),
     }
 }
 
 fn no_json(error: &serde_json::Error) -> A2aError {
-    let text = format!("the body is no JSON: {error}");
+    let text = format!("the body is not JSON: {error}");
     A2aError::new(ErrorReason::ParseError, text)
 }
 

@@ -1,4 +1,4 @@
-//! Writes refusals, in the four shapes that clients know.
+//! Error responses of both bindings and versions.
 
 use a2a::http::JSON;
 use axum::body::Body;
@@ -13,10 +13,10 @@ use super::route::{Path, Route};
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
-/// Whom `ErrorInfo` says its reasons are defined by (1.0 §9.5).
+/// The domain of the reasons in `ErrorInfo` (A2A 1.0 §9.5).
 const DOMAIN: &str = "a2a-protocol.org";
 
-/// A refusal, and the HTTP status where the refusal's own does not say it.
+/// An error, with the HTTP status if that differs from the error's own.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) refusal: A2aError,
@@ -33,7 +33,7 @@ impl From<A2aError> for Failure {
 }
 
 impl Failure {
-    /// `refusal`, with another HTTP status over both bindings.
+    /// Creates a failure with another HTTP status for both bindings.
     pub(crate) fn with(refusal: A2aError, status: StatusCode) -> Self {
         Self {
             refusal,
@@ -42,12 +42,13 @@ impl Failure {
     }
 }
 
-/// A refusal for whoever asked outside of both bindings: as HTTP+JSON of 1.0 writes it.
+/// Returns the response for an error outside of both bindings, in the form of HTTP+JSON of 1.0.
 pub fn plain(refusal: &A2aError) -> Response {
     rest(Version::V1_0, &Failure::from(refusal.clone()))
 }
 
-/// A refusal of a request that has not been read: as the binding at its path writes it, with the HTTP status that says it.
+/// Returns the response for a request that was not read: in the form of the binding at its path, with the error's HTTP
+/// status.
 pub fn respond_at(method: &Method, path: &str, refusal: &A2aError) -> Response {
     let failure = Failure::with(refusal.clone(), refusal.reason.status().0);
     match Path::parse(path).route {
@@ -57,7 +58,7 @@ pub fn respond_at(method: &Method, path: &str, refusal: &A2aError) -> Response {
     }
 }
 
-/// Over HTTP+JSON: `google.rpc.Status` in 1.0 (§11.6); code and message in 0.3.
+/// Returns the response over HTTP+JSON: `google.rpc.Status` in 1.0 (A2A 1.0 §11.6), code and message in 0.3.
 pub(crate) fn rest(version: Version, failure: &Failure) -> Response {
     let status = failure.status.unwrap_or_else(|| match version {
         Version::V1_0 => failure.refusal.reason.status().0,
@@ -67,7 +68,7 @@ pub(crate) fn rest(version: Version, failure: &Failure) -> Response {
     answer(status, &failure.refusal, body)
 }
 
-/// What stands in the `data` of a stream's last event where something failed on the way.
+/// Returns the `data` of the last event of a stream that failed.
 pub(crate) fn rest_event(version: Version, refusal: &A2aError) -> Value {
     rest_body(version, refusal, refusal.reason.status().0)
 }
@@ -88,14 +89,14 @@ fn rest_body(version: Version, refusal: &A2aError, status: StatusCode) -> Value 
         }
         Version::V0_3 => {
             let mut body = rpc_error(refusal);
-            // What the compatible side of the official Python client goes by; others go by the code.
+            // The official Python client in its 0.3 mode reads this field; others read the code.
             body["type"] = type_0_3(refusal.reason).into();
             body
         }
     }
 }
 
-/// Over JSON-RPC. The HTTP status is 200 unless the request was refused for what HTTP itself has a word for.
+/// Returns the response over JSON-RPC. The HTTP status is 200 unless HTTP has a status for the error.
 pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
     let reason = failure.refusal.reason;
     let status = failure.status.unwrap_or(match reason {
@@ -109,7 +110,7 @@ pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
     answer(status, &failure.refusal, rpc_body(id, &failure.refusal))
 }
 
-/// The whole body over JSON-RPC. 0.3 lets `data` be anything, so both versions say the same.
+/// Returns the body over JSON-RPC. Both versions use the same, because 0.3 allows any `data`.
 pub(crate) fn rpc_body<'a>(id: &'a Id, refusal: &A2aError) -> impl Serialize + use<'a> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -154,7 +155,7 @@ fn details(refusal: &A2aError) -> Vec<Value> {
     details
 }
 
-/// The HTTP statuses that 0.3's reference server has over HTTP+JSON; the specification is silent.
+/// Returns the HTTP status that the reference server of 0.3 uses over HTTP+JSON; the specification names none.
 fn status_0_3(reason: ErrorReason) -> StatusCode {
     match reason {
         ErrorReason::TaskNotCancelable => StatusCode::CONFLICT,
@@ -169,7 +170,7 @@ fn status_0_3(reason: ErrorReason) -> StatusCode {
     }
 }
 
-/// What the official Python client calls them.
+/// Returns the official Python client's name of an error.
 fn type_0_3(reason: ErrorReason) -> &'static str {
     match reason {
         ErrorReason::ParseError => "JSONParseError",

@@ -4,13 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 
-/// The strong tag of these bytes: other bytes have another.
+/// Computes the strong tag of a representation.
 pub(crate) fn compute(bytes: &[u8]) -> String {
     let digest = digest(&SHA256, bytes);
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(digest.as_ref()))
 }
 
-/// Whether a client that sends these `If-None-Match` has what `tag` is the tag of.
+/// Returns whether an `If-None-Match` header matches `tag`.
 pub(crate) fn matches<'a>(if_none_match: impl Iterator<Item = &'a str>, tag: &str) -> bool {
     if_none_match
         .flat_map(|line| line.split(','))

@@ -1,4 +1,4 @@
-//! Says who answers a request.
+//! Dispatches requests.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{App, card, rest, rpc};
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
-/// Answers everything that comes.
+/// Answers a request to any path.
 pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let head = parts.method == Method::HEAD;
@@ -48,7 +48,7 @@ async fn dispatch(app: &App, parts: Parts, body: Body) -> Response {
         Route::Unknown(version) => {
             let refusal = A2aError::new(
                 ErrorReason::MethodNotFound,
-                "there is nothing at this path; `/.well-known/agent-card.json` says where things are",
+                "unknown path; `/.well-known/agent-card.json` lists the interfaces",
             );
             error::rest(version, &refusal.into())
         }
@@ -58,7 +58,7 @@ async fn dispatch(app: &App, parts: Parts, body: Body) -> Response {
 fn not_allowed(route: &Route) -> Response {
     let refusal = A2aError::new(
         ErrorReason::InvalidRequest,
-        format!("this path takes {} alone", route.methods()),
+        format!("method not allowed; this path accepts {}", route.methods()),
     );
     let failure = Failure::with(refusal, StatusCode::METHOD_NOT_ALLOWED);
     let mut response = match route {

@@ -1,20 +1,20 @@
-//! How much a JSON text becomes once it is read.
+//! Limits on the structure of JSON, checked before parsing.
 
 use std::slice::Iter;
 
 use a2a::{A2aError, ErrorReason};
 
-/// So deep may lists and objects stand in each other. A message is kept and told deeper inside than it came, and whoever
-/// reads it there gives up at some depth: ProtoJSON commonly at 100, other readers at 128.
+/// The deepest nesting of arrays and objects. Stored messages and events nest a message deeper, and readers have limits
+/// of their own: ProtoJSON commonly 100, others 128.
 pub(crate) const DEPTH: usize = 64;
 
-/// So many values may stand in a text. A small one takes up to a hundred times the room once it is read.
+/// The most values. A small value takes up to a hundred times its text once it is parsed.
 pub(crate) const VALUES: usize = 200_000;
 
-/// Looks at the text before anything is made of it. Whether it is JSON at all is not looked at.
+/// Checks the limits. Does not check that the text is JSON.
 ///
 /// # Errors
-/// It is too deep, or there is too much in it.
+/// The text nests too deeply or has too many values.
 pub(crate) fn check(json: &[u8]) -> Result<(), A2aError> {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let mut bytes = json.iter();
@@ -33,21 +33,21 @@ pub(crate) fn check(json: &[u8]) -> Result<(), A2aError> {
             return Err(A2aError::new(
                 ErrorReason::InvalidRequest,
                 format!(
-                    "lists and objects stand more than {DEPTH} deep in each other; send what is that deep as a file"
+                    "the body nests arrays and objects deeper than {DEPTH} levels; send it as a file"
                 ),
             ));
         }
         if values > VALUES {
             return Err(A2aError::new(
                 ErrorReason::PayloadTooLarge,
-                format!("there are more than {VALUES} values in the body; send them as a file"),
+                format!("the body has more than {VALUES} values; send them as a file"),
             ));
         }
     }
     Ok(())
 }
 
-/// To the end of a text whose first quotation mark has been taken.
+/// Skips the rest of a string.
 fn skip_text(bytes: &mut Iter<'_, u8>) {
     while let Some(b'\\') = bytes.find(|byte| matches!(byte, b'"' | b'\\')) {
         bytes.next();
@@ -64,31 +64,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_deep_as_may_be_is_taken_and_nothing_deeper() {
+    fn rejects_nesting_beyond_maximum() {
         check(nested(DEPTH).as_bytes()).unwrap();
         let refusal = check(nested(DEPTH + 1).as_bytes()).unwrap_err();
         assert_eq!(refusal.reason, ErrorReason::InvalidRequest);
     }
 
     #[test]
-    fn what_stands_beside_each_other_is_not_deep() {
+    fn siblings_do_not_nest() {
         check(vec!["[]"; 2 * DEPTH].join(",").as_bytes()).unwrap();
     }
 
     #[test]
-    fn too_many_values_are_refused_however_small_they_are() {
+    fn rejects_too_many_values() {
         let refusal = check("{},".repeat(VALUES).as_bytes()).unwrap_err();
         assert_eq!(refusal.reason, ErrorReason::PayloadTooLarge);
     }
 
     #[test]
-    fn what_a_text_says_does_not_count() {
+    fn string_content_does_not_count() {
         let text = format!(r#"["\"{}\\",1]"#, "[,".repeat(VALUES));
         check(text.as_bytes()).unwrap();
     }
 
     #[test]
-    fn what_follows_a_text_counts() {
+    fn content_after_string_counts() {
         let text = format!(r#""\\"{}"#, nested(DEPTH + 1));
         check(text.as_bytes()).unwrap_err();
     }

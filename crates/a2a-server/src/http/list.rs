@@ -1,4 +1,4 @@
-//! Writes a page of tasks while they are loaded, so that no more than one of them is in memory.
+//! Streams a page of tasks, so that only one of them is in memory.
 
 use a2a::v1_0::Task;
 use axum::body::Body;
@@ -15,18 +15,18 @@ use a2a::A2aError;
 use a2a::Dialect;
 use a2a::v0_3::written;
 
-/// What is written next.
+/// The next piece of the body.
 enum Next {
-    /// What stands before the tasks.
+    /// The JSON before the tasks.
     Head,
-    /// A task; whether it is the first.
+    /// A task; `true` for the first.
     Task(bool),
-    /// Nothing more.
+    /// The end.
     End,
 }
 
-/// The page as an answer. No task is loaded before the client has taken the one before it. Where the store fails the
-/// connection breaks, so that no client takes what it has for the whole page.
+/// Returns a response that loads each task when the client has taken the one before. If the store fails, the connection
+/// breaks, so that no client takes a part for the whole page.
 pub(crate) fn response(
     page: TaskPage,
     dialect: Dialect,
@@ -57,7 +57,7 @@ fn head(binding: &Binding) -> Vec<u8> {
     let mut head = Vec::new();
     if let Binding::Rpc(id) = binding {
         head.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        // An id is JSON as it was written.
+        // An id is raw JSON.
         head.extend(serde_json::to_vec(id).unwrap_or_default());
         head.extend_from_slice(br#","result":"#);
     }
@@ -66,7 +66,7 @@ fn head(binding: &Binding) -> Vec<u8> {
 }
 
 fn json(task: &Task, dialect: Dialect) -> Vec<u8> {
-    // What is written here are maps with strings for keys, which JSON has.
+    // The types serialize to maps with string keys, so serialization does not fail.
     match dialect {
         Dialect::V1_0 => serde_json::to_vec(task),
         Dialect::V0_3(dialect) => serde_json::to_vec(&written(task, dialect)),
@@ -74,8 +74,8 @@ fn json(task: &Task, dialect: Dialect) -> Vec<u8> {
     .unwrap_or_default()
 }
 
-/// What stands behind the tasks. 0.3 lists tasks over HTTP+JSON alone, and does not say how; this is how its push
-/// configurations are listed.
+/// Returns the JSON behind the tasks. 0.3 lists tasks over HTTP+JSON only and does not define the response; this one
+/// has the form of 0.3's list of push configurations.
 fn tail(page: &TaskPage, dialect: Dialect, binding: &Binding) -> Vec<u8> {
     let mut fields = Map::from_iter([("nextPageToken".to_owned(), page.next_page_token().into())]);
     if matches!(dialect, Dialect::V1_0) {

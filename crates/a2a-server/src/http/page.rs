@@ -1,4 +1,4 @@
-//! The operator's page: one document, without anything from elsewhere.
+//! The operator's page: one document without external resources.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -11,7 +11,7 @@ const HTML: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
-/// The page, and the policy under which browsers show it. It holds no task: its script asks for them.
+/// The page and its content security policy. The page loads tasks by its script.
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     html: Bytes,
@@ -19,7 +19,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Puts the page together. Its policy allows its own script and style by their hashes, and nothing else.
+    /// Builds the page. The policy admits the page's own script and style by their hashes, and nothing else.
     pub(super) fn new() -> Self {
         let html = HTML
             .replace("{{style}}", STYLE)
@@ -32,13 +32,13 @@ impl Page {
         );
         Self {
             html: html.into(),
-            // Base64 and the words above are visible ASCII.
+            // Base64 and the literals above are visible ASCII.
             policy: HeaderValue::try_from(policy)
                 .unwrap_or(HeaderValue::from_static("default-src 'none'")),
         }
     }
 
-    /// The answer to who asks for it.
+    /// Returns the response.
     pub(super) fn answer(&self) -> Response {
         let mut response = self.html.clone().into_response();
         let headers = response.headers_mut();
@@ -63,7 +63,7 @@ impl Page {
     }
 }
 
-/// A source of a policy: the hash of a script or style in the page.
+/// Returns a policy source: the hash of a script or style.
 fn hash(text: &str) -> String {
     format!(
         "sha256-{}",

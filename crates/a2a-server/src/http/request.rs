@@ -25,10 +25,10 @@ pub(crate) fn base_url(app: &App, parts: &Parts) -> Result<String, A2aError> {
     }
 }
 
-/// Checks that the path or the tenant names an agent that is here.
+/// Resolves the agent that the path or the tenant names.
 ///
 /// # Errors
-/// It does not, or nobody knows.
+/// The agent does not exist, or the executor cannot list agents.
 pub(crate) async fn agent(
     app: &App,
     path: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) async fn agent(
     if let Some(name) = path.as_deref().filter(|name| !known(name)) {
         let refusal = A2aError::new(
             ErrorReason::MethodNotFound,
-            format!("there is no agent `{}` here", short(name)),
+            format!("unknown agent `{}`", short(name)),
         );
         return Err(Failure::with(refusal, StatusCode::NOT_FOUND));
     }
@@ -52,7 +52,7 @@ pub(crate) async fn agent(
             Err(bad_tenant("is not the agent that the path names").into())
         }
         (None, Some(tenant)) if !known(&tenant) => {
-            Err(bad_tenant("names no agent that is here; leave it out, or name one").into())
+            Err(bad_tenant("names no agent of this server; omit it, or name one").into())
         }
         (path, tenant) => Ok(path.or(tenant)),
     }

@@ -1,4 +1,4 @@
-//! HTTP+JSON, of both versions (1.0 §11, 0.3 §3.5.3).
+//! HTTP+JSON of both versions (A2A 1.0 §11, A2A 0.3 §3.5.3).
 
 use a2a::http::{A2A_JSON, JSON};
 use a2a::params::{self, Fields};
@@ -63,14 +63,14 @@ pub(crate) async fn serve(
             Answer::Tasks(page) => {
                 list::response(*page, dialect, Binding::Rest, media_type(&parts, needed))
             }
-            // `google.protobuf.Empty`; clients that expect JSON find some.
+            // `google.protobuf.Empty`, as an object for clients that expect JSON.
             Answer::Deleted => json(media_type(&parts, needed), &Map::new()),
             answer => json(media_type(&parts, needed), &DialectAnswer(&answer, dialect)),
         },
     )
 }
 
-/// The header and the path have to mean the same version. A path of 0.3 needs no header.
+/// Checks that header and path name the same version. A path of 0.3 needs no header.
 fn agrees(parts: &Parts, needed: Version) -> Result<(), A2aError> {
     if version::requested(parts)? == needed {
         return Ok(());
@@ -113,7 +113,7 @@ fn call(
     })
 }
 
-/// A body; none is an empty object.
+/// Parses a body; an empty one is an empty object.
 fn object(bytes: &[u8]) -> Result<Fields, A2aError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Fields::new(Value::Object(Map::new()), "");
@@ -123,12 +123,12 @@ fn object(bytes: &[u8]) -> Result<Fields, A2aError> {
         Ok(value) => Fields::new(value, ""),
         Err(error) => Err(A2aError::new(
             ErrorReason::ParseError,
-            format!("the body is no JSON: {error}"),
+            format!("the body is not JSON: {error}"),
         )),
     }
 }
 
-/// The tenant of the path and that of the body, which have to be the same where both are there.
+/// Returns the tenant, which path and body have to agree on.
 fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2aError> {
     match (path, body) {
         (Some(path), Some(body)) if path != body => Err(a2a::params::refused(
@@ -139,7 +139,7 @@ fn same(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2
     }
 }
 
-/// 1.0 has a media type of its own (§11.1), unless the client asks for plain JSON alone.
+/// Returns the media type of the response: that of 1.0 (A2A 1.0 §11.1), unless the client accepts plain JSON only.
 fn media_type(parts: &Parts, version: Version) -> &'static str {
     let accept = parts
         .headers

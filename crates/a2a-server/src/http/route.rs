@@ -1,4 +1,4 @@
-//! What a path is.
+//! The paths of the server.
 
 use a2a::Resource;
 use http::Method;
@@ -6,16 +6,16 @@ use percent_encoding::percent_decode_str;
 
 use crate::call_context::Version;
 
-/// A path of this server.
+/// A parsed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
     /// The agent in `/agents/NAME/...`.
     pub(crate) agent: Option<String>,
-    /// What is there.
+    /// The rest of the path.
     pub(crate) route: Route,
 }
 
-/// What can be at a path.
+/// What a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     /// The agent card.
@@ -24,19 +24,19 @@ pub(crate) enum Route {
     Rpc,
     /// HTTP+JSON.
     Rest {
-        /// By its prefix.
+        /// The version of the prefix.
         version: Version,
-        /// The first segment, where it is no resource (1.0 §11.3).
+        /// The first segment, if it is no resource (A2A 1.0 §11.3).
         tenant: Option<String>,
-        /// What it is about.
+        /// The resource.
         resource: Resource,
     },
-    /// Nothing; an error is written as in this version of HTTP+JSON.
+    /// An unknown path, whose error has the form of this version of HTTP+JSON.
     Unknown(Version),
 }
 
 impl Path {
-    /// Reads the path of a URL. A slash at the end makes no difference.
+    /// Parses the path of a URL, with or without a slash at the end.
     pub(crate) fn parse(path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
         let path = path.strip_suffix('/').unwrap_or(path);
@@ -78,7 +78,7 @@ impl Path {
 fn route(segments: &[&str]) -> Route {
     match segments {
         ["a2a"] => Route::Rpc,
-        // Where clients before 0.3.0 look.
+        // The location before 0.3.0.
         [".well-known", "agent-card.json" | "agent.json"] => Route::Card,
         ["rest", "v1", rest @ ..] => match Resource::from_segments(Version::V0_3, rest) {
             Some(resource) => Route::Rest {
@@ -110,7 +110,7 @@ fn route(segments: &[&str]) -> Route {
 }
 
 impl Route {
-    /// The methods that it takes, as `Allow` has them; none where there is nothing.
+    /// Returns the value of `Allow`.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
             Self::Card => "GET, HEAD",
@@ -120,7 +120,7 @@ impl Route {
         }
     }
 
-    /// Whether it takes `method`.
+    /// Returns whether `method` is allowed.
     pub(crate) fn allows(&self, method: &Method) -> bool {
         self.methods()
             .split(", ")

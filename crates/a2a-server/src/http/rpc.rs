@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0, of both versions (1.0 §9, 0.3 §7).
+//! JSON-RPC 2.0 of both versions (A2A 1.0 §9, A2A 0.3 §7).
 
 mod method;
 
@@ -31,7 +31,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
         Err(failure) => return error::rpc(&Id::null(), &failure),
     };
     let request = Request::parse(&bytes);
-    // The body's room is others' from here on, however long the answer takes.
+    // Frees the body before the answer, which may take long.
     drop(bytes);
     let Request { id, method, params } = match request {
         Ok(request) => request,

@@ -1,4 +1,4 @@
-//! Writes streams as server-sent events (1.0 §9.4.2, §11.7; 0.3 §3.3).
+//! Streams of server-sent events (A2A 1.0 §9.4.2 and §11.7, A2A 0.3 §3.3).
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,16 +21,16 @@ use a2a::A2aError;
 use a2a::Dialect;
 use a2a::v0_3::{self, is_terminal_or_interrupted};
 
-/// Which binding a stream is written for.
+/// The binding of a response.
 #[derive(Debug)]
 pub(crate) enum Binding {
-    /// Every event is the answer to the request of this id.
+    /// JSON-RPC: every event repeats the id of the request.
     Rpc(Id),
-    /// Every event stands for itself.
+    /// HTTP+JSON: events have no envelope.
     Rest,
 }
 
-/// Ends the updates with an error once the token of the request is not valid any more.
+/// Ends the updates with an error once the token of the request is revoked.
 pub(crate) fn while_valid(updates: Updates, parts: &Parts) -> Updates {
     let context = RequestContext::get(&parts.extensions);
     let Ok(Ok(principal)) = context.map(|context| &context.principal) else {
@@ -45,7 +45,7 @@ pub(crate) fn while_valid(updates: Updates, parts: &Parts) -> Updates {
     valid.chain(last.filter_map(future::ready)).boxed()
 }
 
-/// The stream as an answer. Nothing is read from `updates` before the client has taken what came before.
+/// Returns a streaming response. It polls `updates` only when the client has taken the event before.
 pub(crate) fn response(
     updates: Updates,
     dialect: Dialect,
@@ -57,14 +57,14 @@ pub(crate) fn response(
     let mut response = Sse::new(events).keep_alive(alive).into_response();
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Reverse proxies would hold events back.
+    // Reverse proxies would buffer the events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
 struct State {
     updates: Option<Updates>,
-    /// What is told before the next update.
+    /// Sent before the next update.
     next: Option<StreamResponse>,
     first: bool,
     dialect: Dialect,
@@ -88,25 +88,25 @@ fn events(
             let event = event(&next, state.dialect, &state.binding);
             return Some((Ok(event), state));
         }
-        let told = state.updates.as_mut()?.next().await?;
-        let event = match &told {
+        let update = state.updates.as_mut()?.next().await?;
+        let event = match &update {
             Ok(update) => event(update, state.dialect, &state.binding),
             Err(refusal) => failed(refusal, state.dialect, &state.binding),
         };
-        if told
+        if update
             .as_ref()
             .map_or(true, |update| ends(update, state.first))
         {
             state.updates = None;
-            state.next = mark(told.ok(), state.dialect);
+            state.next = mark(update.ok(), state.dialect);
         }
         state.first = false;
         Some((Ok(event), state))
     })
 }
 
-/// Whether nothing comes after it: a stream ends where its task does, or where the task waits for its client (1.0 §3.1.2). A
-/// task that waits is where the stream of an answer to it begins, though.
+/// Returns whether a stream ends with this update: the task is terminal or interrupted (A2A 1.0 §3.1.2). An interrupted
+/// task as the first event begins the stream of the client's answer.
 fn ends(update: &StreamResponse, first: bool) -> bool {
     match update {
         StreamResponse::Message(_) => true,
@@ -119,7 +119,7 @@ fn ends(update: &StreamResponse, first: bool) -> bool {
     }
 }
 
-/// 0.3 knows the end of a stream by an event that says `final`. Where a whole task was last there has been none.
+/// Returns the `final` event that ends a stream of 0.3, if its last update was a whole task.
 fn mark(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse> {
     match (last, dialect) {
         (Some(StreamResponse::Task(task)), Dialect::V0_3(_)) => {
@@ -128,7 +128,7 @@ fn mark(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamResponse
                 context_id: task.context_id,
                 status: TaskStatus {
                     state: task.status.state,
-                    // It stands in the task; clients would take it for another one.
+                    // The task has the message already; clients would take this one for another.
                     message: None,
                     timestamp: task.status.timestamp,
                 },
@@ -156,7 +156,7 @@ fn wrapped<T: Serialize>(result: &T, binding: &Binding) -> Event {
 fn failed(refusal: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
     match (binding, dialect) {
         (Binding::Rpc(id), _) => data(Event::default(), &error::rpc_body(id, refusal)),
-        // What the official clients know an error in a stream without envelopes by.
+        // The official clients recognize an error in a stream without envelopes by this event name.
         (Binding::Rest, dialect) => {
             let version = match dialect {
                 Dialect::V1_0 => Version::V1_0,
@@ -169,6 +169,6 @@ fn failed(refusal: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
 }
 
 fn data(event: Event, value: &impl Serialize) -> Event {
-    // What is written here are maps with strings for keys, which JSON has.
+    // The types serialize to maps with string keys, so serialization does not fail.
     event.json_data(value).unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use http_server::testing::{Server, start};
 use super::access_control::{AccessControl, AccessRules, control};
 use super::clients::{ClientRegistry, RegisteredClient, TokenDigest};
 
-/// AccessRules of a server that only this machine reaches.
+/// Returns the rules of a server that only this machine reaches.
 pub(super) fn rules() -> AccessRules {
     AccessRules {
         names: HostNames::new([127, 0, 0, 1].into(), []),
@@ -23,7 +23,7 @@ pub(super) fn rules() -> AccessRules {
     }
 }
 
-/// Ada, whose token is `token-of-ada`, and the operator, whose is `token-of-op`.
+/// Returns the client Ada with the token `token-of-ada`, and the operator with `token-of-op`.
 pub(super) fn ada_and_the_operator() -> ClientRegistry {
     let client = |name: &str, operator| RegisteredClient {
         name: name.into(),
@@ -33,7 +33,7 @@ pub(super) fn ada_and_the_operator() -> ClientRegistry {
     ClientRegistry::new(vec![client("ada", false), client("op", true)])
 }
 
-/// Serves `app` behind a guard.
+/// Serves `app` behind an access control.
 pub(super) async fn guarded(app: Router, rules: AccessRules, clients: ClientRegistry) -> Server {
     let access = AccessControl::new(rules, Arc::new(clients));
     let app = app.layer(from_fn_with_state(access, control));

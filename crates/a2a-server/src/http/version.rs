@@ -1,4 +1,4 @@
-//! Which version a request is written in (1.0 §3.6).
+//! The version of a request (A2A 1.0 §3.6).
 
 use a2a::http::VERSION_HEADER;
 use http::request::Parts;
@@ -6,14 +6,18 @@ use http::request::Parts;
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
-/// What a request says of its version: the header `A2A-Version`, else the query parameter of that name; nothing means 0.3.
-/// Only the first two numbers count.
+/// Returns the version in the header `A2A-Version`, else in the query parameter of that name, else 0.3. Ignores a patch
+/// number.
 ///
 /// # Errors
-/// It says a version that is not spoken here.
+/// The server does not support the version.
 pub(crate) fn requested(parts: &Parts) -> Result<Version, A2aError> {
     let header = match parts.headers.get(VERSION_HEADER) {
-        Some(value) => Some(value.to_str().map_err(|_| unknown("that is no text"))?),
+        Some(value) => Some(
+            value
+                .to_str()
+                .map_err(|_| unknown("a value that is not text"))?,
+        ),
         None => None,
     };
     let query = parts.uri.query().unwrap_or_default();
@@ -31,7 +35,7 @@ pub(crate) fn requested(parts: &Parts) -> Result<Version, A2aError> {
         ("", None) | ("0", Some("3")) => Ok(Version::V0_3),
         ("1", Some("0")) => Ok(Version::V1_0),
         _ => {
-            // What is echoed is bounded, and a header is text already.
+            // A bounded echo of header text.
             let said: String = said.chars().take(32).collect();
             Err(unknown(&format!("`{said}`")))
         }
@@ -41,18 +45,18 @@ pub(crate) fn requested(parts: &Parts) -> Result<Version, A2aError> {
 fn unknown(said: &str) -> A2aError {
     A2aError::new(
         ErrorReason::VersionNotSupported,
-        format!("A2A-Version says {said}; this server speaks `1.0` and `0.3`"),
+        format!("unsupported A2A-Version: {said}; this server supports `1.0` and `0.3`"),
     )
 }
 
-/// What is asked for belongs to `needed`, and the request says, or by its silence means, the other version.
+/// Returns the error of a request whose version, stated or implied, is not `needed`.
 pub(crate) fn mismatch(what: &str, needed: Version) -> A2aError {
     let text = match needed {
         Version::V1_0 => format!(
-            "{what} belongs to A2A 1.0, and a request without the header `A2A-Version: 1.0` is one of 0.3; send the header"
+            "{what} belongs to A2A 1.0, but a request without the header `A2A-Version: 1.0` is one of 0.3; send the header"
         ),
         Version::V0_3 => format!(
-            "{what} belongs to A2A 0.3, and the header A2A-Version says 1.0; ask as 1.0 does, or leave the header out"
+            "{what} belongs to A2A 0.3, but the header A2A-Version says 1.0; use the form of 1.0, or omit the header"
         ),
     };
     A2aError::new(ErrorReason::VersionNotSupported, text)

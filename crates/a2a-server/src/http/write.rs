@@ -1,4 +1,4 @@
-//! Writes answers as each version does.
+//! Serialization of answers for each version.
 
 use a2a::v1_0::TaskPushNotificationConfig;
 use axum::body::Body;
@@ -11,7 +11,7 @@ use super::call::Answer;
 use a2a::Dialect;
 use a2a::v0_3::written;
 
-/// An answer that is no stream and no page of tasks, as a dialect writes it. That something is deleted is `null`.
+/// An answer of one JSON value, in the form of a dialect. A deletion is `null`.
 pub(crate) struct DialectAnswer<'a>(pub(crate) &'a Answer, pub(crate) Dialect);
 
 impl Serialize for DialectAnswer<'_> {
@@ -46,7 +46,7 @@ fn v1<S: Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> 
     }
 }
 
-/// All configurations of a task, on one page. The official type leaves an empty list out, which some clients trip over.
+/// The configurations of a task on one page. The official type omits an empty list, which some clients do not accept.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Configs<'a> {
@@ -54,9 +54,9 @@ struct Configs<'a> {
     next_page_token: &'static str,
 }
 
-/// An answer of JSON.
+/// Returns a JSON response.
 pub(crate) fn json(media_type: &'static str, value: &impl Serialize) -> Response {
-    // What is written here are maps with strings for keys, which JSON has.
+    // The types serialize to maps with string keys, so serialization does not fail.
     let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
     response
         .headers_mut()

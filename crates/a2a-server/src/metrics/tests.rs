@@ -22,7 +22,7 @@ fn tasks_are_counted_by_state() {
 }
 
 #[test]
-fn runs_are_timed() {
+fn run_duration_is_observed() {
     let metrics = Metrics::new();
     metrics.record_run_start();
     assert_eq!(
@@ -41,7 +41,7 @@ fn runs_are_timed() {
 }
 
 #[test]
-fn a_listener_counts_as_long_as_it_listens() {
+fn open_stream_counts_until_dropped() {
     let metrics = Metrics::new();
     let listening = metrics.record_stream();
     assert_eq!(
@@ -56,7 +56,7 @@ fn a_listener_counts_as_long_as_it_listens() {
 }
 
 #[test]
-fn notifications_are_counted_by_what_became_of_them() {
+fn notifications_are_counted_by_result() {
     let metrics = Metrics::new();
     metrics.record_push(PushResult::Delivered);
     metrics.record_push(PushResult::Failed);
@@ -68,6 +68,6 @@ fn notifications_are_counted_by_what_became_of_them() {
 }
 
 #[test]
-fn the_text_ends_as_the_format_says() {
+fn text_ends_with_eof_marker() {
     assert!(Metrics::new().text().ends_with("# EOF\n"));
 }

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// Knows which clients there are, and ends the deliveries of one that is removed.
+/// Cancels the deliveries of removed clients.
 #[derive(Debug, Default)]
 pub(super) struct ClientCancellations(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None` where every name is a client's.
+    /// `None` admits every name.
     all: Option<Arc<HashSet<String>>>,
     removals: HashMap<String, CancellationToken>,
 }
 
 impl ClientCancellations {
-    /// From now on these are the clients.
+    /// Replaces the set of clients.
     pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.all = Some(Arc::clone(clients));
@@ -30,7 +30,7 @@ impl ClientCancellations {
         });
     }
 
-    /// What is cancelled once this client is removed; `None` where it is already.
+    /// Returns a token that is cancelled when the client is removed; `None` if it already is.
     pub(super) fn removal(&self, name: &str) -> Option<CancellationToken> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = state.all.as_ref();

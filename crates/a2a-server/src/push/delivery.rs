@@ -1,4 +1,4 @@
-//! A notification with its address.
+//! A notification with its destination.
 
 use a2a::http::{A2A_JSON, JSON, NOTIFICATION_TOKEN_HEADER};
 use std::sync::Arc;
@@ -13,34 +13,36 @@ use url::Url;
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
-/// The longest URL, token and credential, in bytes. A registration is kept as long as its task.
+/// The longest URL, token and credential, in bytes. The server keeps them as long as the task.
 const MAX_FIELD_BYTES: usize = 4096;
 
-/// The longest name of an authentication scheme.
+/// The longest name of an authentication scheme, in bytes.
 const MAX_SCHEME_BYTES: usize = 64;
 
-/// The configuration that a notification belongs to. Its notifications are delivered one after another.
+/// The configuration of a notification. Its notifications are delivered in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ConfigKey {
     pub(super) task_id: String,
     pub(super) config_id: String,
 }
 
-/// A notification on its way.
+/// A notification to deliver.
 pub(super) struct PushDelivery {
     pub(super) address: Arc<ConfigKey>,
-    /// Scheme, host and port of the webhook: all that is shown of its URL.
+    /// Scheme, host and port of the webhook: the only part of its URL in logs.
     pub(super) origin: String,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// Cancelled once the client is removed whose webhook it is.
+    /// Cancelled when the webhook's client is removed.
     pub(super) removed: CancellationToken,
 }
 
 impl PushDelivery {
+    /// Creates a notification.
+    ///
     /// # Errors
-    /// The configuration cannot be sent to.
+    /// The configuration is invalid.
     pub(super) fn new(
         config: &TaskPushNotificationConfig,
         version: Version,
@@ -67,13 +69,13 @@ impl PushDelivery {
     }
 }
 
-/// Where a configuration leads, and the headers that show the webhook who calls.
+/// Returns the URL of a configuration, and the headers that authenticate the server.
 ///
 /// # Errors
-/// [`ErrorReason::InvalidParams`] at the field that is wrong.
+/// [`ErrorReason::InvalidParams`] at the invalid field.
 pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMap), A2aError> {
     let url = url(&config.url)?;
-    // Whatever is registered is kept, whether or not a header is made of it.
+    // The store keeps every registered field, so each is checked.
     if let Some(info) = &config.authentication {
         scheme(info.scheme.trim())?;
     }
@@ -96,7 +98,7 @@ pub(super) fn read(config: &TaskPushNotificationConfig) -> Result<(Url, HeaderMa
     Ok((url, headers))
 }
 
-/// The credentials that were registered; where there are none, the token is the credential.
+/// Returns the registered credentials, else the token as a bearer token.
 fn authorization(
     registered: Option<&AuthenticationInfo>,
     token: Option<&str>,
@@ -117,26 +119,26 @@ fn authorization(
     value(&text, "authentication").map(Some)
 }
 
-/// Checks the name of an authentication scheme: a token (RFC 9110 §11.1), or nothing.
+/// Checks the name of an authentication scheme: a token (RFC 9110 §11.1), or empty.
 fn scheme(name: &str) -> Result<(), A2aError> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.len() <= MAX_SCHEME_BYTES && name.chars().all(is_token) {
         return Ok(());
     }
     let text = format!(
-        "`scheme` is no name of an authentication scheme: one word such as `Bearer`, of at most {MAX_SCHEME_BYTES} bytes"
+        "`scheme` is not an authentication scheme: it must be one word such as `Bearer`, of at most {MAX_SCHEME_BYTES} bytes"
     );
     Err(A2aError::new(ErrorReason::InvalidParams, text).at("authentication"))
 }
 
-/// A header's value that is printed nowhere.
+/// Returns a sensitive header value.
 fn value(text: &str, field: &'static str) -> Result<HeaderValue, A2aError> {
     let mut value = (text.len() <= MAX_FIELD_BYTES)
         .then(|| HeaderValue::from_str(text).ok())
         .flatten()
         .ok_or_else(|| {
             let text = format!(
-                "`{field}` cannot stand in an HTTP header: it must be printable and at most {MAX_FIELD_BYTES} bytes"
+                "`{field}` is not valid in an HTTP header: it must be printable and at most {MAX_FIELD_BYTES} bytes"
             );
             A2aError::new(ErrorReason::InvalidParams, text).at(field)
         })?;
@@ -146,7 +148,7 @@ fn value(text: &str, field: &'static str) -> Result<HeaderValue, A2aError> {
 
 fn url(text: &str) -> Result<Url, A2aError> {
     let refuse = |why: String| {
-        let text = format!("`url` {why}; it must be the http(s) address of a webhook");
+        let text = format!("`url` {why}; it must be the http(s) URL of a webhook");
         Err(A2aError::new(ErrorReason::InvalidParams, text).at("url"))
     };
     if text.len() > MAX_FIELD_BYTES {
@@ -154,13 +156,13 @@ fn url(text: &str) -> Result<Url, A2aError> {
     }
     let url = match Url::parse(text) {
         Ok(url) => url,
-        Err(error) => return refuse(format!("is no URL ({error})")),
+        Err(error) => return refuse(format!("is not a URL ({error})")),
     };
     if !matches!(url.scheme(), "http" | "https") {
         return refuse(format!("begins with `{}:`", url.scheme()));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return refuse("carries a user name or password: use `authentication`".to_owned());
+        return refuse("contains a user name or password; use `authentication`".to_owned());
     }
     Ok(url)
 }

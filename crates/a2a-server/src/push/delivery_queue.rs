@@ -1,7 +1,7 @@
-//! What waits to be delivered: a lane for each configuration, and room for so much in all of them.
+//! The queues of notifications: one for each configuration, within a common capacity.
 //!
-//! Where there is no room, a new notification takes the place of the oldest that waits in its own lane: the newest says most.
-//! Where none waits there, the new one is thrown away. No other configuration loses anything by it.
+//! Without room, a new notification replaces the oldest one in its own queue, because the newest says most. If its
+//! queue is empty, the new one is dropped. Other configurations lose nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,13 @@ use tokio::sync::Semaphore;
 
 use super::delivery::{ConfigKey, PushDelivery};
 
-/// How many notifications are under way to one origin at a time.
+/// Concurrent notifications to one origin.
 const MAX_PER_ORIGIN: usize = 4;
 
-/// How many bytes of bodies may wait. Webhooks of 0.3 are sent whole tasks.
+/// The bytes of queued bodies. Webhooks of 0.3 receive whole tasks.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
 
-/// How much may wait.
+/// A capacity, or the used part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct QueueCapacity {
     pub(super) deliveries: usize,
@@ -24,7 +24,7 @@ pub(super) struct QueueCapacity {
 }
 
 impl QueueCapacity {
-    /// Room for so many notifications.
+    /// Creates a capacity for a number of notifications.
     pub(super) fn new(deliveries: usize) -> Self {
         Self {
             deliveries: deliveries.max(1),
@@ -32,7 +32,7 @@ impl QueueCapacity {
         }
     }
 
-    /// What one origin may take of it.
+    /// Returns the share of one origin.
     fn share(self) -> Self {
         Self {
             deliveries: self.deliveries.div_ceil(2),
@@ -45,7 +45,7 @@ impl QueueCapacity {
     }
 }
 
-/// All lanes.
+/// All queues.
 pub(super) struct DeliveryQueues {
     state: Mutex<State>,
     capacity: QueueCapacity,
@@ -61,7 +61,7 @@ struct State {
 #[derive(Default)]
 struct DeliveryQueue {
     waiting: VecDeque<PushDelivery>,
-    /// The origin and the size of the one that is under way.
+    /// The origin and the size of the notification in flight.
     in_flight: Option<(String, usize)>,
 }
 
@@ -79,16 +79,16 @@ impl Default for Origin {
     }
 }
 
-/// What became of a letter that was put in.
+/// The result of a push.
 #[derive(Default)]
 pub(super) struct Queued {
-    /// Its lane was empty: somebody has to work on it from now on.
+    /// Whether the queue was empty, so that it needs a worker.
     pub(super) is_first: bool,
-    /// What was thrown away for it, or the letter itself.
+    /// The notifications that were dropped: older ones, or the new one.
     pub(super) dropped: Vec<PushDelivery>,
 }
 
-/// A letter to deliver now, and the turn to wait for.
+/// The next notification of a queue, and the permits of its origin.
 pub(super) struct NextDelivery {
     pub(super) delivery: PushDelivery,
     pub(super) permits: Arc<Semaphore>,
@@ -102,12 +102,12 @@ impl DeliveryQueues {
         }
     }
 
-    /// How many letters wait or are under way.
+    /// Returns the number of notifications that are queued or in flight.
     pub(super) fn waiting(&self) -> usize {
         self.state().taken.deliveries
     }
 
-    /// Puts a letter at the end of its lane.
+    /// Appends a notification to its queue.
     pub(super) fn push(&self, delivery: PushDelivery) -> Queued {
         let mut state = self.state();
         let mut put = Queued::default();
@@ -128,7 +128,7 @@ impl DeliveryQueues {
         put
     }
 
-    /// The next letter of a lane; the one before is done with. `None` ends the lane.
+    /// Finishes the notification in flight and returns the next one. `None` removes the queue.
     pub(super) fn pop(&self, address: &ConfigKey) -> Option<NextDelivery> {
         let mut state = self.state();
         let queue = state.queues.get_mut(address)?;
@@ -152,7 +152,7 @@ impl DeliveryQueues {
         Some(NextDelivery { delivery, permits })
     }
 
-    /// Puts the letter that is under way back to the head of its lane.
+    /// Returns the notification in flight to the head of its queue.
     pub(super) fn push_front(&self, delivery: PushDelivery) {
         let mut state = self.state();
         if let Some(queue) = state.queues.get_mut(&delivery.address) {
@@ -161,7 +161,7 @@ impl DeliveryQueues {
         }
     }
 
-    /// Everything that waits still.
+    /// Removes and returns all queued notifications.
     pub(super) fn drain(&self) -> Vec<PushDelivery> {
         let state = std::mem::take(&mut *self.state());
         let queues = state.queues.into_values();
@@ -181,7 +181,7 @@ impl State {
         capacity.holds(self.taken, bytes) && capacity.share().holds(taken, bytes)
     }
 
-    /// Takes the oldest that waits out of a lane.
+    /// Removes the oldest queued notification.
     fn pop_oldest(&mut self, address: &ConfigKey) -> Option<PushDelivery> {
         let oldest = self.queues.get_mut(address)?.waiting.pop_front()?;
         self.discount(&oldest.origin, oldest.body.len());

@@ -1,4 +1,4 @@
-//! Finds out who is to be told, and delivers.
+//! Finds the webhooks of each change, and delivers notifications.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use super::delivery_queue::{DeliveryQueues, NextDelivery};
 use super::payload::PushPayload;
 use super::retry::{AttemptOutcome, RetryPolicy, classify};
 
-/// What comes in.
+/// An item of the intake.
 pub(super) enum Incoming {
-    /// A change that webhooks are notified of, until the client that owns it is removed.
+    /// A change, and the token that cancels its notifications.
     Payload(Box<PushPayload>, CancellationToken),
-    /// Somebody who waits until everything before is addressed.
+    /// A request for a reply once all earlier changes have their recipients.
     Barrier(oneshot::Sender<()>),
 }
 
-/// What all workers share.
+/// The shared state of all workers.
 pub(super) struct PushDispatcher {
     pub(super) store: Arc<dyn TaskStore>,
     pub(super) sender: Arc<dyn PushSender>,
@@ -37,15 +37,15 @@ pub(super) struct PushDispatcher {
     pub(super) queues: DeliveryQueues,
     pub(super) metrics: Metrics,
     pub(super) clients: ClientCancellations,
-    /// Nothing more is taken in, and nothing is waited for.
+    /// Cancelled at shutdown: no more changes, and no waiting between attempts.
     pub(super) closing: CancellationToken,
-    /// There is no time left.
+    /// Cancelled at the end of the shutdown.
     pub(super) ended: CancellationToken,
     pub(super) workers: TaskTracker,
 }
 
 impl PushDispatcher {
-    /// Addresses what comes in, one after another, until it is closed and nothing is left.
+    /// Processes changes in order until the intake is closed and empty.
     pub(super) async fn run(self: Arc<Self>, mut incoming: mpsc::Receiver<Incoming>) {
         loop {
             let payload = tokio::select! {
@@ -60,7 +60,7 @@ impl PushDispatcher {
             let (payload, removed) = match payload {
                 Some(Incoming::Payload(payload, removed)) => (payload, removed),
                 Some(Incoming::Barrier(done)) => {
-                    // Who does not wait any more need not know.
+                    // The caller may be gone.
                     let _ = done.send(());
                     continue;
                 }
@@ -71,12 +71,12 @@ impl PushDispatcher {
             }
             if let Err(error) = self.address(&payload, &removed).await {
                 self.metrics.record_push(PushResult::Failed);
-                tracing::warn!(task = %payload.task_id, %error, "nobody was told of a change: the webhooks cannot be read");
+                tracing::warn!(task = %payload.task_id, %error, "cannot load the push configurations; the notification was dropped");
             }
         }
     }
 
-    /// Puts a letter into the lane of everybody who is to be told.
+    /// Queues a notification for every webhook of the change.
     async fn address(
         self: &Arc<Self>,
         payload: &PushPayload,
@@ -120,7 +120,7 @@ impl PushDispatcher {
             Ok(delivery) => delivery,
             Err(error) => {
                 self.metrics.record_push(PushResult::Failed);
-                tracing::warn!(task = %config.task_id, %error, "a webhook cannot be told");
+                tracing::warn!(task = %config.task_id, %error, "cannot notify a webhook");
                 return;
             }
         };
@@ -140,7 +140,7 @@ impl PushDispatcher {
         }
     }
 
-    /// Delivers what is in a lane, in order.
+    /// Delivers the notifications of a queue in order.
     async fn drain_queue(&self, address: &ConfigKey) {
         while !self.ended.is_cancelled() {
             let Some(next) = self.queues.pop(address) else {
@@ -150,10 +150,10 @@ impl PushDispatcher {
             match delivered {
                 Some(Ok(())) => {
                     self.metrics.record_push(PushResult::Delivered);
-                    tracing::debug!(task = %address.task_id, config = %address.config_id, "a webhook was told");
+                    tracing::debug!(task = %address.task_id, config = %address.config_id, "notified a webhook");
                 }
                 Some(Err(why)) => self.record_loss(PushResult::Failed, &next.delivery, &why),
-                // Counted with what waits.
+                // `give_up` counts it with the queued ones.
                 None => self.queues.push_front(next.delivery),
             }
         }
@@ -185,7 +185,7 @@ impl PushDispatcher {
                     let wait = self.retry_policy.wait(tried, wish, self.random());
                     tracing::debug!(
                         task = %next.delivery.address.task_id, webhook = %next.delivery.origin, %why,
-                        "a webhook will be told again in {} ms", wait.as_millis()
+                        "retrying a notification in {} ms", wait.as_millis()
                     );
                     let wait = tokio::time::sleep(wait);
                     self.closing.run_until_cancelled(wait).await;
@@ -195,7 +195,7 @@ impl PushDispatcher {
     }
 
     async fn attempt(&self, next: &NextDelivery) -> AttemptOutcome {
-        // The semaphore is never closed. Without a turn it would still be right to try.
+        // The semaphore is never closed; without a permit, trying would still be right.
         let _permit = next.permits.acquire().await.ok();
         let delivery = &next.delivery;
         let post = self.sender.post(
@@ -207,11 +207,11 @@ impl PushDispatcher {
         classify(answer.ok(), self.env.system_time().into())
     }
 
-    /// Logs what was not delivered when time was up, and says how many that was.
+    /// Logs the notifications that were not delivered in time, and returns their number.
     pub(super) fn give_up(&self) -> usize {
         let deliveries = self.queues.drain();
         for delivery in &deliveries {
-            self.record_loss(PushResult::Failed, delivery, "the server is being stopped");
+            self.record_loss(PushResult::Failed, delivery, "the server is shutting down");
         }
         deliveries.len()
     }
@@ -222,11 +222,11 @@ impl PushDispatcher {
             task = %delivery.address.task_id,
             config = %delivery.address.config_id,
             webhook = %delivery.origin,
-            "a webhook was not told: {why}"
+            "cannot notify a webhook: {why}"
         );
     }
 
-    /// From 0 up to 1.
+    /// Returns a number from 0 up to 1.
     fn random(&self) -> f64 {
         f64::from(self.env.uuid().as_fields().0) / (f64::from(u32::MAX) + 1.0)
     }

@@ -1,4 +1,4 @@
-//! What there is to tell of a change.
+//! The payload of notifications about a change.
 
 use a2a::v1_0::{
     Artifact, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent,
@@ -9,8 +9,7 @@ use serde::Serialize;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::v0_3;
 
-/// A change that webhooks are told of. It holds no more than the change itself: whether anybody is to be told is not known
-/// yet, and most tasks have no webhook.
+/// A change for webhooks. It holds the change only, because most tasks have no webhook.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PushPayload {
     pub(super) task_id: String,
@@ -20,15 +19,15 @@ pub(super) struct PushPayload {
 
 #[derive(Debug, Clone, PartialEq)]
 enum PayloadKind {
-    /// The task stands elsewhere now.
+    /// A new status.
     Status(TaskStatus),
-    /// The artifact of this id is complete.
+    /// The complete artifact with this id.
     Artifact(String),
 }
 
 impl PushPayload {
-    /// What webhooks are told of a change, if anything. The pieces of an artifact are for those who stream: a webhook is
-    /// told once it is whole.
+    /// Creates the payload of a change, if webhooks are notified of it. Webhooks receive complete artifacts, while
+    /// streams receive the chunks.
     pub(super) fn new(record: &TaskRecord, change: &TaskChange) -> Option<Self> {
         let what = match change {
             TaskChange::Status(status) => PayloadKind::Status(status.clone()),
@@ -51,17 +50,17 @@ impl PushPayload {
         })
     }
 
-    /// Whether webhooks of 0.3 are told of it. They are sent the whole task, and only where its state changes.
+    /// Returns whether webhooks of 0.3 are notified. They receive the whole task, for changes of its state only.
     pub(super) fn applies_to_0_3(&self) -> bool {
         matches!(self.what, PayloadKind::Status(_))
     }
 
-    /// Whether a webhook of 1.0 can be told without the task.
+    /// Returns whether the body of 1.0 does not need the task.
     pub(super) fn is_self_contained(&self) -> bool {
         matches!(self.what, PayloadKind::Status(_))
     }
 
-    /// The body for a registration of 1.0 (§4.3.3). `task` is the task where the notice does not stand alone.
+    /// Returns the body for a webhook of 1.0 (A2A 1.0 §4.3.3). `task` is needed unless the payload is self-contained.
     pub(super) fn body_1_0(&self, task: Option<&Task>) -> Option<Bytes> {
         let event = match &self.what {
             PayloadKind::Status(status) => StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
@@ -82,8 +81,8 @@ impl PushPayload {
         json(&event)
     }
 
-    /// The body for a registration of 0.3: the task as it is now, in the state it had then, since a state must not be told
-    /// twice while another is never told.
+    /// Returns the body for a webhook of 0.3: the current task, with the state of this change. The webhook thus
+    /// receives each state once.
     pub(super) fn body_0_3(&self, mut task: Task) -> Option<Bytes> {
         if let PayloadKind::Status(status) = &self.what {
             task.status = status.clone();

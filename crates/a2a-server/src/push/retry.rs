@@ -1,4 +1,4 @@
-//! When to try again.
+//! Retries of deliveries.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use http::{HeaderMap, Response, StatusCode};
 
 use super::PushError;
 
-/// How often and how fast a notification is tried.
+/// The number and the timing of attempts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RetryPolicy {
-    /// How often, the first time among them.
+    /// The number of attempts, including the first.
     pub(super) max_attempts: u32,
-    /// How long the webhook may take to answer.
+    /// How long the webhook may take to respond.
     pub(super) response_timeout: Duration,
-    /// The wait before the second try; it doubles. Each is shortened by up to half, so that notifications which failed
-    /// together do not come back together.
+    /// The delay before the second attempt, which doubles. Jitter shortens each by up to half, so that failed
+    /// notifications do not return together.
     pub(super) base_delay: Duration,
-    /// The longest wait, whoever asks for it.
+    /// The longest delay, also for `Retry-After`.
     pub(super) max_delay: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// Half a minute of trying beside what the webhook takes to answer.
+    /// About half a minute of delays.
     fn default() -> Self {
         Self {
             max_attempts: 6,
@@ -34,18 +34,18 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What came of a try.
+/// The result of an attempt.
 #[derive(Debug, PartialEq)]
 pub(super) enum AttemptOutcome {
-    /// The webhook has it.
+    /// The webhook accepted it.
     Delivered,
-    /// Another try would not help: why.
+    /// A retry cannot succeed: why.
     Permanent(String),
-    /// Another try may help: why it did not this time, and how long the webhook asks to wait.
+    /// A retry may succeed: why this attempt failed, and the webhook's `Retry-After`.
     Retry(String, Option<Duration>),
 }
 
-/// What an answer means; `None` where none came in time.
+/// Classifies a response; `None` is a timeout.
 pub(super) fn classify(
     answer: Option<Result<Response<()>, PushError>>,
     now: DateTime<Utc>,
@@ -63,7 +63,7 @@ fn status(status: StatusCode, headers: &HeaderMap, now: DateTime<Utc>) -> Attemp
     match status {
         status if status.is_success() => AttemptOutcome::Delivered,
         status if status.is_redirection() => AttemptOutcome::Permanent(format!(
-            "{}: redirects are not followed, register the address it leads to",
+            "{}: redirects are not followed; register the target URL",
             said()
         )),
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
@@ -74,7 +74,7 @@ fn status(status: StatusCode, headers: &HeaderMap, now: DateTime<Utc>) -> Attemp
     }
 }
 
-/// How long the webhook asks to wait (RFC 9110 §10.2.3): seconds or a date.
+/// Parses `Retry-After` (RFC 9110 §10.2.3): seconds or a date.
 fn after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -89,8 +89,8 @@ fn after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
 }
 
 impl RetryPolicy {
-    /// How long to wait after the `tried`th try. `random` is from 0 up to 1. A webhook's own wish counts unless it is
-    /// shorter than the wait would have been at least, which would make the tries a burst.
+    /// Returns the delay after attempt `tried`. `random` is from 0 up to 1. `Retry-After` counts unless it is shorter
+    /// than the shortest delay of this attempt, which would cause a burst.
     pub(super) fn wait(&self, tried: u32, wish: Option<Duration>, random: f64) -> Duration {
         let whole = self
             .base_delay

@@ -29,7 +29,7 @@ use hook::{Answer, Hook, tcp};
 
 const TASK: &str = "t1";
 
-/// So fast that a test need not stop the clock, which would run ahead of the sockets.
+/// Delays so short that a test need not pause the clock, which would run ahead of the sockets.
 const FAST: RetryPolicy = RetryPolicy {
     max_attempts: 3,
     response_timeout: Duration::from_millis(250),
@@ -37,7 +37,7 @@ const FAST: RetryPolicy = RetryPolicy {
     max_delay: Duration::from_millis(20),
 };
 
-/// A task in a store, and who tells of it.
+/// A task in a store, and its notifier.
 struct Rig {
     store: MemoryStore,
     notifier: Notifier,
@@ -68,7 +68,7 @@ impl Rig {
         self.store.put_push(&config, version).await.unwrap();
     }
 
-    /// Keeps a change and tells of it.
+    /// Stores a change and notifies.
     async fn happens(&mut self, change: TaskChange) {
         let revision = self.record.revision;
         let kept = self.store.append(TASK, revision, 5, &change).await;
@@ -81,7 +81,7 @@ impl Rig {
         self.happens(status(state)).await;
     }
 
-    /// Once nothing waits any more.
+    /// Waits until no notification is queued.
     async fn done(&self) -> PushCounts {
         assert_eq!(self.notifier.close(Duration::from_secs(20)).await, 0);
         self.notifier.figures()
@@ -148,7 +148,7 @@ fn artifact(text: &str, append: bool, last_chunk: bool) -> TaskChange {
 }
 
 #[tokio::test]
-async fn a_webhook_of_1_0_is_told_of_each_state_in_order() {
+async fn webhook_of_1_0_receives_states_in_order() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
@@ -164,7 +164,7 @@ async fn a_webhook_of_1_0_is_told_of_each_state_in_order() {
 }
 
 #[tokio::test]
-async fn a_webhook_of_0_3_is_sent_the_task_in_the_state_it_had_then() {
+async fn webhook_of_0_3_receives_task_with_its_state() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V0_3).await;
@@ -183,36 +183,39 @@ async fn a_webhook_of_0_3_is_sent_the_task_in_the_state_it_had_then() {
 }
 
 #[tokio::test]
-async fn a_webhook_of_1_0_is_told_of_an_artifact_once_it_is_whole() {
+async fn webhook_of_1_0_receives_whole_artifact() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
     rig.happens(artifact("one ", false, false)).await;
     rig.happens(artifact("two", true, true)).await;
-    let told = hook.next().await;
+    let received = hook.next().await;
     let whole = json!({
         "taskId": "t1", "contextId": "c1",
         "artifact": {"artifactId": "a1", "parts": [{"text": "one "}, {"text": "two"}]},
         "append": false, "lastChunk": true,
     });
-    assert_eq!(told.body, json!({"artifactUpdate": whole}));
+    assert_eq!(received.body, json!({"artifactUpdate": whole}));
     rig.done().await;
     assert_eq!(hook.rest().await, 0);
 }
 
 #[tokio::test]
-async fn a_token_alone_is_the_bearer_credential_too() {
+async fn token_alone_is_the_bearer_credential() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
-    let told = hook.next().await;
-    assert_eq!(told.header("authorization"), Some("Bearer the-token"));
-    assert_eq!(told.header("x-a2a-notification-token"), Some("the-token"));
+    let received = hook.next().await;
+    assert_eq!(received.header("authorization"), Some("Bearer the-token"));
+    assert_eq!(
+        received.header("x-a2a-notification-token"),
+        Some("the-token")
+    );
 }
 
 #[tokio::test]
-async fn registered_credentials_are_shown_beside_the_token() {
+async fn credentials_are_sent_with_the_token() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     let mut config = config("w1", &hook.url);
@@ -222,13 +225,16 @@ async fn registered_credentials_are_shown_beside_the_token() {
     });
     rig.store.put_push(&config, Version::V1_0).await.unwrap();
     rig.becomes(TaskState::Working).await;
-    let told = hook.next().await;
-    assert_eq!(told.header("authorization"), Some("Basic dTpw"));
-    assert_eq!(told.header("x-a2a-notification-token"), Some("the-token"));
+    let received = hook.next().await;
+    assert_eq!(received.header("authorization"), Some("Basic dTpw"));
+    assert_eq!(
+        received.header("x-a2a-notification-token"),
+        Some("the-token")
+    );
 }
 
 #[tokio::test]
-async fn every_webhook_of_a_task_is_told_in_its_own_version() {
+async fn every_webhook_is_notified_in_its_version() {
     let new = Hook::that_answers([Answer::Status(200)]).await;
     let old = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
@@ -240,7 +246,7 @@ async fn every_webhook_of_a_task_is_told_in_its_own_version() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_was_forgotten_is_told_no_more() {
+async fn deleted_webhook_is_not_notified() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
@@ -253,7 +259,7 @@ async fn a_webhook_that_was_forgotten_is_told_no_more() {
 }
 
 #[tokio::test]
-async fn messages_and_metadata_are_not_told() {
+async fn messages_and_metadata_are_not_notified() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;

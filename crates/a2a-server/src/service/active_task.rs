@@ -1,4 +1,4 @@
-//! The tasks that are being worked on here, and how to reach them.
+//! The tasks that this process works on.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use crate::task_record::TaskRecord;
 use a2a::{A2aError, ErrorReason};
 
-/// A task that is being worked on, as others see it.
+/// The shared state of a task that runs or waits.
 #[derive(Debug)]
 pub(super) struct ActiveTask {
-    /// Asks for its end.
+    /// Requests the end of the task.
     pub(super) canceled: CancellationToken,
-    /// Who asked first, and why.
+    /// The reason of the first request.
     reason: OnceLock<CancelReason>,
     state: watch::Sender<State>,
 }
@@ -23,7 +23,7 @@ pub(super) struct ActiveTask {
 /// Why a task is canceled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CancelReason {
-    /// Its client or the operator asked for it.
+    /// Its client or the operator canceled it.
     Requested,
     /// The operator removed its client.
     ClientRemoved,
@@ -32,33 +32,33 @@ pub(super) enum CancelReason {
 #[derive(Debug, Clone)]
 struct State {
     phase: Phase,
-    /// A client knows of the task, so that it cannot be answered by a message in its place.
+    /// Whether a client may know the task, so that no message can replace it.
     exposed: bool,
 }
 
-/// How far it has come.
+/// The progress of a task.
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
-    /// Its message is not kept yet.
+    /// The store does not have its message yet.
     Accepting,
-    /// Nothing to be seen yet; it may still be answered at once.
+    /// Without visible events so far; a message may still replace it.
     Silent,
-    /// Something has been seen, or it takes long: it is a task.
+    /// It had an event, or takes long.
     Visible,
-    /// It is being answered by a message in place of the task.
+    /// A message replaces it.
     Answering,
-    /// It is over.
+    /// It ended.
     Done(TaskEnd),
 }
 
-/// How it ended.
+/// The end of the work on a task.
 #[derive(Debug, Clone)]
 pub(super) enum TaskEnd {
-    /// It is settled, or it waits for its client.
+    /// The task is terminal or interrupted.
     Task(Arc<TaskRecord>),
-    /// It was answered by a message, and there is no task.
+    /// A message replaced the task.
     Message(Box<Message>),
-    /// The task is not known any more, or the store does not say.
+    /// The task does not exist any more, or the store failed.
     Error(A2aError),
 }
 
@@ -74,19 +74,19 @@ impl ActiveTask {
         }
     }
 
-    /// Asks for its end. The first reason counts.
+    /// Cancels the task. The first reason counts.
     pub(super) fn cancel(&self, reason: CancelReason) {
         self.reason.get_or_init(|| reason);
         self.canceled.cancel();
     }
 
-    /// Why its end was asked for.
+    /// Returns why the task was canceled.
     pub(super) fn reason(&self) -> CancelReason {
         let reason = self.reason.get();
         reason.copied().unwrap_or(CancelReason::Requested)
     }
 
-    /// Its message is kept.
+    /// Marks the message as stored.
     pub(super) fn mark_stored(&self) {
         self.state.send_if_modified(|state| {
             let new = matches!(state.phase, Phase::Accepting);
@@ -97,7 +97,7 @@ impl ActiveTask {
         });
     }
 
-    /// The task is about to be shown to a client. `false` where it is too late for that: it is answered by a message.
+    /// Marks the task as shown to a client. Returns `false` if a message already replaces it.
     pub(super) fn expose(&self) -> bool {
         let mut shown = true;
         self.state.send_if_modified(|state| {
@@ -112,7 +112,7 @@ impl ActiveTask {
         shown
     }
 
-    /// Answers by a message in place of the task, unless somebody knows the task.
+    /// Lets a message replace the task. Returns `false` if a client may know the task.
     pub(super) fn try_answer_directly(&self) -> bool {
         self.state.send_if_modified(|state| {
             if state.exposed {
@@ -123,7 +123,7 @@ impl ActiveTask {
         })
     }
 
-    /// It cannot be answered by a message alone any more.
+    /// Rules out that a message replaces the task.
     pub(super) fn mark_visible(&self) {
         self.state.send_if_modified(|state| {
             let quiet = matches!(state.phase, Phase::Accepting | Phase::Silent);
@@ -139,17 +139,17 @@ impl ActiveTask {
             .send_modify(|state| state.phase = Phase::Done(end));
     }
 
-    /// Waits until its message is kept, or nothing came of it.
+    /// Waits until the store has the message, or the work ended.
     pub(super) async fn wait_stored(&self) -> Option<TaskEnd> {
         self.wait(|phase| !matches!(phase, Phase::Accepting)).await
     }
 
-    /// Waits until it is worth showing: something was seen, it takes long, or it is over.
+    /// Waits until the task is visible, or the work ended.
     pub(super) async fn wait_visible(&self) -> Option<TaskEnd> {
         self.wait(|phase| matches!(phase, Phase::Visible)).await
     }
 
-    /// Waits until it is over.
+    /// Waits until the work ended.
     pub(super) async fn wait_ended(&self) -> TaskEnd {
         match self.wait(|_| false).await {
             Some(end) => end,
@@ -172,11 +172,11 @@ impl ActiveTask {
 fn lost() -> A2aError {
     A2aError::new(
         ErrorReason::InternalError,
-        "the task was lost sight of; ask for it by its id",
+        "the work on the task ended without a result; get the task by its id",
     )
 }
 
-/// All of them, by the task's id.
+/// The active tasks by id.
 #[derive(Debug, Default)]
 pub(super) struct ActiveTasks(Mutex<HashMap<String, Arc<ActiveTask>>>);
 
@@ -189,7 +189,7 @@ impl ActiveTasks {
         self.locked().insert(task_id.to_owned(), active);
     }
 
-    /// Takes out this one. The task may be worked on again already.
+    /// Removes this entry, unless another run of the task has replaced it.
     pub(super) fn remove(&self, task_id: &str, active: &Arc<ActiveTask>) {
         let mut all = self.locked();
         if all

@@ -1,4 +1,4 @@
-//! The agents behind the server, and which of them a request is for.
+//! The agents, and the agent of a request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::call_context::CallContext;
 use crate::executor::{Agent, Executor};
 use a2a::{A2aError, ErrorReason};
 
-/// Where a message or a request names the agent it is for.
+/// The metadata key of a message or request that names the agent.
 pub const AGENT: &str = "openclaw-remote-agent/agent";
 
-/// How long the answer of the executor is kept.
+/// How long the list of agents is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// What the executor said last.
+/// The last list of agents.
 #[derive(Default)]
 pub(super) struct AgentCache(Mutex<Option<(Instant, Arc<[Agent]>)>>);
 
 impl AgentCache {
-    /// The agents. Where the executor cannot say any more, what it said before holds.
+    /// Returns the agents. If the executor fails, returns the expired list.
     pub(super) async fn get(&self, executor: &dyn Executor) -> Result<Arc<[Agent]>, A2aError> {
-        // Held while the executor is asked, so that it is asked once.
+        // Held across the call, so that concurrent requests make one.
         let mut known = self.0.lock().await;
         if let Some((at, agents)) = &*known
             && at.elapsed() < CACHE_LIFETIME
@@ -40,12 +40,12 @@ impl AgentCache {
                 Ok(agents)
             }
             Err(error) => {
-                tracing::warn!(%error, "the agents cannot be listed");
+                tracing::warn!(%error, "cannot list the agents");
                 match &*known {
                     Some((_, agents)) => Ok(agents.clone()),
                     None => Err(A2aError::new(
                         ErrorReason::Unavailable,
-                        "which agents there are cannot be said now; try again in a moment",
+                        "cannot list the agents now; try again in a moment",
                     )),
                 }
             }
@@ -53,7 +53,7 @@ impl AgentCache {
     }
 }
 
-/// The agent that a request names, in its path, its metadata or as its tenant.
+/// Returns the agent that a request names in its path, its metadata or its tenant.
 pub(super) fn named(caller: &CallContext, send: &Send) -> Result<Option<String>, A2aError> {
     let request = &send.request;
     let ways = [
@@ -91,19 +91,19 @@ fn in_metadata(metadata: Option<&HashMap<String, Value>>) -> Result<Option<&str>
         Some(Value::String(name)) => Ok(Some(name)),
         Some(_) => Err(A2aError::new(
             ErrorReason::InvalidParams,
-            format!("`{AGENT}` has to be a string: the name of an agent"),
+            format!("`{AGENT}` must be a string: the name of an agent"),
         )
         .at("metadata")),
     }
 }
 
-/// Nobody here has that name.
+/// Returns the error of an unknown agent.
 pub(super) fn unknown(name: &str, agents: &[Agent]) -> A2aError {
     let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
     A2aError::new(
         ErrorReason::InvalidParams,
         format!(
-            "there is no agent `{}` here; there is {}",
+            "unknown agent `{}`; this server has {}",
             name.chars().take(64).collect::<String>(),
             names.join(", ")
         ),

@@ -1,4 +1,4 @@
-//! What goes on without being asked for: tasks of dead servers, cancellations from other servers, retention.
+//! Background work: recovery of tasks, cancel requests of other servers, and retention.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use crate::store::{StoreError, before_ms};
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 use a2a::A2aError;
 
-/// How often what retention does not keep is forgotten, at least.
+/// The longest time between two prunings.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many tasks that wait too long are looked for at a time.
+/// Unanswered tasks that one query returns.
 const RECOVERY_CONCURRENCY: usize = 100;
 
 impl Core {
-    /// Takes up or marks the tasks that no server owns any more.
+    /// Recovers the tasks that no live server owns.
     pub(super) async fn recover(self: &Arc<Self>) -> Result<(), A2aError> {
         let mut left = self
             .store
             .recover()
             .await
             .map_err(|error| refused(error, ""))?;
-        // Runs of one session go on in the order they began in.
+        // Runs of one session resume in the order of their creation.
         left.sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
         for task in left {
             if task.is_terminal() || self.active_tasks.get(&task.id).is_some() {
                 continue;
             }
-            // A task that was left by a server is no more than its client may have.
+            // The quota does not apply to recovered tasks.
             let _ = self.quota.try_insert(&task.owner, &task.id, usize::MAX);
             if !is_interrupted(&task.state) {
                 let loaded = self.store.load(&task.id).await;
@@ -45,7 +45,7 @@ impl Core {
                         self.release_quota(&task.owner, &task.id);
                     }
                     Err(refusal) => {
-                        tracing::error!(task_id = task.id, %refusal, "a task cannot be taken up");
+                        tracing::error!(task_id = task.id, %refusal, "cannot recover a task");
                     }
                 }
             }
@@ -56,17 +56,17 @@ impl Core {
         Ok(())
     }
 
-    /// Goes on with the run of a task, or marks the task as interrupted.
+    /// Reattaches to the run of a task, or marks the task as interrupted.
     async fn resume_left_task(self: &Arc<Self>, record: TaskRecord) {
         let mut life = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
         life.reported = true;
-        // Its client has been given the task, or may have been.
+        // Its client may know the task.
         life.active.expose();
         if let Some(run) = life.record.run.clone() {
             let id = &life.record.task.id;
             let waiting = match self.store.enqueue(&life.record.session, id).await {
                 Ok(waiting) => waiting,
-                // This server owns the task by now, so it ends the task here.
+                // This server owns the task now, so it has to end it.
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             };
             self.active_tasks.insert(id, life.active.clone());
@@ -80,7 +80,7 @@ impl Core {
         }
     }
 
-    /// Everything that goes on until the server is closed.
+    /// Starts the work that lasts until the server shuts down.
     pub(super) fn resume(self: &Arc<Self>) {
         self.run_until_closing(|core| async move { core.forward_cancellations().await });
         self.run_until_closing(|core| async move { core.forget().await });
@@ -89,7 +89,7 @@ impl Core {
                 loop {
                     tokio::time::sleep(every).await;
                     if let Err(error) = core.recover().await {
-                        tracing::warn!(%error, "tasks of dead servers cannot be looked for");
+                        tracing::warn!(%error, "cannot recover the tasks of dead servers");
                     }
                 }
             });
@@ -119,10 +119,10 @@ impl Core {
         }
     }
 
-    /// Ends tasks whose client was asked something and did not answer.
+    /// Fails tasks whose client did not answer in time.
     async fn expire_unanswered(&self) -> Result<(), A2aError> {
         let before_ms = before_ms(self.env.system_time().into(), self.settings.unanswered);
-        // What cannot be ended waits for the next time, and keeps no other from its end.
+        // Tasks that cannot be ended are skipped until the next time.
         let mut left = 0;
         loop {
             let ids = self
@@ -133,7 +133,7 @@ impl Core {
             for id in &ids {
                 let ended = self.expire_task(id, before_ms).await;
                 if let Err(error) = &ended {
-                    tracing::warn!(task_id = id, %error, "the task cannot be ended");
+                    tracing::warn!(task_id = id, %error, "cannot end a task");
                 }
                 left += usize::from(ended != Ok(true));
             }
@@ -143,10 +143,10 @@ impl Core {
         }
     }
 
-    /// Ends a task that waits for its client since before `before_ms`. Says whether it still waited.
+    /// Fails a task that has waited for its client since before `before_ms`. Returns whether it still waited.
     pub(super) async fn expire_task(&self, id: &str, before_ms: i64) -> Result<bool, StoreError> {
         let record = self.store.load(id).await?;
-        // It may have been answered, and have asked again, since it was found.
+        // The client may have answered meanwhile, and the agent may have asked again.
         let waits = |record: &TaskRecord| record.is_interrupted() && record.changed_ms < before_ms;
         let Some(mut record) = record.filter(waits) else {
             return Ok(false);
@@ -160,7 +160,7 @@ impl Core {
                 self.changed(&record, &change);
                 Ok(true)
             }
-            // The answer came after all.
+            // The client answered meanwhile.
             Err(StoreError::Conflict | StoreError::Terminal | StoreError::NotFound) => Ok(false),
             Err(error) => Err(error),
         }
@@ -168,10 +168,10 @@ impl Core {
 
     async fn forget(self: &Arc<Self>) {
         loop {
-            // Those that the store did not end when their client was removed.
+            // Tasks of removed clients that the store could not end before.
             self.end_tasks_of_removed_clients(self.quota.tasks_of_removed());
             if let Err(refusal) = self.expire_unanswered().await {
-                tracing::warn!(%refusal, "tasks that wait too long for their clients cannot be ended");
+                tracing::warn!(%refusal, "cannot end the tasks whose clients did not answer");
             }
             let retention = &self.settings.retention;
             match self
@@ -180,8 +180,8 @@ impl Core {
                 .await
             {
                 Ok(0) => {}
-                Ok(tasks) => tracing::debug!(tasks, "old tasks are forgotten"),
-                Err(error) => tracing::warn!(%error, "old tasks cannot be forgotten"),
+                Ok(tasks) => tracing::debug!(tasks, "pruned old tasks"),
+                Err(error) => tracing::warn!(%error, "cannot prune old tasks"),
             }
             tokio::select! {
                 () = tokio::time::sleep(PRUNE_INTERVAL) => {}

@@ -1,4 +1,4 @@
-//! Ending a task before it is done.
+//! Cancellation of tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 
-/// At most so long for something that another server does.
+/// How long to wait for another server.
 const REMOTE_CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a task that changes again and again is looked at before it is given up.
+/// How often to retry when a task changes concurrently.
 const MAX_ATTEMPTS: usize = 8;
 
 impl Core {
-    /// Cancels the task unless it is settled, and gives back how it stands then.
+    /// Cancels a task unless it has ended, and returns it.
     pub(super) async fn cancel_task(
         &self,
         mut record: TaskRecord,
@@ -42,7 +42,7 @@ impl Core {
                     TaskEnd::Error(refusal) => return Err(refusal),
                 }
             } else {
-                // Another server may run it, and knows best how to stop it.
+                // Another server may run it.
                 if !record.is_interrupted() && self.store.recovery_interval().is_some() {
                     self.cancel_elsewhere(&id).await?;
                 }
@@ -55,7 +55,7 @@ impl Core {
         Err(refused(StoreError::Conflict, &id))
     }
 
-    /// Asks the server that runs the task to cancel it, and waits a while for that.
+    /// Requests the cancellation from the server that runs the task, and waits for it.
     async fn cancel_elsewhere(&self, task_id: &str) -> Result<(), A2aError> {
         let subscription = self.subscription(task_id).await?;
         self.store
@@ -63,12 +63,12 @@ impl Core {
             .await
             .map_err(|error| refused(error, task_id))?;
         let settled = subscription.updates.for_each(|_| std::future::ready(()));
-        // Where nobody answers nobody runs it, and it is settled here.
+        // Without an answer no server runs the task, so this one cancels it in the store.
         let _ = tokio::time::timeout(REMOTE_CANCEL_TIMEOUT, settled).await;
         Ok(())
     }
 
-    /// Marks a task that nobody runs as canceled. `None` where it changed under our hands.
+    /// Marks a task as canceled in the store. Returns `None` if the task changed concurrently.
     async fn cancel_stored(
         &self,
         task_id: &str,
@@ -101,7 +101,7 @@ impl Core {
     }
 }
 
-/// The answer to a cancel: the task, if it is canceled; being so already is no error.
+/// Returns the canceled task. A second cancellation succeeds.
 pub(super) fn canceled(record: TaskRecord) -> Result<Task, A2aError> {
     if record.task.status.state == a2a::v1_0::TaskState::Canceled {
         return Ok(record.task);
@@ -109,7 +109,7 @@ pub(super) fn canceled(record: TaskRecord) -> Result<Task, A2aError> {
     Err(A2aError::new(
         ErrorReason::TaskNotCancelable,
         format!(
-            "the task `{}` is settled already, there is nothing to cancel; get it to see how it ended",
+            "the task `{}` has ended and cannot be canceled; get it to see its state",
             record.task.id
         ),
     ))

@@ -1,4 +1,4 @@
-//! What ends with a client that the operator removes.
+//! Removal of clients.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use super::core::{Core, refused};
 use a2a::{A2aError, ErrorReason};
 
 impl Service {
-    /// Names all clients there are from now on. Unfinished tasks of others are canceled, whether they run or wait, their
-    /// webhooks are removed, and no notification of theirs is delivered any more. Returns once every run has its signal to stop; the
-    /// rest goes on in the background, again and again while the store fails.
+    /// Replaces the set of clients. Cancels the unfinished tasks of others, deletes their webhooks and drops their
+    /// notifications. Returns once every run has its signal to stop; the rest continues in the background and is
+    /// retried while the store fails.
     pub fn retain_clients(&self, clients: HashSet<String>) {
         let clients = Arc::new(clients);
         self.core.notifier.retain_clients(&clients);
@@ -24,7 +24,7 @@ impl Service {
 }
 
 impl Core {
-    /// Ends tasks of clients that the operator removed.
+    /// Ends tasks of removed clients.
     pub(super) fn end_tasks_of_removed_clients(self: &Arc<Self>, tasks: Vec<String>) {
         for task_id in tasks {
             if let Some(active) = self.active_tasks.get(&task_id) {
@@ -42,13 +42,13 @@ impl Core {
 
     async fn end_one(&self, task_id: &str) -> Result<(), A2aError> {
         let failed = |error| refused(error, task_id);
-        // Webhooks first: they are not notified of the end either. The task ends even where they stay.
+        // Webhooks first, so that they are not notified of the end. The task ends even if deleting them fails.
         let webhooks = self.delete_webhooks(task_id).await;
         let Some(record) = self.store.load(task_id).await.map_err(failed)? else {
             return Ok(());
         };
         match self.cancel_task(record, CancelReason::ClientRemoved).await {
-            // It was deleted, or answered by a message, in the meantime.
+            // Deleted or replaced by a message meanwhile.
             Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(()),
             settled => settled.and(webhooks),
         }

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
-/// How many tasks of a client who has too many are looked at, before he is told so.
+/// Tasks to check before the server rejects a client for its quota.
 const QUOTA_SAMPLE_SIZE: usize = 16;
 
 pub(super) struct Core {
@@ -38,15 +38,15 @@ pub(super) struct Core {
     pub(super) active_tasks: ActiveTasks,
     pub(super) dedup: MessageDedup,
     pub(super) weights: Weights,
-    /// One permit a run.
+    /// Permits for concurrent runs.
     pub(super) slots: Arc<Semaphore>,
-    /// No more is taken, and what runs is to stop.
+    /// Cancelled at shutdown: no more messages, and runs stop.
     pub(super) closing: CancellationToken,
-    /// What has not stopped by now is dropped.
+    /// Cancelled late in the shutdown: remaining runs are dropped.
     pub(super) dropping: CancellationToken,
-    /// Everything that goes on in the background.
+    /// The background tasks.
     pub(super) tasks: TaskTracker,
-    /// Asks for what retention does not keep to be forgotten.
+    /// Triggers pruning.
     pub(super) prune: Notify,
     pub(super) quota: TaskQuota,
 }
@@ -88,14 +88,14 @@ impl Core {
         }
     }
 
-    /// The time of day in milliseconds since 1970, and never before the task's last change.
+    /// Returns the time in milliseconds since 1970, at least the time of the task's last change.
     pub(super) fn now_ms(&self, record: &TaskRecord) -> i64 {
         DateTime::<Utc>::from(self.env.system_time())
             .timestamp_millis()
             .max(record.changed_ms)
     }
 
-    /// A task of this caller.
+    /// Loads a task of the caller.
     pub(super) async fn owned(
         &self,
         caller: &CallContext,
@@ -111,7 +111,7 @@ impl Core {
             .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
-    /// What follows a change that has been kept and applied.
+    /// Updates metrics, quota and webhooks after a stored change.
     pub(super) fn changed(&self, record: &TaskRecord, change: &TaskChange) {
         if let TaskChange::Status(status) = change {
             self.metrics.record_state(&status.state);
@@ -122,13 +122,13 @@ impl Core {
         self.notifier.changed(record, change);
     }
 
-    /// Counts one more task of a client that is not settled, if he may have one more.
+    /// Counts an unfinished task against the client's quota.
     pub(super) async fn acquire_quota(&self, client: &str, task_id: &str) -> Result<(), A2aError> {
         let limit = self.settings.limits.tasks_per_client;
         let Err(refusal) = self.quota.try_insert(client, task_id, limit) else {
             return Ok(());
         };
-        // Another server may have settled what asked a question here. The id is random, so every time others are looked at.
+        // Another server may have ended a counted task. The id is random, so that each call samples different tasks.
         for known in self.quota.sample(client, task_id, QUOTA_SAMPLE_SIZE) {
             if self.active_tasks.get(&known).is_none()
                 && let Ok(found) = self.store.load(&known).await
@@ -142,11 +142,10 @@ impl Core {
             .map_err(|_| refusal)
     }
 
-    /// Makes sure that `bytes` more of a client may be kept. Its own oldest settled tasks go for that where they must, if
-    /// `forget` says so.
+    /// Reserves room for `bytes` more of a client. With `forget`, deletes the client's oldest ended tasks if necessary.
     ///
     /// # Errors
-    /// They may not, or the store failed.
+    /// The budget is exhausted, or the store failed.
     pub(super) async fn make_room(
         &self,
         client: &str,
@@ -159,7 +158,7 @@ impl Core {
         match room.map_err(|error| refused(error, ""))? {
             true => Ok(()),
             false => {
-                let text = "the server keeps as many bytes of your tasks, or of all clients' tasks, as it may; finish or cancel tasks that are open, send less, or ask again when old tasks are gone";
+                let text = "the storage for your tasks, or for those of all clients, is full; finish or cancel open tasks, send less, or try again when old tasks are deleted";
                 let mut refusal = A2aError::new(ErrorReason::ResourceExhausted, text);
                 refusal.retry_after_s = Some(60);
                 Err(refusal)
@@ -167,7 +166,7 @@ impl Core {
         }
     }
 
-    /// A task of a client is settled, or gone.
+    /// Removes a task from the client's quota.
     pub(super) fn release_quota(&self, client: &str, task_id: &str) {
         if self.quota.remove(client, task_id) {
             self.prune.notify_one();
@@ -175,25 +174,25 @@ impl Core {
     }
 }
 
-/// What a client is told when the store does not do it. Why is for the log alone.
+/// Converts an error of the store. The cause of a failure goes to the log only.
 pub(super) fn refused(error: StoreError, task_id: &str) -> A2aError {
     match error {
         StoreError::NotFound => A2aError::task_not_found(task_id),
         StoreError::Terminal => A2aError::new(
             ErrorReason::UnsupportedOperation,
             format!(
-                "the task `{task_id}` is settled, nothing can be added to it; send a message without `taskId`"
+                "the task `{task_id}` has ended and accepts no messages; send the message without `taskId`"
             ),
         ),
         StoreError::Conflict => A2aError::new(
             ErrorReason::UnsupportedOperation,
-            format!("the task `{task_id}` changed in the meantime; get it and ask again"),
+            format!("the task `{task_id}` changed concurrently; get it and try again"),
         ),
         StoreError::Failed(why) | StoreError::Damaged(why) => {
             tracing::warn!(task_id, why, "the task store failed");
             let mut refusal = A2aError::new(
                 ErrorReason::Unavailable,
-                "the task store does not answer; ask again in a moment",
+                "the task store does not answer; try again in a moment",
             );
             refusal.retry_after_s = Some(1);
             refusal

@@ -1,8 +1,7 @@
-//! Messages that came a short while ago and whose answer has not been given, so that one that is sent again because its
-//! client was cut off is not worked on twice (1.0 §3.3.1).
+//! Detection of retried messages, so that a client that was cut off can send again without a second run (A2A 1.0
+//! §3.3.1).
 //!
-//! Once the answer was given the id is free: there are clients that number their messages carelessly, and what they send
-//! next is no repetition.
+//! Once the server has answered, the id is free: some clients reuse ids, and their next message is no retry.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,20 +13,20 @@ use tokio::time::Instant;
 
 use super::active_task::ActiveTask;
 
-/// For how long a message is known again.
+/// How long a message is remembered.
 const DEDUP_WINDOW: Duration = Duration::from_secs(300);
 
-/// How many messages are remembered, of all clients.
+/// The most messages remembered, of all clients.
 const MAX_MESSAGES: usize = 10_000;
 
-/// The messages of the last minutes.
+/// The recent messages.
 #[derive(Debug, Default)]
 pub(super) struct MessageDedup(Mutex<DedupState>);
 
 #[derive(Debug, Default)]
 struct DedupState {
     tasks: HashMap<Arc<str>, SeenMessage>,
-    /// In the order they came in.
+    /// In the order of arrival.
     order: VecDeque<(Instant, Arc<str>)>,
 }
 
@@ -39,18 +38,18 @@ struct SeenMessage {
     active: Weak<ActiveTask>,
 }
 
-/// A message that came before.
+/// A retried message.
 #[derive(Debug)]
 pub(super) struct Duplicate {
-    /// The task it begins or answers. It may not be kept yet.
+    /// Its task, which may not be stored yet.
     pub(super) task_id: String,
-    /// The work on it, unless that is over.
+    /// The work on it, unless that ended.
     pub(super) active: Option<Arc<ActiveTask>>,
 }
 
 impl MessageDedup {
-    /// What is made of the message, if the client sent the same a short while ago; else `active` is made of it from now on, for
-    /// the task `task_id`.
+    /// Returns the earlier message, if the client recently sent the same. Otherwise remembers this one for the task
+    /// `task_id`.
     pub(super) fn get_or_insert(
         &self,
         client: &str,
@@ -85,11 +84,11 @@ impl MessageDedup {
         None
     }
 
-    /// The message of the task `task_id` was answered, or nothing came of it: what comes under its id next is another one.
+    /// Forgets the message of the task `task_id`, after its answer or its rejection.
     pub(super) fn remove(&self, client: &str, message_id: &str, task_id: &str) {
         let key = key(client, message_id);
         let mut known = self.locked();
-        // The id may be another message's by now.
+        // The id may belong to another message now.
         if known
             .tasks
             .get(key.as_str())
@@ -110,7 +109,7 @@ impl DedupState {
             if self.order.len() < MAX_MESSAGES && now.duration_since(*at) < DEDUP_WINDOW {
                 break;
             }
-            // The key may stand for a later message by now.
+            // The key may belong to a later message now.
             if self.tasks.get(key).is_some_and(|seen| seen.at == *at) {
                 self.tasks.remove(key);
             }
@@ -123,7 +122,7 @@ fn key(client: &str, message_id: &str) -> String {
     format!("{client}\n{message_id}")
 }
 
-/// What tells a message that is sent again from another one that was given the same id by a careless client.
+/// Hashes a message, to distinguish a retry from another message with the same id.
 fn digest(message: &Message, agent: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (agent, &message.context_id, &message.task_id).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Which media types a client can do with, and whether an agent can give one of them (1.0 §3.2.2).
+//! The media types of answers (A2A 1.0 §3.2.2).
 
 use super::Send;
 use super::core::Core;
@@ -6,8 +6,8 @@ use crate::executor::{Agent, OUTPUT_MODES};
 use a2a::{A2aError, ErrorReason};
 
 impl Core {
-    /// Whether the agent that is asked can answer in anything that the client takes. What it says beside is sent all the
-    /// same: a client that takes one of its types is better served with the whole than with nothing.
+    /// Checks that the agent can answer in one of the accepted types. An answer may contain other types too: a client
+    /// that accepts one of them is better served with the whole.
     pub(super) async fn check_output_modes(
         &self,
         send: &Send,
@@ -43,15 +43,15 @@ impl Core {
     }
 }
 
-/// What the skills of an agent give.
+/// Returns the output types of an agent's skills.
 fn skill_modes(agent: &Agent) -> Vec<&str> {
     let skills = agent.skills.iter();
     let modes = skills.flat_map(|skill| skill.output_modes.iter().flatten());
     modes.map(String::as_str).collect()
 }
 
-/// Whether one of the types that are wanted is `given`. Older clients say `text` alone, and all text is taken for the same:
-/// what an agent writes may be read as Markdown as well.
+/// Returns whether `wanted` includes `given`. Older clients say `text` alone. All text types count as the same, because
+/// an agent's text is readable as Markdown as well.
 fn accepts(wanted: &[String], given: &str) -> bool {
     let (family, _) = split(given);
     wanted.iter().any(|wanted| {

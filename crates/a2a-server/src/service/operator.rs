@@ -1,4 +1,4 @@
-//! What the operator may ask for, whoever's task it is.
+//! The operations of the operator, on tasks of all clients.
 
 use a2a::v1_0::Task;
 
@@ -11,7 +11,7 @@ use crate::task_record::TaskRecord;
 use a2a::A2aError;
 
 impl Service {
-    /// Tasks of every client, for the operator.
+    /// Lists tasks of all clients.
     ///
     /// # Errors
     /// The store failed.
@@ -20,10 +20,10 @@ impl Service {
         listed.map_err(|error| refused(error, ""))
     }
 
-    /// The operator cancels a task, whoever it belongs to, and is given it as it stands then.
+    /// Cancels a task of any client and returns it.
     ///
     /// # Errors
-    /// There is no such task, or it is settled otherwise.
+    /// The task does not exist, or it ended otherwise.
     pub async fn stop(&self, task_id: &str) -> Result<Task, A2aError> {
         let record = self.any(task_id).await?;
         let record = record.ok_or_else(|| A2aError::task_not_found(task_id))?;
@@ -34,7 +34,7 @@ impl Service {
         )
     }
 
-    /// The operator deletes a task, whoever it belongs to; one that runs is canceled first. Says whether there was one.
+    /// Deletes a task of any client, after canceling it. Returns whether it existed.
     ///
     /// # Errors
     /// The store failed.
@@ -47,7 +47,7 @@ impl Service {
             }
             None => return Ok(false),
         };
-        // Its webhooks go with it, and are to be told of its end before.
+        // The deletion removes its webhooks, which have to be notified of the end before.
         self.core.notifier.barrier().await;
         let deleted = self.core.store.delete(task_id).await;
         deleted.map_err(|error| refused(error, task_id))

@@ -1,4 +1,4 @@
-//! A page of a list of tasks, of which one task at a time is in memory.
+//! A page of tasks that holds one task at a time.
 
 use std::{fmt, vec};
 
@@ -11,17 +11,17 @@ use crate::store::{Cursor, StoreError, Summary, SummaryPage};
 use crate::task_record::TaskRecord;
 use a2a::A2aError;
 
-/// A page of tasks (1.0 §3.1.4). It is bounded in number by the request, and in bytes by
-/// [`page_bytes`](crate::settings::Limits::page_bytes): where the next task would go beyond, the page ends before it.
+/// A page of tasks (A2A 1.0 §3.1.4). The request bounds the number of tasks, and
+/// [`page_bytes`](crate::settings::Limits::page_bytes) their bytes: the page ends before the task that would exceed it.
 pub struct TaskPage {
     service: Service,
     view: View,
     tasks: vec::IntoIter<Summary>,
     /// The first task, until it is written.
     first: Option<(Cursor, TaskRecord)>,
-    /// Where the page ends.
+    /// The start of the next page.
     next: Option<Cursor>,
-    /// The last task that was written.
+    /// The last written task.
     last: Option<Cursor>,
     bytes: usize,
     page_size: i32,
@@ -29,7 +29,7 @@ pub struct TaskPage {
 }
 
 impl TaskPage {
-    /// Loads the first task, so that a store that fails is reported before an answer begins.
+    /// Loads the first task, so that an error of the store precedes the response.
     ///
     /// # Errors
     /// The store failed.
@@ -54,8 +54,8 @@ impl TaskPage {
         Ok(page)
     }
 
-    /// Loads the next task and returns what `write` makes of it; `None` at the end of the page. A task that is gone, that
-    /// is damaged, or that is being answered by a message is left out.
+    /// Loads the next task and returns the result of `write`; `None` at the end of the page. Skips tasks that are
+    /// deleted, damaged, or replaced by a message.
     ///
     /// # Errors
     /// The store failed.
@@ -93,7 +93,7 @@ impl TaskPage {
                 Ok(Some(record)) => return Ok(Some((Cursor::new(&listed), record))),
                 Ok(None) => {}
                 Err(StoreError::Damaged(why)) => {
-                    tracing::error!(task_id = listed.id, why, "a task is left out of a list");
+                    tracing::error!(task_id = listed.id, why, "a list omits a damaged task");
                 }
                 Err(error) => return Err(refused(error, &listed.id)),
             }
@@ -101,7 +101,7 @@ impl TaskPage {
         Ok(None)
     }
 
-    /// The token of the page that follows; empty after the last one. It is known once [`next`](Self::next) has said `None`.
+    /// Returns the token of the next page, empty on the last. Valid once [`next`](Self::next) has returned `None`.
     pub fn next_page_token(&self) -> String {
         self.next
             .as_ref()
@@ -109,12 +109,12 @@ impl TaskPage {
             .unwrap_or_default()
     }
 
-    /// The number of tasks that the page may have.
+    /// Returns the requested page size.
     pub fn page_size(&self) -> i32 {
         self.page_size
     }
 
-    /// How many tasks there are on all pages.
+    /// Returns the number of tasks on all pages.
     pub fn total_size(&self) -> i32 {
         i32::try_from(self.total).unwrap_or(i32::MAX)
     }

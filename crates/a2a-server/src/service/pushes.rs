@@ -1,4 +1,4 @@
-//! Webhooks that clients register.
+//! Registration of webhooks.
 
 use a2a::v1_0::TaskPushNotificationConfig;
 
@@ -7,11 +7,11 @@ use super::core::{Core, refused};
 use crate::call_context::{CallContext, Version};
 use a2a::{A2aError, ErrorReason};
 
-/// How long the id of a webhook may be, in bytes.
+/// The longest id of a webhook, in bytes.
 const MAX_ID_BYTES: usize = 4096;
 
 impl Core {
-    /// The webhook that comes with a message, if one does.
+    /// Returns the webhook that a message registers.
     pub(super) fn wanted_push(
         &self,
         _caller: &CallContext,
@@ -31,7 +31,7 @@ impl Core {
         }
     }
 
-    /// A configuration with an id, if notifications may go there.
+    /// Validates a configuration and completes its id.
     pub(super) fn checked(
         &self,
         mut config: TaskPushNotificationConfig,
@@ -55,7 +55,7 @@ impl Core {
         Ok(config)
     }
 
-    /// Keeps a configuration that was checked, unless the task has as many as it may have.
+    /// Stores a validated configuration, unless the task has too many.
     pub(super) async fn keep_push(
         &self,
         config: &TaskPushNotificationConfig,
@@ -67,7 +67,7 @@ impl Core {
         if known.len() >= most && known.iter().all(|had| had.id != config.id) {
             return Err(A2aError::new(
                 ErrorReason::ResourceExhausted,
-                format!("the task `{id}` has {most} webhooks, as many as one may have; delete one"),
+                format!("the task `{id}` has {most} webhooks, the maximum; delete one"),
             ));
         }
         self.store
@@ -89,7 +89,7 @@ impl Core {
     }
 }
 
-/// There is no such webhook.
+/// Returns the error of an unknown webhook.
 pub(super) fn unknown(task_id: &str) -> A2aError {
     A2aError::new(
         ErrorReason::TaskNotFound,

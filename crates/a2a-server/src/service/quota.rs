@@ -1,4 +1,4 @@
-//! The tasks that are not settled, as far as this server has to do with them.
+//! The unfinished tasks of each client.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2a::{A2aError, ErrorReason};
 
-/// After so many settled tasks the store is asked to forget what retention does not keep, if that does not come sooner.
+/// Ended tasks after which the server prunes, if the interval has not passed.
 const PRUNE_AFTER: usize = 256;
 
-/// The ids of tasks that are not settled, by client.
+/// The ids of unfinished tasks by client.
 #[derive(Debug, Default)]
 pub(super) struct TaskQuota(Mutex<State>);
 
@@ -17,7 +17,7 @@ pub(super) struct TaskQuota(Mutex<State>);
 struct State {
     by_client: HashMap<String, BTreeSet<String>>,
     settled: usize,
-    /// The clients there are; `None` where every name is one.
+    /// The clients; `None` admits every name.
     clients: Option<Arc<HashSet<String>>>,
 }
 
@@ -35,24 +35,24 @@ impl State {
 }
 
 impl TaskQuota {
-    /// From now on these are the clients. Returns the tasks of others.
+    /// Replaces the set of clients. Returns the tasks of others.
     pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) -> Vec<String> {
         let mut state = self.locked();
         state.clients = Some(Arc::clone(clients));
         state.tasks_of_removed()
     }
 
-    /// The tasks of clients that the operator removed.
+    /// Returns the tasks of removed clients.
     pub(super) fn tasks_of_removed(&self) -> Vec<String> {
         self.locked().tasks_of_removed()
     }
 
-    /// Whether the operator has not removed this client.
+    /// Returns whether the operator has not removed this client.
     pub(super) fn is_client(&self, name: &str) -> bool {
         self.locked().is_client(name)
     }
 
-    /// Counts one more task of a client, within `limit`.
+    /// Adds a task of a client, within `limit`.
     pub(super) fn try_insert(
         &self,
         client: &str,
@@ -73,7 +73,7 @@ impl TaskQuota {
             let mut refusal = A2aError::new(
                 ErrorReason::ResourceExhausted,
                 format!(
-                    "you have {count} tasks that are not settled, as many as you may have; wait for one, or cancel one"
+                    "you have {count} unfinished tasks, the maximum; wait for one, or cancel one"
                 ),
             );
             refusal.retry_after_s = Some(10);
@@ -83,7 +83,7 @@ impl TaskQuota {
         Ok(())
     }
 
-    /// A task is settled, or gone. Says whether it is time to forget old ones.
+    /// Removes a task. Returns whether it is time to prune.
     pub(super) fn remove(&self, client: &str, task_id: &str) -> bool {
         let mut state = self.locked();
         if let Some(tasks) = state.by_client.get_mut(client) {
@@ -100,7 +100,7 @@ impl TaskQuota {
         many
     }
 
-    /// At most `most` tasks of a client, those that follow `from` and then those before it: with another `from` others.
+    /// Returns at most `most` tasks of a client, starting at `from` and wrapping around.
     pub(super) fn sample(&self, client: &str, from: &str, most: usize) -> Vec<String> {
         let state = self.locked();
         let Some(tasks) = state.by_client.get(client) else {

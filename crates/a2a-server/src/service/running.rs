@@ -1,4 +1,4 @@
-//! A run of the executor, apart from the task, so that one that panics or hangs takes nothing with it.
+//! A run of the executor on a task of its own, so that a panic or a hang stays contained.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::metrics::Metrics;
 pub(super) type Start =
     Box<dyn FnOnce(Reports, CancellationToken) -> BoxFuture<'static, Outcome> + Send>;
 
-/// How long a run that was told to stop may take before it is dropped.
+/// How long a canceled run may take to stop before it is dropped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A run under way. It stops when this is dropped.
+/// A run. Dropping it stops the run.
 pub(super) struct Running {
     handle: JoinHandle<Outcome>,
     stop: CancellationToken,
@@ -28,31 +28,31 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn start(metrics: Metrics, reports: Reports, start: Start) -> Self {
         let stop = CancellationToken::new();
-        let told = stop.clone();
+        let cancel = stop.clone();
         metrics.record_run_start();
         Self {
-            handle: tokio::spawn(async move { start(reports, told).await }),
+            handle: tokio::spawn(async move { start(reports, cancel).await }),
             stop,
             began: Instant::now(),
             metrics,
         }
     }
 
-    /// How it ended. Not to be asked again after that.
+    /// Waits for the outcome. Must not be called again afterwards.
     pub(super) async fn outcome(&mut self) -> Outcome {
         match (&mut self.handle).await {
             Ok(outcome) => outcome,
             Err(error) => {
-                tracing::error!(%error, "the executor ended a run by a panic");
+                tracing::error!(%error, "a run of the executor panicked");
                 Outcome::Failed {
                     reason: "internal",
-                    text: "the run broke off by a fault of the server; tell its operator, the log says more".to_owned(),
+                    text: "the run failed with an internal error; contact the operator, whose log has the details".to_owned(),
                 }
             }
         }
     }
 
-    /// Has it stop, and returns when it has, or was dropped because it did not.
+    /// Stops the run: cancels it, and drops it if it does not stop in time.
     pub(super) async fn stop(mut self, dropping: &CancellationToken, task_id: &str) {
         self.stop.cancel();
         tokio::select! {
@@ -63,7 +63,7 @@ impl Running {
         }
         tracing::warn!(
             task_id,
-            "a run that was told to stop did not, and is dropped"
+            "a canceled run did not stop in time and is dropped"
         );
         self.handle.abort();
         let _ = (&mut self.handle).await;

@@ -1,4 +1,4 @@
-//! Answering whoever sent a message: what with, and when.
+//! Answers to sent messages.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Core {
             Version::V1_0 => false,
             Version::V0_3 => self.settings.async_mode,
         });
-        // Whoever says nothing in 0.3, to a server that answers when it is done, is answered with what was said.
+        // A 0.3 request without `blocking`, to a server that waits for the answer, receives the answer as a message.
         let without_history =
             said.is_none() && caller.version == Version::V0_3 && !self.settings.async_mode;
         let (task_id, end) = match self.submit(caller, send, false).await? {
@@ -57,7 +57,7 @@ impl Core {
                 (task_id, end)
             }
         };
-        // Answered, so the next message of this id is another one.
+        // The id is free after the answer.
         self.dedup.remove(&caller.client, &message_id, &task_id);
         match end {
             TaskEnd::Message(message) => Ok(SendMessageResponse::Message(*message)),
@@ -102,18 +102,18 @@ impl Core {
             None => self.subscription(&task_id).await?,
         };
         if subscription.record.is_interrupted() {
-            // It has come to its question already, which is where the stream ends.
+            // The question ends the stream, and the task is there already.
             subscription.updates = stream::empty().boxed();
         }
         let core = self.clone();
         let client = caller.client.clone();
-        // A stream that was cut may be asked for again; one that was heard to its end is answered.
-        let heard = stream::once(async move {
+        // A client can retry a stream that was cut; one that received the end has its answer.
+        let finished = stream::once(async move {
             core.dedup.remove(&client, &message_id, &task_id);
         })
         .filter_map(|()| std::future::ready(None));
         let updates = updates(subscription, view, self.metrics.record_stream());
-        Ok(updates.chain(heard).boxed())
+        Ok(updates.chain(finished).boxed())
     }
 
     pub(super) async fn subscription(&self, task_id: &str) -> Result<TaskSubscription, A2aError> {
@@ -130,7 +130,7 @@ impl Core {
         View::new(length, self.settings.limits.history)
     }
 
-    /// The task as it stands, for a client that does not wait.
+    /// Returns the task for a client that does not wait.
     async fn current(&self, active: &ActiveTask, task_id: &str) -> TaskEnd {
         if !active.expose() {
             return active.wait_ended().await;
@@ -142,7 +142,7 @@ impl Core {
         }
     }
 
-    /// Waits for the end of a task that is not worked on here.
+    /// Waits for the end of a task that another server runs.
     async fn await_end_elsewhere(&self, record: Box<TaskRecord>) -> Result<TaskEnd, A2aError> {
         let TaskSubscription {
             mut record,
@@ -160,12 +160,12 @@ impl Core {
                 }
             }
         };
-        // The task goes on whether or not its end comes in time.
+        // The task goes on after the timeout.
         let _ = tokio::time::timeout(self.settings.timeout, follow).await;
         Ok(TaskEnd::Task(Arc::new(record)))
     }
 
-    /// What was said in a task, as a message that stands for it.
+    /// Converts the answer of a task to a message.
     fn without_history(&self, task: Task) -> Message {
         let mut parts: Vec<Part> = task
             .artifacts
@@ -175,7 +175,7 @@ impl Core {
             .collect();
         parts.extend(task.status.message.into_iter().flat_map(|said| said.parts));
         if parts.is_empty() {
-            // A message has a part.
+            // A message needs a part.
             parts.push(Part::text(""));
         }
         Message {
@@ -191,7 +191,7 @@ impl Core {
     }
 }
 
-/// Whether the request says to be answered with the task at once.
+/// Returns whether the request asks for the task at once.
 fn return_immediately(send: &Send) -> Option<bool> {
     send.return_immediately.or_else(|| {
         let asked = send.request.configuration.as_ref()?;

@@ -1,13 +1,13 @@
-//! How much room something takes.
+//! Sizes as JSON.
 
 use std::io;
 
 use serde::Serialize;
 
-/// So many bytes as JSON. Nothing is kept of it.
+/// Returns the length of a value as JSON, in bytes.
 pub(super) fn json_bytes(value: &impl Serialize) -> usize {
     let mut counted = ByteCounter(0);
-    // What is no JSON cannot be kept either, and is refused there.
+    // The store rejects a value that JSON cannot express.
     let _ = serde_json::to_writer(&mut counted, value);
     counted.0
 }

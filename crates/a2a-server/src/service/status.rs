@@ -1,4 +1,4 @@
-//! What the server says in a task's name.
+//! The statuses that the server sets itself.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,33 +9,33 @@ use super::active_task::CancelReason;
 use crate::task_record::TaskRecord;
 use common::environment::Environment;
 
-/// Where a status's message says in one word, for programs, why a task failed.
+/// The metadata key of a status message that has the reason of a failure as one word.
 pub const REASON: &str = "openclaw-remote-agent/reason";
 
-/// The reason of a task that outlived its server.
+/// The server stopped before the task was done.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// What is said of it.
-pub(super) const CUT: &str = "the server was stopped before the task was done, and what was under way was cut; send the message again";
+/// The text of an interrupted task.
+pub(super) const CUT: &str = "the server stopped before the task was done; send the message again";
 
-/// The reason of a task that took too long.
+/// The run took too long.
 pub const TIMEOUT: &str = "timeout";
 
-/// The reason of a task of which something was lost, because the store failed.
+/// The store failed and lost an event of the run.
 pub const STORE: &str = "store";
 
-/// The reason of a task whose run said more than a task may hold.
+/// The output of the run exceeded the limit of a task.
 pub const TOO_LARGE: &str = "too_large";
 
-/// The reason of a task whose client the operator removed.
+/// The operator removed the client of the task.
 pub const CLIENT_REMOVED: &str = "client_removed";
-/// The reason of a task that was not begun because its client has as many bytes of tasks as it may.
+/// The client's storage was full before the run began.
 pub const NO_ROOM: &str = "no_room";
 
-/// The reason of a task that waited too long for its client.
+/// The client did not answer in time.
 pub const UNANSWERED: &str = "unanswered";
 
-/// A message of the agent.
+/// Creates a message of the agent.
 pub(super) fn message(env: &dyn Environment, record: &TaskRecord, parts: Vec<Part>) -> Message {
     Message {
         message_id: env.uuid().to_string(),
@@ -49,7 +49,7 @@ pub(super) fn message(env: &dyn Environment, record: &TaskRecord, parts: Vec<Par
     }
 }
 
-/// A status as of now, with what the agent says, if it says anything.
+/// Creates a status with the current time and an optional message of the agent.
 pub(super) fn new(
     env: &dyn Environment,
     record: &TaskRecord,
@@ -65,7 +65,7 @@ pub(super) fn new(
     }
 }
 
-/// A status as of now that says why, in one word for programs where there is one.
+/// Creates a status with an explanation and an optional reason.
 pub(super) fn with_reason(
     env: &dyn Environment,
     record: &TaskRecord,
@@ -86,10 +86,10 @@ pub(super) fn canceled(
     reason: CancelReason,
 ) -> TaskStatus {
     let (word, text) = match reason {
-        CancelReason::Requested => (None, "canceled because it was asked for"),
+        CancelReason::Requested => (None, "canceled on request"),
         CancelReason::ClientRemoved => (
             Some(CLIENT_REMOVED),
-            "canceled because the operator removed the client that it belongs to",
+            "canceled because the operator removed the client that owns it",
         ),
     };
     with_reason(env, record, TaskState::Canceled, word, text.to_owned())
@@ -111,15 +111,14 @@ pub(super) fn timed_out(
     timeout: Duration,
 ) -> TaskStatus {
     let text = format!(
-        "the run was stopped after {} s, which is as long as one may take here; ask for less at a time, or have the operator raise `timeout`",
+        "the run was stopped after {} s, the maximum; ask for less at a time, or ask the operator to raise `timeout`",
         timeout.as_secs_f64()
     );
     with_reason(env, record, TaskState::Failed, Some(TIMEOUT), text)
 }
 
-/// Something that the run said could not be kept.
 pub(super) fn store_failed(env: &dyn Environment, record: &TaskRecord) -> TaskStatus {
-    let text = "the run was stopped because the task store failed, and what it said last is lost; send the message again, and tell the operator";
+    let text = "the run was stopped because the task store failed and lost its last event; send the message again, and inform the operator";
     with_reason(env, record, TaskState::Failed, Some(STORE), text.to_owned())
 }
 
@@ -129,14 +128,14 @@ pub(super) fn unanswered(
     waited: Duration,
 ) -> TaskStatus {
     let text = format!(
-        "the task was given up because no answer to its question came for {} s; send a message without `taskId` to begin again",
+        "the task was ended because its question was not answered within {} s; send a message without `taskId` to start again",
         waited.as_secs()
     );
     with_reason(env, record, TaskState::Failed, Some(UNANSWERED), text)
 }
 
 pub(super) fn no_room(env: &dyn Environment, record: &TaskRecord) -> TaskStatus {
-    let text = "the run was not begun because the server keeps as many bytes of your tasks, or of all, as it may; finish or cancel tasks that are open, and send the message again";
+    let text = "the run was not started because the storage for your tasks, or for those of all clients, is full; finish or cancel open tasks, and send the message again";
     with_reason(
         env,
         record,
@@ -148,7 +147,7 @@ pub(super) fn no_room(env: &dyn Environment, record: &TaskRecord) -> TaskStatus 
 
 pub(super) fn too_large(env: &dyn Environment, record: &TaskRecord, most: usize) -> TaskStatus {
     let text = format!(
-        "the run was stopped because it said more than the {most} bytes that a task may hold here; ask for less, or have the operator raise `artifactBytes`"
+        "the run was stopped because its output exceeded {most} bytes, the maximum of a task; ask for less, or ask the operator to raise `artifactBytes`"
     );
     with_reason(env, record, TaskState::Failed, Some(TOO_LARGE), text)
 }

@@ -1,4 +1,5 @@
-//! Taking messages: which task one begins or answers, and that it is kept before its sender is told so.
+//! Acceptance of messages: which task a message creates or continues. The store has the message before the sender
+//! receives an answer.
 
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
@@ -19,39 +20,38 @@ use crate::store::{QueueTicket, TaskSubscription};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 
-/// What became of a message.
+/// An accepted message.
 pub(super) enum Accepted {
-    /// It is worked on here.
+    /// This process works on it.
     Active(Arc<ActiveTask>, String, Option<Box<TaskSubscription>>),
-    /// It came before, and its task is not worked on here any more.
+    /// It is a retry, and this process does not work on its task any more.
     Stored(Box<TaskRecord>),
 }
 
-/// A message that is to be worked on.
+/// A message to accept.
 struct Submission {
     caller: CallContext,
     send: Send,
     /// The agent that it names.
     agent: Option<String>,
     push: Option<TaskPushNotificationConfig>,
-    /// The id of the task, if it begins one.
+    /// The id for a new task.
     new_task_id: String,
-    /// The sender follows the task.
+    /// Whether the sender subscribes to the task.
     follow: bool,
-    /// The work on it.
     active: Arc<ActiveTask>,
-    /// Its place in memory.
+    /// Its share of the memory for JSON values.
     weight: Option<WeightPermit>,
 }
 
 impl Submission {
-    /// The task that it begins or answers.
+    /// Returns the id of the task that it creates or continues.
     fn task_id(&self) -> &str {
         non_empty(self.send.request.message.task_id.as_ref()).unwrap_or(&self.new_task_id)
     }
 }
 
-/// A message that is kept, and whose work can begin.
+/// A stored message whose run can begin.
 struct QueuedTask {
     runner: TaskRunner,
     waiting: QueueTicket,
@@ -60,7 +60,7 @@ struct QueuedTask {
 }
 
 impl Core {
-    /// Takes a message, unless it came before, and sees to it that it is worked on.
+    /// Accepts a message and starts the work on it, unless it is a retry.
     pub(super) async fn submit(
         self: &Arc<Self>,
         caller: &CallContext,
@@ -93,12 +93,12 @@ impl Core {
             if let Some(taken) = self.resolve_duplicate(caller, before, follow).await? {
                 return Ok(taken);
             }
-            // Its task is gone, so it is a new message after all.
+            // The task of the earlier message is gone, so this is a new message.
             let message_id = &new.send.request.message.message_id;
             self.dedup.remove(&caller.client, message_id, &task_id);
         }
         let (begun, begins) = oneshot::channel();
-        // In the background, where no client that goes away can cut it short.
+        // On a background task, which a disconnecting client cannot cancel.
         self.tasks.spawn(self.clone().process(new, begun));
         begins.await.unwrap_or_else(|_| Err(stopping()))
     }
@@ -114,7 +114,7 @@ impl Core {
         )
     }
 
-    /// The task of a message that came before, if there still is one.
+    /// Returns the task of an earlier message, if it still exists.
     async fn resolve_duplicate(
         &self,
         caller: &CallContext,
@@ -123,7 +123,7 @@ impl Core {
     ) -> Result<Option<Accepted>, A2aError> {
         let task_id = before.task_id;
         if let Some(active) = before.active {
-            // It may be on its way into the store only now, and be refused there.
+            // The store may not have it yet, and may reject it.
             if let Some(TaskEnd::Error(refusal)) = active.wait_stored().await {
                 return Err(refusal);
             }
@@ -148,7 +148,7 @@ impl Core {
         }
     }
 
-    /// Keeps a message, tells its sender that it is kept, and works on it.
+    /// Stores a message, confirms it to the sender, and works on it.
     async fn process(
         self: Arc<Self>,
         new: Submission,
@@ -162,11 +162,11 @@ impl Core {
             Ok(queued) => {
                 active.mark_stored();
                 if !self.quota.is_client(&client) {
-                    // Removed after it was let in, and perhaps before its task could be found.
+                    // The client may have been removed before its task was registered.
                     active.cancel(CancelReason::ClientRemoved);
                 }
                 let subscription = queued.subscription.map(Box::new);
-                // A client that is gone already does not stop its task.
+                // The task continues if its client has disconnected.
                 let _ = begun.send(Ok(Accepted::Active(active, task_id, subscription)));
                 queued.runner.run(queued.waiting, queued.request).await;
             }
@@ -179,12 +179,12 @@ impl Core {
     }
 
     async fn admit(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
-        // Asked again, where the end waits for this one: what begins later would be kept by a store that is closed.
+        // Checked again on this task, which the shutdown waits for: the store closes afterwards.
         if self.closing.is_cancelled() {
             return Err(stopping());
         }
         let message = &new.send.request.message;
-        // Room is made once the message is not refused for anything else: nothing is forgotten for one that is.
+        // Only a message that passes all other checks may delete old tasks.
         let size = json_bytes(message);
         self.make_room(&new.caller.client, size, false).await?;
         if let Some(task_id) = non_empty(message.task_id.as_ref()) {
@@ -196,7 +196,7 @@ impl Core {
             self.make_room(&new.caller.client, size, true).await?;
             return self.store_message(new, record, true).await;
         }
-        // Counted before a context is opened, so that a client who may have no more opens none.
+        // Before the context is created, so that a client over its quota creates none.
         let client = new.caller.client.clone();
         let task_id = new.new_task_id.clone();
         self.acquire_quota(&client, &task_id).await?;
@@ -219,7 +219,7 @@ impl Core {
         self.store_message(new, record, false).await
     }
 
-    /// Keeps the message with its task, and takes the task's place in the queue of its session.
+    /// Stores the message with its task, and joins the queue of the session.
     async fn store_message(
         self: &Arc<Self>,
         new: Submission,
@@ -297,7 +297,7 @@ impl Core {
 type Push = Option<(TaskPushNotificationConfig, Version)>;
 
 impl TaskRunner {
-    /// Keeps a new task with its first message.
+    /// Stores a new task with its first message.
     async fn begin_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
         let id = &self.record.task.id;
         self.core.active_tasks.insert(id, self.active.clone());
@@ -311,12 +311,12 @@ impl TaskRunner {
         }
     }
 
-    /// Keeps the answer to a task's question.
+    /// Stores the answer to a task's question.
     async fn answer_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
         if let Some((push, version)) = push {
             self.core.keep_push(&push, version).await?;
         }
-        // Of two answers at the same time the store takes one; that one has the task.
+        // Of two concurrent answers the store accepts one, which continues the task.
         self.write_or_refuse(TaskChange::Message(message)).await?;
         let id = &self.record.task.id;
         self.core.active_tasks.insert(id, self.active.clone());
@@ -325,7 +325,7 @@ impl TaskRunner {
         self.write_or_refuse(TaskChange::Status(status)).await
     }
 
-    /// Takes a place in the queue of the session, and begins to follow the task for whoever wants that.
+    /// Joins the queue of the session, and subscribes to the task if requested.
     async fn enqueue(
         &self,
         follow: bool,
@@ -340,13 +340,13 @@ impl TaskRunner {
         Ok((waiting.map_err(|error| refused(error, id))?, subscription))
     }
 
-    /// The message was refused halfway: nobody is to find a task that nobody works on.
+    /// Undoes a message that was rejected halfway, so that no task stays without a run.
     async fn roll_back(mut self, answers: bool) {
         let id = self.record.task.id.clone();
         if !answers {
-            // Where that fails too it is found by whoever looks for what is left.
+            // If that fails too, the recovery finds it.
             if let Err(error) = self.core.store.delete(&id).await {
-                tracing::warn!(task_id = id, %error, "a task that was refused stays for now");
+                tracing::warn!(task_id = id, %error, "cannot delete a rejected task");
             }
         } else if self.record.task.status.state == TaskState::Submitted {
             let status = status::interrupted(&*self.core.env, &self.record);
@@ -365,7 +365,7 @@ impl TaskRunner {
             WriteError::Superseded => A2aError::new(
                 ErrorReason::UnsupportedOperation,
                 format!(
-                    "the task `{}` changed in the meantime; get it and ask again",
+                    "the task `{}` changed concurrently; get it and try again",
                     self.record.task.id
                 ),
             ),
@@ -388,7 +388,7 @@ fn delegation(send: &Send) -> Option<serde_json::Value> {
 fn stopping() -> A2aError {
     let mut refusal = A2aError::new(
         ErrorReason::Unavailable,
-        "the server is being stopped and takes no more messages; ask again in a moment",
+        "the server is shutting down and accepts no messages; try again in a moment",
     );
     refusal.retry_after_s = Some(5);
     refusal

@@ -1,7 +1,7 @@
-//! The life of a task while it is worked on: from the message to its end, or to a question for the client.
+//! The work on a task, from a message to the terminal state or a question.
 //!
-//! One background task owns the record and the run. What the executor reports is kept by the store before anybody hears of
-//! it, and what is kept first holds: a canceled task stays canceled whatever the run says later.
+//! One background task owns the record and the run. The store has every event before the server reports it. The first
+//! stored status holds: a canceled task stays canceled whatever the run reports later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,61 +27,61 @@ mod size_limit;
 
 pub(super) use persist::WriteError;
 
-/// How long nothing may happen before a client is shown the task and told that it is being worked on. Within this time an
-/// agent can still answer with a message in place of a task.
+/// How long a task may be silent before the server shows it as working. Within this time an agent can still answer with
+/// a message in place of a task.
 pub(super) const QUIET_PERIOD: Duration = Duration::from_millis(200);
 
-/// Reports that wait to be kept.
+/// Reports that wait for the store.
 const REPORT_CAPACITY: usize = 16;
 
 /// The metadata key of a message's position in a chain of delegations.
 pub const DELEGATION: &str = "openclaw-remote-agent/delegation";
 
-/// What is run once the task's turn has come.
+/// The run of a task.
 pub(super) enum RunRequest {
-    /// The newest message of the client. The delegation came with its request.
+    /// A run of the client's newest message.
     New {
-        /// Where the message stands in a row of delegations.
+        /// The position in a chain of delegations.
         delegation: Option<serde_json::Value>,
     },
-    /// The run of that name, which an earlier server began.
+    /// The run of this name, which an earlier server began.
     Reattach(String),
 }
 
-/// A task that waits for its turn gives its body back to the store, if that has so many bytes.
+/// The body size, in bytes of JSON, from which a waiting task is unloaded.
 const UNLOAD_BYTES: usize = 4096;
 
-/// A task that is worked on.
+/// The work on a task.
 pub(super) struct TaskRunner {
     pub(super) core: Arc<Core>,
     pub(super) active: Arc<ActiveTask>,
     pub(super) record: TaskRecord,
-    /// The executor has reported something that a client is shown.
+    /// Whether the executor has reported a visible event.
     pub(super) reported: bool,
-    /// How many bytes its artifacts take.
+    /// The bytes of its artifacts.
     size: usize,
-    /// What the store did not take in the end, though it was asked again and again.
+    /// The change that the store rejected after all retries.
     unstored: Option<TaskChange>,
-    /// The place of its message in memory.
+    /// The share of the memory for JSON values that its message holds.
     pub(super) weight: Option<WeightPermit>,
-    /// The record lacks its body: the task waits for its turn, or the run has its message.
+    /// Whether the record lacks its body, because the task waits or the run has its message.
     unloaded: bool,
-    /// The task has been with its client before.
+    /// Whether the task was interrupted before.
     continued: bool,
 }
 
-/// How a run ends.
+/// Why the work ends.
 enum RunEnd {
     Outcome(Outcome),
     Canceled,
     TimedOut,
-    /// It said more than a task may hold.
+    /// The output exceeded the limit of a task.
     TooLarge,
-    /// Its client has no room left for what it would say.
+    /// The client's storage is full.
     NoRoom,
-    /// The server is being stopped.
+    /// The server shuts down.
     ServerStopped,
-    /// Not by this server's doing.
+    /// A write failed.
     WriteError(WriteError),
 }
 
@@ -91,14 +91,14 @@ impl From<WriteError> for RunEnd {
     }
 }
 
-/// The right to run: the head of the context's queue, and one of the runs there may be.
+/// The right to run: the head of the session's queue, and one of the concurrent runs.
 struct RunPermit {
     _turn: QueuePermit,
     _slot: OwnedSemaphorePermit,
 }
 
 impl TaskRunner {
-    /// The work on a task, as far as it has come.
+    /// Creates a runner for a task.
     pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: TaskRecord) -> Self {
         let artifacts = record.task.artifacts.iter().flatten();
         let size = artifacts.map(json_bytes).sum();
@@ -115,7 +115,7 @@ impl TaskRunner {
         }
     }
 
-    /// Waits for the task's turn, works on it, and writes how that ended.
+    /// Waits for the permit, runs, and stores the end.
     pub(super) async fn run(mut self, waiting: QueueTicket, request: RunRequest) {
         let mut held = None;
         let permit = self.acquire_permit(waiting).await;
@@ -132,12 +132,12 @@ impl TaskRunner {
             Err(ending) => ending,
         };
         let end = self.end(ending).await;
-        // Before it is over for those who wait for that, so that they never find it here again.
+        // Before the waiters wake up, so that they do not find the task active.
         self.core
             .active_tasks
             .remove(&self.record.task.id, &self.active);
         self.active.finish(end);
-        // The next message of the context waits until this run has really stopped.
+        // The next message of the session waits until the run has stopped.
         if let Some((permit, running)) = held {
             if let Some(running) = running {
                 running
@@ -158,7 +158,7 @@ impl TaskRunner {
             let slot = slots
                 .acquire_owned()
                 .await
-                .map_err(|_| StoreError::Failed("there are no runs any more".to_owned()))?;
+                .map_err(|_| StoreError::Failed("the server starts no more runs".to_owned()))?;
             Ok(RunPermit {
                 _turn: turn,
                 _slot: slot,
@@ -180,7 +180,7 @@ impl TaskRunner {
                         Err(refusal) if refusal.reason == ErrorReason::ResourceExhausted => {
                             Err(RunEnd::NoRoom)
                         }
-                        // A store that does not answer now may when there is something to keep.
+                        // If the store fails here, the run's first write reports it.
                         _ => Ok(permit),
                     };
                 }
@@ -192,7 +192,7 @@ impl TaskRunner {
         }
     }
 
-    /// Drops what a record of some size holds until its turn has come: many may wait, and few run.
+    /// Unloads the body of a waiting task: many may wait, and few run.
     fn unload(&mut self) {
         if json_bytes(&self.record.task) >= UNLOAD_BYTES {
             let task = &mut self.record.task;
@@ -217,7 +217,8 @@ impl TaskRunner {
         }
     }
 
-    /// What starts the run. A large message goes to the run, and is loaded again when that has ended.
+    /// Returns the function that starts the run. A large message moves to the run, and the store loads it again
+    /// afterwards.
     fn start(&mut self, request: RunRequest) -> Start {
         let executor = self.core.executor.clone();
         let cut = || Outcome::Failed {
@@ -260,7 +261,7 @@ impl TaskRunner {
         }
     }
 
-    /// Follows the run to its end. Gives it back where it may still go on.
+    /// Applies the reports of a run until its end. Returns the run if it may still go on.
     async fn work(
         &mut self,
         mut running: Running,
@@ -292,7 +293,7 @@ impl TaskRunner {
         }
     }
 
-    /// What was reported before the run ended.
+    /// Applies the reports that preceded the end of the run.
     async fn drain_reports(&mut self, reports: &mut Receiver<Report>) -> Option<RunEnd> {
         while let Ok(report) = reports.try_recv() {
             if let Err(ending) = self.apply_report(report).await {
@@ -338,7 +339,7 @@ impl TaskRunner {
         }
     }
 
-    /// Says that the task is being worked on, unless that is known.
+    /// Sets the state `working`, unless it is set.
     async fn ensure_working(&mut self) -> Result<(), WriteError> {
         if self.record.task.status.state != TaskState::Working {
             self.set_status(TaskState::Working, None).await?;
@@ -397,7 +398,7 @@ impl TaskRunner {
         }
     }
 
-    /// The task as it ended. The record that is left here has no body.
+    /// Returns the ended task. Takes the body out of the record.
     async fn ended(&mut self) -> TaskEnd {
         if self.unloaded {
             let id = &self.record.task.id;
@@ -419,7 +420,7 @@ impl TaskRunner {
         TaskEnd::Task(Arc::new(whole))
     }
 
-    /// Writes what the executor said last. Gives back a message where that is all there is.
+    /// Stores the outcome. Returns a message that replaces the task.
     async fn finish(&mut self, outcome: Outcome) -> Result<Option<Message>, WriteError> {
         match outcome {
             Outcome::Completed(parts) => self.set_status(TaskState::Completed, parts).await?,
@@ -446,7 +447,8 @@ impl TaskRunner {
         Ok(None)
     }
 
-    /// Answers by a message alone where no client knows of the task; else the message completes it.
+    /// Returns a message that replaces the task if no client may know it. Otherwise completes the task with the
+    /// message.
     async fn answer(&mut self, parts: Vec<Part>) -> Result<Option<Message>, WriteError> {
         if !self.reported && !self.continued && self.active.try_answer_directly() {
             let deleted = self.core.store.delete(&self.record.task.id).await;
@@ -455,14 +457,14 @@ impl TaskRunner {
                     self.core
                         .release_quota(&self.record.owner, &self.record.task.id);
                     let mut message = status::message(self.env(), &self.record, parts);
-                    // There is no such task.
+                    // The task does not exist any more.
                     message.task_id = None;
                     return Ok(Some(message));
                 }
                 Err(error) => tracing::warn!(
                     task_id = self.record.task.id,
                     %error,
-                    "a task that was answered by a message stays, because the store failed"
+                    "cannot delete a task that a message replaced"
                 ),
             }
         }
@@ -484,7 +486,7 @@ impl TaskRunner {
     }
 }
 
-/// What the executor is asked.
+/// Creates the job for the executor.
 fn job(record: &TaskRecord, message: Message, delegation: Option<serde_json::Value>) -> Job {
     Job {
         task_id: record.task.id.clone(),

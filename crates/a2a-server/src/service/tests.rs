@@ -46,7 +46,7 @@ mod streams;
 use stage::{NamedAgents, Post};
 use stage::{Run, Stage, TestClock};
 
-/// A service, and the executor's part for the test to play.
+/// A service, and the runs for the test to play.
 struct TestService {
     service: Service,
     runs: mpsc::UnboundedReceiver<Run>,
@@ -69,7 +69,7 @@ impl TestService {
         Self::behind(settings, store, behind, alive).await
     }
 
-    /// Over a store that keeps in `store` what it keeps.
+    /// Creates one over `store`.
     async fn behind(
         settings: Settings,
         store: MemoryStore,
@@ -79,7 +79,7 @@ impl TestService {
         Self::for_clients(settings, store, behind, alive, None).await
     }
 
-    /// With these clients alone.
+    /// Creates one with these clients.
     async fn for_clients(
         settings: Settings,
         store: MemoryStore,
@@ -120,12 +120,12 @@ impl TestService {
         }
     }
 
-    /// The next run that the service starts.
+    /// Waits for the next run.
     async fn run(&mut self) -> Run {
         self.runs.recv().await.unwrap()
     }
 
-    /// Sends, and is answered with the task at once.
+    /// Sends a message and returns the task at once.
     async fn begin(&self, send: Send) -> Task {
         self.begin_as(&alice(), send).await
     }
@@ -135,7 +135,7 @@ impl TestService {
         task(self.service.send(caller, send).await.unwrap())
     }
 
-    /// Sends, and waits for the answer in the background.
+    /// Sends a message and waits for the answer in the background.
     fn ask(
         &self,
         caller: CallContext,
@@ -153,7 +153,7 @@ impl TestService {
         self.service.get(&alice(), task_id, None).await.unwrap()
     }
 
-    /// Waits until the task is settled or waits for its client.
+    /// Waits until the task is terminal or interrupted.
     async fn ended(&self, task_id: &str) -> Task {
         if let Some(live) = self.service.core.active_tasks.get(task_id) {
             live.wait_ended().await;
@@ -183,7 +183,7 @@ fn caller(client: &str, version: Version) -> CallContext {
     }
 }
 
-/// A message with an id of its own.
+/// Creates a message with a new id.
 fn says(text: &str) -> Send {
     Send {
         request: SendMessageRequest {
@@ -256,7 +256,7 @@ async fn whole(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
     })
 }
 
-/// What the agent says in the task's status.
+/// Returns the text of the task's status message.
 fn said(task: &Task) -> &str {
     text(task.status.message.as_ref().unwrap())
 }
@@ -280,7 +280,7 @@ fn artifact(id: &str, text: &str) -> Report {
     }
 }
 
-/// The events of a stream in short.
+/// Returns the events of a stream in short.
 fn short(event: &StreamResponse) -> String {
     match event {
         StreamResponse::Task(task) => format!("task {:?}", task.status.state),

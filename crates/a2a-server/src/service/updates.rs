@@ -1,4 +1,4 @@
-//! What happens to a task, as a client's stream tells it.
+//! The updates of a task for a client.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::metrics::OpenStream;
 use crate::store::{TaskSubscription, TaskUpdate};
 use crate::task_record::{TaskChange, is_interrupted};
 
-/// The task as it stands, then what happens to it, until it is settled or waits for its client (1.0 §3.1.2).
+/// Returns the task and its updates until it is terminal or interrupted (A2A 1.0 §3.1.2).
 pub(super) fn updates(
     subscription: TaskSubscription,
     view: View,
@@ -41,7 +41,7 @@ pub(super) fn updates(
 struct UpdateStream {
     task_id: String,
     context_id: String,
-    /// What is known about the run, told with the last event: streams have no other place for it.
+    /// The metadata of the run. It goes out with the next status, because streams have no other field for it.
     metadata: HashMap<String, Value>,
     updates: BoxStream<'static, TaskUpdate>,
     view: View,
@@ -58,7 +58,7 @@ impl UpdateStream {
                     self.metadata = record.task.metadata.clone().unwrap_or_default();
                     Some(StreamResponse::Task(self.view.apply(record.task)))
                 }
-                // Whoever else listens may have it too, or not any more.
+                // Other subscribers may share the change.
                 TaskUpdate::Change(_, change) => {
                     self.response(std::sync::Arc::unwrap_or_clone(change))
                 }

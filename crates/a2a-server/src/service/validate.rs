@@ -1,4 +1,4 @@
-//! Whether a message is taken, and where it belongs.
+//! Validation of messages, and the choice of their context.
 
 use a2a::v1_0::{Message, Role};
 
@@ -9,11 +9,11 @@ use crate::call_context::CallContext;
 use crate::task_record::TaskRecord;
 use a2a::{A2aError, ErrorReason};
 
-/// How long an id that a client makes up may be, in bytes.
+/// The longest id from a client, in bytes.
 const MAX_ID_BYTES: usize = 512;
 
 impl Core {
-    /// Whether a message can be taken at all.
+    /// Checks a message on its own.
     pub(super) fn check(&self, message: &Message) -> Result<(), A2aError> {
         let limit = self.settings.limits.parts;
         let ids = [
@@ -32,22 +32,23 @@ impl Core {
         if message.message_id.is_empty() {
             let place = "message.messageId";
             return Err(invalid(
-                format!("`{place}` is empty; give every message an id of its own"),
+                format!("`{place}` is empty; give every message a unique id"),
                 place,
             ));
         }
         if message.role != Role::User {
-            let text = "`message.role` has to be the user's: agents do not send messages to agents' servers in their own name";
+            let text =
+                "`message.role` must be the user's; a server does not accept messages of agents";
             return Err(invalid(text.to_owned(), "message.role"));
         }
         if message.parts.is_empty() {
-            let text = "`message.parts` is empty; say something";
+            let text = "`message.parts` is empty; send at least one part";
             return Err(invalid(text.to_owned(), "message.parts"));
         }
         if message.parts.len() > limit {
             return Err(invalid(
                 format!(
-                    "the message has {} parts, and {limit} are taken; put more into one part",
+                    "the message has {} parts, more than the maximum of {limit}; combine them",
                     message.parts.len()
                 ),
                 "message.parts",
@@ -56,7 +57,7 @@ impl Core {
         Ok(())
     }
 
-    /// The agent that the request is for, if it names one or the settings do.
+    /// Returns the agent that the request names.
     pub(super) async fn agent(
         &self,
         caller: &CallContext,
@@ -73,7 +74,7 @@ impl Core {
         }
     }
 
-    /// The context and session of a message that begins a task.
+    /// Returns the context and the session of a message that creates a task.
     pub(super) async fn conversation(
         &self,
         caller: &CallContext,
@@ -86,7 +87,7 @@ impl Core {
             Some(client) => format!("{usual}:{client}"),
             None => usual.clone(),
         });
-        // The usual conversation of another client is his, even before he has opened it.
+        // The default context of another client is reserved for that client, even before it exists.
         if let (Some(context), Some(usual), Some(own)) = (context, &usual, &own)
             && several
             && context != own
@@ -116,7 +117,7 @@ impl Core {
         Ok((context_id, claimed.session))
     }
 
-    /// The context of messages that name none, where the settings give them one session.
+    /// Returns the context of messages without one, if the settings have a session.
     fn usual_context(&self) -> Option<String> {
         let session = self.settings.session_id.as_ref()?;
         Some(
@@ -127,7 +128,7 @@ impl Core {
     }
 }
 
-/// Whether the message can be the task's at all.
+/// Checks that a message fits the task it names.
 pub(super) fn check_matches_task(
     record: &TaskRecord,
     context: Option<&str>,
@@ -137,7 +138,7 @@ pub(super) fn check_matches_task(
     if context.is_some_and(|context| context != record.task.context_id) {
         return Err(invalid(
             format!(
-                "the task `{id}` is of another context; leave `contextId` out, or give the task's own"
+                "the task `{id}` belongs to another context; omit `contextId`, or send the task's own"
             ),
             "message.contextId",
         ));
@@ -145,7 +146,7 @@ pub(super) fn check_matches_task(
     if agent.is_some_and(|agent| record.agent.as_deref().is_some_and(|own| own != agent)) {
         return Err(invalid(
             format!(
-                "the task `{id}` is another agent's; ask that one, or send a message without `taskId`"
+                "the task `{id}` belongs to another agent; name that one, or send the message without `taskId`"
             ),
             "metadata",
         ));
@@ -153,14 +154,14 @@ pub(super) fn check_matches_task(
     Ok(())
 }
 
-/// Whether a message can be added to the task now.
+/// Checks that the task accepts a message now.
 pub(super) fn check_accepts_message(record: &TaskRecord, most: usize) -> Result<(), A2aError> {
     let id = &record.task.id;
     if record.is_terminal() {
         return Err(A2aError::new(
             ErrorReason::UnsupportedOperation,
             format!(
-                "the task `{id}` is settled, nothing can be added to it; send the message without `taskId`, in the same context"
+                "the task `{id}` has ended and accepts no messages; send the message without `taskId`, in the same context"
             ),
         ));
     }
@@ -168,7 +169,7 @@ pub(super) fn check_accepts_message(record: &TaskRecord, most: usize) -> Result<
         return Err(A2aError::new(
             ErrorReason::UnsupportedOperation,
             format!(
-                "the task `{id}` is being worked on and asks for nothing; wait until it is done or asks, cancel it, or send the message without `taskId`, which queues it in the same context"
+                "the task `{id}` is working and has no question; wait until it ends or asks, cancel it, or send the message without `taskId`, which queues it in the same context"
             ),
         ));
     }
@@ -176,7 +177,7 @@ pub(super) fn check_accepts_message(record: &TaskRecord, most: usize) -> Result<
         return Err(A2aError::new(
             ErrorReason::ResourceExhausted,
             format!(
-                "the task `{id}` has {most} messages, as many as one may have; cancel it and begin another"
+                "the task `{id}` has {most} messages, the maximum; cancel it and start another"
             ),
         ));
     }
@@ -187,11 +188,11 @@ fn invalid(text: String, field: &str) -> A2aError {
     A2aError::new(ErrorReason::InvalidParams, text).at(field)
 }
 
-/// Says the same of another client's context and of one that is reserved for him.
+/// Returns the same error for another client's context and for a reserved one.
 fn context_not_found(context_id: &str) -> A2aError {
     A2aError::new(
         ErrorReason::TaskNotFound,
-        format!("there is no context `{context_id}` of yours; leave `contextId` out and a new one is begun"),
+        format!("unknown context `{context_id}`; omit `contextId` to start a new one"),
     )
     .at("message.contextId")
 }

@@ -1,26 +1,26 @@
-//! How much of a task a client is shown.
+//! The part of a task that a client requested.
 
 use a2a::v1_0::Task;
 
 use a2a::{A2aError, ErrorReason};
 
-/// How much of a task is shown.
+/// The requested part of a task.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
-    /// So many of the newest messages.
+    /// The number of newest messages.
     messages: usize,
     artifacts: bool,
 }
 
 impl View {
-    /// What `historyLength` asks for (1.0 §3.2.4): nothing said is all, 0 is none; never more than `limit`.
+    /// Creates a view for `historyLength` (A2A 1.0 §3.2.4): `None` is all, 0 is none, and `limit` is the maximum.
     pub(super) fn new(history_length: Option<i32>, limit: usize) -> Result<Self, A2aError> {
         let messages = match history_length {
             None => limit,
             Some(length) => usize::try_from(length).map_err(|_| {
                 A2aError::new(
                     ErrorReason::InvalidParams,
-                    format!("`historyLength` is {length}; it has to be 0 or more"),
+                    format!("`historyLength` is {length}; it must be 0 or more"),
                 )
                 .at("historyLength")
             })?,
@@ -31,12 +31,12 @@ impl View {
         })
     }
 
-    /// The same without artifacts, unless they are asked for.
+    /// Sets whether the view has artifacts.
     pub(super) fn with_artifacts(self, artifacts: bool) -> Self {
         Self { artifacts, ..self }
     }
 
-    /// The task as it is shown.
+    /// Reduces a task to the view.
     pub(super) fn apply(self, mut task: Task) -> Task {
         if let Some(history) = &mut task.history {
             let older = history.len().saturating_sub(self.messages);

@@ -1,5 +1,5 @@
-//! How many JSON values of messages are in memory at a time. A value takes up to a hundred times its text once it is parsed,
-//! so that bounds on bytes do not bound memory.
+//! The JSON values of messages in memory. A parsed value takes up to a hundred times its text, so limits on bytes do
+//! not bound memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use a2a::{A2aError, ErrorReason};
 
-/// Messages with so few values are not counted.
+/// Messages with fewer values are not counted.
 const MAX_UNCOUNTED_VALUES: usize = 1_000;
 
 /// The most values of one client.
@@ -18,11 +18,11 @@ const MAX_PER_CLIENT: usize = 1_000_000;
 /// The most values of all clients.
 const MAX_VALUES: usize = 2_000_000;
 
-/// The values of all messages that are worked on.
+/// The values of all active messages, by client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Weights(Arc<Mutex<HashMap<String, usize>>>);
 
-/// The right to hold a message. Dropping it gives it back.
+/// A message's share. Dropping it releases the share.
 #[derive(Debug)]
 pub(super) struct WeightPermit {
     weights: Weights,
@@ -31,10 +31,10 @@ pub(super) struct WeightPermit {
 }
 
 impl Weights {
-    /// Counts a message of `client`; `None` where it is light.
+    /// Reserves room for a message of `client`; `None` if it is light.
     ///
     /// # Errors
-    /// The client, or all, have as many values in memory as they may.
+    /// The client, or all together, would exceed the maximum.
     pub(super) fn try_acquire(
         &self,
         client: &str,
@@ -49,7 +49,7 @@ impl Weights {
         let all: usize = held.values().sum();
         if own + values > MAX_PER_CLIENT || all + values > MAX_VALUES {
             let text = format!(
-                "the message has {values} JSON values, more than the server can work on beside those it has; send it again in a moment, or send them as a file"
+                "the message has {values} JSON values, more than the server has memory for now; send it again in a moment, or send them as a file"
             );
             let mut refusal = A2aError::new(ErrorReason::ResourceExhausted, text);
             refusal.retry_after_s = Some(5);
@@ -80,7 +80,7 @@ impl Drop for WeightPermit {
     }
 }
 
-/// The JSON values of a message's data and metadata.
+/// Returns the number of JSON values in a message's data and metadata.
 fn values(message: &Message) -> usize {
     let parts = message.parts.iter().map(|part| {
         let data = match &part.content {

@@ -1,17 +1,17 @@
-//! What stores keep of a task: the record at some revision, and the changes since, each as JSON.
+//! The JSON of tasks in stores: a record at some revision, and the changes since.
 //!
-//! Parsed JSON takes up to a hundred times the room of its text, so a task is parsed only when it is used.
+//! Parsed JSON takes up to a hundred times the memory of its text, so the server parses a task only when it uses it.
 
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// Loading a task compacts its log once the log has this many changes.
+/// The number of changes from which loading a task compacts its log.
 pub(crate) const MAX_CHANGES: usize = 64;
 
-/// Writes a record or a change.
+/// Encodes a record or a change.
 ///
 /// # Errors
-/// It has no form in JSON.
+/// The value has no form in JSON.
 pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
     serde_json::to_vec(value).map_err(|error| {
         StoreError::Failed(format!(
@@ -21,12 +21,12 @@ pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreErro
     })
 }
 
-/// Parses the record that a log begins with.
+/// Decodes the record at the start of a log.
 pub(crate) fn decode_record(json: &[u8]) -> Result<TaskRecord, String> {
     serde_json::from_slice(json).map_err(|error| error_location(&error))
 }
 
-/// Applies a change that a log goes on with.
+/// Decodes a change and applies it.
 pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<(), String> {
     let change: TaskChange =
         serde_json::from_slice(json).map_err(|error| error_location(&error))?;
@@ -34,10 +34,10 @@ pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<
     Ok(())
 }
 
-/// Where JSON is wrong. The text itself stays out of it: it may be a client's.
+/// Describes where JSON is wrong. The text itself stays out of the error, because it may be a client's.
 fn error_location(error: &serde_json::Error) -> String {
     format!(
-        "no JSON of a task at line {}, column {}",
+        "invalid JSON of a task at line {}, column {}",
         error.line(),
         error.column()
     )

@@ -1,11 +1,11 @@
-//! What every store has to keep to. Each store tries all of it, on itself:
+//! The tests that every store has to pass:
 //!
 //! ```ignore
 //! crate::store::conformance::store_laws!(async { (Arc::new(Memory::new()) as Arc<dyn Store>, ()) });
 //! ```
 //!
-//! The expression opens an empty store; what it hands out beside the store lives until the law is tried. It may be an
-//! `Option`, for a store that needs something that is not everywhere.
+//! The expression opens an empty store. Its second value lives as long as the test. It may be an `Option`, for a store
+//! that needs a component that is not available everywhere.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,63 +23,63 @@ pub(crate) mod lists;
 pub(crate) mod sharing;
 pub(crate) mod subscriptions;
 
-/// Makes one test of each law.
+/// Creates a test for each requirement.
 macro_rules! store_laws {
     ($open:expr) => {
         $crate::store::conformance::store_laws!(@each $open;
-            keeping: a_new_task_is_there,
-            keeping: a_task_that_never_was_is_not_there,
-            keeping: an_id_is_given_once,
-            keeping: every_kind_of_change_is_kept,
+            keeping: created_task_is_loaded,
+            keeping: unknown_task_is_none,
+            keeping: duplicate_id_is_a_conflict,
+            keeping: every_kind_of_change_is_stored,
             keeping: chunks_of_an_artifact_are_joined,
-            keeping: a_change_needs_a_task,
-            keeping: a_change_at_another_revision_is_a_conflict,
-            keeping: of_two_changes_at_once_one_is_a_conflict,
-            keeping: a_settled_task_stays_as_it_is,
-            keeping: a_task_that_waits_for_an_answer_goes_on,
-            keeping: a_deleted_task_is_gone,
-            keeping: a_task_that_was_never_there_is_not_deleted,
-            keeping: many_tasks_at_once_are_all_kept,
-            lists: the_last_changed_comes_first,
-            lists: a_list_has_excerpts_of_its_tasks,
-            lists: an_owner_sees_its_own,
-            lists: a_context_is_picked_out,
-            lists: a_state_is_picked_out,
-            lists: it_is_the_status_that_has_to_be_newer,
-            lists: pages_hold_every_task_once,
-            lists: a_task_that_changes_between_pages_does_not_come_twice,
-            lists: tasks_of_one_moment_are_all_listed,
-            lists: nothing_is_listed_of_nothing,
-            lists: retention_by_age_takes_what_is_too_old,
-            lists: retention_by_count_leaves_the_last_settled,
-            lists: retention_counts_each_client_apart,
-            lists: retention_leaves_what_is_not_settled,
-            lists: tasks_that_wait_too_long_are_found,
-            lists: room_is_made_of_ones_own_settled_tasks,
-            lists: others_who_fill_the_total_cost_nobody_a_task,
-            lists: room_that_is_only_asked_for_costs_no_task,
-            lists: no_room_is_made_where_it_would_not_do,
-            lists: bytes_of_forgotten_tasks_are_free,
-            subscriptions: a_follower_hears_what_follows,
-            subscriptions: a_follower_of_a_settled_task_hears_nothing,
-            subscriptions: a_follower_hears_the_end_of_a_deleted_task,
-            subscriptions: nobody_follows_what_is_not_there,
-            subscriptions: every_follower_hears_the_same,
-            subscriptions: a_follower_that_falls_behind_ends_with_the_whole,
-            subscriptions: nothing_is_missed_between_the_whole_and_the_news,
-            sharing: a_context_belongs_to_who_came_first,
-            sharing: a_context_outlives_its_tasks_while_one_is_kept,
-            sharing: turns_come_in_order,
-            sharing: a_place_is_taken_before_it_is_waited_for,
-            sharing: queues_do_not_wait_for_one_another,
-            sharing: who_gives_up_waiting_keeps_nobody,
-            sharing: a_configuration_is_kept,
-            sharing: configurations_come_in_order,
-            sharing: a_configuration_of_the_same_id_is_replaced,
-            sharing: a_deleted_configuration_is_gone,
-            sharing: a_deleted_task_takes_its_configurations_along,
-            sharing: a_configuration_needs_a_task,
-            sharing: a_store_that_works_is_ready,
+            keeping: change_of_unknown_task_is_not_found,
+            keeping: change_at_other_revision_is_a_conflict,
+            keeping: one_of_two_concurrent_changes_is_a_conflict,
+            keeping: terminal_task_rejects_changes,
+            keeping: interrupted_task_accepts_changes,
+            keeping: deleted_task_is_gone,
+            keeping: delete_of_unknown_task_is_false,
+            keeping: concurrent_tasks_are_all_stored,
+            lists: last_changed_comes_first,
+            lists: list_has_excerpts,
+            lists: filter_selects_owner,
+            lists: filter_selects_context,
+            lists: filter_selects_state,
+            lists: filter_selects_by_status_timestamp,
+            lists: pages_have_every_task_once,
+            lists: task_changed_between_pages_comes_once,
+            lists: tasks_of_one_millisecond_are_all_listed,
+            lists: empty_store_lists_nothing,
+            lists: prune_deletes_tasks_beyond_age,
+            lists: prune_keeps_the_last_ended,
+            lists: prune_counts_each_client,
+            lists: prune_keeps_unfinished_tasks,
+            lists: unanswered_tasks_are_found,
+            lists: make_room_deletes_own_ended_tasks,
+            lists: make_room_deletes_none_if_others_fill_total,
+            lists: make_room_without_forget_deletes_none,
+            lists: make_room_deletes_none_if_insufficient,
+            lists: deleted_tasks_free_their_bytes,
+            subscriptions: subscriber_receives_later_changes,
+            subscriptions: subscription_to_terminal_task_is_empty,
+            subscriptions: subscription_ends_with_deletion,
+            subscriptions: subscription_to_unknown_task_is_none,
+            subscriptions: subscribers_receive_the_same_changes,
+            subscriptions: slow_subscriber_ends_with_the_whole_task,
+            subscriptions: subscription_misses_no_change_after_load,
+            sharing: context_belongs_to_first_client,
+            sharing: context_is_deleted_with_its_last_task,
+            sharing: queue_is_first_in_first_out,
+            sharing: enqueue_takes_position_before_waiting,
+            sharing: queues_are_independent,
+            sharing: dropped_ticket_leaves_the_queue,
+            sharing: push_configuration_is_stored,
+            sharing: push_configurations_keep_order,
+            sharing: push_configuration_with_same_id_is_replaced,
+            sharing: deleted_push_configuration_is_gone,
+            sharing: deleted_task_deletes_its_configurations,
+            sharing: push_configuration_needs_its_task,
+            sharing: working_store_is_ready,
         );
     };
     (@each $open:expr; $($part:ident: $law:ident,)*) => {
@@ -100,9 +100,9 @@ pub(crate) use store_laws;
 /// A store of any kind.
 pub(crate) type Any = Arc<dyn TaskStore>;
 
-/// What a store is opened as.
+/// The result of opening a store.
 pub(crate) trait Opened<K> {
-    /// The store, and what has to live as long; `None` where it cannot be had here.
+    /// The store, and a value that has to live as long; `None` if it is not available.
     fn opened(self) -> Option<(Any, K)>;
 }
 
@@ -118,7 +118,7 @@ impl<K> Opened<K> for Option<(Any, K)> {
     }
 }
 
-/// A moment of the day everything here happens on.
+/// A time on the day of these tests.
 pub(crate) fn moment(ms: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(1_790_000_000_000 + ms).unwrap()
 }
@@ -128,7 +128,7 @@ pub(crate) fn ms(ms: i64) -> i64 {
     moment(ms).timestamp_millis()
 }
 
-/// A status that was reached `at`.
+/// Creates a status with the timestamp `at`.
 pub(crate) fn status(state: TaskState, at: i64) -> TaskStatus {
     TaskStatus {
         state,
@@ -137,14 +137,14 @@ pub(crate) fn status(state: TaskState, at: i64) -> TaskStatus {
     }
 }
 
-/// A message that says `text`.
+/// Creates a message.
 pub(crate) fn message(id: &str, text: &str) -> Message {
     let mut message = Message::new(Role::User, vec![Part::text(text)]);
     message.message_id = id.to_owned();
     message
 }
 
-/// An artifact of one part of text.
+/// Creates an artifact of one text part.
 pub(crate) fn artifact(id: &str, text: &str) -> Artifact {
     Artifact {
         artifact_id: id.to_owned(),
@@ -156,7 +156,7 @@ pub(crate) fn artifact(id: &str, text: &str) -> Artifact {
     }
 }
 
-/// A task that has just been submitted.
+/// Creates a submitted task.
 pub(crate) fn record(id: &str, owner: &str, context: &str, at: i64) -> TaskRecord {
     TaskRecord {
         task: Task {
@@ -178,7 +178,7 @@ pub(crate) fn record(id: &str, owner: &str, context: &str, at: i64) -> TaskRecor
     }
 }
 
-/// Creates a task.
+/// Stores a new task.
 pub(crate) async fn create(
     store: &Any,
     id: &str,
@@ -191,7 +191,7 @@ pub(crate) async fn create(
     record
 }
 
-/// Appends a change to the store and to what is expected of it.
+/// Appends a change to the store and to the expected record.
 pub(crate) async fn append(store: &Any, record: &mut TaskRecord, change: TaskChange, at: i64) {
     store
         .append(&record.task.id, record.revision, ms(at), &change)
@@ -200,17 +200,17 @@ pub(crate) async fn append(store: &Any, record: &mut TaskRecord, change: TaskCha
     record.apply(change, ms(at));
 }
 
-/// Brings a task to an end.
+/// Completes a task.
 pub(crate) async fn settle(store: &Any, record: &mut TaskRecord, state: TaskState, at: i64) {
     append(store, record, TaskChange::Status(status(state, at)), at).await;
 }
 
-/// The task as the store has it.
+/// Loads a task.
 pub(crate) async fn load(store: &Any, id: &str) -> Option<TaskRecord> {
     store.load(id).await.unwrap()
 }
 
-/// Everything, on one page.
+/// A filter for all tasks on one page.
 pub(crate) fn all() -> Filter {
     Filter {
         owner: None,
@@ -222,13 +222,13 @@ pub(crate) fn all() -> Filter {
     }
 }
 
-/// The ids that a filter picks out, in order.
+/// Returns the ids that a filter selects, in order.
 pub(crate) async fn ids(store: &Any, filter: &Filter) -> Vec<String> {
     let listed = store.list(filter).await.unwrap();
     listed.tasks.into_iter().map(|task| task.id).collect()
 }
 
-/// What a change at the wrong time is answered with.
+/// Returns the error of a late change.
 pub(crate) async fn refused(store: &Any, id: &str, revision: u64) -> StoreError {
     store
         .append(id, revision, ms(900), &TaskChange::Run("late".to_owned()))

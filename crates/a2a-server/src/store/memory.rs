@@ -19,7 +19,7 @@ use super::{
 use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 
-/// Keeps everything in memory. Cheap to clone; clones share what they keep.
+/// A store in memory. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     state: Arc<Mutex<MemoryState>>,
@@ -44,7 +44,6 @@ struct StoredTask {
     pushes: Vec<(TaskPushNotificationConfig, Version)>,
 }
 
-/// So many bytes, as a difference.
 fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
@@ -69,12 +68,12 @@ impl StoredTask {
 #[derive(Debug)]
 struct OpenContext {
     context: Context,
-    /// Its tasks. A context is forgotten with the last of them.
+    /// The number of its tasks. The store deletes a context with its last task.
     tasks: usize,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -99,7 +98,7 @@ impl MemoryStore {
         Ok(Some(record))
     }
 
-    /// Keeps `record` in place of `base` and the first `changes` after it.
+    /// Replaces `base` and the first `changes` after it with `record`.
     fn compact(
         &self,
         record: &TaskRecord,
@@ -139,7 +138,7 @@ impl MemoryStore {
         task.log.push((at_ms, json.into()));
         task.revision += 1;
         task.summary.apply(change, at_ms);
-        // Under the lock, so that listeners hear of changes in their order.
+        // Under the lock, so that subscribers receive changes in order.
         self.events.publish(task_id, task.revision, change);
         Ok(())
     }
@@ -182,7 +181,7 @@ impl MemoryState {
         }
     }
 
-    /// Settled tasks that retention does not keep.
+    /// Returns the ended tasks that exceed `retention`.
     fn outlived(&self, retention: &Retention, now: DateTime<Utc>) -> Vec<String> {
         let oldest = retention.before_ms(now);
         let mut by_owner: HashMap<&str, Vec<(i64, &str)>> = HashMap::new();
@@ -205,7 +204,6 @@ impl MemoryState {
     }
 }
 
-/// What is done at once.
 fn done<'a, T: Send + 'a>(outcome: Result<T, StoreError>) -> BoxFuture<'a, Result<T, StoreError>> {
     future::ready(outcome).boxed()
 }

@@ -1,4 +1,4 @@
-//! Queues by name, first come, first served, for the stores that one process has to itself.
+//! First-in, first-out queues by name, for stores of a single process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::{QueuePermit, QueueTicket, StoreError};
 
-/// The queues that somebody stands in. A name costs nothing once its queue is empty.
+/// The queues that are in use. An empty queue takes no memory.
 #[derive(Debug, Clone, Default)]
 pub struct Queues {
     by_name: Arc<Mutex<HashMap<String, Queue>>>,
@@ -16,18 +16,18 @@ pub struct Queues {
 
 #[derive(Debug)]
 struct Queue {
-    /// One permit: the turn. It is fair, and a waiter that is dropped passes it on.
+    /// A fair semaphore with one permit. A waiter that is dropped leaves the queue.
     semaphore: Arc<Semaphore>,
-    /// Who waits or has the turn.
+    /// The number of tickets and permits.
     members: usize,
 }
 
 impl Queues {
-    /// Takes a place in the queue `name`. It is taken when this returns.
+    /// Joins the queue `name`. The position is taken when this returns.
     pub fn enqueue(&self, name: &str) -> QueueTicket {
         let (semaphore, slot) = self.slot(name);
         let mut waiting = Box::pin(semaphore.acquire_owned());
-        // A semaphore counts a waiter from the first time it is asked.
+        // A semaphore queues a waiter at its first poll.
         let ready = waiting.as_mut().now_or_never();
         Box::pin(async move {
             let permit = match ready {
@@ -43,12 +43,12 @@ impl Queues {
         })
     }
 
-    /// How many names have a queue.
+    /// Returns the number of queues in use.
     pub fn len(&self) -> usize {
         self.locked().len()
     }
 
-    /// Whether nobody waits or has a turn.
+    /// Returns whether all queues are empty.
     pub fn is_empty(&self) -> bool {
         self.locked().is_empty()
     }
@@ -72,7 +72,7 @@ impl Queues {
     }
 }
 
-/// Somebody in a queue, waiting or not.
+/// Membership in a queue, waiting or not.
 struct QueueSlot {
     queues: Queues,
     name: String,

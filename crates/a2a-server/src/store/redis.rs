@@ -1,14 +1,13 @@
 //! Tasks in a Redis that several servers share.
 //!
-//! Any of them answers for a task that another one runs. Each says three times a lease that it lives; the tasks of one that
-//! was not heard of for a lease are taken by exactly one of the others. What runs is fenced: a server that comes back after
-//! another one took its task cannot change it any more.
+//! Each server answers for tasks that another one runs. It renews a lease three times per lease time. When a lease
+//! expires, exactly one other server takes over its tasks, and the fencing in the scripts rejects later writes of the
+//! old owner.
 //!
-//! What is kept is kept as well as this Redis keeps anything. With `appendonly yes` and `appendfsync always` that is through
-//! the loss of power, with `everysec` at most the last second is lost, without `appendonly` everything since the last
-//! snapshot. It has to be a single Redis, or a primary with replicas; of those, a failover loses what the replica did not have
-//! yet. `maxmemory-policy` has to be `noeviction`, or Redis forgets tasks by itself. Redis 6.2 or later; a cluster is not
-//! supported.
+//! Durability depends on the persistence settings of Redis. `appendonly yes` with `appendfsync always` survives a loss
+//! of power, `everysec` loses at most the last second, and without `appendonly` Redis loses everything since the last
+//! snapshot. A failover to a replica loses what the replica has not received. Redis must not be a cluster, needs
+//! version 6.2, and `maxmemory-policy` has to be `noeviction` so that Redis does not evict tasks.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -59,10 +58,10 @@ mod tasks;
 #[cfg(all(test, feature = "real"))]
 mod tests;
 
-/// Cancellations that wait in this process; more wait in Redis.
+/// Cancel requests that wait in this process; the others wait in Redis.
 const CANCELLATION_CAPACITY: usize = 64;
 
-/// Keeps everything in a Redis. Dropping it stops what it does background; [`TaskStore::close`] also tells the other servers.
+/// A store in Redis. Dropping it stops its background work; [`TaskStore::close`] also releases the lease.
 pub struct RedisStore {
     inner: Arc<Inner>,
     events: TaskEvents,
@@ -72,16 +71,16 @@ pub struct RedisStore {
     is_listening: Arc<AtomicBool>,
     cancellations: Mutex<Option<Receiver<String>>>,
     recovery: Mutex<RecoveryState>,
-    /// What goes on background, until the store is closed or dropped.
+    /// Runs until the store is closed or dropped.
     background: Mutex<JoinSet<()>>,
 }
 
 impl RedisStore {
-    /// Connects, and is one of the servers there from then on.
+    /// Connects and registers this server.
     ///
     /// # Errors
-    /// The address is none, or Redis there does not answer, does not let us in, or holds something else under the prefix. No
-    /// text says the password.
+    /// The URL is invalid, or Redis does not answer, rejects the credentials, or holds other data under the prefix. The
+    /// error contains no password.
     pub async fn connect(options: &Options, env: &dyn Environment) -> Result<Self, StoreError> {
         let address = address::Address::read(options)?;
         let inner = Arc::new(Inner::new(
@@ -89,7 +88,7 @@ impl RedisStore {
             address.prefix,
             address.channels,
             env.uuid().to_string(),
-            // Shorter ones would be over before they are said to be on.
+            // A shorter lease would expire before its first renewal.
             options.lease.max(Duration::from_millis(100)),
         ));
         server_config::check_server_config(&inner).await?;
@@ -133,7 +132,7 @@ impl RedisStore {
         })
     }
 
-    /// Host, port and database, for people.
+    /// Returns host, port and database, for messages.
     pub fn shown(&self) -> &str {
         self.inner.connection.shown()
     }
@@ -227,7 +226,7 @@ impl TaskStore for RedisStore {
                 receiver.recv().await.map(|task_id| (task_id, receiver))
             })
             .boxed(),
-            // Somebody has them already.
+            // An earlier call has the receiver.
             None => stream::pending().boxed(),
         }
     }
@@ -292,13 +291,13 @@ impl TaskStore for RedisStore {
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async {
-            // A write, so that a Redis that takes none is not called ready.
+            // A write, so that a Redis that rejects writes counts as not ready.
             self.inner.heartbeat().await?;
             if self.is_listening.load(Ordering::Relaxed) {
                 return Ok(());
             }
             Err(StoreError::Failed(format!(
-                "Redis at {} answers and is not listened to yet; that takes a second at most",
+                "Redis at {} answers, but the subscription is not open yet; try again in a second",
                 self.inner.connection.shown()
             )))
         }
@@ -306,7 +305,7 @@ impl TaskStore for RedisStore {
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        // First of all the heartbeat: it would take the release_lease back.
+        // The heartbeat has to stop first: it would renew the lease.
         self.background
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -1,8 +1,8 @@
-//! Tasks in an SQLite database, through every crash.
+//! Tasks in an SQLite database that survive crashes.
 //!
-//! The directory holds `tasks.db`, SQLite's write-ahead log beside it, and the lock file of the server that has it. One
-//! thread writes: it commits the writes that wait together, and replies once they are committed. Readers have connections
-//! of their own and wait for no writer. Bodies stay on the disk, and are parsed when a task is used.
+//! The directory holds `tasks.db`, SQLite's write-ahead log, and a lock file. One thread writes: it commits the waiting
+//! writes in one transaction and then replies to each. Readers use their own connections and wait for no writer. Bodies
+//! stay on the disk; the store parses a task when the server uses it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -35,23 +35,23 @@ use lock::DirectoryLock;
 use tasks::DeletedTask;
 use writer::{Command, Job, LastError, Writer};
 
-/// Connections that are kept for the next reader.
+/// Idle connections that the store keeps for readers.
 const IDLE_READERS: usize = 4;
 
 /// Tasks that one transaction deletes, so that no other write waits long.
 const DELETE_BATCH: usize = 200;
 
-/// How a directory is opened.
+/// How to open a directory.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The directory; made where there is none.
+    /// The directory. The store creates a missing one.
     pub directory: PathBuf,
-    /// When a change counts as kept.
+    /// When the store writes changes to the disk.
     pub fsync: Fsync,
 }
 
 impl Options {
-    /// For that directory, with the default for the rest.
+    /// Creates the options for a directory, with defaults for the rest.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -60,7 +60,7 @@ impl Options {
     }
 }
 
-/// Keeps tasks in an SQLite database. Cheap to clone; clones share it.
+/// A store in SQLite. Clones share it.
 #[derive(Clone)]
 pub struct SqliteStore {
     shared: Arc<Shared>,
@@ -74,11 +74,11 @@ struct Shared {
     queues: Queues,
     usage: Usage,
     last_error: LastError,
-    /// The newest task of an earlier process, until its open ones were asked for.
+    /// The newest task of an earlier process; `None` once `recover` has returned the unfinished ones.
     left: Mutex<Option<i64>>,
 }
 
-/// Connections for readers.
+/// Idle connections for readers.
 #[derive(Default)]
 struct Readers {
     idle: Vec<Connection>,
@@ -86,10 +86,10 @@ struct Readers {
 }
 
 impl SqliteStore {
-    /// Opens a directory at the time `now`. It blocks, for no longer with many tasks.
+    /// Opens a directory at the time `now`. Blocks, for a time that does not grow with the tasks.
     ///
     /// # Errors
-    /// Another process has the directory, which is named; or it cannot be read or written.
+    /// Another process holds the directory, or it cannot be read or written.
     pub fn open(options: &Options, now: DateTime<Utc>) -> Result<Self, StoreError> {
         let directory = &options.directory;
         database::create_directory(directory)?;
@@ -135,12 +135,12 @@ impl SqliteStore {
         })
     }
 
-    /// The database.
+    /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
 
-    /// Lets those who find the directory in use know where this server can be asked.
+    /// Writes the URL of this server into the lock file, for processes that find the directory in use.
     ///
     /// # Errors
     /// The store is closed.
@@ -151,7 +151,7 @@ impl SqliteStore {
         answer.await.map_err(|_| closed())
     }
 
-    /// Runs `work` in the next transaction, and `after` once that is committed, in the order of commits.
+    /// Runs `work` in the next transaction, and `after` once it is committed, in the order of commits.
     async fn write<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -170,7 +170,7 @@ impl SqliteStore {
         answer.await.map_err(|_| closed())?
     }
 
-    /// Runs `work` on a connection for readers, where it may block.
+    /// Runs `work` on a connection for readers, on a blocking thread.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, SqlError> + Send + 'static,
@@ -179,7 +179,7 @@ impl SqliteStore {
         let work = move || {
             let connection = shared.reader()?;
             let outcome = work(&connection);
-            // One that failed may fail again; the next reader opens another.
+            // A connection that failed may fail again; the next reader opens another.
             if !matches!(outcome, Err(SqlError::Sql(_))) {
                 shared.give_back(connection);
             }
@@ -190,7 +190,7 @@ impl SqliteStore {
         spawn_blocking(work).await.map_err(stopped)?
     }
 
-    /// Deletes tasks, and says how many there were.
+    /// Deletes tasks and returns how many existed.
     async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
         let (events, usage) = (self.shared.events.clone(), self.shared.usage.clone());
         let work = move |connection: &Connection| {
@@ -210,7 +210,7 @@ impl SqliteStore {
         Ok(self.write(0, work, after).await?.len())
     }
 
-    /// Loads a task. Its body is parsed here and not where it is read: each thread keeps for itself what it once needed.
+    /// Loads a task. Parses its body on the calling thread: allocators keep memory per thread.
     async fn find(&self, id: &str) -> Result<Option<TaskRecord>, StoreError> {
         let task_id = id.to_owned();
         let log = self.read(move |connection| queries::log(connection, &task_id));
@@ -224,7 +224,7 @@ impl SqliteStore {
         Ok(Some(loaded.record))
     }
 
-    /// Has the changes of a task put together. Nothing is lost where that fails: the next one to load the task tries again.
+    /// Compacts the changes of a task. A failure loses nothing: the next load tries again.
     fn compact(&self, record: &TaskRecord, json: Vec<u8>) {
         let (id, revision, at_ms) = (record.task.id.clone(), record.revision, record.changed_ms);
         let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
@@ -273,7 +273,6 @@ impl Shared {
     }
 }
 
-/// So many bytes, as a difference.
 fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

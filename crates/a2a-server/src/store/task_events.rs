@@ -1,7 +1,7 @@
-//! Tells everybody in this process who follows a task what happens to it.
+//! Distributes changes of tasks to the subscribers in this process.
 //!
-//! A listener has a bounded number of changes waiting for it. One that falls further behind, or that missed something for
-//! another reason, is given the task anew, so a slow listener holds up nobody and costs no more than a fast one.
+//! Each subscriber has a bounded buffer. One that falls behind, or may have missed a change, receives a snapshot of the
+//! task. A slow subscriber therefore delays no other and needs no more memory than a fast one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,13 @@ use tokio::sync::broadcast::{Receiver, Sender};
 use super::{TaskSubscription, TaskUpdate};
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// Changes that wait for a listener before it is given the whole anew.
+/// Changes that wait for a subscriber before it receives a snapshot.
 const MAX_PENDING_EVENTS: usize = 64;
 
-/// A change, or that something was missed.
+/// A change; `None` if changes may have been missed.
 type TaskEvent = Option<(u64, Arc<TaskChange>)>;
 
-/// Who follows which task. A task that nobody follows costs nothing.
+/// The subscribers of each task. A task without subscribers takes no memory.
 #[derive(Debug, Clone)]
 pub struct TaskEvents {
     senders: Arc<Mutex<HashMap<String, Sender<TaskEvent>>>>,
@@ -36,7 +36,7 @@ impl Default for TaskEvents {
 }
 
 impl TaskEvents {
-    /// A hub with room for `capacity` changes a listener.
+    /// Creates a registry with a buffer of `capacity` changes for each subscriber.
     pub fn new(capacity: usize) -> Self {
         Self {
             senders: Arc::default(),
@@ -44,37 +44,37 @@ impl TaskEvents {
         }
     }
 
-    /// Tells of the change that made the task's revision `revision`. It is kept already.
+    /// Publishes the stored change that made `revision`.
     pub fn publish(&self, task_id: &str, revision: u64, change: &TaskChange) {
         let mut senders = self.locked();
         let Some(sender) = senders.get(task_id) else {
             return;
         };
-        // A listener that left takes its entry with it, so there is one.
+        // A failed send has no receivers, which is fine.
         let _ = sender.send(Some((revision, Arc::new(change.clone()))));
         if is_terminal_change(change) {
             senders.remove(task_id);
         }
     }
 
-    /// Changes may have been missed, of any task: every listener is given its task anew.
+    /// Sends every subscriber a snapshot, after changes of any task may have been missed.
     pub fn resync_all(&self) {
         for sender in self.locked().values() {
             let _ = sender.send(None);
         }
     }
 
-    /// Whether anybody follows the task.
+    /// Returns whether the task has subscribers.
     pub fn has_listeners(&self, task_id: &str) -> bool {
         self.locked().contains_key(task_id)
     }
 
-    /// The task is gone: whoever follows it hears no more.
+    /// Ends the subscriptions to a deleted task.
     pub fn forget(&self, task_id: &str) {
         self.locked().remove(task_id);
     }
 
-    /// Begins to listen. To be called before the task is loaded, so that nothing is missed in between.
+    /// Subscribes to a task. Call it before loading the task, so that no change is missed in between.
     pub fn subscribe(&self, task_id: &str) -> EventListener {
         let mut senders = self.locked();
         let sender = senders
@@ -87,7 +87,7 @@ impl TaskEvents {
         }
     }
 
-    /// How many tasks are followed.
+    /// Returns the number of tasks with subscribers.
     pub fn listened_tasks(&self) -> usize {
         self.locked().len()
     }
@@ -97,18 +97,18 @@ impl TaskEvents {
     }
 }
 
-/// Somebody who listens to a task.
+/// A subscriber of a task.
 #[derive(Debug)]
 pub struct EventListener {
-    /// Taken only when it is dropped.
+    /// `Some` until it is dropped.
     receiver: Option<Receiver<TaskEvent>>,
     events: TaskEvents,
     task_id: String,
 }
 
 impl EventListener {
-    /// What follows `record`, which was loaded after the listener began. `reload` loads it again for who fell behind;
-    /// `None` from it ends the subscription.
+    /// Returns the changes after `record`, which was loaded after the subscription. `reload` loads the task for a
+    /// subscriber that fell behind; `None` from it ends the stream.
     pub fn subscription<R>(self, record: TaskRecord, reload: R) -> TaskSubscription
     where
         R: Fn(String) -> BoxFuture<'static, Option<TaskRecord>> + Send + 'static,
@@ -131,7 +131,7 @@ impl EventListener {
         }
     }
 
-    /// Forgets what waits.
+    /// Drops the buffered changes.
     fn discard_pending(&mut self) {
         self.receiver = self.receiver.take().map(|receiver| receiver.resubscribe());
     }
@@ -147,7 +147,7 @@ impl EventListener {
 impl Drop for EventListener {
     fn drop(&mut self) {
         let mut senders = self.events.locked();
-        // Under the lock, so that of two that leave together the second finds itself the last.
+        // Under the lock, so that the last of two concurrent drops removes the entry.
         self.receiver = None;
         if senders
             .get(&self.task_id)
@@ -161,7 +161,7 @@ impl Drop for EventListener {
 struct SubscriptionState<R> {
     listener: EventListener,
     reload: R,
-    /// The last revision that was passed on.
+    /// The last revision that the subscriber received.
     last_revision: u64,
     finished: bool,
 }
@@ -195,7 +195,7 @@ where
     }
 
     async fn snapshot(&mut self) -> Option<TaskUpdate> {
-        // What waits is older than what is loaded now.
+        // Buffered changes are older than the snapshot.
         self.listener.discard_pending();
         let record = (self.reload)(self.listener.task_id.clone()).await?;
         self.last_revision = record.revision;

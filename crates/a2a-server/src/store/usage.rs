@@ -1,11 +1,11 @@
-//! How many bytes each client's tasks take, for the stores that one process has to itself.
+//! The bytes of each client's tasks, for stores of a single process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Budget;
 
-/// The bytes of all tasks, by client. Cheap to clone; clones share it.
+/// The bytes of all tasks, by client. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Usage(Arc<Mutex<Counts>>);
 
@@ -16,7 +16,7 @@ struct Counts {
 }
 
 impl Usage {
-    /// Counts `more` bytes of a client; fewer where it is negative.
+    /// Adds `more` bytes of a client; a negative value subtracts.
     pub(super) fn add(&self, owner: &str, more: i64) {
         let mut counts = self.locked();
         counts.total = counts.total.saturating_add_signed(more);
@@ -36,7 +36,7 @@ impl Usage {
         }
     }
 
-    /// How many of its bytes a client has to give up for `more` within `budget`; `None` where that would not do.
+    /// Returns how many of its bytes a client has to free for `more` within `budget`; `None` if that does not suffice.
     pub(super) fn lacks(&self, owner: &str, more: u64, budget: &Budget) -> Option<u64> {
         let counts = self.locked();
         let own = counts.by_owner.get(owner).copied().unwrap_or_default();

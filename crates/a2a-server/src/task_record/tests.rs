@@ -12,7 +12,7 @@ use crate::call_context::Version;
 use crate::store::memory::MemoryStore;
 use crate::store::{StoreError, TaskStore};
 
-/// A task of alice that nobody works on yet.
+/// Creates a submitted task of Alice.
 pub(crate) fn record(id: &str) -> TaskRecord {
     TaskRecord {
         task: Task {
@@ -74,7 +74,7 @@ fn status(states: &'static [TaskState]) -> impl Strategy<Value = TaskChange> {
 }
 
 fn artifact() -> impl Strategy<Value = TaskChange> {
-    // Few ids, so that they meet.
+    // Few ids, so that artifacts collide.
     let metadata = option::of(hash_map("[ab]", any::<bool>().prop_map(Into::into), 1..3));
     ("[abc]", parts(), metadata, any::<bool>(), any::<bool>()).prop_map(
         |(id, parts, metadata, append, last_chunk)| TaskChange::Artifact {
@@ -136,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
 
     #[test]
-    fn changes_that_were_written_and_read_make_the_same_record(
+    fn encoded_changes_make_the_same_record(
         changes in vec(change(ALL), 0..24),
     ) {
         let begun = record("t");
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn a_record_that_was_written_halfway_and_the_changes_since_make_the_same_record(
+    fn snapshot_and_later_changes_make_the_same_record(
         changes in vec(change(ALL), 0..24),
         half in 0usize..24,
     ) {
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_store_gives_back_is_the_fold_of_what_it_took(
+    fn stored_record_is_the_fold_of_its_changes(
         changes in vec(change(OPEN), 0..24),
     ) {
         let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::new());
@@ -207,19 +207,19 @@ fn texts(record: &TaskRecord) -> Vec<&str> {
 }
 
 #[test]
-fn a_chunk_is_added_to_its_artifact() {
+fn chunk_extends_its_artifact() {
     let whole = fold(record("t"), &[chunk("one", false), chunk("two", true)], 1);
     assert_eq!(texts(&whole), ["one", "two"]);
 }
 
 #[test]
-fn an_artifact_that_comes_again_replaces_itself() {
+fn repeated_artifact_replaces_itself() {
     let whole = fold(record("t"), &[chunk("one", false), chunk("two", false)], 1);
     assert_eq!(texts(&whole), ["two"]);
 }
 
 #[test]
-fn a_chunk_of_an_artifact_that_was_not_there_begins_it() {
+fn chunk_without_artifact_creates_it() {
     let whole = fold(record("t"), &[chunk("one", true)], 1);
     assert_eq!(texts(&whole), ["one"]);
 }
@@ -242,7 +242,7 @@ fn history(record: &TaskRecord) -> Vec<&str> {
 }
 
 #[test]
-fn a_question_stays_in_the_history_when_the_task_goes_on() {
+fn question_stays_in_history() {
     let changes = [
         said(TaskState::InputRequired, "which?"),
         said(TaskState::Working, "reading"),

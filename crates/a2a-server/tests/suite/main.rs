@@ -1,4 +1,4 @@
-//! Stores through the end of their process: SQLite, and with the feature `real` several servers on one Redis.
+//! Stores across the end of their process: SQLite, and with the feature `real` several servers on one Redis.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,10 +1,10 @@
-//! A task that was just submitted.
+//! A submitted task.
 
 use a2a::Version;
 use a2a::v1_0::{Message, Part, Role, Task, TaskState, TaskStatus};
 use a2a_server::task_record::TaskRecord;
 
-/// The task of that id, before anything happened to it.
+/// Creates the task with this id.
 pub(crate) fn record(id: &str) -> TaskRecord {
     let mut message = Message::new(Role::User, vec![Part::text("do it")]);
     message.message_id = format!("message-of-{id}");
@@ -28,7 +28,7 @@ pub(crate) fn record(id: &str) -> TaskRecord {
     }
 }
 
-/// A status that says nothing but the state.
+/// Creates a status without a message.
 pub(crate) fn status(state: TaskState) -> TaskStatus {
     TaskStatus {
         state,

@@ -45,7 +45,7 @@ fn unauthenticated_connection_goes_before_authenticated() {
 }
 
 #[test]
-fn silence_begins_anew_when_a_request_ends() {
+fn silence_restarts_when_request_ends() {
     let limiter = ConnectionLimiter::new(2, 2);
     let first = limiter.admit(HERE).unwrap();
     let second = limiter.admit(HERE).unwrap();

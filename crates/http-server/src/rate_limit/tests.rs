@@ -11,7 +11,7 @@ fn address(text: &str) -> RateLimitKey {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_burst_a_client_waits_for_its_turn_and_others_do_not() {
+async fn rate_limit_applies_to_each_client() {
     let rate = RateLimiter::new(some(2), some(3));
     let ada = RateLimitKey::Client("ada".into());
     for _ in 0..3 {
@@ -24,7 +24,7 @@ async fn after_the_burst_a_client_waits_for_its_turn_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn newcomers_share_a_rate_when_there_are_too_many_and_are_told_apart_again_later() {
+async fn newcomers_share_a_rate_when_table_is_full() {
     let rate = RateLimiter::with_max_addresses(some(1), some(1), 2);
     for known in ["192.0.2.1", "192.0.2.2"] {
         assert_eq!(rate.check(&address(known)), Ok(()));
@@ -39,7 +39,7 @@ async fn newcomers_share_a_rate_when_there_are_too_many_and_are_told_apart_again
 }
 
 #[test]
-fn a_network_of_ipv6_counts_once_and_an_ipv4_address_in_it_as_itself() {
+fn ipv6_network_counts_once() {
     assert_eq!(address("2001:db8::1"), address("2001:db8::ffff:2"));
     assert_ne!(address("2001:db8::1"), address("2001:db8:0:1::1"));
     assert_eq!(address("::ffff:192.0.2.1"), address("192.0.2.1"));
@@ -47,7 +47,7 @@ fn a_network_of_ipv6_counts_once_and_an_ipv4_address_in_it_as_itself() {
 }
 
 #[test]
-fn what_is_closed_makes_room() {
+fn closed_request_frees_its_place() {
     let open = OpenRequests::new(2);
     let ada = RateLimitKey::Client("ada".into());
     let first = open.try_open(ada.clone());

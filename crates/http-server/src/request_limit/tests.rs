@@ -10,7 +10,7 @@ fn client(name: &str) -> RateLimitKey {
     RateLimitKey::Client(name.into())
 }
 
-/// A body that arrives in these pieces.
+/// Creates a body that arrives in chunks of these sizes.
 fn pieces(pieces: &[usize]) -> Body {
     let pieces = pieces.iter().map(|length| vec![b'x'; *length]);
     let pieces = pieces.map(Ok::<_, Infallible>).collect::<Vec<_>>();
@@ -20,7 +20,7 @@ fn pieces(pieces: &[usize]) -> Body {
 const KIB: usize = 1 << 10;
 
 #[tokio::test]
-async fn room_is_taken_as_bytes_arrive_and_given_back() {
+async fn body_reserves_bytes_as_they_arrive() {
     let budget = ByteBudget::new(100 * KIB, 100 * KIB);
     let small = collect(budget.empty(client("ada")), pieces(&[1]), 50 * KIB).await;
     assert_eq!(budget.reserved(), INITIAL_CAPACITY);
@@ -32,7 +32,7 @@ async fn room_is_taken_as_bytes_arrive_and_given_back() {
 }
 
 #[tokio::test]
-async fn body_takes_no_more_room_than_it_may_have() {
+async fn body_is_bounded_by_its_maximum() {
     let budget = ByteBudget::new(100 * KIB, 100 * KIB);
     let read = collect(budget.empty(client("ada")), pieces(&[5, 5]), 10).await;
     assert_eq!((read.as_ref().unwrap().len(), budget.reserved()), (10, 10));
@@ -43,7 +43,7 @@ async fn body_takes_no_more_room_than_it_may_have() {
 }
 
 #[tokio::test]
-async fn share_and_total_of_bodies_are_refused_each_with_its_reason() {
+async fn body_beyond_share_or_total_is_rejected() {
     let budget = ByteBudget::new(50 * KIB, 40 * KIB);
     let held = collect(budget.empty(client("ada")), pieces(&[30 * KIB]), 30 * KIB).await;
     let own = collect(budget.empty(client("ada")), pieces(&[11 * KIB]), 20 * KIB).await;
@@ -60,7 +60,7 @@ async fn share_and_total_of_bodies_are_refused_each_with_its_reason() {
 }
 
 #[tokio::test]
-async fn body_that_breaks_off_is_incomplete() {
+async fn truncated_body_is_incomplete() {
     let broken = stream::iter([Ok(vec![b'x']), Err(std::io::Error::other("cut"))]);
     let budget = ByteBudget::new(KIB, KIB);
     let read = collect(budget.empty(client("ada")), Body::from_stream(broken), KIB);
@@ -96,7 +96,7 @@ async fn unread_responses_of_a_client_and_of_all_are_bounded() {
 }
 
 #[tokio::test]
-async fn bytes_of_a_response_count_until_the_connection_drops_them() {
+async fn response_bytes_count_until_written() {
     let limiter = limiter();
     let mut body = answer(&limiter, "ada", 80 * KIB).unwrap().into_body();
     let frame = body.frame().await.unwrap().unwrap();
@@ -107,7 +107,7 @@ async fn bytes_of_a_response_count_until_the_connection_drops_them() {
 }
 
 #[tokio::test]
-async fn stream_is_cut_where_its_frames_find_no_room() {
+async fn stream_without_room_is_cut() {
     let limiter = limiter();
     let stream = Response::new(pieces(&[KIB, 30 * KIB, 30 * KIB]));
     let stream = limiter.guard_response(client("bob"), stream, ()).unwrap();

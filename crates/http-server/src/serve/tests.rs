@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::testing::{read, start};
 
-/// The largest head of a request by default.
+/// The default of the largest request head.
 const MAX_HEADER: usize = 64 << 10;
 
 const HELLO: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -31,7 +31,7 @@ fn quick() -> ConnectionConfig {
 }
 
 #[tokio::test]
-async fn who_sends_a_head_by_drops_is_cut_and_others_are_served() {
+async fn slow_header_is_cut_and_others_are_served() {
     let server = start(hello(), quick()).await;
     let mut slow = server.write("GET / HTTP/1.1\r\nHost: loc").await;
     let answer = server.ask("GET /", &[], "").await;
@@ -42,7 +42,7 @@ async fn who_sends_a_head_by_drops_is_cut_and_others_are_served() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_silent_is_closed() {
+async fn silent_connection_is_closed() {
     let server = start(hello(), quick()).await;
     let mut silent = server.write(HELLO).await;
     let mut all = String::new();
@@ -50,7 +50,7 @@ async fn a_connection_that_is_silent_is_closed() {
     assert!(all.ends_with("hello"), "{all}");
 }
 
-/// ConnectionConfig that only end where the server closes them.
+/// Returns limits that the tests do not reach.
 fn patient() -> ConnectionConfig {
     ConnectionConfig {
         total: 4,
@@ -59,7 +59,7 @@ fn patient() -> ConnectionConfig {
     }
 }
 
-/// Waits for the end of a connection on which nothing comes.
+/// Waits until the server closes a silent connection.
 async fn closed(mut stream: TcpStream) {
     let end = tokio::time::timeout(Duration::from_secs(20), stream.read_u8());
     assert!(end.await.expect("the connection stays open").is_err());
@@ -110,14 +110,14 @@ async fn trusted_proxy_has_more_than_one_share() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_long_is_refused() {
+async fn long_header_is_rejected() {
     let server = start(hello(), quick()).await;
     let long = format!("X-Long: {}", "x".repeat(4 * MAX_HEADER));
-    // Or the connection is reset before the refusal is read.
+    // The connection may be reset before the client reads the status.
     assert!(matches!(server.get("/", &[&long]).await, 431 | 0));
 }
 
-/// Streams `one`, and whatever is sent through the channel until it is dropped.
+/// Streams `one`, and then what the channel sends until it is dropped.
 fn streaming() -> (Router, mpsc::Sender<&'static str>) {
     let (send, receive) = mpsc::channel::<&'static str>(4);
     let receive = Arc::new(std::sync::Mutex::new(Some(receive)));
@@ -141,7 +141,7 @@ async fn until(stream: &mut TcpStream, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn at_the_end_a_stream_may_end_in_order_and_nobody_else_is_let_in() {
+async fn shutdown_finishes_streams_and_admits_none() {
     let (app, send) = streaming();
     let server = start(app, ConnectionConfig::default()).await;
     let mut stream = server.write(HELLO).await;
@@ -162,7 +162,7 @@ async fn at_the_end_a_stream_may_end_in_order_and_nobody_else_is_let_in() {
 }
 
 #[tokio::test]
-async fn what_does_not_end_is_cut() {
+async fn shutdown_cuts_unfinished_responses() {
     let (app, send) = streaming();
     let server = start(app, quick()).await;
     let mut stream = server.write(HELLO).await;
@@ -176,7 +176,7 @@ async fn what_does_not_end_is_cut() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_does_not_hold_up_the_end() {
+async fn shutdown_ignores_silent_connections() {
     let connections = ConnectionConfig {
         header_timeout: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(3600),
@@ -191,13 +191,13 @@ async fn a_silent_connection_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_its_answer_is_cut_and_the_answer_dropped() {
-    let (told, dropped) = tokio::sync::oneshot::channel::<()>();
-    let told = Arc::new(std::sync::Mutex::new(Some(told)));
+async fn unread_response_is_cut_and_dropped() {
+    let (received, dropped) = tokio::sync::oneshot::channel::<()>();
+    let received = Arc::new(std::sync::Mutex::new(Some(received)));
     let endless = move || {
-        let told = told.lock().unwrap().take();
+        let received = received.lock().unwrap().take();
         let all = futures_util::stream::repeat_with(move || {
-            let _ends_with_the_answer = &told;
+            let _ends_with_the_answer = &received;
             Ok::<_, Infallible>(vec![0; MAX_HEADER])
         });
         async { Body::from_stream(all) }
@@ -214,7 +214,7 @@ async fn who_does_not_read_its_answer_is_cut_and_the_answer_dropped() {
 }
 
 #[tokio::test]
-async fn a_body_whose_length_is_in_doubt_is_refused() {
+async fn ambiguous_body_length_is_rejected() {
     let server = start(hello(), ConnectionConfig::default()).await;
     for lines in [
         "Content-Length: 1\r\nContent-Length: 2",
@@ -232,7 +232,7 @@ async fn a_body_whose_length_is_in_doubt_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_plain_request_ends_without_another_protocol() {
+async fn upgrade_request_gets_no_other_protocol() {
     let server = start(hello(), ConnectionConfig::default()).await;
     let upgrade = [
         "Connection: upgrade",

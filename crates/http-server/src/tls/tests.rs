@@ -46,7 +46,7 @@ impl Files {
 }
 
 #[tokio::test]
-async fn a_client_that_says_nothing_keeps_nobody_from_a_secure_connection() {
+async fn silent_client_delays_no_tls_handshake() {
     let files = Files::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -77,12 +77,12 @@ async fn a_client_that_says_nothing_keeps_nobody_from_a_secure_connection() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
     assert!(String::from_utf8_lossy(&answer).ends_with("secret"));
-    // Whoever does not shake hands in time is let go.
+    // The handshake timeout closes the connection.
     assert_eq!(silent.read(&mut [0; 1]).await.unwrap(), 0);
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_named_and_not_shown() {
+fn unusable_file_is_named_and_not_shown() {
     let files = Files::new();
     std::fs::write(files.folder.path().join("empty.pem"), "").unwrap();
     std::fs::write(files.folder.path().join("text.pem"), "my secret text").unwrap();

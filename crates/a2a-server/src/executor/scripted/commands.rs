@@ -1,4 +1,4 @@
-//! What the first word of a message asks for.
+//! The commands: the first word of a message.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use super::script::{Script, Step, artifact, piece, text, working};
 
 const ARTIFACT: &str = "answer";
 
-/// What a run is called that is waited for again after a restart: this, and for how many milliseconds.
+/// The prefix of a run's name that can be reattached; the rest is its duration in milliseconds.
 const RUN: &str = "scripted-";
 
-/// No script is asked for more events than this, or for longer waits than an hour each, or for more bytes at a time.
+/// Limits of one script: events, milliseconds of one wait, and bytes.
 const MAX_EVENTS: u64 = 1_000_000;
 const MAX_WAIT_MS: u64 = 3_600_000;
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Messages to try.
+/// Example messages.
 pub(super) const EXAMPLES: [&str; 5] = [
     "echo hello",
     "stream 20 5",
@@ -28,33 +28,33 @@ pub(super) const EXAMPLES: [&str; 5] = [
     "fail why",
 ];
 
-/// What the text of `job` asks for. The word may end with a colon. What is no word that is known is told back, which is
-/// also what becomes of the answer to `ask` and `auth`.
+/// Returns the script for the text of `job`. The command may end with a colon. An unknown command echoes the text, and
+/// so does the answer to `ask` and `auth`.
 pub(super) fn script(job: &Job) -> Script {
     let said = said(job);
     let (word, rest) = said.split_once([' ', '\n']).unwrap_or((&said, ""));
     let rest = rest.trim();
     match word.strip_suffix(':').unwrap_or(word) {
-        // The rest, as an artifact.
+        // The rest as an artifact.
         "echo" => gives(text(rest)),
-        // The rest, as a message and no task.
+        // The rest as a message without a task.
         "message" => Script::end(Outcome::Message(text(rest))),
-        // The rest, as the last status's message.
+        // The rest as the message of the last status.
         "say" => Script::end(Outcome::Completed(Some(text(rest)))),
-        // An artifact in three pieces, the rest the last of them.
+        // An artifact in three chunks, the rest as the last.
         "task" => pieces(["alpha ".to_owned(), "beta ".to_owned(), rest.to_owned()]),
-        // `chunks N`: an artifact in N pieces.
+        // `chunks N`: an artifact in N chunks.
         "chunks" => stream(first(rest, 3, MAX_EVENTS), Duration::ZERO),
-        // `stream N MS`: the same, so many milliseconds apart.
+        // `stream N MS`: the same, with MS milliseconds before each.
         "stream" => stream(first(rest, 20, MAX_EVENTS), milliseconds(second(rest), 5)),
-        // `slow MS`: works so long, or until it is canceled.
+        // `slow MS`: works for MS milliseconds, or until it is canceled.
         "slow" => slow(rest),
         // `begun TEXT`: an artifact at once, then works until it is canceled.
         "begun" => Script::new(
             [working(), artifact(ARTIFACT, text(rest)), Step::WaitForEver],
             Outcome::Completed(None),
         ),
-        // `resume MS`: a run that is waited for again after a restart.
+        // `resume MS`: a run that can be reattached after a restart.
         "resume" => resumable(milliseconds(rest, 1000)),
         "ask" => Script::end(Outcome::InputRequired(text(rest))),
         "auth" => Script::end(Outcome::AuthRequired(text(rest))),
@@ -63,15 +63,15 @@ pub(super) fn script(job: &Job) -> Script {
             reason: "scripted",
             text: rest.to_owned(),
         }),
-        // What parts came, as JSON.
+        // The parts of the message as JSON.
         "parts" => gives(vec![Part::data(parts(job))]),
         // A file, a link and data.
         "gift" => gives(gift()),
         // `big N`: N bytes of text.
         "big" => gives(text("x".repeat(bytes(rest)))),
-        // Who asks whom, and where.
+        // The client, the agent and the session.
         "who" => gives(vec![Part::data(who(job))]),
-        // Facts about the run.
+        // Metadata.
         "usage" => Script::new(
             [
                 Step::Report(Report::Metadata(usage())),
@@ -83,7 +83,7 @@ pub(super) fn script(job: &Job) -> Script {
     }
 }
 
-/// What is left of a run of that name.
+/// Returns the rest of a run with this name.
 pub(super) fn resumed(run: &str) -> Option<Script> {
     let left = run.strip_prefix(RUN)?.parse().ok()?;
     Some(Script::new(
@@ -130,7 +130,7 @@ fn pieces<const N: usize>(all: [String; N]) -> Script {
     Script::new(steps, Outcome::Completed(None))
 }
 
-/// `count` pieces, each after a wait. They are numbered, so that a reader can tell whether one is missing.
+/// Streams `count` numbered chunks, each after a wait.
 fn stream(count: u64, apart: Duration) -> Script {
     let steps = (0..count).flat_map(move |at| {
         let wait = (!apart.is_zero()).then_some(Step::Wait(apart));
@@ -165,9 +165,9 @@ fn bytes(rest: &str) -> usize {
 
 fn parts(job: &Job) -> Value {
     let parts = job.message.parts.iter();
-    // The word itself is left out.
+    // Without the command itself.
     let seen = parts.filter(|part| !matches!(part.content, PartContent::Text(_)));
-    // 0.3 knows data only as an object.
+    // 0.3 supports only objects as data.
     json!({"parts": seen.map(|part| json!(part)).collect::<Vec<_>>()})
 }
 

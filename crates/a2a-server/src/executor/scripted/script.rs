@@ -1,4 +1,4 @@
-//! What there is to do, step by step.
+//! Scripts of steps.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use a2a::v1_0::{Artifact, Part};
 
 use super::super::{Outcome, Report};
 
-/// One thing to do.
+/// A step.
 pub(super) enum Step {
-    /// Wait so long.
+    /// Waits.
     Wait(Duration),
-    /// Wait until the run is stopped.
+    /// Waits until the run is stopped.
     WaitForEver,
-    /// Report this.
+    /// Sends a report.
     Report(Report),
 }
 
-/// What is done, and how it ends. The steps are made as they are done, so that a long script takes no memory.
+/// The steps and the outcome. The iterator creates steps lazily, so that a long script takes no memory.
 pub(super) struct Script {
     pub(super) steps: Box<dyn Iterator<Item = Step> + Send>,
     pub(super) outcome: Outcome,
 }
 
 impl Script {
-    /// Ends at once.
+    /// Creates a script without steps.
     pub(super) fn end(outcome: Outcome) -> Self {
         Self::new([], outcome)
     }
@@ -39,7 +39,7 @@ impl Script {
         }
     }
 
-    /// The same after `first`.
+    /// Adds a step in front.
     pub(super) fn after(self, first: Step) -> Self {
         Self {
             steps: Box::new(std::iter::once(first).chain(self.steps)),
@@ -48,17 +48,17 @@ impl Script {
     }
 }
 
-/// The run goes on.
+/// Reports that the run goes on.
 pub(super) fn working() -> Step {
     Step::Report(Report::Working(None))
 }
 
-/// One artifact, whole.
+/// Reports a whole artifact.
 pub(super) fn artifact(id: &str, parts: Vec<Part>) -> Step {
     piece(id, parts, false, true)
 }
 
-/// An artifact, or more of one.
+/// Reports an artifact or a chunk.
 pub(super) fn piece(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) -> Step {
     Step::Report(Report::Artifact {
         artifact: Artifact {
@@ -74,7 +74,7 @@ pub(super) fn piece(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) 
     })
 }
 
-/// What an agent says.
+/// Creates a text part.
 pub(super) fn text(said: impl Into<String>) -> Vec<Part> {
     vec![Part::text(said)]
 }

@@ -1,4 +1,4 @@
-//! What the A2A technology compatibility kit expects of a message whose id begins so.
+//! The scripts of the A2A technology compatibility kit, by the prefix of a message id.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::script::{Script, Step, artifact, piece, text, working};
 
 const ARTIFACT: &str = "output";
 
-/// What the kit expects, where `message_id` is one of its own. `patience` is how long it waits for events of a stream.
+/// Returns the script for an id of the kit. `patience` is how long it waits for events of a stream.
 pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
-    // The first that fits counts, so a longer beginning stands before the shorter one that it has in it.
+    // The first match counts, so longer prefixes come before shorter ones.
     let script = match message_id {
         id if id.starts_with("tck-complete-task") => {
             Script::end(Outcome::Completed(Some(text("Hello from TCK"))))
@@ -48,7 +48,7 @@ pub(super) fn script(message_id: &str, patience: Duration) -> Option<Script> {
             ],
             Outcome::Completed(None),
         ),
-        // The kit goes away and comes back in the meantime.
+        // The kit disconnects and subscribes again meanwhile.
         id if id.starts_with("test-resubscribe-message-id") => Script::new(
             [working(), Step::Wait(2 * patience)],
             Outcome::Completed(None),

@@ -26,13 +26,13 @@ fn job(message_id: &str, parts: Vec<Part>) -> Job {
     }
 }
 
-/// What is reported, and how it ends.
+/// Returns the reports and the outcome of a script.
 async fn run(job: Job) -> (Vec<Report>, Outcome) {
-    let (reports, mut heard) = mpsc::channel(1);
+    let (reports, mut received) = mpsc::channel(1);
     let run = ScriptedExecutor::default().run(job, reports, CancellationToken::new());
     let listen = async {
         let mut all = Vec::new();
-        while let Some(report) = heard.recv().await {
+        while let Some(report) = received.recv().await {
             all.push(report);
         }
         all
@@ -53,7 +53,7 @@ fn done(parts: Vec<Part>) -> Outcome {
     Outcome::Completed(Some(parts))
 }
 
-/// The parts of each artifact report, with whether it is added to and whether it is the last.
+/// Returns the parts of each artifact report, with `append` and `last_chunk`.
 fn pieces(reports: &[Report]) -> Vec<(Vec<Part>, bool, bool)> {
     let artifacts = reports.iter().filter_map(|report| match report {
         Report::Artifact {
@@ -81,13 +81,13 @@ fn file() -> Part {
 }
 
 #[tokio::test]
-async fn the_kits_task_is_completed_with_a_message() {
+async fn tck_complete_task_ends_with_message() {
     let ended = kit("tck-complete-task-1a2b").await;
     assert_eq!(ended, (vec![], done(vec![Part::text("Hello from TCK")])));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_kits_delayed_task_takes_as_long_as_the_kit_waits_for_events() {
+async fn tck_delayed_task_lasts_as_long_as_patience() {
     let began = Instant::now();
     let (reports, outcome) = kit("tck-delayed-complete-1").await;
     assert_eq!(began.elapsed(), Duration::from_secs(2));
@@ -96,7 +96,7 @@ async fn the_kits_delayed_task_takes_as_long_as_the_kit_waits_for_events() {
 }
 
 #[tokio::test]
-async fn the_kits_artifacts_are_a_text_a_file_a_link_and_data() {
+async fn tck_artifacts_have_every_kind_of_part() {
     let link = Part::url("https://example.com/output.txt")
         .with_filename("output.txt")
         .with_media_type("text/plain");
@@ -114,7 +114,7 @@ async fn the_kits_artifacts_are_a_text_a_file_a_link_and_data() {
 }
 
 #[tokio::test]
-async fn the_kits_message_is_answered_with_a_message() {
+async fn tck_message_response_is_a_message() {
     let said = vec![Part::text("Direct message response")];
     assert_eq!(
         kit("tck-message-response-1").await.1,
@@ -123,7 +123,7 @@ async fn the_kits_message_is_answered_with_a_message() {
 }
 
 #[tokio::test]
-async fn the_kits_question_is_asked_again_when_it_is_answered() {
+async fn tck_input_required_repeats_its_question() {
     let (_, first) = kit("tck-input-required-1").await;
     let (_, second) = kit("tck-input-required-1").await;
     assert!(matches!(first, Outcome::InputRequired(_)));
@@ -131,13 +131,13 @@ async fn the_kits_question_is_asked_again_when_it_is_answered() {
 }
 
 #[tokio::test]
-async fn the_kits_task_is_rejected() {
+async fn tck_reject_task_is_rejected() {
     let rejected = Outcome::Rejected("rejected".to_owned());
     assert_eq!(kit("tck-reject-task-1").await.1, rejected);
 }
 
 #[tokio::test]
-async fn the_kits_streams_work_then_give_an_artifact() {
+async fn tck_streams_work_then_send_artifact() {
     for (id, part) in [
         ("tck-stream-001-1", Part::text("Stream hello from TCK")),
         ("tck-stream-003-1", Part::text("Stream task lifecycle")),
@@ -156,13 +156,13 @@ async fn the_kits_streams_work_then_give_an_artifact() {
 }
 
 #[tokio::test]
-async fn the_kits_shortest_stream_only_completes() {
+async fn tck_shortest_stream_only_completes() {
     let ended = kit("tck-stream-002-1").await;
     assert_eq!(ended, (vec![], Outcome::Completed(None)));
 }
 
 #[tokio::test]
-async fn the_kits_chunks_are_two_of_one_artifact() {
+async fn tck_chunks_extend_one_artifact() {
     let (reports, _) = kit("tck-stream-artifact-chunked-1").await;
     let chunks = [
         (vec![Part::text("chunk-1 ")], false, false),
@@ -172,7 +172,7 @@ async fn the_kits_chunks_are_two_of_one_artifact() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_kits_task_to_come_back_to_lasts_twice_its_patience() {
+async fn tck_resubscribe_task_lasts_twice_the_patience() {
     let began = Instant::now();
     let (reports, outcome) = kit("test-resubscribe-message-id-1").await;
     assert_eq!(began.elapsed(), Duration::from_secs(4));
@@ -181,19 +181,19 @@ async fn the_kits_task_to_come_back_to_lasts_twice_its_patience() {
 }
 
 #[tokio::test]
-async fn unknown_words_are_told_back() {
+async fn unknown_command_echoes_text() {
     let (reports, outcome) = word("blue, please").await;
     assert_eq!(pieces(&reports), whole(Part::text("you said blue, please")));
     assert_eq!(outcome, Outcome::Completed(None));
 }
 
 #[tokio::test]
-async fn a_word_may_end_with_a_colon() {
+async fn command_may_end_with_colon() {
     assert_eq!(word("ask: which?").await, word("ask which?").await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_has_as_many_pieces_as_asked_for_so_far_apart() {
+async fn stream_sends_requested_chunks_and_waits() {
     let began = Instant::now();
     let (reports, _) = word("stream 20 5").await;
     assert_eq!(began.elapsed(), Duration::from_millis(100));
@@ -204,7 +204,7 @@ async fn a_stream_has_as_many_pieces_as_asked_for_so_far_apart() {
 }
 
 #[tokio::test]
-async fn each_way_to_end_has_its_word() {
+async fn every_outcome_has_a_command() {
     let why = || vec![Part::text("why")];
     let failed = Outcome::Failed {
         reason: "scripted",
@@ -223,27 +223,27 @@ async fn each_way_to_end_has_its_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_slow_takes_its_time() {
+async fn slow_command_waits() {
     let began = Instant::now();
     word("slow 1500").await;
     assert_eq!(began.elapsed(), Duration::from_millis(1500));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_ever_stops_when_it_is_canceled() {
-    let (reports, mut heard) = mpsc::channel(8);
+async fn endless_script_stops_on_cancel() {
+    let (reports, mut received) = mpsc::channel(8);
     let cancel = CancellationToken::new();
     let slow = job("m1", vec![Part::text("slow")]);
     let run = tokio::spawn(ScriptedExecutor::default().run(slow, reports, cancel.clone()));
-    assert_eq!(heard.recv().await, Some(Report::Working(None)));
+    assert_eq!(received.recv().await, Some(Report::Working(None)));
     cancel.cancel();
     assert!(run.await.is_ok());
 }
 
 #[tokio::test]
-async fn a_script_stops_when_nobody_listens_any_more() {
-    let (reports, heard) = mpsc::channel(1);
-    drop(heard);
+async fn script_stops_when_receiver_is_dropped() {
+    let (reports, received) = mpsc::channel(1);
+    drop(received);
     let endless = job("m1", vec![Part::text("chunks 1000000")]);
     let outcome = ScriptedExecutor::default()
         .run(endless, reports, CancellationToken::new())
@@ -258,12 +258,12 @@ async fn a_script_stops_when_nobody_listens_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_named_is_waited_for_again() {
+async fn named_run_can_be_reattached() {
     let (reports, _) = word("resume 700").await;
     let Some(Report::Run(name)) = reports.first() else {
         panic!("the run has no name: {reports:?}");
     };
-    let (reports, mut heard) = mpsc::channel(8);
+    let (reports, mut received) = mpsc::channel(8);
     let began = Instant::now();
     let again = job("m1", vec![Part::text("resume 700")]);
     let outcome = ScriptedExecutor::default()
@@ -272,13 +272,13 @@ async fn a_run_that_was_named_is_waited_for_again() {
         .await;
     assert_eq!(began.elapsed(), Duration::from_millis(700));
     assert_eq!(outcome, Outcome::Completed(None));
-    let told = heard.recv().await.into_iter().collect::<Vec<_>>();
-    assert_eq!(pieces(&told), whole(Part::text("taken up again")));
+    let received = received.recv().await.into_iter().collect::<Vec<_>>();
+    assert_eq!(pieces(&received), whole(Part::text("taken up again")));
 }
 
 #[tokio::test]
-async fn a_run_of_somebody_else_is_not_taken_up() {
-    let (reports, _heard) = mpsc::channel(1);
+async fn foreign_run_is_not_reattached() {
+    let (reports, _received) = mpsc::channel(1);
     let job = job("m1", vec![]);
     let run = "agent-run-17".to_owned();
     let taken = ScriptedExecutor::default().reattach(job, run, reports, CancellationToken::new());
@@ -286,7 +286,7 @@ async fn a_run_of_somebody_else_is_not_taken_up() {
 }
 
 #[tokio::test]
-async fn the_parts_of_a_message_are_told_as_they_came() {
+async fn parts_command_returns_parts_unchanged() {
     let link = Part::url("https://files.test/b.png").with_media_type("image/png");
     let (reports, _) = run(job("m1", vec![Part::text("parts"), link])).await;
     let seen = json!({"parts": [{"url": "https://files.test/b.png", "mediaType": "image/png"}]});
@@ -294,12 +294,12 @@ async fn the_parts_of_a_message_are_told_as_they_came() {
 }
 
 #[tokio::test]
-async fn who_tells_who_asks() {
+async fn who_command_returns_the_client() {
     let (reports, _) = word("who").await;
-    let told = &pieces(&reports)[0].0[0].content;
-    let PartContent::Data(Value::Object(told)) = told else {
-        panic!("no object: {told:?}");
+    let received = &pieces(&reports)[0].0[0].content;
+    let PartContent::Data(Value::Object(received)) = received else {
+        panic!("no object: {received:?}");
     };
-    assert_eq!(told["client"], "alice");
-    assert_eq!(told["session"], "s1");
+    assert_eq!(received["client"], "alice");
+    assert_eq!(received["session"], "s1");
 }

@@ -13,7 +13,7 @@ use super::*;
 use crate::http::testing::{ada_and_the_operator, guarded, rules};
 use http_server::testing::{Server, read};
 
-/// Answers with what the guard has seen.
+/// Answers with the request's context.
 fn mirror() -> Router {
     let seen = |request: Request| async move {
         let seen = request.extensions().get::<RequestContext>().unwrap();
@@ -42,7 +42,7 @@ async fn behind_a_proxy() -> Server {
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_the_servers_is_refused() {
+async fn rejects_unknown_host() {
     let server = open().await;
     assert_eq!(server.get("/", &["Host: localhost"]).await, 200);
     assert_eq!(server.get("/", &["Host: rebound.example"]).await, 403);
@@ -50,7 +50,7 @@ async fn a_name_that_is_not_the_servers_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_names_its_server_once() {
+async fn rejects_repeated_host() {
     let server = open().await;
     let twice = ["Host: localhost", "Host: localhost"];
     assert_eq!(server.get("/", &twice).await, 400);
@@ -67,12 +67,12 @@ async fn a_request_names_its_server_once() {
     assert_eq!(server.get("/", &["Host: [::1]:80"]).await, 200);
     let two = server.ask("GET http://rebound.example/", &["Host: localhost"], "");
     assert_eq!(two.await.status, 400);
-    let nobody = server.write("GET / HTTP/1.0\r\n\r\n").await;
-    assert_eq!(read(nobody).await.status, 400);
+    let anonymous = server.write("GET / HTTP/1.0\r\n\r\n").await;
+    assert_eq!(read(anonymous).await.status, 400);
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_is_refused_and_the_own_page_is_not() {
+async fn rejects_foreign_origin_and_admits_own() {
     let server = open().await;
     let own = format!("Origin: http://{}", server.address);
     assert_eq!(server.get("/", &[&own]).await, 200);
@@ -88,7 +88,7 @@ async fn a_page_of_another_origin_is_refused_and_the_own_page_is_not() {
 }
 
 #[tokio::test]
-async fn what_a_page_loads_from_here_is_refused_and_a_link_to_here_is_followed() {
+async fn rejects_cross_site_request_and_admits_link() {
     let server = open().await;
     let fetched = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"];
     assert_eq!(server.get("/", &fetched).await, 403);
@@ -99,7 +99,7 @@ async fn what_a_page_loads_from_here_is_refused_and_a_link_to_here_is_followed()
 }
 
 #[tokio::test]
-async fn a_refusal_says_why_in_the_shape_of_errors() {
+async fn rejection_has_the_form_of_the_binding() {
     let server = open().await;
     let answer = server.ask("GET /", &["Host: rebound.example"], "").await;
     let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
@@ -114,7 +114,7 @@ async fn a_refusal_says_why_in_the_shape_of_errors() {
 }
 
 #[tokio::test]
-async fn who_somebody_is_is_known_before_anything_else() {
+async fn request_context_names_the_principal() {
     let server = guarded(mirror(), rules(), ada_and_the_operator()).await;
     let name = async |lines: &[&str]| {
         let answer = server.ask("GET /", lines, "").await;
@@ -129,7 +129,7 @@ async fn who_somebody_is_is_known_before_anything_else() {
 }
 
 #[tokio::test]
-async fn a_proxy_nobody_told_of_is_refused_where_nobody_has_to_say_who_he_is() {
+async fn rejects_forwarded_request_without_trusted_proxy() {
     let server = open().await;
     for header in [
         "X-Forwarded-For: 192.0.2.9",
@@ -141,7 +141,7 @@ async fn a_proxy_nobody_told_of_is_refused_where_nobody_has_to_say_who_he_is() {
 }
 
 #[tokio::test]
-async fn without_a_proxy_nobody_is_believed_about_addresses() {
+async fn ignores_forwarded_address_without_proxy() {
     let server = guarded(mirror(), rules(), ada_and_the_operator()).await;
     let lines = ["X-Forwarded-For: 192.0.2.9", "X-Forwarded-Proto: https"];
     let answer = server.ask("GET /", &lines, "").await;
@@ -150,7 +150,7 @@ async fn without_a_proxy_nobody_is_believed_about_addresses() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_the_client_is_who_the_proxy_says() {
+async fn uses_forwarded_address_behind_proxy() {
     let server = behind_a_proxy().await;
     let lines = [
         "X-Forwarded-For: 10.9.9.9, 192.0.2.9",
@@ -165,14 +165,14 @@ async fn behind_a_proxy_the_client_is_who_the_proxy_says() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_the_machine_itself_is_still_told_from_its_clients() {
+async fn local_request_is_direct_behind_proxy() {
     let server = behind_a_proxy().await;
     let answer = server.ask("GET /", &[], "").await;
     assert!(answer.body.contains(" true "), "{}", answer.body);
 }
 
 #[tokio::test]
-async fn behind_a_proxy_an_own_page_is_one_of_the_forwarded_origin() {
+async fn own_origin_is_the_forwarded_one_behind_proxy() {
     let server = behind_a_proxy().await;
     let lines = [
         "X-Forwarded-Proto: https",
@@ -184,7 +184,7 @@ async fn behind_a_proxy_an_own_page_is_one_of_the_forwarded_origin() {
 }
 
 #[test]
-fn who_is_no_proxy_is_refused_behind_one() {
+fn rejects_direct_request_behind_proxy() {
     let rules = AccessRules {
         proxies: Some(TrustedProxies::default()),
         ..rules()
@@ -211,7 +211,7 @@ fn few() -> AccessRules {
 }
 
 #[tokio::test]
-async fn too_many_requests_are_told_when_to_come_back_each_client_by_itself() {
+async fn rate_limit_counts_each_client() {
     let server = guarded(mirror(), few(), ada_and_the_operator()).await;
     let ada = ["Authorization: Bearer token-of-ada"];
     assert_eq!(server.get("/", &ada).await, 200);
@@ -228,7 +228,7 @@ async fn too_many_requests_are_told_when_to_come_back_each_client_by_itself() {
 }
 
 #[tokio::test]
-async fn guessing_tokens_is_slowed_down_by_address() {
+async fn rate_limit_slows_token_guessing_by_address() {
     let server = guarded(mirror(), few(), ada_and_the_operator()).await;
     let mut seen = Vec::new();
     for guess in ["a", "b", "c"] {
@@ -239,7 +239,7 @@ async fn guessing_tokens_is_slowed_down_by_address() {
 }
 
 #[tokio::test]
-async fn who_is_turned_away_again_and_again_is_slowed_down() {
+async fn rate_limit_counts_rejected_requests() {
     let server = guarded(mirror(), few(), ada_and_the_operator()).await;
     let strange = ["Host: rebound.example"];
     assert_eq!(server.get("/", &strange).await, 403);
@@ -254,7 +254,7 @@ async fn who_is_turned_away_again_and_again_is_slowed_down() {
 }
 
 #[tokio::test]
-async fn a_client_has_only_so_many_requests_open() {
+async fn open_requests_of_a_client_are_bounded() {
     let (started, mut starts) = mpsc::channel::<()>(8);
     let forever = move || {
         let started = started.clone();
@@ -288,7 +288,7 @@ fn small() -> AccessRules {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
+async fn rejects_large_body_with_and_without_length() {
     let server = guarded(mirror(), small(), ClientRegistry::open()).await;
     let body = "x".repeat(2000);
     let fits = server.ask("POST /", &[], &body).await;
@@ -304,7 +304,7 @@ async fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_ends_the_request() {
+async fn body_that_stalls_ends_the_request() {
     let mut rules = rules();
     rules.limits.body_timeout = Duration::from_millis(50);
     let server = guarded(mirror(), rules, ClientRegistry::open()).await;
@@ -314,7 +314,7 @@ async fn a_body_that_does_not_arrive_ends_the_request() {
     assert_eq!(read(slow.await).await.status, 503);
 }
 
-/// Room for 8,000 bytes of bodies, 4,000 of them one client's, and time enough.
+/// Limits of 8,000 bytes of bodies, 4,000 of them for one client, and a long timeout.
 fn tight() -> AccessRules {
     let mut rules = rules();
     rules.limits.body_bytes = 4000;
@@ -327,11 +327,11 @@ fn tight() -> AccessRules {
 const ADA: &str = "Authorization: Bearer token-of-ada";
 const OPERATOR: &str = "Authorization: Bearer token-of-op";
 
-/// Sends the head of a request, and the beginning of its body of `length` bytes.
+/// Sends the head of a request and the beginning of its body of `length` bytes.
 async fn unfinished(server: &Server, who: &str, length: &str, begins: &str) -> TcpStream {
     let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{who}\r\n{length}\r\n\r\n");
     let stream = server.write(&format!("{head}{begins}")).await;
-    // One runtime serves both connections: it has taken up the first by the time that it answers the second.
+    // One runtime serves both connections: it has started the first when it answers the second.
     assert_eq!(server.get("/", &[who]).await, 200);
     stream
 }
@@ -363,7 +363,7 @@ async fn announced_body_that_does_not_arrive_takes_no_room() {
     assert_eq!((answer.status, answer.body.as_str()), (200, "4000"));
 }
 
-/// The mirror, and `/hold`, which keeps the body that it is sent and says so.
+/// A server with the mirror, and `/hold`, which keeps its body and reports that.
 fn holding() -> (Router, mpsc::Receiver<()>) {
     let (held, holds) = mpsc::channel::<()>(8);
     let hold = move |body: axum::body::Bytes| async move {
@@ -374,7 +374,7 @@ fn holding() -> (Router, mpsc::Receiver<()>) {
     (mirror().route("/hold", post(hold)), holds)
 }
 
-/// Has the server hold a body of 4,000 bytes.
+/// Makes the server hold a body of 4,000 bytes.
 async fn held(server: &Server, who: &str, holds: &mut mpsc::Receiver<()>) -> TcpStream {
     let head = format!("POST /hold HTTP/1.1\r\nHost: localhost\r\n{who}\r\nContent-Length: 4000");
     let stream = server

@@ -26,7 +26,7 @@ use common::environment::SystemEnvironment;
 use http_server::serve::ConnectionConfig;
 use http_server::testing::{Answer, Server, start};
 
-/// Carries nothing.
+/// Posts no notifications.
 struct Nowhere;
 
 impl PushSender for Nowhere {
@@ -118,7 +118,7 @@ const OPERATOR: &str = "Authorization: Bearer token-of-op";
 const OWN: &str = "X-Requested-With: remote-agent";
 
 impl Whole {
-    /// A message of `client` that its task works on until it is stopped.
+    /// Sends a message of `client` whose task works until it is stopped.
     async fn working(&self, client: &str) -> String {
         self.send(client, "begun <b>\"confidential\"</b>").await
     }
@@ -156,7 +156,7 @@ impl Whole {
 }
 
 #[tokio::test]
-async fn the_page_runs_nothing_but_its_own_script_and_loads_nothing() {
+async fn page_policy_admits_own_script_only() {
     let whole = alone().await;
     let page = whole.server.ask("GET /", &[], "").await;
     assert_eq!(page.status, 200);
@@ -176,7 +176,7 @@ async fn the_page_runs_nothing_but_its_own_script_and_loads_nothing() {
 }
 
 #[tokio::test]
-async fn the_page_is_for_the_machine_itself() {
+async fn page_is_for_localhost_only() {
     let whole = with_clients().await;
     assert_eq!(whole.server.get("/", &[]).await, 200);
     assert_eq!(
@@ -186,7 +186,7 @@ async fn the_page_is_for_the_machine_itself() {
 }
 
 #[tokio::test]
-async fn the_operator_sees_the_tasks_of_all_and_what_they_say_is_data() {
+async fn operator_lists_tasks_of_all_clients() {
     let whole = alone().await;
     let id = whole.working(ANONYMOUS_CLIENT).await;
     let tasks = whole.tasks(&[]).await;
@@ -199,7 +199,7 @@ async fn the_operator_sees_the_tasks_of_all_and_what_they_say_is_data() {
 }
 
 #[tokio::test]
-async fn an_operator_cancels_and_deletes_a_task_of_anybody() {
+async fn operator_cancels_and_deletes_any_task() {
     let whole = with_clients().await;
     let id = whole.working("ada").await;
     assert_eq!(whole.cancel(&id, &[OPERATOR, OWN]).await.status, 200);
@@ -214,7 +214,7 @@ async fn an_operator_cancels_and_deletes_a_task_of_anybody() {
 }
 
 #[tokio::test]
-async fn where_there_are_clients_the_tasks_are_shown_to_the_operator_alone() {
+async fn task_list_needs_operator_token() {
     let whole = with_clients().await;
     let get = async |lines: &[&str]| whole.server.get("/api/tasks", lines).await;
     assert_eq!(get(&[]).await, 401);
@@ -223,7 +223,7 @@ async fn where_there_are_clients_the_tasks_are_shown_to_the_operator_alone() {
 }
 
 #[tokio::test]
-async fn no_form_and_no_page_of_others_can_end_a_task() {
+async fn foreign_page_cannot_end_a_task() {
     let whole = alone().await;
     let id = whole.working(ANONYMOUS_CLIENT).await;
     assert_eq!(whole.cancel(&id, &[]).await.status, 403);
@@ -235,7 +235,7 @@ async fn no_form_and_no_page_of_others_can_end_a_task() {
 }
 
 #[tokio::test]
-async fn who_has_the_newest_list_is_not_sent_it_again() {
+async fn unchanged_task_list_is_304() {
     let whole = alone().await;
     let answer = whole.server.ask("GET /api/tasks", &[], "").await;
     let tag = answer
@@ -249,7 +249,7 @@ async fn who_has_the_newest_list_is_not_sent_it_again() {
 }
 
 #[tokio::test]
-async fn a_canceled_task_that_is_canceled_again_says_so() {
+async fn second_cancel_by_operator_succeeds() {
     let whole = alone().await;
     let id = whole.send(ANONYMOUS_CLIENT, "echo done").await;
     let settled = async || whole.tasks(&[]).await["tasks"][0]["settled"] == true;
@@ -264,7 +264,7 @@ async fn a_canceled_task_that_is_canceled_again_says_so() {
 }
 
 #[tokio::test]
-async fn health_is_told_to_the_machine_itself_and_to_clients() {
+async fn health_is_for_localhost_and_clients() {
     let whole = with_clients().await;
     let far = "X-Forwarded-For: 192.0.2.9";
     for path in ["/healthz", "/readyz", "/metrics"] {
@@ -274,7 +274,7 @@ async fn health_is_told_to_the_machine_itself_and_to_clients() {
     }
 }
 
-/// A message that `slow` answers once it is canceled, in a body of more than 3,000 bytes.
+/// A message of more than 3,000 bytes that `slow` answers once it is canceled.
 fn large(text: &str) -> String {
     asking("SendMessage", &format!("{text} {}", "x".repeat(3000)))
 }
@@ -307,7 +307,7 @@ fn asking(method: &str, text: &str) -> String {
     .to_string()
 }
 
-/// Asks with Ada's token, has it revoked once her task works, and returns the answer.
+/// Sends a request with Ada's token, revokes the token once her task works, and returns the answer.
 async fn revoked_while(method: &str) -> Answer {
     let whole = with_clients().await;
     let lines = [ADA, "Content-Type: application/json", "A2A-Version: 1.0"];
@@ -339,7 +339,7 @@ async fn waiting_request_is_refused_once_its_token_is_revoked() {
 }
 
 #[tokio::test]
-async fn metrics_count_tasks_and_tell_nothing_of_them() {
+async fn metrics_contain_no_task_data() {
     let whole = alone().await;
     let id = whole.working(ANONYMOUS_CLIENT).await;
     let answer = whole.server.ask("GET /metrics", &[], "").await;

@@ -1,4 +1,4 @@
-//! What stands on a card.
+//! The content of a card.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
@@ -8,44 +8,44 @@ use crate::executor::Agent;
 use crate::service::AGENT;
 use a2a::{A2aError, ErrorReason};
 
-/// Marks the list of agents among a card's extensions.
+/// The URI of the extension that lists the agents.
 const AGENTS_EXTENSION: &str = "urn:openclaw-remote-agent:agents:1";
 
-/// What need not be escaped in a segment of a path.
+/// Characters that a path segment needs no escape for.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Whose fields a card has.
+/// The version whose fields a card has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CardFormat {
-    /// 1.0's and beside them 0.3's, for the well-known path. Clients of 1.0 go by `supportedInterfaces` (1.0 §8.3.2).
+    /// The fields of both, for the well-known path. Clients of 1.0 read `supportedInterfaces` (A2A 1.0 §8.3.2).
     Both,
-    /// 1.0's alone.
+    /// The fields of 1.0.
     V1,
-    /// 0.3's alone.
+    /// The fields of 0.3.
     V0_3,
 }
 
-/// What a card is made of.
+/// The data of a card.
 pub(super) struct CardContent<'a> {
     pub(super) facts: &'a CardFacts,
-    /// The server's address, without a slash at the end.
+    /// The URL of the server, without a slash at the end.
     pub(super) base: &'a str,
     pub(super) agents: &'a [Agent],
-    /// A bearer token is asked for.
+    /// Whether requests need a bearer token.
     pub(super) bearer: bool,
-    /// The agents' own skills are shown.
+    /// Whether the card shows the agents' own skills.
     pub(super) detailed: bool,
 }
 
 impl CardContent<'_> {
-    /// The card of the server, or of the agent of that name.
+    /// Returns the card of the server, or of the agent `agent`.
     ///
     /// # Errors
-    /// There is no such agent any more.
+    /// The agent does not exist any more.
     pub(super) fn write(&self, agent: Option<&str>, format: CardFormat) -> Result<Value, A2aError> {
         let facts = self.facts;
         let mut card = Map::new();
@@ -61,7 +61,7 @@ impl CardContent<'_> {
                 let agent = agent.ok_or_else(|| {
                     A2aError::new(
                         ErrorReason::InvalidParams,
-                        "the agent is not there any more",
+                        "the agent does not exist any more",
                     )
                 })?;
                 let base = self.agent_base(agent);
@@ -147,7 +147,7 @@ impl CardContent<'_> {
         card.insert("capabilities".to_owned(), capabilities);
     }
 
-    /// Every agent is a skill of the server.
+    /// Returns one skill for each agent, and the agents' own skills if the card is detailed.
     fn all_skills(&self) -> Value {
         let skills = self.agents.iter().flat_map(|agent| {
             let mut skills = vec![whole(agent)];
@@ -159,7 +159,7 @@ impl CardContent<'_> {
         Value::Array(skills.collect())
     }
 
-    /// What one agent can do. A card has at least one skill.
+    /// Returns the skills of one agent, at least one.
     fn skills(&self, agent: &Agent, prefix: &str) -> Value {
         if agent.skills.is_empty() || !self.detailed {
             Value::Array(vec![whole(agent)])
@@ -169,7 +169,7 @@ impl CardContent<'_> {
     }
 }
 
-/// The agent as one skill.
+/// Returns a skill that stands for the whole agent.
 fn whole(agent: &Agent) -> Value {
     json!({
         "id": agent.name,
@@ -179,7 +179,7 @@ fn whole(agent: &Agent) -> Value {
     })
 }
 
-/// The skills of the agent itself.
+/// Returns the agent's own skills.
 fn own<'a>(agent: &'a Agent, prefix: &'a str) -> impl Iterator<Item = Value> + use<'a> {
     agent.skills.iter().filter_map(move |skill| {
         let mut written = serde_json::to_value(skill).ok()?;
@@ -201,10 +201,10 @@ fn about(agent: &Agent) -> String {
         .unwrap_or_else(|| format!("The OpenClaw agent `{}`.", agent.name))
 }
 
-/// One scheme, told in the words of both versions: readers of either find theirs.
+/// Adds the bearer scheme in the fields of both versions, so that readers of either find it.
 fn security(card: &mut Map<String, Value>, format: CardFormat) {
     let mut scheme = Map::new();
-    // 0.3's proto, which some of its clients read cards by, has 1.0's word for it.
+    // Clients that read cards by the protobuf of 0.3 expect this field, which 1.0 kept.
     let http = json!({"scheme": "Bearer"});
     scheme.insert("httpAuthSecurityScheme".to_owned(), http);
     if format != CardFormat::V1 {

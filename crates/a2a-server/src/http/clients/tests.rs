@@ -18,7 +18,7 @@ fn shows(values: &[&'static str]) -> HeaderMap {
 }
 
 #[test]
-fn each_token_is_its_own_client() {
+fn token_identifies_its_client() {
     let clients = ClientRegistry::new(vec![client("ada", "secret-a"), client("bob", "secret-b")]);
     let name = |value| {
         clients
@@ -30,7 +30,7 @@ fn each_token_is_its_own_client() {
 }
 
 #[test]
-fn a_token_that_is_nobodys_is_refused_and_not_repeated() {
+fn unknown_token_is_rejected_and_not_repeated() {
     let clients = ClientRegistry::new(vec![client("ada", "secret-a")]);
     for values in [
         &["Bearer secret-b"][..],
@@ -47,7 +47,7 @@ fn a_token_that_is_nobodys_is_refused_and_not_repeated() {
 }
 
 #[test]
-fn a_server_that_loses_its_last_client_does_not_open() {
+fn empty_registry_still_requires_tokens() {
     let clients = ClientRegistry::new(vec![client("ada", "secret-a")]);
     clients.replace(Vec::new());
     assert!(clients.identify(&shows(&["Bearer secret-a"])).is_err());
@@ -68,7 +68,7 @@ fn replaced_token_is_revoked_and_kept_one_is_not() {
 }
 
 #[test]
-fn a_digest_is_read_as_it_is_written() {
+fn digest_round_trips_through_hex() {
     let digest = TokenDigest::new("secret-a");
     assert_eq!(TokenDigest::parse(&digest.hex()), Some(digest));
     assert_eq!(
@@ -84,7 +84,7 @@ fn a_digest_is_read_as_it_is_written() {
 }
 
 #[test]
-fn debugging_shows_no_digest() {
+fn debug_output_redacts_digest() {
     let client = client("ada", "secret-a");
     assert!(!format!("{client:?}").contains(&client.digest.hex()[..8]));
 }

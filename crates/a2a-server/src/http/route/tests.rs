@@ -14,7 +14,7 @@ fn rest(path: &str) -> (Version, Option<String>, Resource) {
 }
 
 #[test]
-fn v1_after_the_base_is_the_version_0_3() {
+fn path_with_v1_is_version_0_3() {
     let id = || "t".to_owned();
     assert_eq!(
         rest("/rest/v1/tasks/t"),
@@ -32,7 +32,7 @@ fn v1_after_the_base_is_the_version_0_3() {
 }
 
 #[test]
-fn a_segment_before_a_resource_is_the_tenant() {
+fn segment_before_resource_is_tenant() {
     let (version, tenant, resource) = rest("/rest/acme/tasks/t/pushNotificationConfigs/c");
     assert_eq!((version, tenant.as_deref()), (Version::V1_0, Some("acme")));
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_segment_before_a_resource_is_the_tenant() {
 }
 
 #[test]
-fn an_id_may_hold_colons_and_escaped_slashes() {
+fn id_may_contain_colon_and_escaped_slash() {
     assert_eq!(rest("/rest/tasks/a:b").2, Resource::Task("a:b".to_owned()));
     assert_eq!(
         rest("/rest/tasks/a:b:cancel").2,
@@ -55,7 +55,7 @@ fn an_id_may_hold_colons_and_escaped_slashes() {
 }
 
 #[test]
-fn an_agent_has_the_whole_tree() {
+fn agent_prefix_has_all_paths() {
     let path = Path::parse("/agents/a%20b/rest/v1/message:stream/");
     assert_eq!(path.agent.as_deref(), Some("a b"));
     assert_eq!(

@@ -1,11 +1,11 @@
-//! What the methods of both versions are asked for with.
+//! The parameters of JSON-RPC methods.
 
 use a2a::params::{self, Fields};
 use a2a::{A2aError, Dialect, ErrorReason, Operation};
 
 use crate::http::call::Call;
 
-/// Reads the parameters of an operation.
+/// Parses the parameters of an operation.
 pub(crate) fn call(
     operation: Operation,
     dialect: Dialect,
@@ -13,7 +13,7 @@ pub(crate) fn call(
 ) -> Result<Call, A2aError> {
     let params = &mut params;
     let is_v1_0 = dialect == Dialect::V1_0;
-    // How 0.3 names the task, and the configuration, of a configuration.
+    // 0.3 has other names for the ids of a task and of a configuration.
     let task = if is_v1_0 { "taskId" } else { "id" };
     let config = match is_v1_0 {
         true => "id",
@@ -49,11 +49,11 @@ pub(crate) fn call(
     })
 }
 
-/// There is no method of that name.
+/// Returns the error of an unknown method.
 pub(crate) fn unknown(name: &str) -> A2aError {
     let name: String = name.chars().take(64).collect();
     A2aError::new(
         ErrorReason::MethodNotFound,
-        format!("there is no method `{name}` in A2A 1.0 or 0.3"),
+        format!("A2A 1.0 and 0.3 have no method `{name}`"),
     )
 }

@@ -1,4 +1,4 @@
-//! Requests that are small and would become large.
+//! Small requests that would become large.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::http::json_limits::DEPTH;
 
 const REST: &str = "/rest/message:send";
 
-/// A message whose data is so many lists deep.
+/// A message whose data nests `depth` lists.
 fn deep(levels: usize) -> Value {
     let mut data = Value::Array(Vec::new());
     for _ in 1..levels {
@@ -17,22 +17,22 @@ fn deep(levels: usize) -> Value {
     json!({"message": {"messageId": "tck-complete-task-deep", "role": "ROLE_USER", "parts": [{"data": data}]}})
 }
 
-/// How deep a part stands in a request of HTTP+JSON.
+/// The nesting of a part in a request of HTTP+JSON.
 const AROUND: usize = 4;
 
 #[tokio::test]
-async fn what_is_as_deep_as_may_be_can_be_read_wherever_it_is_told() {
+async fn deepest_message_is_readable_everywhere() {
     let server = Server::start().await;
     let sent = server.post(REST, &[V1], deep(DEPTH - AROUND)).await;
     assert_eq!(sent.status, StatusCode::OK, "{}", sent.text);
     let id = sent.json()["task"]["id"].as_str().unwrap().to_owned();
-    let told = server.rpc("GetTask", json!({"id": id})).await.result();
-    let data = &told["history"][0]["parts"][0]["data"];
+    let received = server.rpc("GetTask", json!({"id": id})).await.result();
+    let data = &received["history"][0]["parts"][0]["data"];
     assert_eq!(data, &deep(DEPTH - AROUND)["message"]["parts"][0]["data"]);
 }
 
 #[tokio::test]
-async fn what_is_deeper_is_refused_over_both_bindings() {
+async fn deeper_message_is_rejected_by_both_bindings() {
     let server = Server::start().await;
     let rest = server.post(REST, &[V1], deep(DEPTH - AROUND + 1)).await;
     assert_eq!(rest.status, StatusCode::BAD_REQUEST);
@@ -41,7 +41,7 @@ async fn what_is_deeper_is_refused_over_both_bindings() {
 }
 
 #[tokio::test]
-async fn an_id_that_every_event_would_repeat_is_short() {
+async fn long_request_id_is_rejected() {
     let server = Server::start().await;
     let ask = |length: usize| {
         let id = "x".repeat(length);
@@ -62,7 +62,7 @@ async fn an_id_that_every_event_would_repeat_is_short() {
 }
 
 #[tokio::test]
-async fn a_refusal_repeats_no_more_of_an_id_than_tells_it() {
+async fn error_shortens_long_names() {
     let server = Server::start().await;
     let reply = server
         .rpc("GetTask", json!({"id": "x".repeat(100_000)}))

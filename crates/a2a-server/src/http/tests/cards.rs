@@ -1,5 +1,3 @@
-//! Agent cards.
-
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use url::Url;
@@ -17,7 +15,7 @@ async fn card(server: &Server, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_card_lists_both_bindings_of_both_versions_1_0_first() {
+async fn card_lists_1_0_interfaces_before_0_3() {
     let server = Server::start().await;
     let base = format!("http://{}", server.address);
     let card = card(&server, CARD).await;
@@ -45,7 +43,7 @@ async fn the_card_lists_both_bindings_of_both_versions_1_0_first() {
 }
 
 #[tokio::test]
-async fn the_card_has_beside_that_what_clients_of_0_3_look_for() {
+async fn card_has_fields_of_0_3() {
     let server = Server::start().await;
     let base = format!("http://{}", server.address);
     let card = card(&server, CARD).await;
@@ -61,7 +59,7 @@ async fn the_card_has_beside_that_what_clients_of_0_3_look_for() {
 }
 
 #[tokio::test]
-async fn every_interface_of_the_card_answers() {
+async fn every_interface_of_card_answers() {
     let server = Server::start().await;
     let card = card(&server, CARD).await;
     for one in card["supportedInterfaces"].as_array().unwrap() {
@@ -91,7 +89,7 @@ async fn every_interface_of_the_card_answers() {
 }
 
 #[tokio::test]
-async fn the_card_is_one_of_the_official_type() {
+async fn card_parses_as_official_type() {
     let server = Server::with(Options::bearer()).await;
     let card: a2a::v1_0::AgentCard = serde_json::from_value(card(&server, CARD).await).unwrap();
     assert_eq!(card.name, "Local OpenClaw");
@@ -106,7 +104,7 @@ async fn the_card_is_one_of_the_official_type() {
 }
 
 #[tokio::test]
-async fn every_agent_is_a_skill() {
+async fn card_has_a_skill_for_each_agent() {
     let server = Server::with(Options {
         agents: &["main", "coder"],
         ..Options::default()
@@ -130,7 +128,7 @@ async fn every_agent_is_a_skill() {
 }
 
 #[tokio::test]
-async fn an_agent_has_a_card_of_its_own() {
+async fn agent_has_its_own_card() {
     let server = Server::with(Options {
         agents: &["main", "two words"],
         ..Options::default()
@@ -145,16 +143,16 @@ async fn an_agent_has_a_card_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_card_of_an_agent_that_is_not_there_is_not_found() {
+async fn card_of_unknown_agent_is_404() {
     let server = Server::start().await;
     let reply = server
-        .get("/agents/nobody/.well-known/agent-card.json", &[])
+        .get("/agents/unknown/.well-known/agent-card.json", &[])
         .await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
-async fn where_clients_before_0_3_look_is_the_same_card() {
+async fn old_card_path_serves_the_same_card() {
     let server = Server::start().await;
     assert_eq!(
         card(&server, CARD).await,
@@ -163,7 +161,7 @@ async fn where_clients_before_0_3_look_is_the_same_card() {
 }
 
 #[tokio::test]
-async fn the_card_has_a_strong_tag_that_is_the_same_for_the_same_bytes() {
+async fn equal_cards_have_equal_strong_etags() {
     let server = Server::start().await;
     let first = server.get(CARD, &[]).await;
     let tag = first.header("etag");
@@ -175,7 +173,7 @@ async fn the_card_has_a_strong_tag_that_is_the_same_for_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_the_card_is_told_so() {
+async fn unchanged_card_is_304() {
     let server = Server::start().await;
     let tag = server.get(CARD, &[]).await.header("etag").to_owned();
     for known in [
@@ -197,7 +195,7 @@ async fn a_client_that_has_the_card_is_told_so() {
 }
 
 #[tokio::test]
-async fn the_card_says_how_long_it_may_be_kept_and_what_it_goes_by() {
+async fn card_has_cache_control_and_vary() {
     let server = Server::start().await;
     let reply = server.get(CARD, &[]).await;
     assert_eq!(reply.header("cache-control"), "public, max-age=60");
@@ -205,7 +203,7 @@ async fn the_card_says_how_long_it_may_be_kept_and_what_it_goes_by() {
 }
 
 #[tokio::test]
-async fn addresses_are_the_public_one_where_that_is_set() {
+async fn card_uses_configured_public_url() {
     let mut facts = CardFacts::new("n", "d", "1");
     facts.public_url = Some(Url::parse("https://agents.test/claw/").unwrap());
     let server = Server::with(Options {
@@ -218,7 +216,7 @@ async fn addresses_are_the_public_one_where_that_is_set() {
 }
 
 #[tokio::test]
-async fn addresses_are_https_where_the_client_came_by_it() {
+async fn card_uses_https_for_https_clients() {
     let server = Server::with(Options {
         scheme: "https",
         ..Options::default()
@@ -229,7 +227,7 @@ async fn addresses_are_https_where_the_client_came_by_it() {
 }
 
 #[tokio::test]
-async fn security_is_told_where_a_token_is_asked_for_and_nowhere_else() {
+async fn card_declares_security_with_tokens_only() {
     let open = card(&Server::start().await, CARD).await;
     assert_eq!(open.get("securitySchemes"), None);
     assert_eq!(open.get("security"), None);
@@ -250,7 +248,7 @@ async fn security_is_told_where_a_token_is_asked_for_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn skills_of_agents_are_for_the_authenticated_where_a_token_is_asked_for() {
+async fn agent_skills_need_authentication() {
     let server = Server::with(Options::bearer()).await;
     let public = card(&server, CARD).await;
     assert_eq!(public["skills"].as_array().unwrap().len(), 1);
@@ -265,7 +263,7 @@ async fn skills_of_agents_are_for_the_authenticated_where_a_token_is_asked_for()
 }
 
 #[tokio::test]
-async fn the_extended_card_of_0_3_has_the_fields_of_0_3() {
+async fn extended_card_of_0_3_has_fields_of_0_3() {
     let server = Server::with(Options::bearer()).await;
     let headers = [("authorization", TOKEN)];
     let extended = server.get("/rest/v1/card", &headers).await.json();
@@ -278,14 +276,14 @@ async fn the_extended_card_of_0_3_has_the_fields_of_0_3() {
 }
 
 #[tokio::test]
-async fn the_extended_card_is_not_for_strangers() {
+async fn extended_card_needs_authentication() {
     let server = Server::with(Options::bearer()).await;
     let reply = server.get("/rest/extendedAgentCard", &[V1]).await;
     assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]
-async fn an_extended_card_that_is_not_declared_is_unsupported() {
+async fn undeclared_extended_card_is_unsupported() {
     let server = Server::start().await;
     assert_eq!(
         server.rpc("GetExtendedAgentCard", json!({})).await.code(),
@@ -296,7 +294,7 @@ async fn an_extended_card_that_is_not_declared_is_unsupported() {
 }
 
 #[tokio::test]
-async fn push_notifications_are_told_as_they_are() {
+async fn card_declares_push_notifications_as_configured() {
     let mut facts = CardFacts::new("n", "d", "1");
     facts.push_notifications = false;
     let server = Server::with(Options {
@@ -309,7 +307,7 @@ async fn push_notifications_are_told_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_card_can_be_asked_for_by_its_head() {
+async fn head_request_returns_card_headers() {
     let server = Server::start().await;
     let whole = server.get(CARD, &[]).await;
     let head = server.ask(Method::HEAD, CARD, &[], None).await;

@@ -1,4 +1,4 @@
-//! Every shape of an error.
+//! Errors of every form.
 
 use futures_util::{StreamExt, stream};
 use http::{Method, StatusCode};
@@ -22,7 +22,7 @@ async fn raw(server: &Server, headers: &[(&str, &str)], body: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_error_of_json_rpc_has_error_info_in_its_data() {
+async fn json_rpc_error_has_error_info() {
     let server = Server::start().await;
     let reply = server.rpc("GetTask", json!({"id": "nope"})).await;
     assert_eq!(reply.status, StatusCode::OK);
@@ -41,7 +41,7 @@ async fn an_error_of_json_rpc_has_error_info_in_its_data() {
 }
 
 #[tokio::test]
-async fn an_error_of_json_rpc_0_3_has_code_and_message() {
+async fn json_rpc_error_of_0_3_has_code_and_message() {
     let server = Server::start().await;
     let body = server
         .rpc_0_3("tasks/get", json!({"id": "nope"}))
@@ -52,7 +52,7 @@ async fn an_error_of_json_rpc_0_3_has_code_and_message() {
 }
 
 #[tokio::test]
-async fn an_error_of_http_json_is_a_google_rpc_status() {
+async fn http_json_error_is_google_rpc_status() {
     let server = Server::start().await;
     let reply = server.get("/rest/tasks/nope", &[V1]).await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
@@ -68,7 +68,7 @@ async fn an_error_of_http_json_is_a_google_rpc_status() {
 }
 
 #[tokio::test]
-async fn an_error_of_http_json_0_3_has_code_type_and_message() {
+async fn http_json_error_of_0_3_has_code_type_and_message() {
     let server = Server::start().await;
     let reply = server.get("/rest/v1/tasks/nope", &[]).await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
@@ -79,7 +79,7 @@ async fn an_error_of_http_json_0_3_has_code_type_and_message() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_a_request_is_named() {
+async fn error_names_the_invalid_field() {
     let server = Server::start().await;
     let mut message = message("x");
     message["parts"] = json!([{"text": "a"}, {"text": 5}]);
@@ -100,7 +100,7 @@ async fn what_is_wrong_in_a_request_is_named() {
 }
 
 #[tokio::test]
-async fn a_field_that_is_missing_is_named_over_http_json() {
+async fn http_json_error_names_the_missing_field() {
     let server = Server::start().await;
     for (body, field) in [
         (json!({}), "message"),
@@ -130,7 +130,7 @@ async fn a_field_that_is_missing_is_named_over_http_json() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_json_is_a_parse_error_with_the_id_null() {
+async fn invalid_json_is_parse_error_with_null_id() {
     let server = Server::start().await;
     for body in ["{", "", "nonsense", "{\"jsonrpc\": \"2.0\", \"id\": 1,}"] {
         let answer = raw(&server, &[V1], body).await;
@@ -153,7 +153,7 @@ async fn a_body_that_is_no_json_is_a_parse_error_with_the_id_null() {
 }
 
 #[tokio::test]
-async fn batches_are_refused() {
+async fn batch_is_rejected() {
     let server = Server::start().await;
     let answer = raw(
         &server,
@@ -174,7 +174,7 @@ async fn batches_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_an_invalid_request() {
+async fn malformed_envelope_is_invalid_request() {
     let server = Server::start().await;
     for body in [
         "3",
@@ -194,7 +194,7 @@ async fn what_is_no_request_is_an_invalid_request() {
 }
 
 #[tokio::test]
-async fn ids_come_back_as_they_were_written() {
+async fn response_repeats_id_verbatim() {
     let server = Server::start().await;
     for id in [
         "\"a\\u0062\"",
@@ -237,14 +237,14 @@ async fn params_may_be_missing() {
 }
 
 #[tokio::test]
-async fn a_method_that_is_not_there_is_not_found() {
+async fn unknown_method_is_not_found() {
     let server = Server::start().await;
     assert_eq!(server.rpc("SendMassage", json!({})).await.code(), -32601);
     assert_eq!(server.rpc_0_3("tasks/list", json!({})).await.code(), -32601);
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused() {
+async fn oversized_body_is_rejected() {
     let server = Server::with(Options {
         body_limit: 1000,
         ..Options::default()
@@ -277,7 +277,7 @@ async fn refusing(reason: ErrorReason, retry_after_s: Option<u64>) -> Server {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_is_told_by_http_over_both_bindings() {
+async fn unauthorized_request_has_http_status() {
     for (reason, status) in [
         (ErrorReason::Unauthenticated, StatusCode::UNAUTHORIZED),
         (ErrorReason::PermissionDenied, StatusCode::FORBIDDEN),
@@ -300,14 +300,14 @@ async fn who_is_not_let_in_is_told_by_http_over_both_bindings() {
 }
 
 #[tokio::test]
-async fn a_missing_credential_is_asked_for_by_its_scheme() {
+async fn unauthenticated_response_names_the_scheme() {
     let server = refusing(ErrorReason::Unauthenticated, None).await;
     let reply = server.rpc("ListTasks", json!({})).await;
     assert!(reply.header("www-authenticate").starts_with("Bearer"));
 }
 
 #[tokio::test]
-async fn too_many_requests_are_told_when_to_come_again() {
+async fn rate_limit_response_has_retry_after() {
     let server = refusing(ErrorReason::ResourceExhausted, Some(7)).await;
     let reply = server.get("/rest/tasks", &[V1]).await;
     assert_eq!(reply.header("retry-after"), "7");
@@ -319,7 +319,7 @@ async fn too_many_requests_are_told_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_is_refused_before_anything_is_read() {
+async fn unauthorized_body_is_not_read() {
     let server = refusing(ErrorReason::Unauthenticated, None).await;
     let headers = [("content-type", "text/plain")];
     let reply = server
@@ -329,13 +329,13 @@ async fn who_is_not_let_in_is_refused_before_anything_is_read() {
 }
 
 #[tokio::test]
-async fn the_card_is_for_everybody() {
+async fn public_card_needs_no_authentication() {
     let server = refusing(ErrorReason::Unauthenticated, None).await;
     let reply = server.get("/.well-known/agent-card.json", &[]).await;
     assert_eq!(reply.status, StatusCode::OK);
 }
 
-/// What a stream that fails writes as its last event.
+/// Returns the last event of a stream that fails.
 async fn failing(dialect: Dialect, binding: Binding) -> String {
     let failed = Err(A2aError::new(
         ErrorReason::InternalError,
@@ -350,7 +350,7 @@ async fn failing(dialect: Dialect, binding: Binding) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_of_json_rpc_that_fails_ends_with_an_error_response() {
+async fn failed_json_rpc_stream_ends_with_error_response() {
     for dialect in [Dialect::V1_0, Dialect::V0_3(v0_3::Dialect::Rpc)] {
         let text = failing(dialect, Binding::Rpc(Id::null())).await;
         let data: Value = serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap();
@@ -360,7 +360,7 @@ async fn a_stream_of_json_rpc_that_fails_ends_with_an_error_response() {
 }
 
 #[tokio::test]
-async fn a_stream_of_http_json_that_fails_ends_with_an_event_named_error() {
+async fn failed_http_json_stream_ends_with_error_event() {
     let text = failing(Dialect::V1_0, Binding::Rest).await;
     let data = text.strip_prefix("event: error\ndata: ").unwrap();
     let data: Value = serde_json::from_str(data).unwrap();
@@ -378,7 +378,7 @@ async fn a_stream_of_http_json_that_fails_ends_with_an_event_named_error() {
 }
 
 #[tokio::test]
-async fn a_refusal_at_the_door_is_written_as_its_binding_does() {
+async fn early_rejection_has_the_form_of_the_binding() {
     let refusal = A2aError::new(ErrorReason::ResourceExhausted, "slower");
     for (method, path, code) in [
         (Method::POST, "/", "-32603"),

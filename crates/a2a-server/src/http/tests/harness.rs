@@ -1,4 +1,4 @@
-//! A running server, and a client of it.
+//! A running server and its client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::store::memory::MemoryStore;
 use a2a::{A2aError, ErrorReason};
 use common::environment::SystemEnvironment;
 
-/// The token that the server knows, where it asks for one.
+/// The token that the server accepts.
 pub(super) const TOKEN: &str = "Bearer good";
 
 pub(super) const V1: (&str, &str) = ("a2a-version", "1.0");
@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-/// A client that speaks to loopback in the clear. It is given what it would need for TLS, since none is chosen for it.
+/// A client for plain HTTP on loopback. Its TLS provider is explicit, because the crate selects none.
 fn client() -> reqwest::Client {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -79,7 +79,7 @@ fn client() -> reqwest::Client {
     client.no_proxy().build().unwrap()
 }
 
-/// A server on a port of its own. It ends with the test.
+/// A server on its own port. It ends with the test.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     pub(super) service: Service,
@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// Begins a request, with a body of JSON where there is one.
+    /// Starts a request, with an optional JSON body.
     pub(super) async fn begin(
         &self,
         method: Method,
@@ -191,7 +191,7 @@ impl Server {
         self.post("/a2a", &[], body).await
     }
 
-    /// A task that works until it is canceled: its id.
+    /// Starts a task that works until it is canceled, and returns its id.
     pub(super) async fn slow_task(&self) -> String {
         let params = json!({
             "message": message("slow"),
@@ -204,7 +204,7 @@ impl Server {
             .to_owned()
     }
 
-    /// A task that is done: its id.
+    /// Completes a task and returns its id.
     pub(super) async fn done_task(&self) -> String {
         let reply = self
             .rpc("SendMessage", json!({"message": message("echo done")}))
@@ -237,7 +237,7 @@ impl Reply {
             .unwrap()
     }
 
-    /// What stands under `result`.
+    /// Returns the field `result`.
     #[track_caller]
     pub(super) fn result(&self) -> Value {
         let body = self.json();
@@ -245,7 +245,7 @@ impl Reply {
         body["result"].clone()
     }
 
-    /// The code of a JSON-RPC error.
+    /// Returns the code of a JSON-RPC error.
     #[track_caller]
     pub(super) fn code(&self) -> i64 {
         self.json()["error"]["code"]
@@ -253,7 +253,7 @@ impl Reply {
             .unwrap_or_else(|| panic!("{}", self.text))
     }
 
-    /// The events of a stream that has ended.
+    /// Returns the events of a stream that has ended.
     #[track_caller]
     pub(super) fn events(&self) -> Vec<(Option<String>, Value)> {
         assert_eq!(self.header("content-type"), "text/event-stream");
@@ -280,12 +280,12 @@ impl Reply {
     }
 }
 
-/// A message of 1.0.
+/// Creates a message of 1.0.
 pub(super) fn message(text: &str) -> Value {
     json!({"messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{"text": text}]})
 }
 
-/// A message of 0.3's JSON-RPC.
+/// Creates a message of 0.3's JSON-RPC.
 pub(super) fn message_0_3(text: &str) -> Value {
     json!({
         "kind": "message",
@@ -295,7 +295,7 @@ pub(super) fn message_0_3(text: &str) -> Value {
     })
 }
 
-/// A message of 0.3's HTTP+JSON.
+/// Creates a message of 0.3's HTTP+JSON.
 pub(super) fn proto_0_3(text: &str) -> Value {
     json!({
         "messageId": uuid::Uuid::new_v4().to_string(),
@@ -341,7 +341,7 @@ impl Clients {
     }
 }
 
-/// Adds what the access control adds to a request.
+/// Adds a request context, as the access control does.
 async fn add_context(
     State((clients, scheme)): State<(Clients, &'static str)>,
     mut request: Request,

@@ -16,7 +16,7 @@ use crate::task_record::tests::record;
 use a2a::Dialect;
 
 #[tokio::test]
-async fn a_list_of_a_failing_store_is_503_or_breaks_off() {
+async fn list_of_failing_store_is_503_or_breaks_off() {
     let directory = tempfile::tempdir().unwrap();
     let options = sqlite::Options::new(directory.path());
     let store = SqliteStore::open(&options, chrono::Utc::now()).unwrap();

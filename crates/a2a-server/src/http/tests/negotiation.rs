@@ -8,7 +8,7 @@ use super::harness::{Server, V1, message};
 const RPC: &str = "/a2a";
 
 #[tokio::test]
-async fn a_method_of_the_other_version_is_refused_by_version() {
+async fn method_of_other_version_is_rejected() {
     let server = Server::start().await;
     let reply = server
         .rpc_0_3("SendMessage", json!({"message": message("echo a")}))
@@ -31,7 +31,7 @@ async fn a_method_of_the_other_version_is_refused_by_version() {
 }
 
 #[tokio::test]
-async fn a_path_of_the_other_version_is_refused_by_version() {
+async fn path_of_other_version_is_rejected() {
     let server = Server::start().await;
     let reply = server.get("/rest/tasks", &[]).await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
@@ -47,7 +47,7 @@ async fn a_path_of_the_other_version_is_refused_by_version() {
 }
 
 #[tokio::test]
-async fn a_version_is_its_first_two_numbers() {
+async fn version_ignores_patch_number() {
     let server = Server::start().await;
     let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}});
     for said in ["1.0", "1.0.0", "1.0.7", " 1.0 "] {
@@ -75,7 +75,7 @@ async fn a_version_is_its_first_two_numbers() {
 }
 
 #[tokio::test]
-async fn the_version_may_stand_in_the_query() {
+async fn version_may_be_a_query_parameter() {
     let server = Server::start().await;
     let reply = server.get("/rest/tasks?A2A-Version=1.0", &[]).await;
     assert_eq!(reply.status, StatusCode::OK);
@@ -85,7 +85,7 @@ async fn the_version_may_stand_in_the_query() {
 }
 
 #[tokio::test]
-async fn a_body_of_another_type_is_refused_before_it_is_read() {
+async fn other_content_type_is_rejected_unread() {
     let server = Server::start().await;
     let types = [
         "text/plain",
@@ -132,7 +132,7 @@ fn headers_of<'a>(path: &str, headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &
 }
 
 #[tokio::test]
-async fn a_web_page_cannot_leave_the_type_out() {
+async fn request_with_origin_needs_content_type() {
     let server = Server::start().await;
     let id = server.slow_task().await;
     let headers = [V1, ("origin", "https://evil.test")];
@@ -150,7 +150,7 @@ async fn a_web_page_cannot_leave_the_type_out() {
 }
 
 #[tokio::test]
-async fn both_media_types_of_json_are_taken_with_parameters() {
+async fn both_json_media_types_are_accepted() {
     let server = Server::start().await;
     for media_type in [
         "application/a2a+json",
@@ -165,7 +165,7 @@ async fn both_media_types_of_json_are_taken_with_parameters() {
 }
 
 #[tokio::test]
-async fn answers_have_the_media_type_of_their_binding() {
+async fn response_has_media_type_of_binding() {
     let server = Server::start().await;
     let reply = server.rpc("ListTasks", json!({})).await;
     assert_eq!(reply.header("content-type"), "application/json");
@@ -185,7 +185,7 @@ async fn answers_have_the_media_type_of_their_binding() {
 }
 
 #[tokio::test]
-async fn requested_extensions_that_are_not_known_are_ignored() {
+async fn unknown_extensions_are_ignored() {
     let server = Server::start().await;
     let headers = [
         V1,

@@ -1,10 +1,10 @@
-//! What is read though it is written in other ways, and what is refused rather than lost.
+//! Accepted spellings, and parts that are rejected rather than lost.
 
 use serde_json::{Value, json};
 
 use super::harness::{Server, V1};
 
-/// Sends `message` over JSON-RPC; the parts that arrived, as 1.0 writes them.
+/// Sends `message` over JSON-RPC, and returns the parts that arrived, in the form of 1.0.
 async fn parts(server: &Server, version: &str, mut message: Value) -> Value {
     let name = if version == "1.0" {
         "SendMessage"
@@ -39,7 +39,7 @@ fn v0_3(parts: Value) -> Value {
 }
 
 #[tokio::test]
-async fn files_of_0_3_arrive_as_files() {
+async fn files_of_0_3_are_converted() {
     let server = Server::start().await;
     let sent = v0_3(json!([
         {"kind": "file", "file": {"bytes": "AP9o", "name": "a.bin", "mimeType": "application/x"}},
@@ -49,13 +49,13 @@ async fn files_of_0_3_arrive_as_files() {
         {"raw": "AP9o", "filename": "a.bin", "mediaType": "application/x"},
         {"url": "https://f.test/b", "mediaType": "image/png"},
     ]));
-    let told = parts(&server, "0.3", sent).await;
-    assert_eq!(told.as_array().unwrap().len(), 2);
-    assert_eq!(told, parts(&server, "1.0", same).await);
+    let received = parts(&server, "0.3", sent).await;
+    assert_eq!(received.as_array().unwrap().len(), 2);
+    assert_eq!(received, parts(&server, "1.0", same).await);
 }
 
 #[tokio::test]
-async fn base64_may_be_of_either_alphabet_with_or_without_padding() {
+async fn base64_accepts_both_alphabets_and_no_padding() {
     let server = Server::start().await;
     let expected = parts(&server, "1.0", v1(json!([{"raw": "+/8="}]))).await;
     for raw in ["+/8", "-_8=", "-_8"] {
@@ -88,7 +88,7 @@ async fn refused(server: &Server, version: &str, message: Value) -> (i64, String
 }
 
 #[tokio::test]
-async fn a_part_of_a_kind_that_is_not_known_is_refused_by_its_name() {
+async fn unknown_part_kind_is_rejected_by_name() {
     let server = Server::start().await;
     let message = v0_3(json!([{"kind": "text", "text": "a"}, {"kind": "video", "video": {}}]));
     let (code, text, field) = refused(&server, "0.3", message).await;
@@ -97,7 +97,7 @@ async fn a_part_of_a_kind_that_is_not_known_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_part_that_holds_nothing_that_is_known_is_refused_by_what_it_holds() {
+async fn part_without_known_field_is_rejected() {
     let server = Server::start().await;
     let (code, text, field) =
         refused(&server, "1.0", v1(json!([{"audio": {}, "metadata": {}}]))).await;
@@ -106,7 +106,7 @@ async fn a_part_that_holds_nothing_that_is_known_is_refused_by_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_part_that_holds_two_things_is_refused() {
+async fn part_with_two_contents_is_rejected() {
     let server = Server::start().await;
     let (code, _, field) = refused(
         &server,
@@ -118,14 +118,14 @@ async fn a_part_that_holds_two_things_is_refused() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_base64_are_refused() {
+async fn invalid_base64_is_rejected() {
     let server = Server::start().await;
     let (code, _, field) = refused(&server, "1.0", v1(json!([{"raw": "a*b"}]))).await;
     assert_eq!((code, field), (-32602, json!("message.parts[0].raw")));
 }
 
 #[tokio::test]
-async fn data_of_0_3_has_to_be_an_object() {
+async fn data_of_0_3_must_be_an_object() {
     let server = Server::start().await;
     let message = v0_3(json!([{"kind": "data", "data": [1]}]));
     let (code, _, field) = refused(&server, "0.3", message).await;
@@ -142,13 +142,13 @@ async fn data_of_1_0_may_be_any_json() {
         json!([1, null]),
         json!({"data": {}}),
     ] {
-        let told = parts(&server, "1.0", v1(json!([{"data": data}]))).await;
-        assert_eq!(told[0]["data"], data);
+        let received = parts(&server, "1.0", v1(json!([{"data": data}]))).await;
+        assert_eq!(received[0]["data"], data);
     }
 }
 
 #[tokio::test]
-async fn names_may_be_written_in_snake_case() {
+async fn snake_case_names_are_accepted() {
     let server = Server::start().await;
     let body = json!({
         "message": {"message_id": "m", "context_id": "c-snake", "role": "ROLE_USER", "parts": [{"text": "echo a", "media_type": "text/plain"}]},
@@ -160,7 +160,7 @@ async fn names_may_be_written_in_snake_case() {
 }
 
 #[tokio::test]
-async fn null_is_nothing_and_what_is_not_known_does_not_matter() {
+async fn null_and_unknown_fields_are_ignored() {
     let server = Server::start().await;
     let body = json!({
         "message": {
@@ -175,7 +175,7 @@ async fn null_is_nothing_and_what_is_not_known_does_not_matter() {
 }
 
 #[tokio::test]
-async fn numbers_may_be_written_as_texts() {
+async fn numbers_may_be_strings() {
     let server = Server::start().await;
     let id = server.done_task().await;
     let task = server
@@ -197,7 +197,7 @@ async fn numbers_may_be_written_as_texts() {
 }
 
 #[tokio::test]
-async fn parts_of_the_proto_of_0_3_are_read_under_either_name() {
+async fn protobuf_parts_of_0_3_have_two_names() {
     let server = Server::start().await;
     for name in ["content", "parts"] {
         let mut message =
@@ -210,14 +210,18 @@ async fn parts_of_the_proto_of_0_3_are_read_under_either_name() {
         ]);
         let body = json!({"message": message, "configuration": {"blocking": true}});
         let reply = server.post("/rest/v1/message:send", &[], body).await.json();
-        let told = &reply["task"]["artifacts"][0]["parts"][0]["data"]["data"]["parts"];
-        assert_eq!(told.as_array().map(Vec::len), Some(3), "{name}: {reply}");
-        assert_eq!(told[2]["data"], json!({"x": 1}));
+        let received = &reply["task"]["artifacts"][0]["parts"][0]["data"]["data"]["parts"];
+        assert_eq!(
+            received.as_array().map(Vec::len),
+            Some(3),
+            "{name}: {reply}"
+        );
+        assert_eq!(received[2]["data"], json!({"x": 1}));
     }
 }
 
 #[tokio::test]
-async fn two_lists_of_parts_are_refused() {
+async fn two_lists_of_parts_are_rejected() {
     let server = Server::start().await;
     let mut message = v1(json!([{"text": "a"}]));
     message["content"] = json!([{"text": "b"}]);
@@ -226,7 +230,7 @@ async fn two_lists_of_parts_are_refused() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_not_known_is_refused_and_what_means_nothing_filters_nothing() {
+async fn unknown_state_is_rejected_and_unspecified_ignored() {
     let server = Server::start().await;
     let reply = server
         .rpc("ListTasks", json!({"status": "TASK_STATE_DONE"}))

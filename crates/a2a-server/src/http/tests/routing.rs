@@ -1,4 +1,4 @@
-//! Where things are.
+//! Paths.
 
 use http::{Method, StatusCode};
 use serde_json::json;
@@ -14,7 +14,7 @@ fn two() -> Options {
 }
 
 #[tokio::test]
-async fn every_endpoint_is_there_with_and_without_a_slash_at_the_end() {
+async fn trailing_slash_makes_no_difference() {
     let server = Server::start().await;
     let id = server.done_task().await;
     for path in [
@@ -44,7 +44,7 @@ async fn every_endpoint_is_there_with_and_without_a_slash_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_method_that_a_path_does_not_take_is_told_which_it_takes() {
+async fn wrong_http_method_is_405_with_allow() {
     let server = Server::start().await;
     for (method, path, allow) in [
         (Method::GET, "/a2a", "POST"),
@@ -74,12 +74,12 @@ async fn a_method_that_a_path_does_not_take_is_told_which_it_takes() {
             "{method} {path}"
         );
         assert_eq!(reply.header("allow"), allow, "{method} {path}");
-        assert!(reply.text.contains("takes"), "{}", reply.text);
+        assert!(reply.text.contains("accepts"), "{}", reply.text);
     }
 }
 
 #[tokio::test]
-async fn the_root_takes_json_rpc_by_post_alone() {
+async fn root_accepts_json_rpc_by_post_only() {
     let server = Server::start().await;
     let reply = server.ask(Method::PUT, "/", &[], None).await;
     assert_eq!(reply.status, StatusCode::METHOD_NOT_ALLOWED);
@@ -87,7 +87,7 @@ async fn the_root_takes_json_rpc_by_post_alone() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found_in_the_shape_of_its_tree() {
+async fn unknown_path_is_404_in_the_form_of_its_version() {
     let server = Server::start().await;
     for path in [
         "/nothing",
@@ -110,7 +110,7 @@ async fn what_is_not_there_is_not_found_in_the_shape_of_its_tree() {
 }
 
 #[tokio::test]
-async fn a_head_is_a_get_without_the_body() {
+async fn head_is_get_without_body() {
     let server = Server::start().await;
     let card = "/.well-known/agent-card.json";
     let whole = server.get(card, &[]).await;
@@ -126,7 +126,7 @@ async fn a_head_is_a_get_without_the_body() {
 }
 
 #[tokio::test]
-async fn ids_in_paths_may_be_escaped() {
+async fn path_ids_may_be_escaped() {
     let server = Server::start().await;
     let id = server.slow_task().await.replace('-', "%2D");
     let reply = server
@@ -140,14 +140,14 @@ async fn ids_in_paths_may_be_escaped() {
     );
 }
 
-/// The agent that a task of the script `who` says it was worked on by.
+/// Returns the agent of a task of the command `who`.
 fn who(task: &serde_json::Value) -> String {
     let said = &task["artifacts"][0]["parts"][0]["data"]["agent"];
-    said.as_str().unwrap_or("nobody").to_owned()
+    said.as_str().unwrap_or("unknown").to_owned()
 }
 
 #[tokio::test]
-async fn an_agent_is_chosen_by_path() {
+async fn path_selects_agent() {
     let server = Server::with(two()).await;
     let body = json!({"message": message("who")});
     let reply = server
@@ -162,7 +162,7 @@ async fn an_agent_is_chosen_by_path() {
 }
 
 #[tokio::test]
-async fn an_agent_is_chosen_by_metadata() {
+async fn metadata_selects_agent() {
     let server = Server::with(two()).await;
     let params = json!({"message": message("who"), "metadata": {AGENT: "coder"}});
     let reply = server.rpc("SendMessage", params).await;
@@ -174,7 +174,7 @@ async fn an_agent_is_chosen_by_metadata() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_another_name_of_an_agent() {
+async fn tenant_selects_agent() {
     let server = Server::with(two()).await;
     let params = json!({"message": message("who"), "tenant": "coder"});
     let reply = server.rpc("SendMessage", params).await;
@@ -185,14 +185,14 @@ async fn a_tenant_is_another_name_of_an_agent() {
 }
 
 #[tokio::test]
-async fn an_empty_tenant_is_none() {
+async fn empty_tenant_is_ignored() {
     let server = Server::start().await;
     let reply = server.rpc("ListTasks", json!({"tenant": ""})).await;
     assert_eq!(reply.result()["tasks"], json!([]));
 }
 
 #[tokio::test]
-async fn a_tenant_that_names_no_agent_is_refused() {
+async fn unknown_tenant_is_rejected() {
     let server = Server::start().await;
     let reply = server.rpc("ListTasks", json!({"tenant": "acme"})).await;
     assert_eq!(reply.code(), -32602);
@@ -205,7 +205,7 @@ async fn a_tenant_that_names_no_agent_is_refused() {
 }
 
 #[tokio::test]
-async fn a_tenant_that_contradicts_the_path_is_refused() {
+async fn tenant_that_contradicts_path_is_rejected() {
     let server = Server::with(two()).await;
     let params =
         json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"tenant": "main"}});
@@ -217,14 +217,14 @@ async fn a_tenant_that_contradicts_the_path_is_refused() {
 }
 
 #[tokio::test]
-async fn the_tree_of_an_agent_that_is_not_there_is_not_found() {
+async fn paths_of_unknown_agent_are_404() {
     let server = Server::start().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks"});
-    let reply = server.post("/agents/nobody/a2a", &[V1], body).await;
+    let reply = server.post("/agents/unknown/a2a", &[V1], body).await;
     assert_eq!(
         (reply.status, reply.code()),
         (StatusCode::NOT_FOUND, -32601)
     );
-    let reply = server.get("/agents/nobody/rest/tasks", &[V1]).await;
+    let reply = server.get("/agents/unknown/rest/tasks", &[V1]).await;
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Options, Server, V1, message, message_0_3, proto_0_3};
 
-/// The names of events of 1.0, or of 0.3 over HTTP+JSON.
+/// Returns the names of events of 1.0, or of 0.3 over HTTP+JSON.
 fn names(events: &[(Option<String>, Value)]) -> Vec<String> {
     events
         .iter()
@@ -43,7 +43,7 @@ const WHOLE: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn a_stream_of_1_0_begins_with_the_task_and_ends_with_its_last_state() {
+async fn stream_begins_with_task_and_ends_with_state() {
     let server = Server::start().await;
     let params = json!({"message": message("slow 50")});
     let events = rpc(&server, "SendStreamingMessage", params).await;
@@ -55,7 +55,7 @@ async fn a_stream_of_1_0_begins_with_the_task_and_ends_with_its_last_state() {
 }
 
 #[tokio::test]
-async fn pieces_of_an_artifact_come_in_order_and_say_which_is_the_last() {
+async fn chunks_arrive_in_order_with_last_marked() {
     let server = Server::start().await;
     let params = json!({"message": message("stream 3 20")});
     let events = rpc(&server, "SendStreamingMessage", params).await;
@@ -76,7 +76,7 @@ async fn pieces_of_an_artifact_come_in_order_and_say_which_is_the_last() {
 }
 
 #[tokio::test]
-async fn a_stream_of_1_0_over_http_json_has_no_envelope() {
+async fn http_json_stream_has_no_envelope() {
     let server = Server::start().await;
     let body = json!({"message": message("stream 3 20")});
     let reply = server.post("/rest/message:stream", &[V1], body).await;
@@ -84,7 +84,7 @@ async fn a_stream_of_1_0_over_http_json_has_no_envelope() {
 }
 
 #[tokio::test]
-async fn a_stream_of_0_3_has_kinds_and_ends_with_final() {
+async fn stream_of_0_3_has_kinds_and_final() {
     let server = Server::start().await;
     let params = json!({"message": message_0_3("stream 3 20")});
     let events = rpc_0_3(&server, "message/stream", params).await;
@@ -106,7 +106,7 @@ async fn a_stream_of_0_3_has_kinds_and_ends_with_final() {
 }
 
 #[tokio::test]
-async fn a_stream_of_0_3_over_http_json_is_as_its_proto_has_it() {
+async fn http_json_stream_of_0_3_has_protobuf_form() {
     let server = Server::start().await;
     let body = json!({"message": proto_0_3("stream 3 20")});
     let events = server
@@ -121,7 +121,7 @@ async fn a_stream_of_0_3_over_http_json_is_as_its_proto_has_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_a_message_is_a_stream_of_one_event() {
+async fn direct_message_is_a_stream_of_one_event() {
     let server = Server::start().await;
     let events = rpc(
         &server,
@@ -141,7 +141,7 @@ async fn an_answer_that_is_a_message_is_a_stream_of_one_event() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_where_the_task_waits_for_its_client() {
+async fn stream_ends_at_interrupted_state() {
     let server = Server::start().await;
     for (word, state, state_0_3) in [
         ("ask colour", "TASK_STATE_INPUT_REQUIRED", "input-required"),
@@ -170,7 +170,7 @@ async fn a_stream_ends_where_the_task_waits_for_its_client() {
 }
 
 #[tokio::test]
-async fn the_stream_of_an_answer_to_a_question_goes_on_to_the_end() {
+async fn stream_of_answer_continues_to_the_end() {
     let server = Server::start().await;
     let asked = server
         .rpc("SendMessage", json!({"message": message("ask colour")}))
@@ -184,7 +184,7 @@ async fn the_stream_of_an_answer_to_a_question_goes_on_to_the_end() {
 }
 
 #[tokio::test]
-async fn streams_are_not_cached_and_not_held_back_by_proxies() {
+async fn stream_headers_forbid_caching_and_buffering() {
     let server = Server::start().await;
     let body = json!({"message": message("echo a")});
     let reply = server.post("/rest/message:stream", &[V1], body).await;
@@ -194,7 +194,7 @@ async fn streams_are_not_cached_and_not_held_back_by_proxies() {
     assert!(!reply.text.contains("id:"));
 }
 
-/// Subscribes to a slow task and cancels it; the events.
+/// Subscribes to a slow task, cancels it, and returns the events.
 async fn subscribed(
     server: &Server,
     method: Method,
@@ -216,7 +216,7 @@ async fn subscribed(
 }
 
 #[tokio::test]
-async fn a_task_can_be_followed_by_get_and_by_post() {
+async fn subscribe_works_by_get_and_post() {
     let server = Server::start().await;
     for method in [Method::GET, Method::POST] {
         let events = subscribed(&server, method.clone(), "/rest/tasks/ID:subscribe", &[V1]).await;
@@ -232,7 +232,7 @@ async fn a_task_can_be_followed_by_get_and_by_post() {
 }
 
 #[tokio::test]
-async fn a_task_can_be_followed_over_json_rpc() {
+async fn subscribe_works_over_json_rpc() {
     let server = Server::start().await;
     for (method, headers) in [
         ("SubscribeToTask", &[V1][..]),
@@ -260,7 +260,7 @@ async fn a_task_can_be_followed_over_json_rpc() {
 }
 
 #[tokio::test]
-async fn following_a_settled_task_is_refused_in_1_0() {
+async fn subscribe_to_terminal_task_fails_in_1_0() {
     let server = Server::start().await;
     let id = server.done_task().await;
     let reply = server.rpc("SubscribeToTask", json!({"id": id})).await;
@@ -276,7 +276,7 @@ async fn following_a_settled_task_is_refused_in_1_0() {
 }
 
 #[tokio::test]
-async fn following_a_settled_task_tells_its_last_word_in_0_3() {
+async fn subscribe_to_terminal_task_returns_it_in_0_3() {
     let server = Server::start().await;
     let id = server.done_task().await;
     let events = rpc_0_3(&server, "tasks/resubscribe", json!({"id": id})).await;
@@ -290,7 +290,7 @@ async fn following_a_settled_task_tells_its_last_word_in_0_3() {
 }
 
 #[tokio::test]
-async fn an_error_before_the_first_event_is_no_stream() {
+async fn error_before_first_event_is_no_stream() {
     let server = Server::start().await;
     let reply = server
         .rpc("SendStreamingMessage", json!({"message": {}}))
@@ -302,7 +302,7 @@ async fn an_error_before_the_first_event_is_no_stream() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_says_that_it_is_alive() {
+async fn silent_stream_sends_keep_alive() {
     let server = Server::with(Options {
         keep_alive: Duration::from_millis(20),
         ..Options::default()
@@ -319,7 +319,7 @@ async fn a_silent_stream_says_that_it_is_alive() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_does_not_stop_its_task() {
+async fn disconnect_does_not_stop_task() {
     let server = Server::start().await;
     let body = json!({"message": message("slow 300")}).to_string();
     let response = server

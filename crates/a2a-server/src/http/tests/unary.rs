@@ -1,4 +1,4 @@
-//! Every operation of each version over each binding, but streams.
+//! All operations but streams, of each version over each binding.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::harness::{Options, Reply, Server, V1, message, message_0_3, proto_0_3};
 use crate::service::Settings;
 
-/// The three ways to write a request, as a test needs them.
+/// The three forms of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
     Rpc1,
@@ -34,7 +34,7 @@ pub(super) async fn rest(
         .await
 }
 
-/// Sends `text`, and answers with what came back, as this way writes it.
+/// Sends `text`, and returns the answer in this form.
 pub(super) async fn send(server: &Server, way: Way, text: &str, configuration: Value) -> Value {
     match way {
         Way::Rpc1 => {
@@ -72,7 +72,7 @@ pub(super) fn at_once(way: Way) -> Value {
     }
 }
 
-/// The task in an answer to a message.
+/// Returns the task in an answer to a message.
 pub(super) fn task(way: Way, answer: &Value) -> &Value {
     match way {
         Way::Rpc0 => answer,
@@ -89,7 +89,7 @@ fn state(way: Way, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_sent_message_is_answered_with_its_task_once_it_is_done() {
+async fn send_returns_the_completed_task() {
     let server = Server::start().await;
     for way in ALL {
         let answer = send(&server, way, "echo over there", waiting(way)).await;
@@ -109,7 +109,7 @@ async fn a_sent_message_is_answered_with_its_task_once_it_is_done() {
 }
 
 #[tokio::test]
-async fn a_task_of_0_3_over_json_rpc_has_its_kind_and_no_wrapper() {
+async fn json_rpc_task_of_0_3_has_kind_and_no_wrapper() {
     let server = Server::start().await;
     let answer = send(&server, Way::Rpc0, "echo a", waiting(Way::Rpc0)).await;
     assert_eq!(answer["kind"], "task");
@@ -119,7 +119,7 @@ async fn a_task_of_0_3_over_json_rpc_has_its_kind_and_no_wrapper() {
 }
 
 #[tokio::test]
-async fn a_sent_message_can_be_answered_with_a_message() {
+async fn send_may_return_a_message() {
     let server = Server::start().await;
     for way in ALL {
         let answer = send(&server, way, "message hello", waiting(way)).await;
@@ -134,7 +134,7 @@ async fn a_sent_message_can_be_answered_with_a_message() {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_want_to_wait_is_answered_with_the_unsettled_task() {
+async fn non_blocking_send_returns_unfinished_task() {
     let server = Server::start().await;
     for way in ALL {
         let answer = send(&server, way, "slow", at_once(way)).await;
@@ -148,7 +148,7 @@ async fn a_request_that_does_not_want_to_wait_is_answered_with_the_unsettled_tas
 }
 
 #[tokio::test]
-async fn silence_waits_in_1_0_and_not_in_0_3() {
+async fn send_blocks_by_default_in_1_0_only() {
     let server = Server::start().await;
     for way in ALL {
         let answer = send(&server, way, "slow 200", json!({})).await;
@@ -163,7 +163,7 @@ async fn silence_waits_in_1_0_and_not_in_0_3() {
 }
 
 #[tokio::test]
-async fn silence_in_0_3_is_answered_with_a_message_where_the_server_is_set_to_wait() {
+async fn waiting_server_answers_0_3_with_message() {
     let server = Server::with(Options {
         settings: Settings {
             async_mode: false,
@@ -209,7 +209,7 @@ fn bare(way: Way, reply: &Reply) -> Value {
 }
 
 #[tokio::test]
-async fn a_task_can_be_got_without_a_wrapper() {
+async fn get_returns_task_without_wrapper() {
     let server = Server::start().await;
     let id = server.done_task().await;
     for way in ALL {
@@ -221,7 +221,7 @@ async fn a_task_can_be_got_without_a_wrapper() {
 }
 
 #[tokio::test]
-async fn a_history_length_of_nought_leaves_history_out_and_in_the_proto_of_0_3_means_all() {
+async fn history_length_zero_omits_history() {
     let server = Server::start().await;
     let id = server.done_task().await;
     for way in ALL {
@@ -232,7 +232,7 @@ async fn a_history_length_of_nought_leaves_history_out_and_in_the_proto_of_0_3_m
 }
 
 #[tokio::test]
-async fn a_timestamp_is_in_utc() {
+async fn timestamp_is_utc() {
     let server = Server::start().await;
     let id = server.done_task().await;
     for way in ALL {
@@ -254,7 +254,7 @@ async fn cancel(server: &Server, way: Way, id: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_task_can_be_canceled() {
+async fn cancel_returns_canceled_task() {
     let server = Server::start().await;
     for way in ALL {
         let id = server.slow_task().await;
@@ -264,7 +264,7 @@ async fn a_task_can_be_canceled() {
 }
 
 #[tokio::test]
-async fn a_settled_task_cannot_be_canceled() {
+async fn terminal_task_is_not_cancelable() {
     let server = Server::start().await;
     let id = server.done_task().await;
     assert_eq!(cancel(&server, Way::Rpc1, &id).await.code(), -32002);
@@ -278,7 +278,7 @@ async fn a_settled_task_cannot_be_canceled() {
 }
 
 #[tokio::test]
-async fn canceling_needs_no_body_over_http_json() {
+async fn http_json_cancel_needs_no_body() {
     let server = Server::start().await;
     for path in ["/rest/tasks", "/rest/v1/tasks"] {
         let id = server.slow_task().await;
@@ -290,7 +290,7 @@ async fn canceling_needs_no_body_over_http_json() {
 }
 
 #[tokio::test]
-async fn the_literal_null_is_a_body_of_nothing() {
+async fn null_body_is_empty() {
     let server = Server::start().await;
     let id = server.slow_task().await;
     let path = format!("/rest/tasks/{id}:cancel");
@@ -299,7 +299,7 @@ async fn the_literal_null_is_a_body_of_nothing() {
 }
 
 #[tokio::test]
-async fn tasks_are_listed_page_by_page() {
+async fn list_returns_pages() {
     let server = Server::start().await;
     for _ in 0..3 {
         server.done_task().await;
@@ -325,7 +325,7 @@ async fn tasks_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn tasks_are_listed_by_context_state_and_time() {
+async fn list_filters_by_context_state_and_time() {
     let server = Server::start().await;
     server.done_task().await;
     let slow = server.slow_task().await;
@@ -346,7 +346,7 @@ async fn tasks_are_listed_by_context_state_and_time() {
 }
 
 #[tokio::test]
-async fn a_page_has_1_to_100_tasks() {
+async fn page_size_is_1_to_100() {
     let server = Server::start().await;
     for size in [0, 101] {
         let reply = server.rpc("ListTasks", json!({"pageSize": size})).await;
@@ -355,7 +355,7 @@ async fn a_page_has_1_to_100_tasks() {
 }
 
 #[tokio::test]
-async fn the_path_that_0_3_names_for_it_lists_tasks() {
+async fn list_path_of_0_3_lists_tasks() {
     let server = Server::start().await;
     let id = server.done_task().await;
     let listed = rest(&server, Way::Rest0, Method::GET, "/tasks", None)
@@ -363,6 +363,6 @@ async fn the_path_that_0_3_names_for_it_lists_tasks() {
         .json();
     assert_eq!(listed["tasks"][0]["id"], id.as_str());
     assert_eq!(listed["nextPageToken"], "");
-    // The proto of 0.3 has no more, and its clients take no more.
+    // The protobuf of 0.3 has no more fields, and its clients accept no others.
     assert_eq!(listed.as_object().unwrap().len(), 2);
 }

@@ -7,7 +7,7 @@ use super::harness::Server;
 use super::unary::{ALL, Way, at_once, rest, send, task};
 
 #[tokio::test]
-async fn webhooks_are_registered_and_forgotten_in_1_0() {
+async fn webhook_crud_over_json_rpc_1_0() {
     let server = Server::start().await;
     let id = server.slow_task().await;
     let config = json!({
@@ -44,7 +44,7 @@ async fn webhooks_are_registered_and_forgotten_in_1_0() {
 }
 
 #[tokio::test]
-async fn webhooks_are_registered_and_forgotten_over_http_json_in_1_0() {
+async fn webhook_crud_over_http_json_1_0() {
     let server = Server::start().await;
     let id = server.slow_task().await;
     let path = format!("/tasks/{id}/pushNotificationConfigs");
@@ -72,7 +72,7 @@ async fn webhooks_are_registered_and_forgotten_over_http_json_in_1_0() {
 }
 
 #[tokio::test]
-async fn webhooks_are_registered_and_forgotten_in_0_3() {
+async fn webhook_crud_over_json_rpc_0_3() {
     let server = Server::start().await;
     let id = server.slow_task().await;
     let config = json!({"taskId": id, "pushNotificationConfig": {
@@ -109,7 +109,7 @@ async fn webhooks_are_registered_and_forgotten_in_0_3() {
 }
 
 #[tokio::test]
-async fn webhooks_are_registered_and_forgotten_over_http_json_in_0_3() {
+async fn webhook_crud_over_http_json_0_3() {
     let server = Server::start().await;
     let id = server.slow_task().await;
     let path = format!("/tasks/{id}/pushNotificationConfigs");
@@ -135,7 +135,7 @@ async fn webhooks_are_registered_and_forgotten_over_http_json_in_0_3() {
 }
 
 #[tokio::test]
-async fn a_webhook_can_come_with_the_message() {
+async fn message_may_register_webhook() {
     let server = Server::start().await;
     for way in ALL {
         let (name, auth) = match way {
@@ -158,7 +158,7 @@ async fn a_webhook_can_come_with_the_message() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_may_not_be_reached_is_refused() {
+async fn forbidden_webhook_is_rejected() {
     let server = Server::start().await;
     let id = server.slow_task().await;
     let config = json!({"taskId": id, "url": "http://hook.test/a"});

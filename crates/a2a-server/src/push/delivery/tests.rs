@@ -27,7 +27,7 @@ fn authorization_of(config: &TaskPushNotificationConfig) -> Option<String> {
 }
 
 #[test]
-fn refuses_scheme_that_is_no_short_token() {
+fn rejects_scheme_that_is_no_short_token() {
     let long = "A".repeat(65);
     for scheme in [long.as_str(), "two words", "a\r\nb"] {
         for credentials in [None, Some("cred")] {
@@ -41,13 +41,13 @@ fn refuses_scheme_that_is_no_short_token() {
 }
 
 #[test]
-fn credentials_come_before_the_token() {
+fn credentials_precede_token() {
     let both = config(Some("tok"), "Custom", Some("cred"));
     assert_eq!(authorization_of(&both).as_deref(), Some("Custom cred"));
 }
 
 #[test]
-fn a_scheme_without_credentials_leaves_the_token() {
+fn scheme_without_credentials_uses_token() {
     for credentials in [None, Some("")] {
         let token = config(Some("tok"), "Basic", credentials);
         assert_eq!(authorization_of(&token).as_deref(), Some("Bearer tok"));
@@ -55,19 +55,19 @@ fn a_scheme_without_credentials_leaves_the_token() {
 }
 
 #[test]
-fn credentials_without_a_scheme_are_a_bearer_token() {
+fn credentials_without_scheme_are_bearer() {
     let bare = config(None, "", Some("cred"));
     assert_eq!(authorization_of(&bare).as_deref(), Some("Bearer cred"));
 }
 
 #[test]
-fn without_either_nothing_is_shown() {
+fn no_credentials_send_no_authorization() {
     let nothing = config(Some(""), "Bearer", None);
     assert!(read(&nothing).unwrap().1.is_empty());
 }
 
 #[test]
-fn what_cannot_stand_in_a_header_is_refused_without_being_quoted() {
+fn invalid_header_value_is_rejected_unquoted() {
     for (field, config) in [
         ("token", config(Some("s3cret\r\nx: y"), "Bearer", Some("c"))),
         ("authentication", config(None, "Bearer", Some("s3cret\n"))),
@@ -83,7 +83,7 @@ fn what_cannot_stand_in_a_header_is_refused_without_being_quoted() {
 }
 
 #[test]
-fn printed_headers_show_no_secret() {
+fn debug_headers_redact_secrets() {
     let (_, headers) = read(&config(Some("s3cret"), "Bearer", Some("s3cret"))).unwrap();
     assert!(!format!("{headers:?}").contains("s3cret"));
 }

@@ -43,13 +43,13 @@ fn pop(queues: &DeliveryQueues, config: &str) -> Option<Bytes> {
 }
 
 #[test]
-fn a_lane_begins_once_and_ends_when_it_is_empty() {
+fn queue_starts_once_and_ends_when_empty() {
     let queues = capacity(100, 1000);
     assert!(queues.push(delivery("w1", "a.test", "1")).is_first);
     assert!(!queues.push(delivery("w1", "a.test", "2")).is_first);
     assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"1"[..]));
     assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"2"[..]));
-    // The second is under way: what comes now joins the same lane.
+    // The second is in flight: what comes now joins the same queue.
     assert!(!queues.push(delivery("w1", "a.test", "3")).is_first);
     assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"3"[..]));
     assert_eq!(pop(&queues, "w1"), None);
@@ -57,7 +57,7 @@ fn a_lane_begins_once_and_ends_when_it_is_empty() {
 }
 
 #[test]
-fn what_is_under_way_counts_until_the_next_is_asked_for() {
+fn delivery_in_flight_counts_until_next_pop() {
     let queues = capacity(100, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     pop(&queues, "w1");
@@ -68,7 +68,7 @@ fn what_is_under_way_counts_until_the_next_is_asked_for() {
 }
 
 #[test]
-fn without_room_the_oldest_of_the_same_lane_goes() {
+fn full_queue_drops_its_own_oldest() {
     let queues = capacity(4, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w1", "a.test", "2"));
@@ -78,7 +78,7 @@ fn without_room_the_oldest_of_the_same_lane_goes() {
 }
 
 #[test]
-fn one_origin_takes_half_of_the_room_at_most() {
+fn origin_uses_at_most_half_of_capacity() {
     let queues = capacity(4, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w2", "a.test", "2"));
@@ -90,7 +90,7 @@ fn one_origin_takes_half_of_the_room_at_most() {
 }
 
 #[test]
-fn without_room_for_its_bytes_as_many_go_as_it_needs() {
+fn large_delivery_drops_as_many_as_needed() {
     let queues = capacity(100, 20);
     queues.push(delivery("w1", "a.test", "1234"));
     queues.push(delivery("w1", "a.test", "5678"));
@@ -100,14 +100,14 @@ fn without_room_for_its_bytes_as_many_go_as_it_needs() {
 }
 
 #[test]
-fn what_is_larger_than_the_room_is_not_taken() {
+fn delivery_beyond_capacity_is_dropped() {
     let queues = capacity(100, 8);
     let put = queues.push(delivery("w1", "a.test", "12345"));
     assert_eq!((put.dropped.len(), queues.waiting()), (1, 0));
 }
 
 #[test]
-fn what_is_put_back_comes_first() {
+fn returned_delivery_comes_first() {
     let queues = capacity(100, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w1", "a.test", "2"));

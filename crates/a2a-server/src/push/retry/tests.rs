@@ -21,14 +21,14 @@ fn again(wish: Option<u64>, code: u16) -> AttemptOutcome {
 }
 
 #[test]
-fn any_success_is_a_delivery() {
+fn any_2xx_is_a_delivery() {
     for code in [200, 201, 202, 204] {
         assert_eq!(answered(code, None), AttemptOutcome::Delivered);
     }
 }
 
 #[test]
-fn only_what_may_pass_is_tried_again() {
+fn only_transient_errors_are_retried() {
     for code in [408, 429, 500, 502, 503, 504] {
         assert_eq!(answered(code, None), again(None, code));
     }
@@ -41,7 +41,7 @@ fn only_what_may_pass_is_tried_again() {
 }
 
 #[test]
-fn a_webhook_may_ask_for_seconds_or_name_a_time() {
+fn retry_after_accepts_seconds_and_date() {
     assert_eq!(answered(429, Some("7")), again(Some(7), 429));
     let date = "Sun, 06 Nov 1994 08:49:47 GMT";
     assert_eq!(answered(503, Some(date)), again(Some(10), 503));
@@ -51,7 +51,7 @@ fn a_webhook_may_ask_for_seconds_or_name_a_time() {
 }
 
 #[test]
-fn the_wait_doubles_up_to_the_longest() {
+fn delay_doubles_up_to_maximum() {
     let retry_policy = RetryPolicy::default();
     let waits = (1..9).map(|tried| retry_policy.wait(tried, None, 0.0).as_secs());
     assert_eq!(waits.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60]);
@@ -59,14 +59,14 @@ fn the_wait_doubles_up_to_the_longest() {
 }
 
 #[test]
-fn chance_shortens_the_wait_by_up_to_half() {
+fn jitter_shortens_delay_by_up_to_half() {
     let retry_policy = RetryPolicy::default();
     assert_eq!(retry_policy.wait(2, None, 0.5), Duration::from_millis(1500));
     assert_eq!(retry_policy.wait(2, None, 1.0), Duration::from_secs(1));
 }
 
 #[test]
-fn a_webhooks_wish_counts_within_bounds() {
+fn retry_after_counts_within_bounds() {
     let retry_policy = RetryPolicy::default();
     let wait = |wish| {
         retry_policy

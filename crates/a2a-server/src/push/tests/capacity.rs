@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn where_too_much_waits_the_newest_is_kept() {
+async fn full_queue_keeps_the_newest() {
     let hook = Hook::that_answers([Answer::Never]).await;
     let limits = Limits {
         waiting_pushes: 4,
@@ -14,7 +14,7 @@ async fn where_too_much_waits_the_newest_is_kept() {
     let mut rig = Rig::with(limits, patient).await;
     rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Working).await;
-    // Under way from now on.
+    // In flight from now on.
     hook.next().await;
     for state in [
         TaskState::InputRequired,
@@ -25,30 +25,30 @@ async fn where_too_much_waits_the_newest_is_kept() {
         settle(&rig).await;
     }
     let figures = rig.notifier.figures();
-    // Half of the room is this origin's: the one under way, and the newest.
+    // This origin has half of the capacity: the one in flight, and the newest.
     assert_eq!((figures.waiting, figures.dropped), (2, 2));
 }
 
-/// Until every change has been looked at.
+/// Waits until every change has its recipients.
 async fn settle(rig: &Rig) {
     while rig.notifier.intake.capacity() < rig.notifier.intake.max_capacity() {
         tokio::task::yield_now().await;
     }
-    // The one that was taken out last may be half addressed.
+    // The dispatcher may be working on the one it received last.
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_configuration_that_cannot_be_sent_to_is_refused_where_it_is_wrong() {
+async fn invalid_configuration_names_its_field() {
     let rig = Rig::new().await;
     for (url, wrong) in [
-        ("hook", "is no URL"),
+        ("hook", "is not a URL"),
         ("ftp://hook.test/", "begins with `ftp:`"),
         (
             "https://me:pw@hook.test/",
-            "carries a user name or password",
+            "contains a user name or password",
         ),
         ("https://hook.test:1/", "leads to a forbidden port"),
     ] {

@@ -1,10 +1,10 @@
-//! Webhooks of a client that the operator removes.
+//! Webhooks of a removed client.
 
 use std::collections::HashSet;
 
 use super::*;
 
-/// Tries until it is stopped.
+/// A webhook that fails until it is stopped.
 const PATIENT: RetryPolicy = RetryPolicy {
     response_timeout: Duration::from_secs(3600),
     ..FAST
@@ -22,7 +22,7 @@ async fn webhook_of_removed_client_gets_nothing_more() {
     rig.notifier.retain_clients(&Arc::new(HashSet::new()));
     rig.becomes(TaskState::Canceled).await;
     let figures = rig.done().await;
-    // The one under way, and the one that waited.
+    // The one in flight, and the queued one.
     assert_eq!((figures.delivered, figures.failed), (0, 2));
     assert_eq!(hook.rest().await, 0);
 }

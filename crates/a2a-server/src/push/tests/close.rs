@@ -3,7 +3,7 @@ use tokio::time::Instant;
 use super::*;
 
 #[tokio::test]
-async fn what_waits_is_delivered_before_the_end() {
+async fn close_delivers_queued_notifications() {
     let hook = Hook::that_answers([Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
@@ -14,7 +14,7 @@ async fn what_waits_is_delivered_before_the_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_delivered_in_time_is_given_up_and_counted() {
+async fn close_drops_and_counts_late_notifications() {
     let hook = Hook::that_answers([Answer::Never]).await;
     let patient = RetryPolicy {
         response_timeout: Duration::from_secs(600),
@@ -31,7 +31,7 @@ async fn what_is_not_delivered_in_time_is_given_up_and_counted() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_another_try_at_the_end() {
+async fn close_skips_the_delay_between_attempts() {
     let hook = Hook::that_answers([Answer::Status(500)]).await;
     let slow = RetryPolicy {
         max_attempts: 100,
@@ -50,7 +50,7 @@ async fn nobody_waits_for_another_try_at_the_end() {
 }
 
 #[tokio::test]
-async fn what_happens_after_the_end_is_counted_as_dropped() {
+async fn change_after_close_counts_as_dropped() {
     let mut rig = Rig::new().await;
     rig.done().await;
     rig.becomes(TaskState::Completed).await;

@@ -1,13 +1,13 @@
-use super::log_capture::Heard;
+use super::log_capture::CapturedLog;
 use super::*;
 
-/// A webhook that answers so is told once; what is logged, and the figures.
-async fn told_once(answers: impl Into<Vec<Answer>>) -> (Hook, PushCounts) {
+/// Notifies a webhook that answers so, and returns the log and the counts.
+async fn notify_once(answers: impl Into<Vec<Answer>>) -> (Hook, PushCounts) {
     let hook = Hook::that_answers(answers).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
     rig.becomes(TaskState::Completed).await;
-    // Not closed before it has settled: a close cuts the tries short.
+    // After all attempts, because `close` would cut them short.
     let settled = async {
         loop {
             let figures = rig.notifier.figures();
@@ -37,58 +37,58 @@ const FAILED: PushCounts = PushCounts {
 };
 
 #[tokio::test]
-async fn what_fails_in_the_webhook_is_told_again() {
+async fn failing_webhook_is_retried() {
     let answers = [
         Answer::Status(500),
         Answer::Status(503),
         Answer::Status(200),
     ];
-    let (hook, figures) = told_once(answers).await;
+    let (hook, figures) = notify_once(answers).await;
     assert_eq!((hook.rest().await, figures), (3, DELIVERED));
 }
 
 #[tokio::test]
-async fn a_webhook_that_closes_the_connection_is_told_again() {
-    let (hook, figures) = told_once([Answer::Close, Answer::Status(204)]).await;
+async fn closed_connection_is_retried() {
+    let (hook, figures) = notify_once([Answer::Close, Answer::Status(204)]).await;
     assert_eq!((hook.rest().await, figures), (2, DELIVERED));
 }
 
 #[tokio::test]
-async fn a_webhook_that_never_answers_is_told_again() {
-    let (hook, figures) = told_once([Answer::Never, Answer::Status(200)]).await;
+async fn silent_webhook_is_retried() {
+    let (hook, figures) = notify_once([Answer::Never, Answer::Status(200)]).await;
     assert_eq!((hook.rest().await, figures), (2, DELIVERED));
 }
 
 #[tokio::test]
-async fn a_webhook_that_is_gone_is_given_up_after_all_tries() {
-    let (hook, figures) = told_once([Answer::Close]).await;
+async fn missing_webhook_fails_after_all_attempts() {
+    let (hook, figures) = notify_once([Answer::Close]).await;
     assert_eq!((hook.rest().await, figures), (3, FAILED));
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let other = Hook::that_answers([Answer::Status(200)]).await;
     let elsewhere = Answer::With(307, "location", other.url.clone());
-    let (hook, figures) = told_once([elsewhere]).await;
+    let (hook, figures) = notify_once([elsewhere]).await;
     assert_eq!((hook.rest().await, other.rest().await), (1, 0));
     assert_eq!(figures, FAILED);
 }
 
 #[tokio::test]
-async fn a_webhook_that_refuses_is_not_told_again() {
-    let (hook, figures) = told_once([Answer::Status(404)]).await;
+async fn rejecting_webhook_is_not_retried() {
+    let (hook, figures) = notify_once([Answer::Status(404)]).await;
     assert_eq!((hook.rest().await, figures), (1, FAILED));
 }
 
 #[tokio::test]
-async fn a_webhook_that_is_busy_is_told_again() {
+async fn busy_webhook_is_retried() {
     let busy = Answer::With(429, "retry-after", "0".to_owned());
-    let (hook, figures) = told_once([busy, Answer::Status(200)]).await;
+    let (hook, figures) = notify_once([busy, Answer::Status(200)]).await;
     assert_eq!((hook.rest().await, figures), (2, DELIVERED));
 }
 
 #[tokio::test]
-async fn what_comes_later_waits_until_what_failed_has_arrived() {
+async fn later_notification_waits_for_failed_one() {
     let hook = Hook::that_answers([Answer::Status(500), Answer::Status(200)]).await;
     let mut rig = Rig::new().await;
     rig.register("w1", &hook.url, Version::V1_0).await;
@@ -103,7 +103,7 @@ async fn what_comes_later_waits_until_what_failed_has_arrived() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_does_not_answer_holds_no_other() {
+async fn silent_webhook_delays_no_other() {
     let dead = Hook::that_answers([Answer::Never]).await;
     let live = Hook::that_answers([Answer::Status(200)]).await;
     let patient = RetryPolicy {
@@ -120,11 +120,11 @@ async fn a_webhook_that_does_not_answer_holds_no_other() {
 }
 
 #[tokio::test]
-async fn no_secret_is_logged() {
-    let heard = Heard::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
-    told_once([Answer::Status(500), Answer::Status(404)]).await;
-    let text = heard.text();
+async fn log_contains_no_secret() {
+    let received = CapturedLog::default();
+    let _guard = tracing::subscriber::set_default(received.clone());
+    notify_once([Answer::Status(500), Answer::Status(404)]).await;
+    let text = received.text();
     assert!(text.contains("the webhook answers 404"), "{text}");
     assert!(text.contains("http://127.0.0.1:"), "{text}");
     assert!(!text.contains("the-token"), "{text}");

@@ -1,4 +1,4 @@
-//! A webhook on loopback that does what it is told to, and a courier that goes there over TCP.
+//! A scripted webhook on loopback, and a `PushSender` over TCP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use url::Url;
 
 use crate::push::{PushError, PushSender};
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     Status(u16),
     /// A status with one header.
     With(u16, &'static str, String),
-    /// Nothing: the connection is closed.
+    /// Closes the connection.
     Close,
-    /// Nothing, ever.
+    /// Never answers.
     Never,
 }
 
-/// A notification as it arrived.
+/// A notification that arrived.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) head: String,
@@ -35,13 +35,13 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value))
     }
 
-    /// The state of a status update of 1.0.
+    /// Returns the state of a status update of 1.0.
     pub(super) fn state(&self) -> Option<&str> {
         self.body["statusUpdate"]["status"]["state"].as_str()
     }
@@ -60,21 +60,21 @@ impl Drop for Hook {
 }
 
 impl Hook {
-    /// The n-th request gets the n-th answer; later ones get the last.
+    /// The answers in order; the last one repeats.
     pub(super) async fn that_answers(answers: impl Into<Vec<Answer>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!(
             "http://{}/hook?key=in-the-query",
             listener.local_addr().unwrap()
         );
-        let (told, arrived) = mpsc::unbounded_channel();
+        let (received, arrived) = mpsc::unbounded_channel();
         let answers = answers.into();
         let task = tokio::spawn(async move {
             let mut count = 0;
             while let Ok((socket, _)) = listener.accept().await {
                 let answer = answers.get(count).or(answers.last()).cloned();
                 count += 1;
-                tokio::spawn(serve(socket, answer.unwrap(), told.clone()));
+                tokio::spawn(serve(socket, answer.unwrap(), received.clone()));
             }
         });
         Self {
@@ -84,23 +84,23 @@ impl Hook {
         }
     }
 
-    /// The next notification.
+    /// Waits for the next notification.
     pub(super) async fn next(&self) -> Arrived {
         let mut arrived = self.arrived.lock().await;
         let next = tokio::time::timeout(Duration::from_secs(20), arrived.recv()).await;
         next.expect("a notification within 20 seconds").unwrap()
     }
 
-    /// What has come and was not looked at.
+    /// Returns the notifications that have arrived.
     pub(super) async fn rest(&self) -> usize {
         self.arrived.lock().await.len()
     }
 }
 
-async fn serve(mut socket: TcpStream, answer: Answer, told: mpsc::UnboundedSender<Arrived>) {
+async fn serve(mut socket: TcpStream, answer: Answer, received: mpsc::UnboundedSender<Arrived>) {
     let (head, body) = message(&mut socket).await;
     let body = serde_json::from_slice(&body).unwrap();
-    told.send(Arrived { head, body }).unwrap();
+    received.send(Arrived { head, body }).unwrap();
     let (status, header) = match answer {
         Answer::Status(status) => (status, String::new()),
         Answer::With(status, name, value) => (status, format!("{name}: {value}\r\n")),
@@ -111,7 +111,7 @@ async fn serve(mut socket: TcpStream, answer: Answer, told: mpsc::UnboundedSende
     socket.write_all(answer.as_bytes()).await.unwrap();
 }
 
-/// The head and the body of a request or an answer.
+/// Reads the head and the body of a request or a response.
 async fn message(socket: &mut TcpStream) -> (String, Vec<u8>) {
     let mut bytes = Vec::new();
     loop {
@@ -131,7 +131,7 @@ async fn message(socket: &mut TcpStream) -> (String, Vec<u8>) {
     }
 }
 
-/// Goes to any address except port 1.
+/// Posts to any address except port 1.
 pub(super) struct Tcp;
 
 impl PushSender for Tcp {
@@ -186,7 +186,7 @@ async fn exchange(url: &Url, headers: &HeaderMap, body: &[u8]) -> Option<Respons
     Some(response)
 }
 
-/// The same for those who want it shared.
+/// Returns a shared sender.
 pub(super) fn tcp() -> Arc<dyn PushSender> {
     Arc::new(Tcp)
 }

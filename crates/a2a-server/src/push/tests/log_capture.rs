@@ -1,4 +1,4 @@
-//! What is logged, as text.
+//! Captures log lines as text.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -7,11 +7,11 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Everything that was logged, at every level.
+/// Captures every event, at every level.
 #[derive(Clone, Default)]
-pub(super) struct Heard(Arc<Mutex<String>>);
+pub(super) struct CapturedLog(Arc<Mutex<String>>);
 
-impl Heard {
+impl CapturedLog {
     pub(super) fn text(&self) -> String {
         self.0.lock().unwrap().clone()
     }
@@ -25,7 +25,7 @@ impl Visit for Line<'_> {
     }
 }
 
-impl Subscriber for Heard {
+impl Subscriber for CapturedLog {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }

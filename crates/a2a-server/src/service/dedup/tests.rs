@@ -26,7 +26,7 @@ fn get_or_insert(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_known_again_for_a_while() {
+async fn message_is_remembered_for_a_while() {
     let dedup = MessageDedup::default();
     assert_eq!(get_or_insert(&dedup, "p", &message("m"), None, "one"), None);
     tokio::time::advance(DEDUP_WINDOW / 2).await;
@@ -39,7 +39,7 @@ async fn a_message_is_known_again_for_a_while() {
 }
 
 #[tokio::test]
-async fn no_more_than_so_many_are_remembered() {
+async fn remembered_messages_are_bounded() {
     let dedup = MessageDedup::default();
     for id in 0..MAX_MESSAGES + 5 {
         get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
@@ -50,7 +50,7 @@ async fn no_more_than_so_many_are_remembered() {
 }
 
 #[tokio::test]
-async fn what_was_answered_takes_no_more_room_than_the_rest() {
+async fn answered_messages_free_their_room() {
     let dedup = MessageDedup::default();
     for id in 0..MAX_MESSAGES + 5 {
         get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
@@ -62,7 +62,7 @@ async fn what_was_answered_takes_no_more_room_than_the_rest() {
 }
 
 #[tokio::test]
-async fn another_agent_is_another_message() {
+async fn other_agent_makes_another_message() {
     let dedup = MessageDedup::default();
     get_or_insert(&dedup, "p", &message("m"), Some("main"), "one");
     assert_eq!(
@@ -72,7 +72,7 @@ async fn another_agent_is_another_message() {
 }
 
 #[tokio::test]
-async fn what_is_over_does_not_free_the_id_of_another_message() {
+async fn remove_keeps_id_of_another_message() {
     let dedup = MessageDedup::default();
     get_or_insert(&dedup, "p", &message("m"), Some("main"), "one");
     get_or_insert(&dedup, "p", &message("m"), Some("other"), "two");

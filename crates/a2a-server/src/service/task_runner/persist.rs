@@ -1,4 +1,4 @@
-//! Keeping what happens to a task, in a store that may fail.
+//! Writes to a store that may fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 use a2a::A2aError;
 
-/// How often a store that fails is asked, and how long it is left alone after the first time; each time twice as long.
+/// Attempts to append a change, and the delay after the first, which doubles.
 const MAX_APPEND_ATTEMPTS: u32 = 5;
 const RETRY_BASE_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a store is left alone that did not take how a task ended.
+/// The delay between later attempts to store the end of a task.
 const STORE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why a task cannot be written to any more.
+/// An error of a write.
 #[derive(Debug)]
 pub(in crate::service) enum WriteError {
-    /// Somebody else settled or deleted it.
+    /// Another writer ended or deleted the task.
     Superseded,
-    /// The store failed again and again.
+    /// The store failed in all attempts.
     Store(A2aError),
 }
 
 impl TaskRunner {
-    /// Keeps a change, then applies it and tells whom it concerns.
+    /// Stores a change, applies it and publishes it.
     pub(in crate::service) async fn write(&mut self, change: TaskChange) -> Result<(), WriteError> {
         let at_ms = self.core.now_ms(&self.record);
         let mut pause = RETRY_BASE_DELAY;
@@ -52,7 +52,7 @@ impl TaskRunner {
                     sleep(pause).await;
                     pause *= 2;
                 }
-                // What seemed to fail may have been kept all the same.
+                // A failed append may have been stored.
                 Err(StoreError::Conflict | StoreError::Terminal) if tries > 1 => {
                     let stored = self.core.store.load(id).await;
                     match stored {
@@ -74,12 +74,12 @@ impl TaskRunner {
         Ok(())
     }
 
-    /// What the task is now that this server does not decide it any more.
+    /// Returns the result for a task that this runner can no longer write.
     pub(super) async fn handle_write_error(&mut self, lost: WriteError) -> TaskEnd {
         let id = &self.record.task.id;
         match lost {
             WriteError::Store(refusal) => {
-                // Not even its turn may have come.
+                // The store may have failed before the task could run.
                 let status =
                     || TaskChange::Status(status::store_failed(&*self.core.env, &self.record));
                 self.unstored.get_or_insert_with(status);
@@ -96,8 +96,8 @@ impl TaskRunner {
         }
     }
 
-    /// Goes on until the store takes how the task ended: nobody works on it any more, and nobody else would say so. A
-    /// server that is stopped leaves that to the next one.
+    /// Retries until the store has the end of the task, because no other server would write it. At shutdown, leaves
+    /// that to the next server.
     pub(in crate::service) async fn persist_until_stored(mut self) {
         let closing = self.core.closing.clone();
         while let Some(change) = self.unstored.take() {
@@ -125,7 +125,7 @@ impl TaskRunner {
     }
 }
 
-/// Whether the change after `revision` is this one, and not somebody else's.
+/// Returns whether the change after `revision` is this one.
 fn is_stored(stored: &TaskRecord, revision: u64, change: &TaskChange) -> bool {
     stored.revision == revision + 1
         && match change {

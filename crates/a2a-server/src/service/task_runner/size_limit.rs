@@ -1,4 +1,4 @@
-//! How much of what a run says a task holds.
+//! The size limit of tasks.
 
 use a2a::v1_0::{Artifact, Part};
 
@@ -7,7 +7,7 @@ use super::{RunEnd, TaskRunner};
 use crate::executor::Outcome;
 
 impl TaskRunner {
-    /// How many bytes all artifacts take with this one.
+    /// Returns the bytes of all artifacts with this one.
     pub(super) fn size_with(&self, artifact: &Artifact, append: bool) -> usize {
         let replaced = match append {
             true => 0,
@@ -23,7 +23,7 @@ impl TaskRunner {
         self.size.saturating_sub(replaced) + json_bytes(artifact)
     }
 
-    /// Whether a task may hold so much.
+    /// Checks that a task may hold this many bytes.
     pub(super) fn check_size(&self, size: usize) -> Result<(), RunEnd> {
         match size <= self.core.settings.limits.artifact_bytes {
             true => Ok(()),
@@ -32,7 +32,7 @@ impl TaskRunner {
     }
 }
 
-/// How many bytes it takes what the agent says at the end.
+/// Returns the bytes of an outcome's parts.
 pub(super) fn outcome_bytes(outcome: &Outcome) -> usize {
     let said: Option<&Vec<Part>> = match outcome {
         Outcome::Completed(parts) => parts.as_ref(),

@@ -16,7 +16,7 @@ fn to(agent: &str) -> Send {
 }
 
 #[tokio::test]
-async fn the_path_the_metadata_or_the_tenant_names_the_agent() {
+async fn path_metadata_or_tenant_names_agent() {
     let mut theatre = theatre().await;
     let mut in_request = says("hello");
     in_request.request.metadata = metadata(AGENT, "other");
@@ -36,14 +36,14 @@ async fn the_path_the_metadata_or_the_tenant_names_the_agent() {
 }
 
 #[tokio::test]
-async fn where_nobody_names_one_the_executor_chooses() {
+async fn executor_chooses_without_agent() {
     let mut theatre = theatre().await;
     theatre.begin(says("hello")).await;
     assert_eq!(theatre.run().await.job.agent, None);
 }
 
 #[tokio::test]
-async fn the_configured_agent_is_asked_where_the_request_names_none() {
+async fn configured_agent_is_the_default() {
     let settings = Settings {
         agent_id: Some("main".to_owned()),
         ..Settings::default()
@@ -56,23 +56,23 @@ async fn the_configured_agent_is_asked_where_the_request_names_none() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_there_is_refused() {
+async fn unknown_agent_is_rejected() {
     let theatre = theatre().await;
-    let refused = theatre.service.send(&alice(), to("nobody")).await;
+    let refused = theatre.service.send(&alice(), to("unknown")).await;
     let refusal = refused.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert!(refusal.text.contains("main, other"), "{refusal}");
 }
 
 #[tokio::test]
-async fn two_names_that_differ_are_refused() {
+async fn contradicting_agents_are_rejected() {
     let theatre = theatre().await;
     let refused = theatre.service.send(&of("main"), to("other")).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
 }
 
 #[tokio::test]
-async fn a_task_stays_with_its_agent() {
+async fn task_stays_with_its_agent() {
     let mut theatre = theatre().await;
     let id = theatre.begin(to("other")).await.id;
     let run = theatre.run().await;
@@ -88,7 +88,7 @@ async fn a_task_stays_with_its_agent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_executor_said_before_holds_while_it_cannot_say() {
+async fn cached_agents_outlast_executor_errors() {
     let theatre = theatre().await;
     let before = theatre.service.agents().await.unwrap();
     let gone = ExecutorError("the gateway is gone".to_owned());
@@ -98,7 +98,7 @@ async fn what_the_executor_said_before_holds_while_it_cannot_say() {
 }
 
 #[tokio::test]
-async fn an_executor_that_never_said_is_not_made_up_for() {
+async fn agents_without_cache_are_unavailable() {
     let theatre = theatre().await;
     let gone = ExecutorError("the gateway is gone".to_owned());
     *theatre.stage.agents.lock().unwrap() = Err(gone);

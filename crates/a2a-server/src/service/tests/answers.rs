@@ -1,4 +1,4 @@
-//! What a sender is answered with, and when.
+//! Answers to senders, and their time.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn history(length: i32) -> SendMessageConfiguration {
 }
 
 #[tokio::test]
-async fn in_1_0_nothing_said_waits_for_the_end() {
+async fn v1_0_blocks_by_default() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     theatre.run().await.done();
@@ -28,7 +28,7 @@ async fn in_1_0_nothing_said_waits_for_the_end() {
 }
 
 #[tokio::test]
-async fn in_1_0_return_immediately_does_not_wait() {
+async fn v1_0_return_immediately_does_not_block() {
     let theatre = theatre().await;
     let answer = theatre
         .service
@@ -38,7 +38,7 @@ async fn in_1_0_return_immediately_does_not_wait() {
 }
 
 #[tokio::test]
-async fn in_1_0_the_configuration_says_it_too() {
+async fn v1_0_reads_return_immediately_of_configuration() {
     let theatre = theatre().await;
     let send = says("hello").configured(SendMessageConfiguration {
         return_immediately: Some(true),
@@ -49,14 +49,14 @@ async fn in_1_0_the_configuration_says_it_too() {
 }
 
 #[tokio::test]
-async fn in_0_3_nothing_said_does_not_wait_in_async_mode() {
+async fn v0_3_does_not_block_in_async_mode() {
     let theatre = theatre().await;
     let answer = theatre.service.send(&old_alice(), says("hello")).await;
     assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
 }
 
 #[tokio::test]
-async fn in_0_3_blocking_waits_and_gets_the_task() {
+async fn v0_3_blocking_returns_the_task() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(old_alice(), says("hello").waiting());
     theatre.run().await.done();
@@ -65,7 +65,7 @@ async fn in_0_3_blocking_waits_and_gets_the_task() {
 }
 
 #[tokio::test]
-async fn in_0_3_without_async_mode_nothing_said_gets_a_message_and_the_task_stays() {
+async fn v0_3_without_async_mode_returns_message() {
     let mut theatre = TestService::with(sync()).await;
     let asked = theatre.ask(old_alice(), says("hello"));
     let run = theatre.run().await;
@@ -78,7 +78,7 @@ async fn in_0_3_without_async_mode_nothing_said_gets_a_message_and_the_task_stay
 }
 
 #[tokio::test]
-async fn in_0_3_without_async_mode_what_failed_is_told_as_the_task() {
+async fn v0_3_without_async_mode_returns_failed_task() {
     let mut theatre = TestService::with(sync()).await;
     let asked = theatre.ask(old_alice(), says("hello"));
     theatre.run().await.end(Outcome::Rejected("no".to_owned()));
@@ -87,7 +87,7 @@ async fn in_0_3_without_async_mode_what_failed_is_told_as_the_task() {
 }
 
 #[tokio::test]
-async fn in_0_3_without_async_mode_what_the_request_says_wins() {
+async fn v0_3_blocking_overrides_async_mode() {
     let mut theatre = TestService::with(sync()).await;
     let answer = theatre
         .service
@@ -104,7 +104,7 @@ async fn in_0_3_without_async_mode_what_the_request_says_wins() {
 }
 
 #[tokio::test]
-async fn without_async_mode_1_0_is_answered_with_the_task() {
+async fn v1_0_ignores_async_mode() {
     let mut theatre = TestService::with(sync()).await;
     let asked = theatre.ask(alice(), says("hello"));
     theatre.run().await.done();
@@ -115,7 +115,7 @@ async fn without_async_mode_1_0_is_answered_with_the_task() {
 }
 
 #[tokio::test]
-async fn waiting_ends_at_a_question() {
+async fn blocking_send_ends_at_question() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let question = vec![Part::text("which?")];
@@ -127,13 +127,13 @@ async fn waiting_ends_at_a_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_is_bounded_by_the_timeout_and_then_gets_the_task_as_it_stands() {
+async fn blocking_send_returns_task_at_timeout() {
     let settings = Settings {
         timeout: 10 * SECOND,
         ..Settings::default()
     };
     let mut theatre = TestService::with(settings).await;
-    // The run before it holds the context's turn for most of the time.
+    // The earlier run holds the context for most of the time.
     let first = theatre.begin(says("one").in_context("c")).await;
     let run = theatre.run().await;
     tokio::time::sleep(5 * SECOND).await;
@@ -147,7 +147,7 @@ async fn waiting_is_bounded_by_the_timeout_and_then_gets_the_task_as_it_stands()
 }
 
 #[tokio::test]
-async fn an_answer_at_once_is_a_message_and_no_task() {
+async fn direct_message_leaves_no_task() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello").in_context("c"));
     let run = theatre.run().await;
@@ -162,7 +162,7 @@ async fn an_answer_at_once_is_a_message_and_no_task() {
 }
 
 #[tokio::test]
-async fn an_answer_at_once_completes_a_task_that_the_client_was_given() {
+async fn direct_message_completes_returned_task() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -173,7 +173,7 @@ async fn an_answer_at_once_completes_a_task_that_the_client_was_given() {
 }
 
 #[tokio::test]
-async fn an_answer_at_once_completes_a_task_that_somebody_looked_at() {
+async fn direct_message_completes_a_task_that_was_read() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
@@ -184,7 +184,7 @@ async fn an_answer_at_once_completes_a_task_that_somebody_looked_at() {
 }
 
 #[tokio::test]
-async fn an_answer_after_a_report_completes_the_task() {
+async fn message_after_report_completes_task() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
@@ -196,7 +196,7 @@ async fn an_answer_after_a_report_completes_the_task() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_does_not_stop_its_task() {
+async fn disconnect_does_not_stop_task() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
@@ -209,7 +209,7 @@ async fn a_client_that_goes_away_does_not_stop_its_task() {
 }
 
 #[tokio::test]
-async fn the_answer_has_as_much_history_as_was_asked_for() {
+async fn answer_has_requested_history() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello").configured(history(0)));
     theatre.run().await.done();
@@ -217,7 +217,7 @@ async fn the_answer_has_as_much_history_as_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_message_without_an_id_or_parts_or_of_an_agent_is_refused() {
+async fn incomplete_message_is_rejected() {
     let theatre = theatre().await;
     let empty = says("hello").named("");
     let mut nothing = says("hello");
@@ -236,17 +236,22 @@ async fn a_message_without_an_id_or_parts_or_of_an_agent_is_refused() {
 }
 
 #[tokio::test]
-async fn a_message_with_too_many_parts_is_refused() {
+async fn message_with_too_many_parts_is_rejected() {
     let theatre = theatre().await;
     let mut send = says("hello");
     send.request.message.parts = vec![Part::text("x"); Limits::default().parts + 1];
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
-    assert!(refusal.text.contains("101 parts, and 100"), "{refusal}");
+    assert!(
+        refusal
+            .text
+            .contains("101 parts, more than the maximum of 100"),
+        "{refusal}"
+    );
 }
 
 #[tokio::test]
-async fn a_history_of_less_than_nothing_is_refused() {
+async fn negative_history_length_is_rejected() {
     let theatre = theatre().await;
     let send = says("hello").configured(history(-1));
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
@@ -255,7 +260,7 @@ async fn a_history_of_less_than_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_has_so_many_unsettled_tasks_and_no_more() {
+async fn unfinished_tasks_of_a_client_are_bounded() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 2;
     let mut theatre = TestService::with(settings).await;
@@ -267,7 +272,7 @@ async fn a_client_has_so_many_unsettled_tasks_and_no_more() {
         .await
         .unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
-    // Another client's are counted apart, and one that is settled counts no more.
+    // Other clients count separately, and an ended task does not count.
     theatre.begin_as(&bob(), says("of bob")).await;
     let run = theatre.run().await;
     let id = run.job.task_id.clone();
@@ -277,7 +282,7 @@ async fn a_client_has_so_many_unsettled_tasks_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_message_that_was_refused_counts_for_nothing() {
+async fn rejected_message_does_not_count() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
     let theatre = TestService::with(settings).await;

@@ -1,9 +1,9 @@
-//! Cancelling, and what races with it.
+//! Cancellation and its races.
 
 use super::*;
 
 #[tokio::test]
-async fn a_canceled_task_is_canceled_and_its_run_is_told() {
+async fn cancel_stops_the_run() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -13,7 +13,7 @@ async fn a_canceled_task_is_canceled_and_its_run_is_told() {
 }
 
 #[tokio::test]
-async fn a_canceled_task_stays_canceled_whatever_the_run_says_later() {
+async fn canceled_task_ignores_later_reports() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -28,7 +28,7 @@ async fn a_canceled_task_stays_canceled_whatever_the_run_says_later() {
 }
 
 #[tokio::test]
-async fn cancelling_again_answers_with_the_task() {
+async fn second_cancel_returns_the_task() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let _run = theatre.run().await;
@@ -38,7 +38,7 @@ async fn cancelling_again_answers_with_the_task() {
 }
 
 #[tokio::test]
-async fn a_settled_task_cannot_be_canceled() {
+async fn terminal_task_is_not_cancelable() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     theatre.run().await.done();
@@ -49,7 +49,7 @@ async fn a_settled_task_cannot_be_canceled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_took_too_long_cannot_be_canceled() {
+async fn timed_out_task_is_not_cancelable() {
     let settings = Settings {
         timeout: SECOND,
         ..Settings::default()
@@ -63,7 +63,7 @@ async fn a_task_that_took_too_long_cannot_be_canceled() {
 }
 
 #[tokio::test]
-async fn a_task_whose_turn_has_not_come_is_canceled_and_never_run() {
+async fn canceled_queued_task_never_runs() {
     let mut theatre = theatre().await;
     theatre.begin(says("one").in_context("c")).await;
     let second = theatre.begin(says("two").in_context("c")).await;
@@ -76,7 +76,7 @@ async fn a_task_whose_turn_has_not_come_is_canceled_and_never_run() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_for_input_is_canceled() {
+async fn interrupted_task_can_be_canceled() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let question = vec![Part::text("which?")];
@@ -87,7 +87,7 @@ async fn a_task_that_waits_for_input_is_canceled() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_task_hears_that_it_was_canceled() {
+async fn waiting_sender_receives_canceled_task() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
@@ -100,7 +100,7 @@ async fn whoever_waits_for_a_task_hears_that_it_was_canceled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_cancel_and_an_end_that_race_one_wins_and_both_are_told_which() {
+async fn cancel_and_end_agree_on_the_winner() {
     let mut theatre = theatre().await;
     for round in 0..200 {
         let id = theatre.begin(says(&round.to_string())).await.id;
@@ -111,9 +111,9 @@ async fn of_a_cancel_and_an_end_that_race_one_wins_and_both_are_told_which() {
             tokio::spawn(async move { service.cancel(&alice(), &id).await })
         };
         run.done();
-        let told = canceling.await.unwrap();
+        let received = canceling.await.unwrap();
         let kept = theatre.state(&id).await;
-        match told {
+        match received {
             Ok(task) => {
                 assert_eq!(task.status.state, TaskState::Canceled);
                 assert_eq!(kept, TaskState::Canceled);
@@ -127,12 +127,12 @@ async fn of_a_cancel_and_an_end_that_race_one_wins_and_both_are_told_which() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_reported_after_a_cancel_is_kept() {
+async fn reports_after_cancel_are_not_stored() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
     theatre.service.cancel(&alice(), &id).await.unwrap();
-    // Nobody takes it any more, or nobody keeps it.
+    // Nothing receives or stores it any more.
     let _ = run.reports.send(artifact("late", "late")).await;
     run.done();
     theatre.service.close(SECOND).await;
@@ -141,7 +141,7 @@ async fn nothing_that_is_reported_after_a_cancel_is_kept() {
 }
 
 #[tokio::test]
-async fn the_operator_cancels_and_deletes_whoevers_task() {
+async fn operator_cancels_and_deletes_any_task() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -157,7 +157,7 @@ async fn the_operator_cancels_and_deletes_whoevers_task() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_deleted_while_it_runs_is_stopped() {
+async fn deleting_running_task_stops_it() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;

@@ -1,15 +1,15 @@
-//! What ends with a client that the operator removes.
+//! Removal of clients.
 
 use super::failing_store::FailingStore;
 use super::*;
 use crate::store::StoreError;
 
-/// Only Bob is left.
+/// Removes all clients but Bob.
 fn bob_alone() -> HashSet<String> {
     HashSet::from(["bob".to_owned()])
 }
 
-/// A task of Alice's that waits for her answer.
+/// Creates a task of Alice that waits for her answer.
 async fn waiting(theatre: &mut TestService) -> String {
     let id = theatre.begin(says("hello")).await.id;
     let question = vec![Part::text("which?")];
@@ -18,7 +18,7 @@ async fn waiting(theatre: &mut TestService) -> String {
     id
 }
 
-/// Follows a task of Alice's to its end.
+/// Follows a task of Alice to its end.
 async fn last_event(theatre: &TestService, task_id: &str) -> impl Future<Output = String> + use<> {
     let updates = theatre.service.subscribe(&alice(), task_id).await.unwrap();
     async move {
@@ -84,7 +84,7 @@ async fn webhooks_of_removed_client_are_deleted() {
 }
 
 #[tokio::test]
-async fn webhooks_that_cannot_be_deleted_keep_no_task_open() {
+async fn undeletable_webhook_keeps_no_task_open() {
     let store = FailingStore {
         no_pushes: true,
         ..FailingStore::new()
@@ -97,7 +97,7 @@ async fn webhooks_that_cannot_be_deleted_keep_no_task_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn end_of_removed_client_is_tried_again_after_a_store_error() {
+async fn end_of_removed_client_retries_store_errors() {
     let store = FailingStore::new();
     let mut theatre = store.open().await;
     let id = waiting(&mut theatre).await;
@@ -112,7 +112,7 @@ async fn end_of_removed_client_is_tried_again_after_a_store_error() {
 }
 
 #[tokio::test]
-async fn removed_client_begins_nothing_and_others_go_on() {
+async fn removed_client_is_rejected_and_others_are_not() {
     let mut theatre = theatre().await;
     let of_bob = theatre.begin_as(&bob(), says("hello")).await.id;
     let run = theatre.run().await;
@@ -125,7 +125,7 @@ async fn removed_client_begins_nothing_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn added_client_begins_again() {
+async fn added_client_is_accepted() {
     let mut theatre = theatre().await;
     theatre.service.retain_clients(bob_alone());
     let both = ["alice", "bob"].map(str::to_owned);
@@ -135,7 +135,7 @@ async fn added_client_begins_again() {
 }
 
 #[tokio::test]
-async fn run_left_by_removed_client_is_stopped_at_the_start() {
+async fn recovered_run_of_removed_client_is_stopped() {
     let store = MemoryStore::new();
     let mut left = record("t");
     left.owner = "alice".to_owned();

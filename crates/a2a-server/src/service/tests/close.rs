@@ -1,9 +1,9 @@
-//! The end of the server.
+//! Shutdown of the service.
 
 use super::*;
 
 #[tokio::test]
-async fn what_runs_is_stopped_and_marked() {
+async fn close_stops_and_marks_runs() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -20,7 +20,7 @@ async fn what_runs_is_stopped_and_marked() {
 }
 
 #[tokio::test]
-async fn what_waits_for_its_turn_is_marked_and_never_run() {
+async fn close_marks_queued_tasks() {
     let mut theatre = theatre().await;
     theatre.begin(says("one").in_context("c")).await;
     let second = theatre.begin(says("two").in_context("c")).await;
@@ -31,7 +31,7 @@ async fn what_waits_for_its_turn_is_marked_and_never_run() {
 }
 
 #[tokio::test]
-async fn what_waits_for_its_client_still_waits() {
+async fn close_keeps_interrupted_tasks() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let question = vec![Part::text("which?")];
@@ -43,7 +43,7 @@ async fn what_waits_for_its_client_still_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_does_not_stop_is_dropped_before_patience_ends() {
+async fn close_drops_stuck_run_in_time() {
     let mut theatre = theatre().await;
     theatre.begin(says("hello")).await;
     let run = theatre.run().await;
@@ -54,7 +54,7 @@ async fn a_run_that_does_not_stop_is_dropped_before_patience_ends() {
 }
 
 #[tokio::test]
-async fn no_more_messages_are_taken() {
+async fn close_rejects_messages() {
     let theatre = theatre().await;
     theatre.service.close(SECOND).await;
     let refused = theatre.service.send(&alice(), says("hello")).await;
@@ -65,7 +65,7 @@ async fn no_more_messages_are_taken() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_told_that_it_was_cut() {
+async fn close_answers_waiting_sender() {
     let mut theatre = theatre().await;
     let asked = theatre.ask(alice(), says("hello"));
     let run = theatre.run().await;
@@ -80,7 +80,7 @@ async fn whoever_waits_is_told_that_it_was_cut() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_open_is_ready() {
+async fn running_service_is_ready() {
     let theatre = theatre().await;
     assert_eq!(theatre.service.ready().await, Ok(()));
 }

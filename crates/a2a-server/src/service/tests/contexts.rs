@@ -1,4 +1,4 @@
-//! Conversations: whose they are, and which session.
+//! Contexts, their owners and their sessions.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn settings(session_id: Option<&str>, several_clients: bool) -> Settings {
 }
 
 #[tokio::test]
-async fn messages_without_a_context_each_begin_one() {
+async fn message_without_context_creates_one() {
     let mut theatre = theatre().await;
     let one = theatre.begin(says("one")).await;
     let two = theatre.begin(says("two")).await;
@@ -21,7 +21,7 @@ async fn messages_without_a_context_each_begin_one() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_in_its_session() {
+async fn context_keeps_its_session() {
     let mut theatre = theatre().await;
     let one = theatre.begin(says("one")).await;
     let run = theatre.run().await;
@@ -35,20 +35,20 @@ async fn a_conversation_goes_on_in_its_session() {
 }
 
 #[tokio::test]
-async fn a_configured_session_takes_what_names_no_context() {
+async fn configured_session_is_the_default() {
     let mut theatre = TestService::with(settings(Some("my-session"), false)).await;
     let one = theatre.begin(says("one")).await;
     let run = theatre.run().await;
     assert_eq!(run.job.session, "my-session");
     run.done();
     theatre.ended(&one.id).await;
-    // And whoever names its context is in it as well.
+    // A message that names the context is in it as well.
     theatre.begin(says("two").in_context(&one.context_id)).await;
     assert_eq!(theatre.run().await.job.session, "my-session");
 }
 
 #[tokio::test]
-async fn a_configured_session_that_a_context_leads_to_is_that_context() {
+async fn configured_session_maps_to_its_context() {
     let mut theatre = TestService::with(settings(Some("a2a-work"), false)).await;
     let task = theatre.begin(says("one")).await;
     assert_eq!(task.context_id, "work");
@@ -56,7 +56,7 @@ async fn a_configured_session_that_a_context_leads_to_is_that_context() {
 }
 
 #[tokio::test]
-async fn a_configured_session_is_each_clients_own_where_there_are_several() {
+async fn configured_session_is_separate_for_each_client() {
     let mut theatre = TestService::with(settings(Some("mine"), true)).await;
     theatre.begin_as(&alice(), says("one")).await;
     theatre.begin_as(&bob(), says("two")).await;
@@ -66,7 +66,7 @@ async fn a_configured_session_is_each_clients_own_where_there_are_several() {
 }
 
 #[tokio::test]
-async fn the_usual_conversation_of_a_client_cannot_be_taken_before_he_opens_it() {
+async fn default_context_is_reserved_for_its_client() {
     let theatre = TestService::with(settings(Some("mine"), true)).await;
     let send = says("one").in_context("mine:bob");
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
@@ -78,14 +78,14 @@ async fn the_usual_conversation_of_a_client_cannot_be_taken_before_he_opens_it()
 }
 
 #[tokio::test]
-async fn the_session_has_the_clients_name_where_there_are_several() {
+async fn session_contains_client_name_with_several() {
     let mut theatre = TestService::with(settings(None, true)).await;
     theatre.begin(says("one").in_context("c")).await;
     assert_eq!(theatre.run().await.job.session, "a2a-alice-c");
 }
 
 #[tokio::test]
-async fn another_clients_context_is_not_found() {
+async fn context_of_other_client_is_not_found() {
     let mut theatre = TestService::with(settings(None, true)).await;
     theatre.begin(says("one").in_context("c")).await;
     let send = says("two").in_context("c");
@@ -96,7 +96,7 @@ async fn another_clients_context_is_not_found() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_too_long_is_refused() {
+async fn long_id_is_rejected() {
     let theatre = theatre().await;
     let send = says("one").in_context(&"c".repeat(513));
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();

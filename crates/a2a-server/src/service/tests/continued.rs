@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A task that asked "which?", and waits.
+/// Creates a task that asked "which?" and waits.
 async fn asking(theatre: &mut TestService) -> Task {
     let id = theatre.begin(says("hello").in_context("c")).await.id;
     let run = theatre.run().await;
@@ -11,7 +11,7 @@ async fn asking(theatre: &mut TestService) -> Task {
 }
 
 #[tokio::test]
-async fn an_answer_goes_on_with_the_task() {
+async fn answer_continues_task() {
     let mut theatre = theatre().await;
     let id = asking(&mut theatre).await.id;
     let asked = theatre.ask(alice(), says("this one").answering(&id));
@@ -26,7 +26,7 @@ async fn an_answer_goes_on_with_the_task() {
 }
 
 #[tokio::test]
-async fn the_question_stands_between_the_message_and_its_answer() {
+async fn question_is_between_message_and_answer() {
     let mut theatre = theatre().await;
     let id = asking(&mut theatre).await.id;
     let task = theatre.begin(says("this one").answering(&id)).await;
@@ -36,7 +36,7 @@ async fn the_question_stands_between_the_message_and_its_answer() {
 }
 
 #[tokio::test]
-async fn a_task_asks_as_often_as_it_likes() {
+async fn task_may_ask_repeatedly() {
     let mut theatre = theatre().await;
     let id = asking(&mut theatre).await.id;
     theatre.begin(says("this one").answering(&id)).await;
@@ -50,7 +50,7 @@ async fn a_task_asks_as_often_as_it_likes() {
 }
 
 #[tokio::test]
-async fn the_same_answer_twice_in_a_row_is_two_answers() {
+async fn repeated_answer_is_not_a_retry() {
     let mut theatre = theatre().await;
     let id = asking(&mut theatre).await.id;
     for _ in 0..2 {
@@ -69,37 +69,37 @@ async fn refusal(theatre: &TestService, send: Send) -> A2aError {
 }
 
 #[tokio::test]
-async fn a_message_to_a_settled_task_is_refused() {
+async fn message_to_terminal_task_is_rejected() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     theatre.run().await.done();
     theatre.ended(&id).await;
     let refusal = refusal(&theatre, says("more").answering(&id)).await;
     assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
-    assert!(refusal.text.contains("is settled"), "{refusal}");
+    assert!(refusal.text.contains("has ended"), "{refusal}");
 }
 
 #[tokio::test]
-async fn a_message_to_a_task_under_way_is_refused() {
+async fn message_to_working_task_is_rejected() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let refusal = refusal(&theatre, says("more").answering(&id)).await;
     assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
-    assert!(refusal.text.contains("is being worked on"), "{refusal}");
+    assert!(refusal.text.contains("is working"), "{refusal}");
     theatre.run().await.done();
     let history = theatre.ended(&id).await.history.unwrap();
     assert_eq!(history.len(), 1);
 }
 
 #[tokio::test]
-async fn a_message_to_no_task_is_refused() {
+async fn message_to_unknown_task_is_rejected() {
     let theatre = theatre().await;
     let refusal = refusal(&theatre, says("more").answering("none")).await;
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]
-async fn a_context_that_is_not_the_tasks_is_refused() {
+async fn context_of_another_task_is_rejected() {
     let mut theatre = theatre().await;
     let id = asking(&mut theatre).await.id;
     let refusal = refusal(&theatre, says("more").answering(&id).in_context("d")).await;
@@ -108,7 +108,7 @@ async fn a_context_that_is_not_the_tasks_is_refused() {
 }
 
 #[tokio::test]
-async fn of_two_answers_at_the_same_time_one_is_taken() {
+async fn one_of_two_concurrent_answers_is_accepted() {
     let mut theatre = theatre().await;
     let id = asking(&mut theatre).await.id;
     let first = theatre.ask(alice(), says("this").answering(&id).at_once());
@@ -121,7 +121,7 @@ async fn of_two_answers_at_the_same_time_one_is_taken() {
 }
 
 #[tokio::test]
-async fn of_two_answers_at_the_same_time_the_one_that_was_taken_can_be_canceled() {
+async fn accepted_concurrent_answer_can_be_canceled() {
     let mut theatre = theatre().await;
     let id = asking(&mut theatre).await.id;
     let first = theatre.ask(alice(), says("this").answering(&id).at_once());

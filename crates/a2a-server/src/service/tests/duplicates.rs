@@ -6,7 +6,7 @@ use super::failing_store::FailingStore;
 use super::*;
 
 #[tokio::test]
-async fn a_message_that_is_sent_again_while_it_is_worked_on_is_worked_on_once() {
+async fn retry_of_running_message_runs_once() {
     let mut theatre = theatre().await;
     let first = theatre.ask(alice(), says("hello").named("m"));
     let run = theatre.run().await;
@@ -20,7 +20,7 @@ async fn a_message_that_is_sent_again_while_it_is_worked_on_is_worked_on_once() 
 }
 
 #[tokio::test]
-async fn a_message_whose_sender_was_cut_off_is_answered_when_it_is_sent_again() {
+async fn retry_after_disconnect_gets_the_answer() {
     let mut theatre = theatre().await;
     let first = theatre.ask(alice(), says("hello").named("m"));
     let run = theatre.run().await;
@@ -36,7 +36,7 @@ async fn a_message_whose_sender_was_cut_off_is_answered_when_it_is_sent_again() 
 }
 
 #[tokio::test]
-async fn a_stream_that_was_cut_is_gone_on_with_when_it_is_asked_for_again() {
+async fn retried_stream_continues() {
     let mut theatre = theatre().await;
     let send = says("hello").named("m");
     let (updates, run) = streams::streamed(&mut theatre, send.clone()).await;
@@ -50,7 +50,7 @@ async fn a_stream_that_was_cut_is_gone_on_with_when_it_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn once_it_is_answered_the_id_is_free_for_careless_clients() {
+async fn answered_message_frees_its_id() {
     let mut theatre = theatre().await;
     let one = theatre.begin(says("hello").named("1")).await;
     let two = theatre.begin(says("hello").named("1")).await;
@@ -60,7 +60,7 @@ async fn once_it_is_answered_the_id_is_free_for_careless_clients() {
 }
 
 #[tokio::test]
-async fn another_text_under_the_same_id_is_another_message() {
+async fn other_text_makes_another_message() {
     let mut theatre = theatre().await;
     let _first = theatre.ask(alice(), says("one").named("m"));
     let first = theatre.run().await;
@@ -70,7 +70,7 @@ async fn another_text_under_the_same_id_is_another_message() {
 }
 
 #[tokio::test]
-async fn another_clients_message_of_the_same_id_is_another_message() {
+async fn same_id_of_other_client_is_another_message() {
     let mut theatre = theatre().await;
     let _first = theatre.ask(alice(), says("hello").named("m"));
     let first = theatre.run().await;
@@ -80,7 +80,7 @@ async fn another_clients_message_of_the_same_id_is_another_message() {
 }
 
 #[tokio::test]
-async fn a_message_that_was_refused_may_be_sent_again() {
+async fn rejected_message_may_be_sent_again() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
     let mut theatre = TestService::with(settings).await;
@@ -95,7 +95,7 @@ async fn a_message_that_was_refused_may_be_sent_again() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_sent_again_before_it_is_kept_is_worked_on_once() {
+async fn retry_before_storage_runs_once() {
     let gate = Arc::new(Semaphore::new(0));
     let store = FailingStore {
         gate: Some(gate.clone()),
@@ -116,7 +116,7 @@ async fn a_message_that_is_sent_again_before_it_is_kept_is_worked_on_once() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_sent_again_is_worked_on_once() {
+async fn retry_of_answer_runs_once() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let question = vec![Part::text("which?")];
@@ -134,7 +134,7 @@ async fn an_answer_that_is_sent_again_is_worked_on_once() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_asked_for_again_ends_with_the_question_that_was_asked_meanwhile() {
+async fn retried_stream_ends_with_question() {
     let mut theatre = theatre().await;
     let send = says("hello").named("m");
     let (updates, run) = streams::streamed(&mut theatre, send.clone()).await;

@@ -1,4 +1,4 @@
-//! Every state a task can come to.
+//! All ends of a task.
 
 use super::failing_store::FailingStore;
 use super::*;
@@ -16,7 +16,7 @@ fn reason(task: &Task) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn a_task_is_submitted_before_anything_happens() {
+async fn new_task_is_submitted() {
     let theatre = theatre().await;
     let task = theatre.begin(says("hello")).await;
     assert_eq!(task.status.state, TaskState::Submitted);
@@ -24,7 +24,7 @@ async fn a_task_is_submitted_before_anything_happens() {
 }
 
 #[tokio::test]
-async fn the_message_is_the_first_of_the_history_and_belongs_to_the_task() {
+async fn history_begins_with_the_message() {
     let theatre = theatre().await;
     let task = theatre.begin(says("hello")).await;
     let history = task.history.unwrap();
@@ -35,7 +35,7 @@ async fn the_message_is_the_first_of_the_history_and_belongs_to_the_task() {
 }
 
 #[tokio::test]
-async fn a_task_is_completed_with_what_the_agent_says_last() {
+async fn completed_task_has_last_message() {
     let task = ends_as(Outcome::Completed(Some(vec![Part::text("42")]))).await;
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!(said(&task), "42");
@@ -43,14 +43,14 @@ async fn a_task_is_completed_with_what_the_agent_says_last() {
 }
 
 #[tokio::test]
-async fn a_task_that_was_answered_in_artifacts_is_completed_without_words() {
+async fn answer_in_artifact_has_no_status_message() {
     let task = ends_as(Outcome::Completed(None)).await;
     assert_eq!(task.status.state, TaskState::Completed);
     assert_eq!(task.status.message, None);
 }
 
 #[tokio::test]
-async fn a_task_has_failed_with_a_reason_and_a_text() {
+async fn failed_task_has_reason_and_text() {
     let task = ends_as(Outcome::Failed {
         reason: "binary_not_found",
         text: "there is no `openclaw`".to_owned(),
@@ -62,28 +62,28 @@ async fn a_task_has_failed_with_a_reason_and_a_text() {
 }
 
 #[tokio::test]
-async fn a_task_is_rejected_with_a_text() {
+async fn rejected_task_has_text() {
     let task = ends_as(Outcome::Rejected("not my work".to_owned())).await;
     assert_eq!(task.status.state, TaskState::Rejected);
     assert_eq!(said(&task), "not my work");
 }
 
 #[tokio::test]
-async fn a_task_waits_for_input() {
+async fn task_waits_for_input() {
     let task = ends_as(Outcome::InputRequired(vec![Part::text("which one?")])).await;
     assert_eq!(task.status.state, TaskState::InputRequired);
     assert_eq!(said(&task), "which one?");
 }
 
 #[tokio::test]
-async fn a_task_waits_for_credentials() {
+async fn task_waits_for_credentials() {
     let task = ends_as(Outcome::AuthRequired(vec![Part::text("log in")])).await;
     assert_eq!(task.status.state, TaskState::AuthRequired);
     assert_eq!(said(&task), "log in");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_takes_too_long_is_stopped_and_its_task_has_failed() {
+async fn run_beyond_timeout_fails_its_task() {
     let settings = Settings {
         timeout: 5 * SECOND,
         ..Settings::default()
@@ -99,7 +99,7 @@ async fn a_run_that_takes_too_long_is_stopped_and_its_task_has_failed() {
 }
 
 #[tokio::test]
-async fn what_a_run_says_after_its_time_changes_nothing() {
+async fn report_after_timeout_is_ignored() {
     let settings = Settings {
         timeout: Duration::from_millis(1),
         ..Settings::default()
@@ -115,7 +115,7 @@ async fn what_a_run_says_after_its_time_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_that_panics_fails_its_task_and_no_other() {
+async fn panic_fails_its_task_only() {
     struct Panics;
     impl Executor for Panics {
         fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
@@ -156,7 +156,7 @@ async fn a_run_that_panics_fails_its_task_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_a_run_reports_becomes_the_task() {
+async fn reports_become_the_task() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -188,7 +188,7 @@ async fn what_a_run_reports_becomes_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_says_nothing_is_working_after_a_moment() {
+async fn silent_run_is_working_after_a_while() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let _run = theatre.run().await;
@@ -197,7 +197,7 @@ async fn a_run_that_says_nothing_is_working_after_a_moment() {
 }
 
 #[tokio::test]
-async fn the_executor_is_told_who_asks_what_and_where() {
+async fn job_has_client_agent_and_session() {
     let mut theatre = theatre().await;
     let mut send = says("hello").in_context("c");
     send.request.message.metadata = metadata(DELEGATION, "hop");
@@ -211,7 +211,7 @@ async fn the_executor_is_told_who_asks_what_and_where() {
     assert_eq!(job.delegation, Some("hop".into()));
 }
 
-/// Keeps so many tasks that ask their client something.
+/// Stores `count` tasks that asked their client a question.
 async fn asking(store: &MemoryStore, count: usize) {
     for n in 0..count {
         let mut left = record(&format!("t{n:03}"));
@@ -221,7 +221,7 @@ async fn asking(store: &MemoryStore, count: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_that_cannot_be_ended_starve_no_other() {
+async fn undeletable_expired_tasks_starve_no_other() {
     let store = FailingStore::new();
     asking(&store.memory, 101).await;
     store.fail(100);
@@ -232,7 +232,7 @@ async fn tasks_that_cannot_be_ended_starve_no_other() {
 }
 
 #[tokio::test]
-async fn a_task_that_asked_again_meanwhile_is_not_ended() {
+async fn task_that_asked_again_does_not_expire() {
     let theatre = theatre().await;
     asking(&theatre.store, 1).await;
     let asked_ms = record("t").changed_ms;
@@ -242,7 +242,7 @@ async fn a_task_that_asked_again_meanwhile_is_not_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_nobody_answers_ends_its_task() {
+async fn unanswered_question_fails_its_task() {
     let settings = Settings {
         unanswered: 3600 * SECOND,
         ..Settings::default()
@@ -264,6 +264,6 @@ async fn a_question_nobody_answers_ends_its_task() {
     assert_eq!(task.status.state, TaskState::Failed);
     let metadata = task.status.message.unwrap().metadata.unwrap();
     assert_eq!(metadata[REASON], UNANSWERED);
-    // The question stays readable.
+    // The question stays in the history.
     assert_eq!(task.history.unwrap().len(), 2);
 }

@@ -1,4 +1,4 @@
-//! A store that fails when a test says so, or that several servers share.
+//! A store that fails on request, or that several servers share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,23 +12,23 @@ use crate::store::{
 };
 use crate::task_record::TaskChange;
 
-/// A memory that fails when it is told to, or that several servers share.
+/// A memory store that fails on request, or that several servers share.
 #[derive(Clone)]
 pub(super) struct FailingStore {
     pub(super) memory: MemoryStore,
-    /// So many appends fail from now on.
+    /// The number of appends that will fail.
     pub(super) failing: Arc<AtomicUsize>,
-    /// Why these tasks cannot be loaded.
+    /// The errors for loading these tasks.
     pub(super) unread: Arc<Mutex<HashMap<String, StoreError>>>,
-    /// Webhooks cannot be read.
+    /// Whether reading webhooks fails.
     pub(super) no_pushes: bool,
-    /// Nobody gets a place in a queue.
+    /// Whether joining a queue fails.
     pub(super) full: bool,
-    /// What fails is kept all the same.
+    /// Whether a failing append stores its change all the same.
     pub(super) keeps: bool,
-    /// A new task waits for one of these, where there are any.
+    /// Each `create` waits for a permit, if this is set.
     pub(super) gate: Option<Arc<Semaphore>>,
-    /// Tasks that another server is asked to cancel.
+    /// Cancel requests to another server.
     pub(super) asked: Option<broadcast::Sender<String>>,
 }
 
@@ -161,7 +161,7 @@ impl TaskStore for FailingStore {
 
     fn recover(&self) -> Answer<'_, Vec<Summary>> {
         match self.asked {
-            // The other server lives.
+            // The other server is alive.
             Some(_) => Box::pin(std::future::ready(Ok(Vec::new()))),
             None => self.memory.recover(),
         }

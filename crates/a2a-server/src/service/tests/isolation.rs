@@ -1,4 +1,4 @@
-//! Nobody sees another client's task.
+//! Tasks of other clients are invisible.
 
 use super::*;
 
@@ -18,12 +18,12 @@ fn hidden<T>(answer: Result<T, A2aError>, of_nothing: Result<T, A2aError>, id: &
         unreachable!("another client's task was shown");
     };
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
-    // Word for word what is said of a task that never was.
+    // The same text as for an unknown task.
     assert_eq!(refusal.text.replace(id, "none"), nothing.text);
 }
 
 #[tokio::test]
-async fn another_clients_task_is_as_one_that_never_was() {
+async fn task_of_other_client_is_unknown() {
     let theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let service = &theatre.service;
@@ -78,7 +78,7 @@ async fn another_clients_task_is_as_one_that_never_was() {
 }
 
 #[tokio::test]
-async fn each_client_lists_his_own() {
+async fn client_lists_own_tasks() {
     let theatre = theatre().await;
     let hers = theatre.begin_as(&alice(), says("hers")).await;
     let his = theatre.begin_as(&bob(), says("his")).await;
@@ -92,7 +92,7 @@ async fn each_client_lists_his_own() {
 }
 
 #[tokio::test]
-async fn the_operator_sees_everybodys() {
+async fn operator_lists_all_tasks() {
     let theatre = theatre().await;
     theatre.begin_as(&alice(), says("hers")).await;
     theatre.begin_as(&bob(), says("his")).await;

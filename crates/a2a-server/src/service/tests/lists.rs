@@ -1,4 +1,4 @@
-//! Lists of tasks, page by page.
+//! Pages of lists.
 
 use super::*;
 
@@ -25,7 +25,7 @@ async fn list(theatre: &TestService, request: ListTasksRequest) -> ListTasksResp
 }
 
 #[tokio::test]
-async fn pages_follow_each_other_and_have_every_task_once() {
+async fn pages_contain_every_task_once() {
     let theatre = theatre().await;
     let mut sent = Vec::new();
     for place in 0..7 {
@@ -59,7 +59,7 @@ async fn pages_follow_each_other_and_have_every_task_once() {
 }
 
 #[tokio::test]
-async fn what_changed_last_comes_first() {
+async fn list_begins_with_last_changed() {
     let mut theatre = theatre().await;
     let first = theatre.begin(says("one")).await;
     let run = theatre.run().await;
@@ -71,7 +71,7 @@ async fn what_changed_last_comes_first() {
 }
 
 #[tokio::test]
-async fn a_page_has_1_to_100_tasks_and_50_where_nothing_is_said() {
+async fn page_size_is_1_to_100_and_50_by_default() {
     let theatre = theatre().await;
     assert_eq!(list(&theatre, all()).await.page_size, 50);
     for size in [1, 100] {
@@ -93,7 +93,7 @@ async fn a_page_has_1_to_100_tasks_and_50_where_nothing_is_said() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_never_given_is_refused() {
+async fn unknown_page_token_is_rejected() {
     let theatre = theatre().await;
     for token in ["x", "12", "a.b"] {
         let request = ListTasksRequest {
@@ -107,7 +107,7 @@ async fn a_token_that_was_never_given_is_refused() {
 }
 
 #[tokio::test]
-async fn an_empty_token_is_the_first_page() {
+async fn empty_page_token_is_the_first_page() {
     let theatre = theatre().await;
     theatre.begin(says("one")).await;
     let request = ListTasksRequest {
@@ -118,7 +118,7 @@ async fn an_empty_token_is_the_first_page() {
 }
 
 #[tokio::test]
-async fn lists_are_filtered_by_context_and_state() {
+async fn list_filters_by_context_and_state() {
     let mut theatre = theatre().await;
     let done = theatre.begin(says("one").in_context("c")).await;
     theatre.run().await.done();
@@ -145,7 +145,7 @@ async fn lists_are_filtered_by_context_and_state() {
 }
 
 #[tokio::test]
-async fn lists_are_filtered_by_the_time_of_the_status() {
+async fn list_filters_by_status_timestamp() {
     let theatre = theatre().await;
     let task = theatre.begin(says("one")).await;
     let at = task.status.timestamp.unwrap();
@@ -159,7 +159,7 @@ async fn lists_are_filtered_by_the_time_of_the_status() {
 }
 
 #[tokio::test]
-async fn artifacts_are_listed_where_they_are_asked_for() {
+async fn list_includes_artifacts_on_request() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("one")).await.id;
     let run = theatre.run().await;
@@ -175,7 +175,7 @@ async fn artifacts_are_listed_where_they_are_asked_for() {
     assert_eq!(listed.tasks[0].artifacts.as_ref().unwrap().len(), 1);
 }
 
-/// A task with three messages: two of the client, and the question between them.
+/// Creates a task with three messages: two of the client, and the question between them.
 async fn talk(theatre: &mut TestService) -> String {
     let id = theatre.begin(says("one")).await.id;
     let question = vec![Part::text("which?")];
@@ -186,7 +186,7 @@ async fn talk(theatre: &mut TestService) -> String {
 }
 
 #[tokio::test]
-async fn a_task_is_shown_with_all_some_or_none_of_its_history() {
+async fn history_length_bounds_history() {
     let mut theatre = theatre().await;
     let id = talk(&mut theatre).await;
     let shown = async |length| {
@@ -202,7 +202,7 @@ async fn a_task_is_shown_with_all_some_or_none_of_its_history() {
 }
 
 #[tokio::test]
-async fn the_newest_messages_are_those_that_are_shown() {
+async fn history_keeps_newest_messages() {
     let mut theatre = theatre().await;
     let id = talk(&mut theatre).await;
     let whole = theatre.get(&id).await.history.unwrap();
@@ -211,7 +211,7 @@ async fn the_newest_messages_are_those_that_are_shown() {
 }
 
 #[tokio::test]
-async fn lists_show_as_much_history_as_is_asked_for() {
+async fn list_has_requested_history() {
     let mut theatre = theatre().await;
     talk(&mut theatre).await;
     let request = ListTasksRequest {
@@ -223,7 +223,7 @@ async fn lists_show_as_much_history_as_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_page_ends_before_it_is_too_large() {
+async fn page_ends_before_byte_limit() {
     let mut settings = Settings::default();
     settings.limits.page_bytes = 3_000;
     let theatre = TestService::with(settings).await;

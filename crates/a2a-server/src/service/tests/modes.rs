@@ -1,4 +1,4 @@
-//! Clients that say what they can do with.
+//! Accepted output modes.
 
 use a2a::v1_0::AgentSkill;
 
@@ -16,7 +16,7 @@ fn wants(modes: &[&str]) -> Send {
 }
 
 #[tokio::test]
-async fn whoever_takes_no_text_is_refused_before_there_is_a_task() {
+async fn unsupported_output_modes_are_rejected() {
     let theatre = theatre().await;
     let send = wants(&["image/png", "application/json"]);
     let refusal = theatre.service.send(&alice(), send).await.unwrap_err();
@@ -28,7 +28,7 @@ async fn whoever_takes_no_text_is_refused_before_there_is_a_task() {
 }
 
 #[tokio::test]
-async fn one_type_that_fits_is_enough() {
+async fn one_matching_output_mode_is_enough() {
     let theatre = theatre().await;
     for modes in [
         &["image/png", "text/plain"][..],
@@ -45,7 +45,7 @@ async fn one_type_that_fits_is_enough() {
 }
 
 #[tokio::test]
-async fn what_a_skill_of_the_agent_gives_is_taken() {
+async fn output_mode_of_skill_matches() {
     let theatre = theatre().await;
     if let Ok(agents) = &mut *theatre.stage.agents.lock().unwrap() {
         agents[0].skills.push(AgentSkill {

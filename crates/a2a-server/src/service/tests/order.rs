@@ -1,9 +1,9 @@
-//! What waits for what.
+//! The order of runs.
 
 use super::*;
 
 #[tokio::test]
-async fn messages_of_one_context_are_worked_on_one_after_the_other_in_order() {
+async fn messages_of_a_context_run_in_order() {
     let mut theatre = theatre().await;
     let mut sent = Vec::new();
     for text in ["one", "two", "three"] {
@@ -22,7 +22,7 @@ async fn messages_of_one_context_are_worked_on_one_after_the_other_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_order_holds_whatever_thread_works_on_them() {
+async fn order_holds_on_all_threads() {
     let mut theatre = theatre().await;
     let mut sent = Vec::new();
     for place in 0..100 {
@@ -37,7 +37,7 @@ async fn the_order_holds_whatever_thread_works_on_them() {
 }
 
 #[tokio::test]
-async fn contexts_do_not_wait_for_each_other() {
+async fn contexts_run_concurrently() {
     let mut theatre = theatre().await;
     theatre.begin(says("one").in_context("c")).await;
     theatre.begin(says("two").in_context("d")).await;
@@ -47,7 +47,7 @@ async fn contexts_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn there_are_so_many_runs_at_a_time_and_no_more() {
+async fn concurrent_runs_are_bounded() {
     let mut settings = Settings::default();
     settings.limits.runs = 2;
     let mut theatre = TestService::with(settings).await;
@@ -63,7 +63,7 @@ async fn there_are_so_many_runs_at_a_time_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_failed_run_lets_the_next_message_of_its_context_in() {
+async fn failed_run_admits_next_message() {
     let mut theatre = theatre().await;
     theatre.begin(says("one").in_context("c")).await;
     let second = theatre.begin(says("two").in_context("c")).await;
@@ -72,7 +72,7 @@ async fn a_failed_run_lets_the_next_message_of_its_context_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_message_waits_until_a_canceled_run_has_really_stopped() {
+async fn next_message_waits_for_canceled_run_to_stop() {
     let mut theatre = theatre().await;
     let first = theatre.begin(says("one").in_context("c")).await;
     theatre.begin(says("two").in_context("c")).await;
@@ -85,7 +85,7 @@ async fn the_next_message_waits_until_a_canceled_run_has_really_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_does_not_stop_is_dropped_in_the_end() {
+async fn stuck_run_is_dropped() {
     let mut theatre = theatre().await;
     let first = theatre.begin(says("one").in_context("c")).await;
     theatre.begin(says("two").in_context("c")).await;
@@ -96,7 +96,7 @@ async fn a_run_that_does_not_stop_is_dropped_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_message_is_whole_when_its_turn_comes() {
+async fn unloaded_message_is_complete_when_it_runs() {
     let mut settings = Settings::default();
     settings.limits.runs = 1;
     let mut theatre = TestService::with(settings).await;

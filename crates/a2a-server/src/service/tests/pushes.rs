@@ -1,4 +1,4 @@
-//! Webhooks that clients register.
+//! Registration of webhooks.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn webhook(task_id: &str, id: Option<&str>) -> TaskPushNotificationConfig {
 }
 
 #[tokio::test]
-async fn a_webhook_is_registered_read_and_forgotten() {
+async fn webhook_is_created_read_and_deleted() {
     let theatre = theatre().await;
     let service = &theatre.service;
     let id = theatre.begin(says("hello")).await.id;
@@ -34,7 +34,7 @@ async fn a_webhook_is_registered_read_and_forgotten() {
 }
 
 #[tokio::test]
-async fn deleting_what_is_not_there_is_no_error() {
+async fn deleting_unknown_webhook_succeeds() {
     let theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let deleted = theatre.service.delete_push(&alice(), &id, "w").await;
@@ -42,7 +42,7 @@ async fn deleting_what_is_not_there_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_webhook_without_an_id_gets_one_of_its_own() {
+async fn webhook_without_id_gets_one() {
     let theatre = theatre().await;
     let service = &theatre.service;
     let id = theatre.begin(says("hello")).await.id;
@@ -55,7 +55,7 @@ async fn a_webhook_without_an_id_gets_one_of_its_own() {
 }
 
 #[tokio::test]
-async fn without_an_id_the_first_webhook_is_meant() {
+async fn get_without_id_returns_first_webhook() {
     let theatre = theatre().await;
     let service = &theatre.service;
     let id = theatre.begin(says("hello")).await.id;
@@ -68,7 +68,7 @@ async fn without_an_id_the_first_webhook_is_meant() {
 }
 
 #[tokio::test]
-async fn a_webhook_of_the_same_id_is_replaced() {
+async fn webhook_with_same_id_is_replaced() {
     let theatre = theatre().await;
     let service = &theatre.service;
     let id = theatre.begin(says("hello")).await.id;
@@ -81,7 +81,7 @@ async fn a_webhook_of_the_same_id_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_webhook_comes_with_a_message() {
+async fn message_registers_webhook() {
     let theatre = theatre().await;
     let send = says("hello").configured(SendMessageConfiguration {
         accepted_output_modes: None,
@@ -95,7 +95,7 @@ async fn a_webhook_comes_with_a_message() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_may_not_be_reached_is_refused_and_so_is_its_message() {
+async fn forbidden_webhook_rejects_its_message() {
     let theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     for url in ["http://127.0.0.1/hook", "no url"] {
@@ -116,7 +116,7 @@ async fn a_webhook_that_may_not_be_reached_is_refused_and_so_is_its_message() {
 }
 
 #[tokio::test]
-async fn a_task_has_so_many_webhooks_and_no_more() {
+async fn webhooks_of_a_task_are_bounded() {
     let mut settings = Settings::default();
     settings.limits.pushes_per_task = 1;
     let theatre = TestService::with(settings).await;
@@ -126,12 +126,12 @@ async fn a_task_has_so_many_webhooks_and_no_more() {
     service.create_push(&alice(), first.clone()).await.unwrap();
     let refused = service.create_push(&alice(), webhook(&id, Some("b"))).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
-    // One that is there already can still be replaced.
+    // An existing one can still be replaced.
     service.create_push(&alice(), first).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_task_that_is_deleted_while_it_runs_is_told_of_as_canceled() {
+async fn deleted_task_notifies_canceled() {
     let mut theatre = theatre().await;
     let service = theatre.service.clone();
     let id = theatre.begin(says("hello")).await.id;

@@ -1,8 +1,8 @@
-//! What an earlier process left.
+//! Tasks of an earlier process.
 
 use super::*;
 
-/// A store with a task that was under way.
+/// Returns a store with an unfinished task.
 async fn left(run: Option<&str>, state: TaskState) -> (MemoryStore, String) {
     let store = MemoryStore::new();
     let mut record = record("t");
@@ -14,7 +14,7 @@ async fn left(run: Option<&str>, state: TaskState) -> (MemoryStore, String) {
 }
 
 #[tokio::test]
-async fn a_task_that_was_under_way_has_failed_as_interrupted() {
+async fn lost_run_fails_as_interrupted() {
     for state in [TaskState::Submitted, TaskState::Working] {
         let (store, id) = left(None, state).await;
         let theatre = TestService::over(Settings::default(), store, Vec::new()).await;
@@ -26,7 +26,7 @@ async fn a_task_that_was_under_way_has_failed_as_interrupted() {
 }
 
 #[tokio::test]
-async fn a_run_that_still_lives_is_gone_on_with() {
+async fn living_run_is_reattached() {
     let (store, id) = left(Some("run-7"), TaskState::Working).await;
     let alive = vec!["run-7".to_owned()];
     let mut theatre = TestService::over(Settings::default(), store, alive).await;
@@ -39,7 +39,7 @@ async fn a_run_that_still_lives_is_gone_on_with() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_gone_leaves_its_task_interrupted() {
+async fn missing_run_fails_as_interrupted() {
     let (store, id) = left(Some("run-7"), TaskState::Working).await;
     let theatre = TestService::over(Settings::default(), store, Vec::new()).await;
     let task = theatre.ended(&id).await;
@@ -49,7 +49,7 @@ async fn a_run_that_is_gone_leaves_its_task_interrupted() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_gone_on_with_can_be_canceled() {
+async fn reattached_run_can_be_canceled() {
     let (store, id) = left(Some("run-7"), TaskState::Working).await;
     let alive = vec!["run-7".to_owned()];
     let mut theatre = TestService::over(Settings::default(), store, alive).await;
@@ -59,7 +59,7 @@ async fn a_run_that_is_gone_on_with_can_be_canceled() {
 }
 
 #[tokio::test]
-async fn an_answer_at_once_after_a_restart_completes_the_task() {
+async fn direct_message_after_restart_completes_task() {
     let (store, id) = left(Some("run-7"), TaskState::Working).await;
     let alive = vec!["run-7".to_owned()];
     let mut theatre = TestService::over(Settings::default(), store, alive).await;
@@ -69,7 +69,7 @@ async fn an_answer_at_once_after_a_restart_completes_the_task() {
 }
 
 #[tokio::test]
-async fn a_task_that_waited_for_its_client_still_waits() {
+async fn interrupted_task_survives_restart() {
     let (store, id) = left(None, TaskState::InputRequired).await;
     let mut theatre = TestService::over(Settings::default(), store, Vec::new()).await;
     assert_eq!(theatre.state(&id).await, TaskState::InputRequired);
@@ -78,7 +78,7 @@ async fn a_task_that_waited_for_its_client_still_waits() {
 }
 
 #[tokio::test]
-async fn what_is_settled_is_left_alone() {
+async fn terminal_task_survives_restart() {
     let (store, id) = left(None, TaskState::Completed).await;
     let before = store.load(&id).await.unwrap();
     let theatre = TestService::over(Settings::default(), store, Vec::new()).await;
@@ -86,7 +86,7 @@ async fn what_is_settled_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_clients_tasks_from_before_count() {
+async fn recovered_tasks_count_against_quota() {
     let (store, _) = left(None, TaskState::InputRequired).await;
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
@@ -96,7 +96,7 @@ async fn a_clients_tasks_from_before_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_tasks_are_forgotten_from_time_to_time() {
+async fn old_tasks_are_pruned_periodically() {
     let mut settings = Settings::default();
     settings.retention.count = 1;
     let mut theatre = TestService::with(settings).await;
@@ -113,7 +113,7 @@ async fn old_tasks_are_forgotten_from_time_to_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_are_forgotten_when_they_are_old_enough() {
+async fn tasks_are_pruned_by_age() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("one")).await.id;
     theatre.run().await.done();
@@ -128,7 +128,7 @@ async fn tasks_are_forgotten_when_they_are_old_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_not_settled_is_never_forgotten() {
+async fn unfinished_task_is_never_pruned() {
     let mut settings = Settings::default();
     settings.retention.count = 0;
     let theatre = TestService::with(settings).await;

@@ -1,4 +1,4 @@
-//! How much of what an agent says a task holds.
+//! The size limits of tasks.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn more(id: &str, text: &str) -> Report {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_artifacts_grow_without_end_is_stopped_and_its_task_has_failed() {
+async fn oversized_artifacts_fail_their_task() {
     let mut theatre = TestService::with(narrow()).await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -35,12 +35,12 @@ async fn a_run_whose_artifacts_grow_without_end_is_stopped_and_its_task_has_fail
     let task = theatre.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
     assert_eq!(reason(&task).as_deref(), Some(TOO_LARGE));
-    // What came before stays.
+    // Earlier artifacts stay.
     assert_eq!(task.artifacts.unwrap()[0].parts.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_artifact_that_replaces_another_takes_its_room() {
+async fn replaced_artifact_frees_its_bytes() {
     let mut theatre = TestService::with(narrow()).await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -53,7 +53,7 @@ async fn an_artifact_that_replaces_another_takes_its_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_agent_says_at_the_end_is_held_to_the_same_bound() {
+async fn last_message_has_the_same_limit() {
     let mut theatre = TestService::with(narrow()).await;
     let id = theatre.begin(says("hello")).await.id;
     let much = vec![Part::text("x".repeat(2000))];
@@ -63,7 +63,7 @@ async fn what_the_agent_says_at_the_end_is_held_to_the_same_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn artifacts_of_an_earlier_turn_count() {
+async fn artifacts_of_earlier_turns_count() {
     let mut theatre = TestService::with(narrow()).await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -85,7 +85,7 @@ fn poor(per_client: u64) -> Settings {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_without_room_is_refused_and_others_are_not() {
+async fn full_client_is_rejected_and_others_are_not() {
     let theatre = TestService::with(poor(4_000)).await;
     theatre.begin(says(&"x".repeat(2_500))).await;
     let more = || says(&"x".repeat(2_500));
@@ -98,7 +98,7 @@ async fn a_client_without_room_is_refused_and_others_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clients_settled_tasks_make_room_for_its_next() {
+async fn ended_tasks_make_room_for_the_next() {
     let mut theatre = TestService::with(poor(4_000)).await;
     let first = theatre.begin(says(&"x".repeat(2_500))).await.id;
     theatre.run().await.done();
@@ -110,7 +110,7 @@ async fn a_clients_settled_tasks_make_room_for_its_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_refused_costs_no_settled_task() {
+async fn rejected_message_deletes_no_task() {
     let mut settings = poor(4_000);
     settings.limits.tasks_per_client = 1;
     let mut theatre = TestService::with(settings).await;
@@ -140,7 +140,7 @@ async fn a_message_that_is_refused_costs_no_settled_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_not_begun_where_its_client_has_no_room_left() {
+async fn run_without_room_fails_its_task() {
     let mut settings = poor(6_000);
     settings.limits.runs = 1;
     let mut theatre = TestService::with(settings).await;

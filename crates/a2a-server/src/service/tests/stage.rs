@@ -1,4 +1,4 @@
-//! An executor that the test plays, and the rest of what a service is made of.
+//! An executor that the test plays, and the other components of a service.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::*;
 
-/// A run that the test plays the executor of.
+/// A run that the test plays.
 pub(super) struct Run {
     pub(super) job: Job,
     pub(super) reports: Reports,
@@ -21,7 +21,7 @@ impl Run {
     }
 
     pub(super) fn end(self, outcome: Outcome) {
-        // The service may not listen any more.
+        // The service may have dropped the receiver.
         let _ = self.end.send(outcome);
     }
 
@@ -29,7 +29,7 @@ impl Run {
         self.end(Outcome::Completed(Some(vec![Part::text("done")])));
     }
 
-    /// Whether the service still waits for its outcome.
+    /// Returns whether the service still waits for the outcome.
     pub(super) fn is_dropped(&self) -> bool {
         self.end.is_closed()
     }
@@ -42,7 +42,7 @@ impl Run {
 /// An executor that hands every run to the test.
 pub(super) struct Stage {
     pub(super) runs: mpsc::UnboundedSender<Run>,
-    /// Runs that can be taken up after a restart.
+    /// The names of runs that can be reattached.
     pub(super) alive: Vec<String>,
     pub(super) agents: Mutex<Result<Vec<Agent>, ExecutorError>>,
 }
@@ -102,7 +102,7 @@ impl Executor for Stage {
     }
 }
 
-/// Sends to nowhere but hosts of `example.com`.
+/// Accepts only webhooks of `example.com`, and posts nothing.
 pub(super) struct Post;
 
 impl PushSender for Post {
@@ -123,7 +123,7 @@ impl PushSender for Post {
     }
 }
 
-/// Sessions whose ids say what they are made of.
+/// Session ids that contain their inputs.
 pub(super) struct NamedAgents;
 
 impl Sessions for NamedAgents {
@@ -139,7 +139,7 @@ impl Sessions for NamedAgents {
     }
 }
 
-/// A time of day that goes on when the test says so.
+/// A clock that the test advances.
 pub(super) struct TestClock(AtomicI64);
 
 impl TestClock {
@@ -147,7 +147,7 @@ impl TestClock {
         Self(AtomicI64::new(1_800_000_000_000))
     }
 
-    /// The time of day, in milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     pub(super) fn millis(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! A store that fails, and one that other servers share.
+//! Stores that fail or that other servers share.
 
 use super::failing_store::FailingStore;
 use super::*;
@@ -6,7 +6,7 @@ use crate::store::StoreError;
 use crate::task_record::TaskChange;
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_for_a_moment_loses_nothing() {
+async fn brief_store_failure_loses_nothing() {
     let store = FailingStore::new();
     let mut theatre = store.open().await;
     let id = theatre.begin(says("hello")).await.id;
@@ -20,7 +20,7 @@ async fn a_store_that_fails_for_a_moment_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_kept_although_it_seemed_to_fail_is_kept_once() {
+async fn append_with_lost_reply_is_stored_once() {
     let store = FailingStore {
         keeps: true,
         ..FailingStore::new()
@@ -48,7 +48,7 @@ async fn what_was_kept_although_it_seemed_to_fail_is_kept_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_goes_on_failing_stops_the_run_and_says_so_without_its_secrets() {
+async fn lasting_store_failure_stops_run() {
     let store = FailingStore::new();
     let mut theatre = store.open().await;
     let asked = theatre.ask(alice(), says("hello"));
@@ -62,14 +62,14 @@ async fn a_store_that_goes_on_failing_stops_the_run_and_says_so_without_its_secr
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_keep_anything_is_not_ready() {
+async fn failing_store_is_not_ready() {
     let theatre = FailingStore::new().open().await;
     let why = theatre.service.ready().await.unwrap_err();
     assert_eq!(why, "the task store: no room");
 }
 
 #[tokio::test]
-async fn a_list_leaves_damaged_tasks_out_and_fails_with_its_store() {
+async fn list_skips_damaged_tasks() {
     let store = FailingStore::new();
     let theatre = store.open().await;
     for (n, id) in ["t0", "t1", "t2"].into_iter().enumerate() {
@@ -84,18 +84,18 @@ async fn a_list_leaves_damaged_tasks_out_and_fails_with_its_store() {
     let listed = whole(list().await.unwrap()).await.unwrap();
     let ids: Vec<&str> = listed.tasks.iter().map(|task| task.id.as_str()).collect();
     assert_eq!(ids, ["t1", "t0"]);
-    // One that comes later ends what has begun.
+    // A later one ends what has begun.
     fails("t0", StoreError::Failed("secret place: away".to_owned()));
     let refusal = whole(list().await.unwrap()).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert!(!refusal.text.contains("secret"), "{refusal}");
-    // The first is refused before anything has begun.
+    // The first is rejected before anything has begun.
     fails("t1", StoreError::Failed("secret place: away".to_owned()));
     assert_eq!(list().await.unwrap_err().reason, ErrorReason::Unavailable);
 }
 
 #[tokio::test]
-async fn a_run_whose_task_is_settled_elsewhere_is_stopped() {
+async fn run_stops_when_task_ended_elsewhere() {
     let store = FailingStore::new();
     let mut theatre = store.open().await;
     let asked = theatre.ask(alice(), says("hello"));
@@ -116,7 +116,7 @@ async fn a_run_whose_task_is_settled_elsewhere_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_task_that_another_server_runs_is_canceled_there() {
+async fn cancel_reaches_the_running_server() {
     let store = FailingStore::shared();
     let mut one = store.open().await;
     let other = store.open().await;
@@ -128,7 +128,7 @@ async fn a_task_that_another_server_runs_is_canceled_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_of_a_server_that_does_not_answer_is_canceled_here() {
+async fn cancel_works_without_the_running_server() {
     let store = FailingStore::shared();
     let theatre = store.open().await;
     let mut left = record("t");
@@ -139,7 +139,7 @@ async fn a_task_of_a_server_that_does_not_answer_is_canceled_here() {
 }
 
 #[tokio::test]
-async fn every_server_shows_and_follows_a_task_that_another_runs() {
+async fn task_of_another_server_can_be_followed() {
     let store = FailingStore::shared();
     let mut one = store.open().await;
     let other = store.open().await;
@@ -152,7 +152,7 @@ async fn every_server_shows_and_follows_a_task_that_another_runs() {
 }
 
 #[tokio::test]
-async fn a_question_that_was_asked_at_one_server_is_answered_at_another() {
+async fn question_is_answered_at_another_server() {
     let store = FailingStore::shared();
     let mut one = store.open().await;
     let mut other = store.open().await;
@@ -165,7 +165,7 @@ async fn a_question_that_was_asked_at_one_server_is_answered_at_another() {
 }
 
 #[tokio::test]
-async fn a_message_that_gets_no_place_is_refused_and_leaves_no_task() {
+async fn message_without_queue_slot_leaves_no_task() {
     let store = FailingStore {
         full: true,
         ..FailingStore::new()
@@ -179,7 +179,7 @@ async fn a_message_that_gets_no_place_is_refused_and_leaves_no_task() {
 }
 
 #[tokio::test]
-async fn an_answer_that_gets_no_place_leaves_no_task_that_nobody_works_on() {
+async fn answer_without_queue_slot_fails_its_task() {
     let store = FailingStore {
         full: true,
         ..FailingStore::new()
@@ -196,7 +196,7 @@ async fn an_answer_that_gets_no_place_leaves_no_task_that_nobody_works_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_a_task_ended_is_kept_once_the_store_takes_it() {
+async fn end_is_stored_once_the_store_recovers() {
     let store = FailingStore::new();
     let mut theatre = store.open().await;
     let asked = theatre.ask(alice(), says("hello"));
@@ -215,7 +215,7 @@ async fn how_a_task_ended_is_kept_once_the_store_takes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_of_which_something_could_not_be_kept_has_failed() {
+async fn task_with_lost_event_fails() {
     let store = FailingStore::new();
     let mut theatre = store.open().await;
     let asked = theatre.ask(alice(), says("hello"));
@@ -233,7 +233,7 @@ async fn a_task_of_which_something_could_not_be_kept_has_failed() {
 }
 
 #[tokio::test]
-async fn a_task_that_asked_here_and_ended_elsewhere_is_not_counted_here_any_more() {
+async fn task_that_ended_elsewhere_leaves_the_quota() {
     let store = FailingStore::shared();
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
@@ -248,7 +248,7 @@ async fn a_task_that_asked_here_and_ended_elsewhere_is_not_counted_here_any_more
 }
 
 #[tokio::test]
-async fn a_task_that_another_server_began_takes_no_place_from_the_ones_that_are_counted_here() {
+async fn task_of_another_server_is_not_counted() {
     let store = FailingStore::shared();
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;

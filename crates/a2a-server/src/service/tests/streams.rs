@@ -1,8 +1,8 @@
-//! Streams: what they tell, when they end, and who falls behind.
+//! Events of streams, their ends, and slow subscribers.
 
 use super::*;
 
-/// Streams a message up to the run.
+/// Streams a message until its run starts.
 pub(super) async fn streamed(
     theatre: &mut TestService,
     send: Send,
@@ -13,13 +13,13 @@ pub(super) async fn streamed(
     (updates, run)
 }
 
-/// All that a stream tells.
-async fn told(updates: Updates) -> Vec<String> {
+/// Returns all events of a stream.
+async fn received(updates: Updates) -> Vec<String> {
     updates.map(|event| short(&event.unwrap())).collect().await
 }
 
 #[tokio::test]
-async fn a_stream_tells_everything_in_order_and_ends_with_the_task() {
+async fn stream_has_all_events_in_order() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     run.report(Report::Working(None)).await;
@@ -27,7 +27,7 @@ async fn a_stream_tells_everything_in_order_and_ends_with_the_task() {
     run.report(artifact("b", "two")).await;
     run.done();
     assert_eq!(
-        told(updates.await.unwrap()).await,
+        received(updates.await.unwrap()).await,
         [
             "task Submitted",
             "status Working",
@@ -39,13 +39,13 @@ async fn a_stream_tells_everything_in_order_and_ends_with_the_task() {
 }
 
 #[tokio::test]
-async fn an_artifact_says_that_the_work_has_begun() {
+async fn first_artifact_sets_working() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     run.report(artifact("a", "one")).await;
     run.done();
     assert_eq!(
-        told(updates.await.unwrap()).await,
+        received(updates.await.unwrap()).await,
         [
             "task Submitted",
             "status Working",
@@ -56,7 +56,7 @@ async fn an_artifact_says_that_the_work_has_begun() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_at_a_question() {
+async fn stream_ends_at_question() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
@@ -67,7 +67,7 @@ async fn a_stream_ends_at_a_question() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_answered_at_once_is_one_message() {
+async fn stream_of_direct_message_has_one_event() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     let id = run.job.task_id.clone();
@@ -79,19 +79,19 @@ async fn a_stream_that_is_answered_at_once_is_one_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_a_silent_run_begins_after_a_moment() {
+async fn stream_of_silent_run_begins_after_a_while() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     let mut updates = updates.await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
     assert_eq!(next(&mut updates).await, "status Working");
-    // By now the client knows of the task, so a message completes it.
+    // By now the client knows the task, so a message completes it.
     run.end(Outcome::Message(vec![Part::text("hi")]));
     assert_eq!(next(&mut updates).await, "status Completed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_a_message_that_is_queued_begins_after_a_moment() {
+async fn stream_of_queued_message_begins_after_a_while() {
     let mut theatre = theatre().await;
     theatre.begin(says("one").in_context("c")).await;
     let _run = theatre.run().await;
@@ -101,7 +101,7 @@ async fn a_stream_of_a_message_that_is_queued_begins_after_a_moment() {
 }
 
 #[tokio::test]
-async fn facts_about_the_run_come_with_the_last_event() {
+async fn metadata_comes_with_last_event() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     run.report(Report::Metadata(metadata("usage", "3").unwrap()))
@@ -115,7 +115,7 @@ async fn facts_about_the_run_come_with_the_last_event() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_does_not_stop_its_task() {
+async fn cut_stream_does_not_stop_task() {
     let mut theatre = theatre().await;
     let (updates, run) = streamed(&mut theatre, says("hello")).await;
     let id = run.job.task_id.clone();
@@ -127,7 +127,7 @@ async fn a_stream_that_is_cut_does_not_stop_its_task() {
 }
 
 #[tokio::test]
-async fn a_subscriber_is_given_the_task_as_it_stands_and_what_follows() {
+async fn subscriber_receives_task_and_updates() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -148,7 +148,7 @@ async fn a_subscriber_is_given_the_task_as_it_stands_and_what_follows() {
 }
 
 #[tokio::test]
-async fn many_subscribers_are_told_the_same() {
+async fn subscribers_receive_the_same_events() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -160,7 +160,7 @@ async fn many_subscribers_are_told_the_same() {
     run.done();
     for updates in all {
         assert_eq!(
-            told(updates).await,
+            received(updates).await,
             [
                 "task Submitted",
                 "status Working",
@@ -172,7 +172,7 @@ async fn many_subscribers_are_told_the_same() {
 }
 
 #[tokio::test]
-async fn a_subscriber_that_falls_behind_is_given_the_task_anew_and_its_end() {
+async fn slow_subscriber_receives_snapshot_and_end() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let run = theatre.run().await;
@@ -198,7 +198,7 @@ async fn a_subscriber_that_falls_behind_is_given_the_task_anew_and_its_end() {
 }
 
 #[tokio::test]
-async fn a_subscriber_waits_with_a_task_that_waits_for_input() {
+async fn subscriber_stays_while_task_is_interrupted() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let question = vec![Part::text("which?")];
@@ -213,7 +213,7 @@ async fn a_subscriber_waits_with_a_task_that_waits_for_input() {
 }
 
 #[tokio::test]
-async fn in_1_0_nobody_subscribes_to_a_settled_task() {
+async fn v1_0_rejects_subscription_to_terminal_task() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     theatre.run().await.done();
@@ -226,7 +226,7 @@ async fn in_1_0_nobody_subscribes_to_a_settled_task() {
 }
 
 #[tokio::test]
-async fn in_0_3_a_settled_task_is_told_once() {
+async fn v0_3_sends_terminal_task_once() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     theatre.run().await.done();
@@ -237,7 +237,7 @@ async fn in_0_3_a_settled_task_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_stream_of_a_task_that_is_deleted_ends() {
+async fn stream_of_deleted_task_ends() {
     let mut theatre = theatre().await;
     let id = theatre.begin(says("hello")).await.id;
     let _run = theatre.run().await;

@@ -1,4 +1,4 @@
-//! Tasks and what happens to them.
+//! Tasks and their changes.
 
 use std::collections::HashMap;
 
@@ -9,23 +9,23 @@ use super::{Any, append, artifact, create, load, message, ms, record, refused, s
 use crate::store::StoreError;
 use crate::task_record::TaskChange;
 
-pub(crate) async fn a_new_task_is_there(store: Any) {
+pub(crate) async fn created_task_is_loaded(store: Any) {
     let made = create(&store, "t", "ann", "c", 0).await;
     assert_eq!(load(&store, "t").await, Some(made));
 }
 
-pub(crate) async fn a_task_that_never_was_is_not_there(store: Any) {
+pub(crate) async fn unknown_task_is_none(store: Any) {
     assert_eq!(load(&store, "t").await, None);
 }
 
-pub(crate) async fn an_id_is_given_once(store: Any) {
+pub(crate) async fn duplicate_id_is_a_conflict(store: Any) {
     let first = create(&store, "t", "ann", "c", 0).await;
     let second = store.create(&record("t", "bob", "d", 1)).await;
     assert_eq!(second, Err(StoreError::Conflict));
     assert_eq!(load(&store, "t").await, Some(first));
 }
 
-pub(crate) async fn every_kind_of_change_is_kept(store: Any) {
+pub(crate) async fn every_kind_of_change_is_stored(store: Any) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     let mut failed = status(TaskState::Failed, 60);
     failed.message = Some(message(
@@ -73,11 +73,11 @@ pub(crate) async fn chunks_of_an_artifact_are_joined(store: Any) {
     assert_eq!(texts, wanted);
 }
 
-pub(crate) async fn a_change_needs_a_task(store: Any) {
+pub(crate) async fn change_of_unknown_task_is_not_found(store: Any) {
     assert_eq!(refused(&store, "t", 0).await, StoreError::NotFound);
 }
 
-pub(crate) async fn a_change_at_another_revision_is_a_conflict(store: Any) {
+pub(crate) async fn change_at_other_revision_is_a_conflict(store: Any) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     append(&store, &mut expected, TaskChange::Run("r".to_owned()), 1).await;
     assert_eq!(refused(&store, "t", 0).await, StoreError::Conflict);
@@ -85,7 +85,7 @@ pub(crate) async fn a_change_at_another_revision_is_a_conflict(store: Any) {
     assert_eq!(load(&store, "t").await, Some(expected));
 }
 
-pub(crate) async fn of_two_changes_at_once_one_is_a_conflict(store: Any) {
+pub(crate) async fn one_of_two_concurrent_changes_is_a_conflict(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let (one, other) = (
         TaskChange::Run("one".to_owned()),
@@ -105,7 +105,7 @@ pub(crate) async fn of_two_changes_at_once_one_is_a_conflict(store: Any) {
     assert_eq!(kept.revision, 1);
 }
 
-pub(crate) async fn a_settled_task_stays_as_it_is(store: Any) {
+pub(crate) async fn terminal_task_rejects_changes(store: Any) {
     for (id, state) in [
         ("t1", TaskState::Completed),
         ("t2", TaskState::Failed),
@@ -115,13 +115,13 @@ pub(crate) async fn a_settled_task_stays_as_it_is(store: Any) {
         let mut expected = create(&store, id, "ann", "c", 0).await;
         settle(&store, &mut expected, state, 1).await;
         assert_eq!(refused(&store, id, 1).await, StoreError::Terminal);
-        // Who was not told of the end learns that it ended, not that somebody was faster.
+        // A writer that missed the end gets `Terminal`, not `Conflict`.
         assert_eq!(refused(&store, id, 0).await, StoreError::Terminal);
         assert_eq!(load(&store, id).await, Some(expected));
     }
 }
 
-pub(crate) async fn a_task_that_waits_for_an_answer_goes_on(store: Any) {
+pub(crate) async fn interrupted_task_accepts_changes(store: Any) {
     let mut expected = create(&store, "t", "ann", "c", 0).await;
     for state in [
         TaskState::InputRequired,
@@ -140,7 +140,7 @@ pub(crate) async fn a_task_that_waits_for_an_answer_goes_on(store: Any) {
     assert_eq!(load(&store, "t").await, Some(expected));
 }
 
-pub(crate) async fn a_deleted_task_is_gone(store: Any) {
+pub(crate) async fn deleted_task_is_gone(store: Any) {
     create(&store, "kept", "ann", "c", 0).await;
     create(&store, "running", "ann", "c", 0).await;
     let mut ended = create(&store, "ended", "ann", "c", 0).await;
@@ -153,11 +153,11 @@ pub(crate) async fn a_deleted_task_is_gone(store: Any) {
     assert_eq!(super::ids(&store, &super::all()).await, ["kept"]);
 }
 
-pub(crate) async fn a_task_that_was_never_there_is_not_deleted(store: Any) {
+pub(crate) async fn delete_of_unknown_task_is_false(store: Any) {
     assert_eq!(store.delete("t").await, Ok(false));
 }
 
-pub(crate) async fn many_tasks_at_once_are_all_kept(store: Any) {
+pub(crate) async fn concurrent_tasks_are_all_stored(store: Any) {
     let work = (0..50).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {

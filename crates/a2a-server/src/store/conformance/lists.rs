@@ -1,4 +1,4 @@
-//! Lists, and what retention leaves of them.
+//! Lists and retention.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Any, all, append, artifact, create, ids, load, moment, settle};
 use crate::store::{Budget, Filter, Retention, Summary, SummaryPage};
 use crate::task_record::TaskChange;
 
-pub(crate) async fn the_last_changed_comes_first(store: Any) {
+pub(crate) async fn last_changed_comes_first(store: Any) {
     let mut first = create(&store, "first", "ann", "c", 0).await;
     create(&store, "second", "ann", "c", 10).await;
     create(&store, "third", "ann", "c", 20).await;
@@ -19,7 +19,7 @@ pub(crate) async fn the_last_changed_comes_first(store: Any) {
     assert_eq!(listed.tasks[0], Summary::new(&first));
 }
 
-pub(crate) async fn a_list_has_excerpts_of_its_tasks(store: Any) {
+pub(crate) async fn list_has_excerpts(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
     let mut asks = super::status(TaskState::InputRequired, 1);
     asks.message = Some(super::message("m-1", &"which one? ".repeat(100)));
@@ -43,7 +43,7 @@ pub(crate) async fn a_list_has_excerpts_of_its_tasks(store: Any) {
     );
 }
 
-pub(crate) async fn an_owner_sees_its_own(store: Any) {
+pub(crate) async fn filter_selects_owner(store: Any) {
     create(&store, "a1", "ann", "c", 0).await;
     create(&store, "b1", "bob", "d", 1).await;
     create(&store, "a2", "ann", "e", 2).await;
@@ -58,7 +58,7 @@ pub(crate) async fn an_owner_sees_its_own(store: Any) {
     assert_eq!(store.list(&all()).await.unwrap().total, 3);
 }
 
-pub(crate) async fn a_context_is_picked_out(store: Any) {
+pub(crate) async fn filter_selects_context(store: Any) {
     create(&store, "t1", "ann", "c", 0).await;
     create(&store, "t2", "ann", "d", 1).await;
     create(&store, "t3", "ann", "c", 2).await;
@@ -74,7 +74,7 @@ pub(crate) async fn a_context_is_picked_out(store: Any) {
     assert_eq!(store.list(&of(Some("ann"), "c")).await.unwrap().total, 2);
 }
 
-pub(crate) async fn a_state_is_picked_out(store: Any) {
+pub(crate) async fn filter_selects_state(store: Any) {
     let mut done = create(&store, "done", "ann", "c", 0).await;
     create(&store, "new", "ann", "c", 1).await;
     settle(&store, &mut done, TaskState::Completed, 2).await;
@@ -91,7 +91,7 @@ pub(crate) async fn a_state_is_picked_out(store: Any) {
     );
 }
 
-pub(crate) async fn it_is_the_status_that_has_to_be_newer(store: Any) {
+pub(crate) async fn filter_selects_by_status_timestamp(store: Any) {
     let mut old = create(&store, "old", "ann", "c", 0).await;
     create(&store, "new", "ann", "c", 20).await;
     let change = TaskChange::Artifact {
@@ -109,7 +109,7 @@ pub(crate) async fn it_is_the_status_that_has_to_be_newer(store: Any) {
     assert_eq!(store.list(&after(10)).await.unwrap().total, 1);
 }
 
-/// Reads all pages, and does something after the first.
+/// Reads all pages, and calls `meanwhile` after the first.
 async fn pages(store: &Any, size: usize, between: impl AsyncFnOnce()) -> Vec<SummaryPage> {
     let mut between = Some(between);
     let mut filter = Filter {
@@ -136,7 +136,7 @@ fn read(pages: &[SummaryPage]) -> Vec<String> {
     records.map(|task| task.id.clone()).collect()
 }
 
-pub(crate) async fn pages_hold_every_task_once(store: Any) {
+pub(crate) async fn pages_have_every_task_once(store: Any) {
     for n in 0..7 {
         create(&store, &format!("t{n}"), "ann", "c", n).await;
     }
@@ -149,13 +149,13 @@ pub(crate) async fn pages_hold_every_task_once(store: Any) {
     assert!(all.iter().all(|page| page.total == 7));
 }
 
-pub(crate) async fn a_task_that_changes_between_pages_does_not_come_twice(store: Any) {
+pub(crate) async fn task_changed_between_pages_comes_once(store: Any) {
     let mut made = Vec::new();
     for n in 0..6 {
         made.push(create(&store, &format!("t{n}"), "ann", "c", n).await);
     }
     let all = pages(&store, 2, async || {
-        // One that was read already, and one that is new.
+        // One that was on the first page, and a new one.
         settle(&store, &mut made[5], TaskState::Completed, 50).await;
         create(&store, "new", "ann", "c", 60).await;
     })
@@ -163,7 +163,7 @@ pub(crate) async fn a_task_that_changes_between_pages_does_not_come_twice(store:
     assert_eq!(read(&all), ["t5", "t4", "t3", "t2", "t1", "t0"]);
 }
 
-pub(crate) async fn tasks_of_one_moment_are_all_listed(store: Any) {
+pub(crate) async fn tasks_of_one_millisecond_are_all_listed(store: Any) {
     for n in 0..25 {
         create(&store, &format!("t{n}"), "ann", "c", 5).await;
     }
@@ -173,11 +173,11 @@ pub(crate) async fn tasks_of_one_moment_are_all_listed(store: Any) {
     assert_eq!(all, ids);
 }
 
-pub(crate) async fn nothing_is_listed_of_nothing(store: Any) {
+pub(crate) async fn empty_store_lists_nothing(store: Any) {
     assert_eq!(store.list(&all()).await, Ok(SummaryPage::default()));
 }
 
-pub(crate) async fn retention_by_age_takes_what_is_too_old(store: Any) {
+pub(crate) async fn prune_deletes_tasks_beyond_age(store: Any) {
     for (id, at) in [("old", 0), ("older", -5_000), ("new", 60_000)] {
         let mut made = create(&store, id, "ann", "c", at - 10_000).await;
         settle(&store, &mut made, TaskState::Completed, at).await;
@@ -192,10 +192,10 @@ pub(crate) async fn retention_by_age_takes_what_is_too_old(store: Any) {
     assert_eq!(store.prune(&retention, moment(60_001)).await, Ok(0));
 }
 
-pub(crate) async fn retention_by_count_leaves_the_last_settled(store: Any) {
+pub(crate) async fn prune_keeps_the_last_ended(store: Any) {
     for n in 0..10 {
         let mut made = create(&store, &format!("t{n}"), "ann", "c", n).await;
-        // The last made is the first settled.
+        // The last created is the first to end.
         settle(&store, &mut made, TaskState::Failed, 100 - n).await;
     }
     let retention = Retention {
@@ -206,7 +206,7 @@ pub(crate) async fn retention_by_count_leaves_the_last_settled(store: Any) {
     assert_eq!(ids(&store, &all()).await, ["t0", "t1", "t2"]);
 }
 
-pub(crate) async fn retention_counts_each_client_apart(store: Any) {
+pub(crate) async fn prune_counts_each_client(store: Any) {
     for n in 0..3 {
         let mut made = create(&store, &format!("bob-{n}"), "bob", "d", n).await;
         settle(&store, &mut made, TaskState::Completed, n).await;
@@ -229,7 +229,7 @@ pub(crate) async fn retention_counts_each_client_apart(store: Any) {
     assert_eq!((left.len(), left[99].as_str()), (100, "ann-300"));
 }
 
-pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
+pub(crate) async fn prune_keeps_unfinished_tasks(store: Any) {
     let mut waits = create(&store, "waits", "ann", "c", 0).await;
     let waiting = TaskChange::Status(super::status(TaskState::InputRequired, 1));
     append(&store, &mut waits, waiting, 1).await;
@@ -243,7 +243,7 @@ pub(crate) async fn retention_leaves_what_is_not_settled(store: Any) {
     assert_eq!(ids(&store, &all()).await, ["waits"]);
 }
 
-/// Settled tasks of about so many bytes.
+/// Creates ended tasks of about `bytes` each.
 async fn large(store: &Any, owner: &str, count: i64, bytes: usize) {
     for n in 0..count {
         let id = format!("{owner}-{n}");
@@ -254,7 +254,7 @@ async fn large(store: &Any, owner: &str, count: i64, bytes: usize) {
     }
 }
 
-pub(crate) async fn room_is_made_of_ones_own_settled_tasks(store: Any) {
+pub(crate) async fn make_room_deletes_own_ended_tasks(store: Any) {
     large(&store, "bob", 2, 10_000).await;
     large(&store, "ann", 4, 10_000).await;
     let budget = Budget {
@@ -263,7 +263,7 @@ pub(crate) async fn room_is_made_of_ones_own_settled_tasks(store: Any) {
     };
     assert_eq!(store.make_room("ann", 5_000, &budget, true).await, Ok(true));
     assert_eq!(ids(&store, &all()).await.len(), 6);
-    // Two of hers are to go, the oldest first.
+    // Two of hers have to go, the oldest first.
     assert_eq!(
         store.make_room("ann", 25_000, &budget, true).await,
         Ok(true)
@@ -272,20 +272,20 @@ pub(crate) async fn room_is_made_of_ones_own_settled_tasks(store: Any) {
     assert_eq!(left, ["ann-3", "ann-2", "bob-1", "bob-0"]);
 }
 
-pub(crate) async fn others_who_fill_the_total_cost_nobody_a_task(store: Any) {
+pub(crate) async fn make_room_deletes_none_if_others_fill_total(store: Any) {
     large(&store, "bob", 2, 10_000).await;
     large(&store, "ann", 2, 10_000).await;
     let budget = Budget {
         per_client: 40_000,
         total: 50_000,
     };
-    // She is within her share, so none of hers goes.
+    // She is within her share, so hers stay.
     assert_eq!(
         store.make_room("ann", 9_000, &budget, true).await,
         Ok(false)
     );
     assert_eq!(ids(&store, &all()).await.len(), 4);
-    // What she gives up beyond her share is enough for all.
+    // Freeing her excess is enough for the total.
     let budget = Budget {
         per_client: 25_000,
         ..budget
@@ -294,7 +294,7 @@ pub(crate) async fn others_who_fill_the_total_cost_nobody_a_task(store: Any) {
     assert_eq!(ids(&store, &all()).await, ["bob-1", "ann-1", "bob-0"]);
 }
 
-pub(crate) async fn room_that_is_only_asked_for_costs_no_task(store: Any) {
+pub(crate) async fn make_room_without_forget_deletes_none(store: Any) {
     large(&store, "ann", 2, 10_000).await;
     let budget = Budget {
         per_client: 25_000,
@@ -307,7 +307,7 @@ pub(crate) async fn room_that_is_only_asked_for_costs_no_task(store: Any) {
     assert_eq!(ids(&store, &all()).await.len(), 2);
 }
 
-pub(crate) async fn no_room_is_made_where_it_would_not_do(store: Any) {
+pub(crate) async fn make_room_deletes_none_if_insufficient(store: Any) {
     large(&store, "bob", 5, 10_000).await;
     large(&store, "ann", 1, 10_000).await;
     create(&store, "open", "ann", "c", 9).await;
@@ -322,7 +322,7 @@ pub(crate) async fn no_room_is_made_where_it_would_not_do(store: Any) {
     assert_eq!(ids(&store, &all()).await.len(), 7);
 }
 
-pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
+pub(crate) async fn deleted_tasks_free_their_bytes(store: Any) {
     let budget = Budget {
         per_client: 20_000,
         total: 20_000,
@@ -337,7 +337,7 @@ pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
             };
             append(&store, &mut made, change, round).await;
         }
-        // Its changes are put together now.
+        // Its changes are compacted now.
         load(&store, "t").await.unwrap();
         append(&store, &mut made, TaskChange::Run("r".to_owned()), round).await;
         assert_eq!(
@@ -352,7 +352,7 @@ pub(crate) async fn bytes_of_forgotten_tasks_are_free(store: Any) {
     }
 }
 
-pub(crate) async fn tasks_that_wait_too_long_are_found(store: Any) {
+pub(crate) async fn unanswered_tasks_are_found(store: Any) {
     let states = [
         ("asks", TaskState::InputRequired, 10),
         ("locked", TaskState::AuthRequired, 20),

@@ -1,4 +1,4 @@
-//! What tasks share: contexts, queues, and configurations of push notifications.
+//! Contexts, queues, and push notification configurations.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Any, create, settle};
 use crate::call_context::Version;
 use crate::store::{Context, QueueTicket, StoreError};
 
-pub(crate) async fn a_context_belongs_to_who_came_first(store: Any) {
+pub(crate) async fn context_belongs_to_first_client(store: Any) {
     let anns = Context {
         owner: "ann".to_owned(),
         session: "s1".to_owned(),
@@ -21,7 +21,7 @@ pub(crate) async fn a_context_belongs_to_who_came_first(store: Any) {
         store.get_or_create_context("c", "bob", "s2").await,
         Ok(anns.clone())
     );
-    // The session stays as it was, too.
+    // The session stays as well.
     assert_eq!(
         store.get_or_create_context("c", "ann", "s3").await,
         Ok(anns)
@@ -36,7 +36,7 @@ pub(crate) async fn a_context_belongs_to_who_came_first(store: Any) {
     );
 }
 
-pub(crate) async fn a_context_outlives_its_tasks_while_one_is_kept(store: Any) {
+pub(crate) async fn context_is_deleted_with_its_last_task(store: Any) {
     store.get_or_create_context("c", "ann", "s").await.unwrap();
     create(&store, "t1", "ann", "c", 0).await;
     create(&store, "t2", "ann", "c", 0).await;
@@ -51,7 +51,7 @@ pub(crate) async fn a_context_outlives_its_tasks_while_one_is_kept(store: Any) {
     );
 }
 
-/// Whether something is still waited for, after everybody else has had time to go on.
+/// Returns whether a future is pending after the others have had time to run.
 async fn waits(future: &mut QueueTicket) -> bool {
     tokio::time::timeout(Duration::from_millis(30), future)
         .await
@@ -62,7 +62,7 @@ async fn enqueue(store: &Any, queue: &str, task: &str) -> QueueTicket {
     store.enqueue(queue, task).await.unwrap()
 }
 
-pub(crate) async fn turns_come_in_order(store: Any) {
+pub(crate) async fn queue_is_first_in_first_out(store: Any) {
     let first = enqueue(&store, "q", "t1").await.await.unwrap();
     let mut second = enqueue(&store, "q", "t2").await;
     let mut third = enqueue(&store, "q", "t3").await;
@@ -75,7 +75,7 @@ pub(crate) async fn turns_come_in_order(store: Any) {
     third.await.unwrap();
 }
 
-pub(crate) async fn a_place_is_taken_before_it_is_waited_for(store: Any) {
+pub(crate) async fn enqueue_takes_position_before_waiting(store: Any) {
     let first = enqueue(&store, "q", "t1").await;
     let mut second = enqueue(&store, "q", "t2").await;
     assert!(waits(&mut second).await);
@@ -83,12 +83,12 @@ pub(crate) async fn a_place_is_taken_before_it_is_waited_for(store: Any) {
     second.await.unwrap();
 }
 
-pub(crate) async fn queues_do_not_wait_for_one_another(store: Any) {
+pub(crate) async fn queues_are_independent(store: Any) {
     let _one = enqueue(&store, "q", "t1").await.await.unwrap();
     let _other = enqueue(&store, "p", "t2").await.await.unwrap();
 }
 
-pub(crate) async fn who_gives_up_waiting_keeps_nobody(store: Any) {
+pub(crate) async fn dropped_ticket_leaves_the_queue(store: Any) {
     let first = enqueue(&store, "q", "t1").await.await.unwrap();
     let mut second = enqueue(&store, "q", "t2").await;
     let mut last = enqueue(&store, "q", "t3").await;
@@ -111,7 +111,7 @@ fn config(task: &str, id: &str, url: &str) -> TaskPushNotificationConfig {
     }
 }
 
-pub(crate) async fn a_configuration_is_kept(store: Any) {
+pub(crate) async fn push_configuration_is_stored(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let made = config("t", "one", "https://example.com/hook");
     store.put_push(&made, Version::V0_3).await.unwrap();
@@ -119,7 +119,7 @@ pub(crate) async fn a_configuration_is_kept(store: Any) {
     assert_eq!(store.pushes("other").await, Ok(Vec::new()));
 }
 
-pub(crate) async fn configurations_come_in_order(store: Any) {
+pub(crate) async fn push_configurations_keep_order(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let names = ["z", "a", "m", "b", "y", "c", "x", "d", "w", "e", "v"];
     for name in names {
@@ -131,7 +131,7 @@ pub(crate) async fn configurations_come_in_order(store: Any) {
     assert_eq!(kept, names);
 }
 
-pub(crate) async fn a_configuration_of_the_same_id_is_replaced(store: Any) {
+pub(crate) async fn push_configuration_with_same_id_is_replaced(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let (old, new) = (
         config("t", "one", "https://a.example/"),
@@ -142,7 +142,7 @@ pub(crate) async fn a_configuration_of_the_same_id_is_replaced(store: Any) {
     assert_eq!(store.pushes("t").await, Ok(vec![(new, Version::V1_0)]));
 }
 
-pub(crate) async fn a_deleted_configuration_is_gone(store: Any) {
+pub(crate) async fn deleted_push_configuration_is_gone(store: Any) {
     let mut task = create(&store, "t", "ann", "c", 0).await;
     let (one, two) = (
         config("t", "one", "https://a.example/"),
@@ -150,7 +150,7 @@ pub(crate) async fn a_deleted_configuration_is_gone(store: Any) {
     );
     store.put_push(&one, Version::V1_0).await.unwrap();
     store.put_push(&two, Version::V1_0).await.unwrap();
-    // A client may tidy up after the end.
+    // A client may delete them after the end.
     settle(&store, &mut task, TaskState::Completed, 1).await;
     assert_eq!(store.delete_push("t", "one").await, Ok(true));
     assert_eq!(store.delete_push("t", "one").await, Ok(false));
@@ -158,7 +158,7 @@ pub(crate) async fn a_deleted_configuration_is_gone(store: Any) {
     assert_eq!(store.pushes("t").await, Ok(vec![(two, Version::V1_0)]));
 }
 
-pub(crate) async fn a_deleted_task_takes_its_configurations_along(store: Any) {
+pub(crate) async fn deleted_task_deletes_its_configurations(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let made = config("t", "one", "https://a.example/");
     store.put_push(&made, Version::V1_0).await.unwrap();
@@ -166,7 +166,7 @@ pub(crate) async fn a_deleted_task_takes_its_configurations_along(store: Any) {
     assert_eq!(store.pushes("t").await, Ok(Vec::new()));
 }
 
-pub(crate) async fn a_configuration_needs_a_task(store: Any) {
+pub(crate) async fn push_configuration_needs_its_task(store: Any) {
     let made = config("t", "one", "https://a.example/");
     assert_eq!(
         store.put_push(&made, Version::V1_0).await,
@@ -174,6 +174,6 @@ pub(crate) async fn a_configuration_needs_a_task(store: Any) {
     );
 }
 
-pub(crate) async fn a_store_that_works_is_ready(store: Any) {
+pub(crate) async fn working_store_is_ready(store: Any) {
     assert_eq!(store.ready().await, Ok(()));
 }

@@ -1,4 +1,4 @@
-//! Following a task.
+//! Subscriptions to tasks.
 
 use a2a::v1_0::TaskState;
 use futures_util::StreamExt;
@@ -7,15 +7,15 @@ use super::{Any, append, artifact, create, load, settle};
 use crate::store::{TaskSubscription, TaskUpdate};
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// Reads a subscription to its end, and says what it came to.
+/// Reads a subscription to its end, and returns the record and the number of updates.
 async fn read(subscription: TaskSubscription) -> (TaskRecord, usize) {
     let TaskSubscription {
         mut record,
         mut updates,
     } = subscription;
-    let mut heard = 0;
+    let mut received = 0;
     while let Some(next) = updates.next().await {
-        heard += 1;
+        received += 1;
         match next {
             TaskUpdate::Change(revision, change) => {
                 record.apply(change.as_ref().clone(), record.changed_ms);
@@ -27,7 +27,7 @@ async fn read(subscription: TaskSubscription) -> (TaskRecord, usize) {
             }
         }
     }
-    (record, heard)
+    (record, received)
 }
 
 async fn subscribe(store: &Any, id: &str) -> TaskSubscription {
@@ -42,40 +42,40 @@ fn chunk(n: usize) -> TaskChange {
     }
 }
 
-pub(crate) async fn a_follower_hears_what_follows(store: Any) {
+pub(crate) async fn subscriber_receives_later_changes(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
     append(&store, &mut made, TaskChange::Run("before".to_owned()), 1).await;
     let mut subscription = subscribe(&store, "t").await;
     assert_eq!(subscription.record, made);
     append(&store, &mut made, chunk(0), 2).await;
-    let heard = subscription.updates.next().await;
-    assert_eq!(heard, Some(TaskUpdate::Change(2, chunk(0).into())));
+    let received = subscription.updates.next().await;
+    assert_eq!(received, Some(TaskUpdate::Change(2, chunk(0).into())));
     settle(&store, &mut made, TaskState::Completed, 3).await;
-    let heard = subscription.updates.next().await;
+    let received = subscription.updates.next().await;
     let end = TaskChange::Status(made.task.status.clone());
-    assert_eq!(heard, Some(TaskUpdate::Change(3, end.into())));
+    assert_eq!(received, Some(TaskUpdate::Change(3, end.into())));
     assert_eq!(subscription.updates.next().await, None);
 }
 
-pub(crate) async fn a_follower_of_a_settled_task_hears_nothing(store: Any) {
+pub(crate) async fn subscription_to_terminal_task_is_empty(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
     settle(&store, &mut made, TaskState::Completed, 3).await;
-    let (record, heard) = read(subscribe(&store, "t").await).await;
-    assert_eq!((record, heard), (made, 0));
+    let (record, received) = read(subscribe(&store, "t").await).await;
+    assert_eq!((record, received), (made, 0));
 }
 
-pub(crate) async fn a_follower_hears_the_end_of_a_deleted_task(store: Any) {
+pub(crate) async fn subscription_ends_with_deletion(store: Any) {
     create(&store, "t", "ann", "c", 0).await;
     let subscription = subscribe(&store, "t").await;
     store.delete("t").await.unwrap();
     assert_eq!(read(subscription).await.1, 0);
 }
 
-pub(crate) async fn nobody_follows_what_is_not_there(store: Any) {
+pub(crate) async fn subscription_to_unknown_task_is_none(store: Any) {
     assert!(store.subscribe("t").await.unwrap().is_none());
 }
 
-pub(crate) async fn every_follower_hears_the_same(store: Any) {
+pub(crate) async fn subscribers_receive_the_same_changes(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
     let mut subscriptions = Vec::new();
     for n in 0..5 {
@@ -84,29 +84,29 @@ pub(crate) async fn every_follower_hears_the_same(store: Any) {
     }
     settle(&store, &mut made, TaskState::Failed, 1).await;
     for (late, subscription) in subscriptions.into_iter().enumerate() {
-        let (record, heard) = read(subscription).await;
+        let (record, received) = read(subscription).await;
         assert_eq!(record.task, made.task);
-        assert_eq!(heard, 6 - late);
+        assert_eq!(received, 6 - late);
     }
 }
 
-pub(crate) async fn a_follower_that_falls_behind_ends_with_the_whole(store: Any) {
+pub(crate) async fn slow_subscriber_ends_with_the_whole_task(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
     let subscription = subscribe(&store, "t").await;
     for n in 0..3_000 {
         append(&store, &mut made, chunk(n), 1).await;
     }
     settle(&store, &mut made, TaskState::Completed, 2).await;
-    let (record, heard) = read(subscription).await;
+    let (record, received) = read(subscription).await;
     assert_eq!(record.task, made.task);
     assert_eq!(record.revision, made.revision);
-    // It was not all kept for the one who does not listen.
-    assert!(heard < 3_000, "{heard}");
+    // The store did not buffer everything for the slow subscriber.
+    assert!(received < 3_000, "{received}");
 }
 
-pub(crate) async fn nothing_is_missed_between_the_whole_and_the_news(store: Any) {
+pub(crate) async fn subscription_misses_no_change_after_load(store: Any) {
     let mut made = create(&store, "t", "ann", "c", 0).await;
-    // One from before, since the writer may be done before the next one comes.
+    // One from before, since the writer may finish before the next one comes.
     let mut subscriptions = vec![tokio::spawn(read(subscribe(&store, "t").await))];
     let writer = {
         let store = store.clone();

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use super::Queues;
 
 #[tokio::test]
-async fn who_enters_first_has_the_turn_first_whoever_asks_first() {
+async fn first_ticket_has_first_turn() {
     let queues = Queues::default();
     let first = queues.enqueue("a");
     let second = queues.enqueue("a");
@@ -20,7 +20,7 @@ async fn who_enters_first_has_the_turn_first_whoever_asks_first() {
 }
 
 #[tokio::test]
-async fn who_leaves_while_waiting_lets_the_next_one_in() {
+async fn dropped_waiter_admits_the_next() {
     let queues = Queues::default();
     let semaphore = queues.enqueue("a").await.unwrap();
     let gone = queues.enqueue("a");
@@ -31,14 +31,14 @@ async fn who_leaves_while_waiting_lets_the_next_one_in() {
 }
 
 #[tokio::test]
-async fn other_queues_do_not_wait() {
+async fn queues_are_independent_of_each_other() {
     let queues = Queues::default();
     let _turn = queues.enqueue("a").await.unwrap();
     queues.enqueue("b").await.unwrap();
 }
 
 #[tokio::test]
-async fn an_empty_queue_is_forgotten() {
+async fn empty_queue_is_removed() {
     let queues = Queues::default();
     let semaphore = queues.enqueue("a").await.unwrap();
     let waits = queues.enqueue("a");

@@ -1,4 +1,4 @@
-//! Where Redis is, and what a store in it is asked to keep to.
+//! The address of Redis and the options of a store in it.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,28 +9,28 @@ use url::Url;
 
 use crate::store::StoreError;
 
-/// What every key begins with, unless the address says otherwise.
+/// The default prefix of keys.
 pub const DEFAULT_PREFIX: &str = "remote-agent:";
 
-/// For how long a server counts as living after it was heard of last, unless asked otherwise.
+/// The default lease.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
-/// Where Redis is, and how to be a server background others there.
+/// How to connect to Redis.
 #[derive(Clone)]
 pub struct Options {
-    /// `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?prefix=PREFIX]`, or `rediss://` for TLS. All servers that share
-    /// their tasks name the same database and the same prefix.
+    /// `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?prefix=PREFIX]`, or `rediss://` for TLS. Servers that share
+    /// tasks use the same database and prefix.
     pub url: SecretString,
-    /// The password, where the address has none.
+    /// The password, if the URL has none.
     pub password: Option<SecretString>,
-    /// Certificates, in PEM, that Redis's own is checked against instead of the machine's.
+    /// Root certificates in PEM that replace those of the machine.
     pub roots: Option<Vec<u8>>,
-    /// For how long a server counts as living after it was heard of last. After that the others take its tasks.
+    /// How long a server counts as alive after its last heartbeat. Then other servers take over its tasks.
     pub lease: Duration,
 }
 
 impl Options {
-    /// At `url`, with everything else as usual.
+    /// Creates the options for `url`, with defaults for the rest.
     pub fn new(url: impl Into<SecretString>) -> Self {
         Self {
             url: url.into(),
@@ -51,25 +51,25 @@ impl fmt::Debug for Options {
     }
 }
 
-/// An address that has been read.
+/// A parsed address.
 pub(super) struct Address {
     pub(super) client: Client,
-    /// What every key begins with.
+    /// The prefix of keys.
     pub(super) prefix: String,
-    /// What every channel begins with. Channels belong to no database, so it names it.
+    /// The prefix of channels. Redis shares channels among databases, so it names the database.
     pub(super) channels: String,
-    /// As people are told of it: host, port and database.
+    /// Host, port and database, for messages.
     pub(super) shown: String,
 }
 
 impl Address {
-    /// Reads what `options` say.
+    /// Parses `options`.
     ///
     /// # Errors
-    /// It is no address of a Redis. The text does not repeat it: there may be a password in it.
+    /// The URL is invalid. The error does not repeat it, because it may contain a password.
     pub(super) fn read(options: &Options) -> Result<Self, StoreError> {
         let url = Url::parse(options.url.expose_secret())
-            .map_err(|why| wrong(&format!("is no URL ({why})")))?;
+            .map_err(|why| wrong(&format!("is not a URL ({why})")))?;
         if !matches!(url.scheme(), "redis" | "rediss") {
             return Err(wrong("begins with neither `redis://` nor `rediss://`"));
         }
@@ -78,13 +78,13 @@ impl Address {
         }
         if url.fragment().is_some() {
             return Err(wrong(
-                "has a `#` in it; there is no way to leave certificates unchecked, and in a password it is written `%23`",
+                "has a fragment (`#`); certificates are always checked, and a `#` in a password is written `%23`",
             ));
         }
         let prefix = prefix(&url)?;
         let mut info: ConnectionInfo = url
             .into_connection_info()
-            .map_err(|why| wrong(&format!("is not understood ({why})")))?;
+            .map_err(|why| wrong(&format!("is invalid ({why})")))?;
         if let Some(password) = &options.password {
             let settings = info
                 .redis_settings()
@@ -108,7 +108,7 @@ fn client(info: ConnectionInfo, roots: Option<Vec<u8>>) -> Result<Client, StoreE
     let encrypted = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
     match roots {
         Some(_) if !encrypted => Err(wrong(
-            "has certificates to be checked against and does not begin with `rediss://`",
+            "has root certificates but does not begin with `rediss://`",
         )),
         Some(roots) => Client::build_with_tls(
             info,
@@ -119,10 +119,10 @@ fn client(info: ConnectionInfo, roots: Option<Vec<u8>>) -> Result<Client, StoreE
         )
         .map_err(|why| {
             StoreError::Failed(format!(
-                "the certificates for Redis cannot be read ({why}); they have to be in PEM"
+                "cannot read the certificates for Redis: {why}; write them in PEM"
             ))
         }),
-        None => Client::open(info).map_err(|why| wrong(&format!("is not understood ({why})"))),
+        None => Client::open(info).map_err(|why| wrong(&format!("is invalid ({why})"))),
     }
 }
 
@@ -130,9 +130,7 @@ fn prefix(url: &Url) -> Result<String, StoreError> {
     let mut prefix = None;
     for (key, value) in url.query_pairs() {
         if key != "prefix" {
-            return Err(wrong(
-                "has a parameter that is not known; there is only `prefix`",
-            ));
+            return Err(wrong("has an unknown parameter; the only one is `prefix`"));
         }
         prefix = Some(value.into_owned());
     }
@@ -154,7 +152,7 @@ fn host_and_port(address: &ConnectionAddr) -> String {
                 format!("{host}:{port}")
             }
         }
-        // Addresses of other kinds were refused.
+        // `read` rejects other addresses.
         _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! The connection that everything but listening goes over. It is made anew when it breaks.
+//! The connection for commands. It reconnects when it breaks.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use super::error::{self, is_unavailable};
 use super::scripts::Call;
 use crate::store::StoreError;
 
-/// How long a connection may take to come about.
+/// How long to wait for a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long an answer may take.
+/// How long to wait for a response.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long everybody is told of a connection that could not be made before another one is tried.
+/// How long a failed connection attempt counts before the next one.
 const HEALTH_CHECK_PAUSE: Duration = Duration::from_millis(50);
 
-/// The way to Redis.
+/// A connection to Redis that reconnects.
 pub(super) struct RedisConnection {
     client: Client,
     config: AsyncConnectionConfig,
@@ -31,13 +31,13 @@ pub(super) struct RedisConnection {
 #[derive(Default)]
 struct Slot {
     connection: Option<MultiplexedConnection>,
-    /// How many connections there have been, so that nobody gives up one that is newer than the one that failed him.
+    /// Counts connections, so that an error of an old connection does not close a newer one.
     number: u64,
     failed: Option<(Instant, RedisError)>,
 }
 
 impl RedisConnection {
-    /// A way to Redis that nobody has gone yet. `shown` is what people are told of the address.
+    /// Creates a connection that opens on first use. `shown` is the address for messages.
     pub(super) fn new(client: Client, shown: String) -> Self {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
@@ -51,7 +51,7 @@ impl RedisConnection {
         }
     }
 
-    /// Makes a call, a second time where the connection broke: every call can be made twice without harm.
+    /// Calls a script, and calls it again if the connection broke. Every script is idempotent.
     pub(super) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, StoreError> {
         match self.once(call).await {
             Err(why) if is_retryable(&why) => self.once(call).await,
@@ -60,7 +60,7 @@ impl RedisConnection {
         .map_err(|why| self.failed(&why))
     }
 
-    /// Makes a call again and again for at most `patience` while Redis is away.
+    /// Calls a script, and retries for at most `patience` while Redis is unavailable.
     pub(super) async fn call_until<T: FromRedisValue>(
         &self,
         call: &Call<'_>,
@@ -79,7 +79,7 @@ impl RedisConnection {
         }
     }
 
-    /// Sends a command of one's own, a second time where the connection broke.
+    /// Sends a command, and sends it again if the connection broke.
     pub(super) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, StoreError> {
         match self.send(cmd).await {
             Err(why) if is_retryable(&why) => self.send(cmd).await,
@@ -95,7 +95,7 @@ impl RedisConnection {
         answer
     }
 
-    /// What people are told of an error.
+    /// Converts an error of Redis.
     pub(super) fn failed(&self, why: &RedisError) -> StoreError {
         error::server_message(why, &self.shown)
     }
@@ -123,7 +123,7 @@ impl RedisConnection {
     }
 
     async fn connection(&self) -> Result<(u64, MultiplexedConnection), RedisError> {
-        // Whoever waits here while somebody tries to connect hears what came of it.
+        // Callers that wait here share the result of one connection attempt.
         let mut slot = self.slot.lock().await;
         if let Some(connection) = &slot.connection {
             return Ok((slot.number, connection.clone()));
@@ -151,7 +151,7 @@ impl RedisConnection {
         }
     }
 
-    /// Gives the connection up where an answer says that it is of no more use.
+    /// Drops the connection after an error that shows it broken.
     async fn discard_broken<T>(&self, number: u64, answer: &Result<T, RedisError>) {
         if matches!(answer, Err(why) if is_unavailable(why)) {
             let mut slot = self.slot.lock().await;
@@ -162,7 +162,7 @@ impl RedisConnection {
     }
 }
 
-/// Whether a fresh connection may do better at once. Who waited for an answer in vain has waited long enough.
+/// Returns whether a new connection may succeed at once. A timeout has already used the caller's time.
 fn is_retryable(why: &RedisError) -> bool {
     is_unavailable(why) && !why.is_timeout()
 }

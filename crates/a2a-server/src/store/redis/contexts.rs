@@ -1,4 +1,4 @@
-//! Whose a context is, and where notifications of a task go.
+//! Contexts and push notification configurations in Redis.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::inner::Inner;
 use crate::call_context::Version;
 use crate::store::{Context, StoreError};
 
-/// How long a context without a task is kept.
+/// How long Redis keeps a context without a task.
 const EMPTY_CONTEXT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-/// A push notification configuration as it is kept.
+/// A stored push notification configuration.
 #[derive(Serialize, Deserialize)]
 struct Push {
     config: TaskPushNotificationConfig,
@@ -49,7 +49,9 @@ impl Inner {
             version,
         })
         .map_err(|why| {
-            StoreError::Failed(format!("the configuration cannot be written ({why})"))
+            StoreError::Failed(format!(
+                "cannot write the push notification configuration: {why}"
+            ))
         })?;
         let call = self
             .scripts
@@ -98,7 +100,7 @@ impl Inner {
         format!("{}push:{task_id}", self.prefix)
     }
 
-    /// Says nothing of what is there: it may be a credential.
+    /// The error leaves the stored bytes out, because they may be a credential.
     fn unread_push(&self, task_id: &str) -> StoreError {
         StoreError::Failed(format!(
             "the push notification configurations of task `{task_id}` in Redis at {} cannot be read; another program, or \

@@ -1,10 +1,10 @@
-//! What people are told when Redis does not do it: what failed, why, and what to do. No text holds what was to be kept.
+//! Error messages of Redis: what failed, why, and what to do. They contain no stored data.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::store::StoreError;
 
-/// Whether Redis cannot be reached just now, or cannot answer yet; later it may.
+/// Returns whether Redis is unreachable or cannot answer yet.
 pub(super) fn is_unavailable(why: &RedisError) -> bool {
     matches!(
         why.kind(),
@@ -20,18 +20,18 @@ pub(super) fn is_unavailable(why: &RedisError) -> bool {
     )
 }
 
-/// The error as people are told of it.
+/// Converts an error of Redis at the address `shown`.
 pub(super) fn server_message(why: &RedisError, shown: &str) -> StoreError {
     StoreError::Failed(text(why, shown))
 }
 
 fn text(why: &RedisError, shown: &str) -> String {
     let whole = why.to_string();
-    // The name of a command, a user or a key; never a value.
+    // Matches the name of a command, user or key, never a value.
     let says = |word: &str| whole.contains(word);
     match why.kind() {
         ErrorKind::Server(ServerErrorKind::BusyLoading) => {
-            format!("Redis at {shown} is still loading its data; ask again soon")
+            format!("Redis at {shown} is still loading its data; try again soon")
         }
         ErrorKind::Server(ServerErrorKind::ReadOnly) => format!(
             "Redis at {shown} is a replica and takes no changes; name the primary in the address"
@@ -63,7 +63,7 @@ fn text(why: &RedisError, shown: &str) -> String {
             "the certificate of Redis at {shown} is not trusted ({whole}); give the certificate that signed it"
         ),
         ErrorKind::Io | ErrorKind::Parse => format!(
-            "Redis at {shown} does not answer ({whole}); nothing was kept. Once it answers everything goes on by itself"
+            "Redis at {shown} does not answer ({whole}); nothing was stored. The server reconnects by itself"
         ),
         kind => format!("Redis at {shown} failed ({kind:?}: {whole})"),
     }
@@ -71,6 +71,6 @@ fn text(why: &RedisError, shown: &str) -> String {
 
 fn refused(shown: &str) -> String {
     format!(
-        "Redis at {shown} does not know the user or the password; check the address and the password background it"
+        "Redis at {shown} rejects the user or the password; check the URL and the password setting"
     )
 }

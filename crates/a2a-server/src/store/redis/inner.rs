@@ -1,4 +1,4 @@
-//! What every part of the store works with.
+//! The state that all parts of the store share.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,20 +8,20 @@ use std::time::Duration;
 use super::connection::RedisConnection;
 use super::scripts::Scripts;
 
-/// The way to Redis, what is done there, and who this server is.
+/// The connection, the scripts and the identity of this server.
 pub(super) struct Inner {
     pub(super) connection: RedisConnection,
     pub(super) scripts: Scripts,
-    /// What every key begins with.
+    /// The prefix of keys.
     pub(super) prefix: String,
-    /// What every channel begins with.
+    /// The prefix of channels.
     pub(super) channels: String,
-    /// This server among those that share the tasks. Another one after every start.
+    /// The id of this server, new at every start.
     pub(super) server: String,
-    /// For how long it counts as living after it was heard of last.
+    /// How long this server counts as alive after its last heartbeat.
     pub(super) lease: Duration,
     calls: AtomicU64,
-    /// The tasks that this server runs as far as it knows. Where Redis knows better, another one has taken them over.
+    /// The tasks that this server runs, to its knowledge. If Redis disagrees, another server has taken them over.
     running: Mutex<HashSet<String>>,
 }
 
@@ -45,7 +45,7 @@ impl Inner {
         }
     }
 
-    /// Tells a call from all others, so that it can be made again where its answer was lost.
+    /// Returns a token that identifies a call, so that a retry after a lost response has no second effect.
     pub(super) fn token(&self) -> String {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         format!("{}/{number}", self.server)

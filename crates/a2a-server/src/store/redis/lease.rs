@@ -1,4 +1,4 @@
-//! Being one of several servers: saying that one lives, and taking the tasks of those who do not.
+//! The lease of this server, and the recovery of tasks whose server is dead.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,24 +10,24 @@ use super::inner::Inner;
 use super::notifiers::Notifiers;
 use crate::store::{StoreError, Summary};
 
-/// How many tasks are taken at a time.
+/// Tasks that one call recovers.
 const MAX_HANDED_OUT: usize = 500;
-/// How many cancellations are read at a time.
+/// Cancel requests that one call reads.
 const CANCEL_BATCH: isize = 64;
 
-/// Says three times a lease that this server lives.
+/// Renews the lease three times per lease time.
 pub(super) async fn renew_lease(inner: Arc<Inner>) {
     let mut tick = tokio::time::interval(inner.lease / 3);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         if let Err(why) = inner.heartbeat().await {
-            tracing::warn!(%why, "could not say that this server lives");
+            tracing::warn!(%why, "cannot renew the lease of this server");
         }
     }
 }
 
-/// Passes on which tasks this server is asked to cancel, until nobody listens.
+/// Forwards cancel requests to this server until the receiver is closed.
 pub(super) async fn pass_cancellations(
     inner: Arc<Inner>,
     notifiers: Arc<Notifiers>,
@@ -41,7 +41,7 @@ pub(super) async fn pass_cancellations(
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(why) => {
-                    tracing::warn!(%why, "could not read which tasks are to be canceled");
+                    tracing::warn!(%why, "cannot read the cancel requests");
                     tokio::time::sleep(inner.lease / 6).await;
                 }
             }
@@ -52,14 +52,14 @@ pub(super) async fn pass_cancellations(
     }
 }
 
-/// Passes some on. Says whether there were any.
+/// Forwards a batch. Returns whether there was one.
 async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
     let mut range = redis::cmd("LRANGE");
     range.arg(key).arg(0).arg(CANCEL_BATCH - 1);
     let asked: Vec<String> = inner.connection.query(&range).await?;
     let any = !asked.is_empty();
     for task_id in asked {
-        // After it was passed on: rather twice than never.
+        // After forwarding: a request may arrive twice but never gets lost.
         let mut done = redis::cmd("LREM");
         done.arg(key).arg(0).arg(&task_id);
         let _ = to.send(task_id).await;
@@ -68,12 +68,12 @@ async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<
     Ok(any)
 }
 
-/// What was recovery out here and is not over with.
+/// Recovered tasks that need another step.
 #[derive(Default)]
 pub(super) struct RecoveryState {
-    /// Tasks that Redis could not be told of.
+    /// Tasks whose recovery Redis has not confirmed.
     unconfirmed: HashSet<String>,
-    /// Tasks that a dead server was asked to cancel. Whoever takes them up is asked when he has had time for it.
+    /// Tasks that a dead server was asked to cancel. The next call requests it again, when this server runs them.
     canceled: Vec<String>,
 }
 
@@ -92,13 +92,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes tasks of dead servers.
+    /// Takes over tasks of dead servers.
     pub(super) async fn recover(
         &self,
         recovery: &Mutex<RecoveryState>,
     ) -> Result<Vec<Summary>, StoreError> {
         while let Some(task_id) = { locked(recovery).canceled.pop() } {
-            // Where it is gone there is nothing to cancel.
+            // A deleted task needs no cancel request.
             if let Err(StoreError::Failed(why)) = self.request_cancel(&task_id).await {
                 locked(recovery).canceled.push(task_id);
                 return Err(StoreError::Failed(why));
@@ -126,9 +126,9 @@ impl Inner {
                         tasks.push(Summary::new(&record));
                     }
                     Ok(_) => {}
-                    // It comes again, and keeps no other one up.
+                    // The next call returns it again; the others continue.
                     Err(why) => {
-                        tracing::warn!(task_id, %why, "a task of a dead server cannot be taken up");
+                        tracing::warn!(task_id, %why, "cannot recover a task of a dead server");
                         continue;
                     }
                 }
@@ -138,23 +138,23 @@ impl Inner {
         let call = done
             .iter()
             .fold(self.scripts.handed_out.call(), |call, id| call.arg(id));
-        let told: Result<String, StoreError> = self.connection.call(&call).await;
+        let confirmed: Result<String, StoreError> = self.connection.call(&call).await;
         let mut recovery = locked(recovery);
         recovery.canceled.extend(
             canceled
                 .into_iter()
                 .filter(|id| tasks.iter().any(|task| task.id == *id)),
         );
-        match told {
+        match confirmed {
             Ok(_) => recovery.unconfirmed.clear(),
-            // They come again, and are known then.
+            // The next call returns them again, and `unconfirmed` skips them.
             Err(_) => recovery.unconfirmed.extend(done),
         }
         Ok(tasks)
     }
 
-    /// Whether Redis was started less than a lease ago. Servers that were cut off from it need that time to be heard of
-    /// again.
+    /// Returns whether Redis started less than a lease ago. Servers that lost their connection need that time to renew
+    /// theirs.
     async fn is_young(&self) -> Result<bool, StoreError> {
         let info: String = self
             .connection
@@ -170,7 +170,7 @@ fn locked(recovery: &Mutex<RecoveryState>) -> MutexGuard<'_, RecoveryState> {
     recovery.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A field of what `INFO` answers.
+/// Returns a field of the `INFO` command.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))

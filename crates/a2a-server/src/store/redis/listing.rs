@@ -1,7 +1,7 @@
-//! Which tasks there are, and which are kept no longer.
+//! Lists of tasks in Redis, and their retention.
 //!
-//! Sorted sets by the time of the last change: of all tasks, of each owner, of each context, of each state, and of each
-//! state and owner. What a filter asks beyond the best of them is asked of each task in that one.
+//! Sorted sets by the time of the last change exist for all tasks, each owner, each context, each state, and each state
+//! and owner. A list reads the narrowest of them and filters its tasks by the rest.
 
 use a2a::v1_0::TaskState;
 use chrono::{DateTime, Utc};
@@ -12,10 +12,10 @@ use crate::store::{
     Budget, Cursor, Filter, Retention, StoreError, Summary, SummaryPage, state_word,
 };
 
-/// How many tasks are forgotten in one step, in which Redis does nothing else.
+/// Tasks that one step deletes. Redis serves no other command meanwhile.
 const PRUNE_BATCH: usize = 100;
 
-/// The set to look in, and what is asked of each task there: its owner and its state.
+/// Returns the set to read, and the owner and state to filter by.
 fn index(filter: &Filter) -> (String, &str, &'static str) {
     let owner = filter.owner.as_deref();
     let state = filter.state.as_ref().map(state_word);

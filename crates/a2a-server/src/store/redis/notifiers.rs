@@ -1,11 +1,11 @@
-//! Rings for those in this process who wait for something that happens in Redis.
+//! Wakes tasks in this process that wait for an event in Redis.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// One bell for all cancellations, and one for each place in a queue. A bell that rings before anybody listens is heard.
+/// A notifier for cancel requests, and one for each queue slot. A notification before the wait is kept.
 #[derive(Default)]
 pub(super) struct Notifiers {
     pub(super) cancels: Notify,
@@ -13,26 +13,26 @@ pub(super) struct Notifiers {
 }
 
 impl Notifiers {
-    /// A bell for a place.
+    /// Adds the notifier of a slot.
     pub(super) fn insert(&self, slot: &str) -> Arc<Notify> {
         let notify = Arc::new(Notify::new());
         self.slots().insert(slot.to_owned(), notify.clone());
         notify
     }
 
-    /// Nobody listens to a place's bell any more.
+    /// Removes the notifier of a slot.
     pub(super) fn remove(&self, slot: &str) {
         self.slots().remove(slot);
     }
 
-    /// It may be this place's turn.
+    /// Notifies a slot that it may be at the head of its queue.
     pub(super) fn notify_slot(&self, slot: &str) {
         if let Some(notify) = self.slots().get(slot) {
             notify.notify_one();
         }
     }
 
-    /// Some rings may have been missed, so everybody looks.
+    /// Notifies everyone, after notifications may have been lost.
     pub(super) fn notify_all(&self) {
         self.cancels.notify_one();
         for notify in self.slots().values() {

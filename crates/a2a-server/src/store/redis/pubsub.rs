@@ -1,8 +1,8 @@
-//! The one connection that listens, for everybody in this process: to the tasks that somebody follows, and to what is said to
-//! this server.
+//! The subscribing connection of this process. It receives the changes of subscribed tasks and the messages to this
+//! server.
 //!
-//! A channel may drop what is said while nobody listens. So whoever follows a task listens first and loads it then, and is
-//! given it anew after the connection broke.
+//! Redis may drop messages while no connection subscribes. A subscriber therefore subscribes before it loads the task,
+//! and receives a snapshot after a reconnect.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,50 +23,47 @@ use super::tasks::decode_update;
 use crate::store::StoreError;
 use crate::store::task_events::TaskEvents;
 
-/// How often to ask whether the connection still stands.
+/// How often to check the connection.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// How long to wait before the first attempt at a new connection; twice as long before every further one.
+/// The delay before the first reconnect. It doubles with each attempt.
 const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(50);
-/// At most so long.
+/// The longest delay.
 const RECONNECT_MAX_DELAY: Duration = Duration::from_secs(1);
-/// Wishes that go to Redis together.
+/// Requests that go to Redis together.
 const MAX_BATCH: usize = 256;
 
-/// What the ears are asked for.
+/// A request to the listener.
 pub(super) enum SubscriptionRequest {
-    /// To listen to a task, which is in the hub by now; and to say when that is so.
+    /// Subscribes to a task, which is in `TaskEvents` already, and replies when that is done.
     Subscribe(String, oneshot::Sender<Result<(), StoreError>>),
-    /// Somebody stopped listening to a task.
+    /// A subscriber of the task is gone.
     Unsubscribe(String),
 }
 
-/// The ears of a server.
+/// The task that owns the subscribing connection.
 pub(super) struct PubSubListener {
     pub(super) inner: Arc<Inner>,
     pub(super) events: TaskEvents,
     pub(super) notifiers: Arc<Notifiers>,
     pub(super) requests: UnboundedReceiver<SubscriptionRequest>,
-    /// Whether they hear anything now.
+    /// Whether the connection is open.
     pub(super) is_open: Arc<AtomicBool>,
-    /// The tasks that are listened to.
+    /// The subscribed tasks.
     pub(super) tasks: HashSet<String>,
 }
 
 type PubSubHalves = (PubSubSink, PubSubStream);
 
-/// Why a connection is not used any longer.
+/// Why the listener stops using a connection.
 enum ListenEnd {
     /// It broke.
     Broken,
-    /// Nobody will wish for anything any more.
+    /// The store is closed.
     StoreClosed,
 }
 
 impl PubSubListener {
-    /// Connects, and listens to what is listened to already.
-    ///
-    /// # Errors
-    /// Redis cannot be listened to.
+    /// Connects and subscribes to the channels of all tasks in `tasks`.
     pub(super) async fn connect(&self) -> Result<PubSubHalves, StoreError> {
         let made = async {
             let pubsub = self.inner.connection.client().get_async_pubsub().await?;
@@ -83,7 +80,7 @@ impl PubSubListener {
         }
     }
 
-    /// Listens until nobody can wish for anything any more, first over `halves`.
+    /// Runs until the store is closed, starting with `halves`.
     pub(super) async fn listen(mut self, halves: PubSubHalves) {
         let mut halves = Some(halves);
         let mut pause = RECONNECT_BASE_DELAY;
@@ -92,7 +89,7 @@ impl PubSubListener {
                 Some(halves) => {
                     pause = RECONNECT_BASE_DELAY;
                     self.is_open.store(true, Ordering::Relaxed);
-                    // Whatever was said before now may have been missed.
+                    // Messages until now may be lost.
                     self.events.resync_all();
                     self.notifiers.notify_all();
                     let end = self.process_messages(halves).await;
@@ -102,7 +99,7 @@ impl PubSubListener {
                     }
                     tracing::warn!(
                         redis = self.inner.connection.shown(),
-                        "the connection that listens to Redis broke"
+                        "the subscribing connection to Redis broke"
                     );
                     self.unavailable()
                 }
@@ -110,7 +107,7 @@ impl PubSubListener {
                     Ok(made) => {
                         tracing::info!(
                             redis = self.inner.connection.shown(),
-                            "listening to Redis again"
+                            "subscribed to Redis again"
                         );
                         halves = Some(made);
                         continue;
@@ -143,7 +140,7 @@ impl PubSubListener {
                         return ListenEnd::StoreClosed;
                     }
                     if let Err(why) = self.apply_requests(&mut sink, &mut requests).await {
-                        tracing::debug!(%why, "could not listen to a task");
+                        tracing::debug!(%why, "cannot subscribe to a task");
                         return ListenEnd::Broken;
                     }
                 }
@@ -181,7 +178,7 @@ impl PubSubListener {
         }
     }
 
-    /// Fulfils wishes, all of them together.
+    /// Applies a batch of requests.
     async fn apply_requests(
         &mut self,
         sink: &mut PubSubSink,
@@ -200,14 +197,14 @@ impl PubSubListener {
                     waiting.push(reply);
                 }
                 SubscriptionRequest::Unsubscribe(task_id) => {
-                    // Where somebody else came in the meantime he is in the hub.
+                    // Another subscriber may have come meanwhile.
                     if !self.events.has_listeners(&task_id) && self.tasks.remove(&task_id) {
                         end.push(self.channel(&task_id));
                     }
                 }
             }
         }
-        // One that came and left in the same breath is in both, and what counts is that it left.
+        // A subscriber that came and left is in both lists; unsubscribing has to win.
         let asked = async {
             if !begin.is_empty() {
                 sink.subscribe(&begin).await?;
@@ -222,13 +219,13 @@ impl PubSubListener {
             Err(_) => Err(self.unavailable()),
         };
         for reply in waiting {
-            // Who does not wait any more says so by leaving.
+            // A caller that is gone needs no reply.
             let _ = reply.send(outcome.clone());
         }
         outcome
     }
 
-    /// Says no to everybody for a while.
+    /// Replies to all requests with an error for a while.
     async fn reject_requests(&mut self, why: &StoreError, pause: Duration) -> ListenEnd {
         let end = Instant::now() + pause;
         loop {
@@ -253,7 +250,7 @@ impl PubSubListener {
 
     fn unavailable(&self) -> StoreError {
         StoreError::Failed(format!(
-            "Redis at {} does not answer; once it does everything goes on by itself",
+            "Redis at {} does not answer; the server reconnects by itself",
             self.inner.connection.shown()
         ))
     }

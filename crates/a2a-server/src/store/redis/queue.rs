@@ -1,7 +1,7 @@
-//! Queues that all servers share: lists in Redis. The place at the head has the turn.
+//! Queues that all servers share: lists in Redis, whose first element has the turn.
 //!
-//! A place names its server, so those of a dead one are skipped. Who waits is called when it may be his turn, and looks by
-//! himself once in a while, for a call may be missed and nobody calls for the dead.
+//! A slot names its server, so that scripts skip the slots of dead servers. Redis notifies the next slot. A waiter also
+//! checks from time to time, because a notification may get lost and a dead server sends none.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::inner::Inner;
 use super::notifiers::Notifiers;
 use crate::store::{QueuePermit, QueueTicket, StoreError};
 
-/// A queue, and a place in it that somebody leaves.
+/// A queue and a slot to remove from it.
 pub(super) type ReleasedSlot = (String, String);
 
-/// A place in a queue; dropping it leaves it.
+/// A slot in a queue. Dropping it removes it.
 struct QueueSlot {
     queue: String,
     slot: String,
@@ -31,12 +31,12 @@ impl Drop for QueueSlot {
             std::mem::take(&mut self.queue),
             std::mem::take(&mut self.slot),
         );
-        // Where nobody takes it any more the store is gone, and its places go with its lease.
+        // The receiver is gone once the store is closed, and the slots expire with the lease.
         let _ = self.released.send(slot);
     }
 }
 
-/// Takes a place in a queue.
+/// Joins a queue.
 pub(super) async fn enqueue(
     inner: Arc<Inner>,
     notifiers: Arc<Notifiers>,
@@ -54,7 +54,7 @@ pub(super) async fn enqueue(
     Ok(async move {
         while !mine {
             let _ = timeout(inner.lease / 2, notify.notified()).await;
-            // While Redis is away it is nobody's turn.
+            // While Redis is away, no slot has the turn.
             mine = try_acquire(&inner, &slot).await.unwrap_or(false);
         }
         Ok(QueuePermit::new(move || drop(slot)))
@@ -62,7 +62,7 @@ pub(super) async fn enqueue(
     .boxed())
 }
 
-/// Takes the place unless it is taken, and says whether it is its turn.
+/// Adds the slot unless it is there, and returns whether it has the turn.
 async fn try_acquire(inner: &Inner, slot: &QueueSlot) -> Result<bool, StoreError> {
     let call = inner
         .scripts
@@ -74,7 +74,7 @@ async fn try_acquire(inner: &Inner, slot: &QueueSlot) -> Result<bool, StoreError
     inner.connection.call(&call).await
 }
 
-/// Leaves places for those who cannot wait until it is done.
+/// Removes slots on behalf of `Drop`, which cannot wait.
 pub(super) async fn release_slots(
     inner: Arc<Inner>,
     mut released: UnboundedReceiver<ReleasedSlot>,
@@ -86,9 +86,9 @@ pub(super) async fn release_slots(
                 inner.connection.call_until(&call, inner.lease).await;
             match left {
                 Ok(_) => break,
-                // This server lives, so nobody skips the place: it has to be left however long that takes.
+                // While this server lives, others do not skip the slot, so it retries without end.
                 Err(why) => {
-                    tracing::warn!(%why, "a place in a queue could not be left yet");
+                    tracing::warn!(%why, "cannot remove a slot from a queue yet");
                     tokio::time::sleep(inner.lease / 3).await;
                 }
             }

@@ -1,10 +1,10 @@
-//! What is done in Redis itself, each in one step that nobody comes between.
+//! The Lua scripts. Redis runs each of them atomically.
 
 use redis::{Cmd, Script, ToRedisArgs};
 
 const COMMON: &str = include_str!("lua/common.lua");
 
-/// The scripts. Redis is given each of them once, and again whenever it has forgotten it.
+/// The scripts. `RedisConnection` loads them when Redis does not have them.
 pub(super) struct Scripts {
     pub(super) open: Lua,
     pub(super) create: Lua,
@@ -26,7 +26,7 @@ pub(super) struct Scripts {
     pub(super) leave: Lua,
 }
 
-/// A script, with what every call of it begins with.
+/// A script, and the arguments that every call begins with.
 pub(super) struct Lua {
     pub(super) script: Script,
     prefix: String,
@@ -35,7 +35,7 @@ pub(super) struct Lua {
 }
 
 impl Scripts {
-    /// The scripts for keys that begin with `prefix` and channels that begin with `channels`, called by `server`.
+    /// Creates the scripts for the given prefixes of keys and channels, called by `server`.
     pub(super) fn new(prefix: &str, channels: &str, server: &str) -> Self {
         let lua = |body: &str| Lua {
             script: Script::new(&format!("{COMMON}\n{body}")),
@@ -67,7 +67,7 @@ impl Scripts {
 }
 
 impl Lua {
-    /// A call, to be given its arguments.
+    /// Starts a call without arguments of its own.
     pub(super) fn call(&self) -> Call<'_> {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(self.script.get_hash())
@@ -86,7 +86,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The same with one more argument.
+    /// Adds an argument.
     pub(super) fn arg<T: ToRedisArgs>(mut self, arg: T) -> Self {
         self.cmd.arg(arg);
         self

@@ -1,16 +1,16 @@
-//! What is looked at before a Redis is used.
+//! Checks of Redis before its first use.
 
 use super::inner::Inner;
 use super::lease::field;
 use crate::store::StoreError;
 
-/// How things are laid out under the prefix.
+/// The version of the data under the prefix.
 const FORMAT: &str = "2";
 
-/// Looks whether the prefix is free or ours, and says in the log what this Redis promises.
+/// Checks that the prefix is free or belongs to this version, and logs the persistence settings.
 ///
 /// # Errors
-/// It is not, or Redis does not answer.
+/// Other data is under the prefix, or Redis does not answer.
 pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError> {
     let call = inner.scripts.open.call().arg(FORMAT);
     let said: String = inner.connection.call(&call).await?;
@@ -38,19 +38,19 @@ pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError>
     if evicts && limited {
         tracing::warn!(
             redis = shown,
-            "this Redis forgets tasks when it is full: `maxmemory-policy` should be `noeviction`"
+            "Redis evicts tasks when it is full; set `maxmemory-policy` to `noeviction`"
         );
     }
     let appends = field(&info, "aof_enabled") == Some("1");
     tracing::info!(
         redis = shown,
         appendonly = appends,
-        "tasks are kept in Redis, as well as it keeps anything"
+        "stores tasks in Redis; durability depends on its persistence settings"
     );
     if !appends {
         tracing::warn!(
             redis = shown,
-            "`appendonly` is off: what happened since its last snapshot is lost when this Redis stops"
+            "`appendonly` is off: Redis loses the changes since its last snapshot when it stops"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Following a task.
+//! Subscriptions to tasks.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::store::task_events::TaskEvents;
 use crate::store::{StoreError, TaskSubscription, TaskUpdate};
 use crate::task_record::TaskRecord;
 
-/// How long to wait before a task that could not be loaded is loaded again.
+/// How long to wait before loading a task again.
 const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(200);
 
-/// Tells the ears that somebody left.
+/// Unsubscribes when it is dropped.
 struct UnsubscribeGuard {
     task_id: String,
     requests: UnboundedSender<SubscriptionRequest>,
@@ -29,14 +29,15 @@ struct UnsubscribeGuard {
 impl Drop for UnsubscribeGuard {
     fn drop(&mut self) {
         let task_id = std::mem::take(&mut self.task_id);
-        // There are no ears once the store is gone.
+        // The listener is gone once the store is closed.
         let _ = self
             .requests
             .send(SubscriptionRequest::Unsubscribe(task_id));
     }
 }
 
-/// News of a task. The fields are dropped in this order: who left is not in the hub any more when the ears hear of it.
+/// The updates of a task. Fields drop in this order: the subscriber leaves `TaskEvents` before the listener gets the
+/// request to unsubscribe.
 struct RedisUpdates {
     updates: BoxStream<'static, TaskUpdate>,
     _unsubscribe: UnsubscribeGuard,
@@ -50,14 +51,14 @@ impl Stream for RedisUpdates {
     }
 }
 
-/// The task as it stands, and what follows.
+/// Subscribes to a task.
 pub(super) async fn subscribe(
     inner: Arc<Inner>,
     events: &TaskEvents,
     requests: &UnboundedSender<SubscriptionRequest>,
     task_id: &str,
 ) -> Result<Option<TaskSubscription>, StoreError> {
-    // Before the listener, so that it is dropped after it.
+    // Declared before the listener, so that it is dropped after it.
     let left = UnsubscribeGuard {
         task_id: task_id.to_owned(),
         requests: requests.clone(),
@@ -83,7 +84,7 @@ pub(super) async fn subscribe(
     }))
 }
 
-/// Loads a task for who missed something, as soon as Redis answers.
+/// Loads a task for a subscriber that fell behind, retrying until Redis answers.
 fn reload(inner: Arc<Inner>, task_id: String) -> BoxFuture<'static, Option<TaskRecord>> {
     async move {
         loop {

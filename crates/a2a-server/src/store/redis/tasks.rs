@@ -1,7 +1,7 @@
-//! A task in Redis: what it was at some revision, and the changes since then.
+//! A task in Redis: its record at some revision, and the changes since.
 //!
-//! `task:ID` is a hash, `log:ID` the list of changes. A change is appended to the list, so that its work does not grow with
-//! the task; who loads a task with many changes puts them together for whoever comes next.
+//! `task:ID` is a hash, `log:ID` a list of changes. Appending does not grow with the task. Loading a task with many
+//! changes compacts them.
 
 use a2a::v1_0::{Role, TaskStatus};
 use serde_json::Error;
@@ -10,10 +10,10 @@ use super::inner::Inner;
 use crate::store::{Phase, StoreError, Summary, parse_state, state_word};
 use crate::task_record::{TaskChange, TaskRecord, excerpt};
 
-/// So many changes are put together by who loads them.
+/// The number of changes from which loading a task compacts its log.
 const COMPACT_AFTER_CHANGES: usize = 64;
 
-/// What the scripts call a phase.
+/// Returns the word of the scripts for a phase.
 fn phase_word(phase: Phase) -> &'static str {
     match phase {
         Phase::Working => "run",
@@ -84,7 +84,7 @@ impl Inner {
             .arg(i32::from(self.is_running(task_id)))
             .arg(asked)
             .arg(says.unwrap_or_default());
-        // A run that goes on here outlives a restart of Redis. After the lease it is somebody else's.
+        // A run survives a restart of Redis. After the lease, another server owns it.
         let said: String = self.connection.call_until(&call, self.lease).await?;
         self.outcome(task_id, phase, &said)
     }
@@ -104,7 +104,7 @@ impl Inner {
                 self.mark_ended(task_id);
                 tracing::warn!(
                     task_id,
-                    "another server has taken the task over: this one was not heard of for longer than its lease"
+                    "another server took the task over: the lease of this server had expired"
                 );
                 Err(StoreError::Conflict)
             }
@@ -124,16 +124,16 @@ impl Inner {
         self.read(task_id, found).await
     }
 
-    /// What Redis has of a task.
+    /// Reads the stored parts of a task.
     async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
         let call = self.scripts.load.call().arg(task_id);
         self.connection.call(&call).await
     }
 
-    /// The task that was fetched.
+    /// Decodes a task.
     ///
     /// # Errors
-    /// It is none.
+    /// The stored parts are no task.
     async fn read(
         &self,
         task_id: &str,
@@ -160,7 +160,7 @@ impl Inner {
         Ok(Some(record))
     }
 
-    /// Puts the changes together that made `record` of what it was at revision `from`.
+    /// Replaces the record at revision `from` and the changes up to `record` with `record`.
     async fn compact(&self, record: &TaskRecord, from: u64) {
         let Ok(whole) = serde_json::to_vec(record) else {
             return;
@@ -173,7 +173,7 @@ impl Inner {
             .arg(from)
             .arg(record.revision)
             .arg(whole);
-        // Nothing is lost where it is not done; the next one to load the task tries again.
+        // A failure loses nothing: the next load tries again.
         let _: Result<i64, StoreError> = self.connection.call(&call).await;
     }
 
@@ -188,7 +188,7 @@ impl Inner {
         let call = self.scripts.cancel.call().arg(task_id);
         let said: String = self.connection.call(&call).await?;
         match said.as_str() {
-            // What is settled needs no cancelling.
+            // An ended task needs no cancel request.
             "ok" | "settled" => Ok(()),
             _ => Err(StoreError::NotFound),
         }
@@ -203,7 +203,7 @@ impl Inner {
     }
 }
 
-/// What the scripts say of a task in a list.
+/// A task in a list, as the scripts return it.
 pub(super) type Row = (
     String,
     i64,
@@ -217,7 +217,7 @@ pub(super) type Row = (
     String,
 );
 
-/// Reads what the scripts say of a task.
+/// Converts a row of a list.
 pub(super) fn summary(row: Row) -> Summary {
     let (id, changed_ms, context_id, owner, agent, state, since_us, created_ms, asked, says) = row;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -235,7 +235,7 @@ pub(super) fn summary(row: Row) -> Summary {
     }
 }
 
-/// A change as it goes over a channel: the revision it made, and itself.
+/// Decodes a message of a channel: a revision and its change.
 pub(super) fn decode_update(payload: &[u8]) -> Option<(u64, TaskChange)> {
     let (revision, change) = entry_of(payload)?;
     let change = serde_json::from_slice(change).ok()?;
@@ -249,7 +249,7 @@ fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
     Some((number, rest.get(1..)?))
 }
 
-/// Since when a status holds, in microseconds since 1970: Lua's numbers are exact so far.
+/// Returns the timestamp of a status in microseconds since 1970, which Lua's numbers hold exactly.
 fn since_us(status: &TaskStatus) -> String {
     status
         .timestamp
@@ -258,10 +258,10 @@ fn since_us(status: &TaskStatus) -> String {
 }
 
 fn unwritten(why: Error) -> StoreError {
-    StoreError::Failed(format!("the task cannot be written as JSON ({why})"))
+    StoreError::Failed(format!("cannot write the task as JSON: {why}"))
 }
 
-/// Where JSON is wrong. What is there stays out of it: it may be what a client said.
+/// Describes where JSON is wrong. The text itself stays out of the error, because it may be a client's.
 fn error_location(why: &Error) -> String {
     format!("line {}, column {}", why.line(), why.column())
 }

@@ -1,4 +1,4 @@
-//! What every store has to keep to, tried on a Redis each.
+//! The conformance tests, each on its own Redis.
 
 #![allow(clippy::panic)]
 

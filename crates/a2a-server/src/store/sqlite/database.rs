@@ -1,4 +1,4 @@
-//! Opens connections to the database, and says what an error of SQLite means for the store.
+//! Connections to the database, and the errors of SQLite.
 
 use std::fs::File;
 use std::io;
@@ -25,10 +25,10 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pages of the write-ahead log after which a commit moves it into the database: 32 MiB.
 const CHECKPOINT_PAGES: i32 = 8192;
 
-/// What the write-ahead log is cut to once it has been moved.
+/// The size that the write-ahead log is truncated to after a checkpoint.
 const MAX_IDLE_WAL_BYTES: i64 = 64 << 20;
 
-/// An operation was refused, or SQLite failed.
+/// An operation was rejected, or SQLite failed.
 #[derive(Debug)]
 pub(super) enum SqlError {
     Rejected(StoreError),
@@ -48,7 +48,7 @@ impl From<StoreError> for SqlError {
 }
 
 impl SqlError {
-    /// The store's error, for the database at `path`.
+    /// Converts the error for the database at `path`.
     pub(super) fn into_store(self, verb: &str, path: &Path) -> StoreError {
         match self {
             Self::Rejected(error) => error,
@@ -69,7 +69,7 @@ pub(super) fn path(directory: &Path) -> PathBuf {
     directory.join(FILE_NAME)
 }
 
-/// Says what SQLite could not do, why, and what to do about it.
+/// Describes what SQLite could not do, why, and what to do.
 pub(super) fn failed(verb: &str, path: &Path, error: &rusqlite::Error) -> StoreError {
     let hint = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "; free some space and try again",
@@ -88,7 +88,7 @@ pub(super) fn failed(verb: &str, path: &Path, error: &rusqlite::Error) -> StoreE
     StoreError::Failed(format!("cannot {verb} `{}`: {error}{hint}", path.display()))
 }
 
-/// Says which file operation failed, and what to do about it.
+/// Describes which file operation failed, and what to do.
 pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreError {
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -100,12 +100,12 @@ pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreErr
     StoreError::Failed(format!("cannot {verb} `{}`: {error}{hint}", path.display()))
 }
 
-/// Makes a directory and those above it, readable by their owner alone. Existing ones stay as they are.
+/// Creates a directory and its parents, readable by their owner alone. Existing ones keep their mode.
 pub(super) fn create_directory(directory: &Path) -> Result<(), StoreError> {
     files::create_private_dir(directory).map_err(|error| file_error("create", directory, &error))
 }
 
-/// Opens a file for writing and makes it where there is none, readable by its owner alone.
+/// Opens a file for writing and creates it if it is missing, readable by its owner alone.
 pub(super) fn open_private(path: &Path) -> Result<File, StoreError> {
     let mut options = files::private_options();
     options.read(true).write(true).create(true).truncate(false);
@@ -129,7 +129,7 @@ pub(super) fn refuse_journal(directory: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Opens the connection that writes, and makes the tables where there are none.
+/// Opens the writing connection and creates the tables if they are missing.
 pub(super) fn open_writer(path: &Path, fsync: Fsync) -> Result<Connection, StoreError> {
     // SQLite gives its other files the mode of this one.
     drop(open_private(path)?);
@@ -161,7 +161,7 @@ pub(super) fn open_writer(path: &Path, fsync: Fsync) -> Result<Connection, Store
     opened.map_err(|error: SqlError| error.into_store("open", path))
 }
 
-/// Opens a connection that reads.
+/// Opens a reading connection.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "query_only", true)?;
@@ -176,7 +176,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error>
     Ok(connection)
 }
 
-/// Makes the tables of a new file, and checks that an existing one is a task store of this version.
+/// Creates the tables of a new file, and checks that an existing one is a task store of this version.
 fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let tables: i64 =

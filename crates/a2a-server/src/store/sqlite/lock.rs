@@ -1,4 +1,4 @@
-//! One server has the directory at a time.
+//! The lock that gives a directory to one server.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -12,19 +12,19 @@ use crate::store::StoreError;
 
 const LOCK_FILE_NAME: &str = "lock";
 
-/// Who has a directory.
+/// The process that holds a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its process.
+    /// The process id.
     pub process: u32,
-    /// Since when.
+    /// When it acquired the lock.
     pub since: DateTime<Utc>,
-    /// Where it can be asked, as a URL, once it listens.
+    /// Its URL, once it listens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// Keeps other servers away until it is dropped. The system drops it with the process, however that ends.
+/// An exclusive lock on a directory. The operating system releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     file: File,
@@ -40,7 +40,7 @@ impl DirectoryLock {
             Err(TryLockError::WouldBlock) => {
                 return Err(in_use(directory, read_holder(file).as_ref()));
             }
-            // Some network file systems have no locks. Two servers there would each overwrite what the other keeps.
+            // Some network file systems have no locks. Two servers there would overwrite each other's tasks.
             Err(TryLockError::Error(error)) => return Err(file_error("lock", &path, &error)),
         }
         let holder = Holder {
@@ -53,16 +53,16 @@ impl DirectoryLock {
         Ok(lock)
     }
 
-    /// Says where this server can be asked.
+    /// Records the URL of this server.
     pub(super) fn announce(&mut self, url: String) {
         self.holder.url = Some(url);
         self.publish_address();
     }
 
-    /// Who has it is told for people and for commands; the lock holds without.
+    /// Best effort: the lock holds without its content.
     fn publish_address(&mut self) {
         if let Err(error) = self.write() {
-            tracing::warn!(%error, "cannot write into the lock file who has the task store");
+            tracing::warn!(%error, "cannot record the holder of the task store in its lock file");
         }
     }
 
@@ -76,15 +76,15 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Whoever reads an empty file knows that nobody has it; the lock itself goes with the file.
+        // An empty file shows that the directory is free; closing the file releases the lock.
         let _ = self.file.set_len(0);
     }
 }
 
-/// Who has the directory now; `None` where nobody has.
+/// Returns the process that holds the directory; `None` if it is free.
 ///
 /// # Errors
-/// Where its lock cannot be looked at.
+/// The lock file cannot be read.
 pub fn holder(directory: &Path) -> Result<Option<Option<Holder>>, StoreError> {
     let path: PathBuf = directory.join(LOCK_FILE_NAME);
     let file = match File::open(&path) {

@@ -1,4 +1,4 @@
-//! Reads tasks, contexts and push configurations.
+//! Reads of tasks, contexts and push configurations.
 
 use a2a::v1_0::TaskPushNotificationConfig;
 use rusqlite::types::Value;
@@ -12,7 +12,7 @@ use crate::store::{
 };
 use crate::task_record::TaskRecord;
 
-/// A record, and how many changes it was put together from.
+/// A record, and the number of changes applied to it.
 pub(super) struct LoadedTask {
     pub(super) record: TaskRecord,
     pub(super) changes: usize,
@@ -37,7 +37,7 @@ fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, rusqlite::Error> {
     })
 }
 
-/// A row of a task's log, as it is kept.
+/// A row of a task's log.
 pub(super) struct LogRow {
     revision: i64,
     at_ms: i64,
@@ -45,15 +45,15 @@ pub(super) struct LogRow {
     json: Vec<u8>,
 }
 
-/// The log of a task, and the revision that the row of the task has; `None` where there is no such row.
+/// The log of a task, and the revision in the row of the task; `None` if that row is missing.
 pub(super) struct Log {
     rows: Vec<LogRow>,
     revision: Option<i64>,
 }
 
-/// Reads the log of a task; empty where there is no such task.
+/// Reads the log of a task; empty if the task does not exist.
 pub(super) fn log(connection: &Connection, id: &str) -> Result<Log, SqlError> {
-    // Both of one moment.
+    // One transaction, so that both belong to the same revision.
     let transaction = connection.unchecked_transaction()?;
     let found = transaction
         .prepare_cached("SELECT key, revision FROM tasks WHERE id = ?1")?
@@ -83,7 +83,7 @@ fn log_row(row: &rusqlite::Row<'_>) -> Result<LogRow, rusqlite::Error> {
     })
 }
 
-/// Loads the task of that key, even where its row is damaged and its log is not.
+/// Loads a task by its key, even if its row is damaged but its log is not.
 pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<LoadedTask>, SqlError> {
     let transaction = connection.unchecked_transaction()?;
     let rows = log_rows(&transaction, key)?;
@@ -97,7 +97,7 @@ pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loade
     Ok(assemble(&format!("number {key}"), log)?)
 }
 
-/// Parses the rows of a task's log, puts them together, and checks that none is missing.
+/// Decodes the log of a task, applies its changes, and checks that none is missing.
 pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreError> {
     let mut loaded: Option<LoadedTask> = None;
     for row in log.rows {
@@ -121,7 +121,7 @@ pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreEr
             .as_ref()
             .is_some_and(|loaded| number(loaded.record.revision) != revision)
         {
-            let why = format!("what happened to it before its revision {revision} is missing");
+            let why = format!("the changes before its revision {revision} are missing");
             return Err(unreadable(id, &why));
         }
     }
@@ -136,14 +136,13 @@ pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreEr
     }
 }
 
-/// A task that cannot be read.
 fn unreadable(id: &str, why: &str) -> StoreError {
     StoreError::Damaged(format!(
         "cannot read the task `{id}`: {why}; delete it, or restore the directory of the task store from a copy"
     ))
 }
 
-/// Returns a page.
+/// Returns a page of tasks.
 pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<SummaryPage, SqlError> {
     let transaction = connection.unchecked_transaction()?;
     let (mut clauses, mut values) = conditions(filter);
@@ -155,7 +154,7 @@ pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<SummaryPa
         values.push(Value::Integer(after.changed_ms));
         values.push(Value::Text(after.task_id.clone()));
     }
-    // One more than the page has, to see whether there is another.
+    // One more than the page has, to find out whether another page follows.
     let limit = i64::try_from(filter.page_size.saturating_add(1)).unwrap_or(i64::MAX);
     values.push(Value::Integer(limit));
     let mut select = transaction.prepare_cached(&format!(
@@ -202,7 +201,7 @@ fn all_of(clauses: &[&str]) -> String {
     }
 }
 
-/// Returns whose a context is.
+/// Returns a context.
 pub(super) fn context(
     connection: &Connection,
     id: &str,
@@ -218,7 +217,7 @@ pub(super) fn context(
         .optional()
 }
 
-/// The push configurations of a task, in the order they were registered in.
+/// Returns the push configurations of a task in the order of their registration.
 pub(super) fn pushes(
     connection: &Connection,
     task_id: &str,
@@ -241,7 +240,7 @@ pub(super) fn pushes(
     Ok(pushes)
 }
 
-/// The tasks up to `last` that are not terminal.
+/// Returns the unfinished tasks with keys up to `last`.
 pub(super) fn open(connection: &Connection, last: i64) -> Result<Vec<Summary>, SqlError> {
     let mut select = connection.prepare_cached(&format!(
         "SELECT {SUMMARY} FROM tasks WHERE phase < 2 AND key <= ?1"
@@ -250,14 +249,14 @@ pub(super) fn open(connection: &Connection, last: i64) -> Result<Vec<Summary>, S
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The key of the newest task.
+/// Returns the key of the newest task.
 pub(super) fn last_key(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.query_row("SELECT coalesce(max(key), 0) FROM tasks", [], |row| {
         row.get(0)
     })
 }
 
-/// Some of the settled tasks that retention does not keep, at most `limit`; none where there are none.
+/// Returns at most `limit` of the ended tasks that exceed the retention.
 pub(super) fn outlived(
     connection: &Connection,
     before_ms: i64,
@@ -291,7 +290,7 @@ pub(super) fn outlived(
     Ok(oldest.collect::<Result<_, _>>()?)
 }
 
-/// Tasks that have waited for their client since before `before_ms`, the longest first.
+/// Returns the interrupted tasks that last changed before `before_ms`, the oldest first.
 pub(super) fn unanswered(
     connection: &Connection,
     before_ms: i64,
@@ -307,7 +306,7 @@ pub(super) fn unanswered(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The bytes of each client's tasks.
+/// Returns the bytes of each client's tasks.
 pub(super) fn usage(connection: &Connection) -> Result<Vec<(String, i64)>, rusqlite::Error> {
     let mut select =
         connection.prepare("SELECT owner, sum(bytes) FROM tasks GROUP BY owner ORDER BY owner")?;
@@ -315,7 +314,7 @@ pub(super) fn usage(connection: &Connection) -> Result<Vec<(String, i64)>, rusql
     rows.collect()
 }
 
-/// The oldest settled tasks of a client that take `bytes` together; none where all of them take less.
+/// Returns the oldest ended tasks of a client that take `bytes` together; none if all of them take less.
 pub(super) fn oldest(
     connection: &Connection,
     owner: &str,

@@ -1,4 +1,4 @@
-//! Checks a database, and reads what can be read of a damaged one. Both work beside a server that has it.
+//! Checks a database, and exports the readable tasks of a damaged one. Both work while a server uses it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,11 +9,11 @@ use super::{database, queries};
 use crate::store::StoreError;
 use crate::task_record::TaskRecord;
 
-/// Checks the database in `directory`: its structure (`PRAGMA integrity_check`), and that every task can be read. Returns
-/// what is wrong.
+/// Checks the database in `directory`: its structure (`PRAGMA integrity_check`), and that every task can be read.
+/// Returns the faults.
 ///
 /// # Errors
-/// The file cannot be opened at all.
+/// The file cannot be opened.
 pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
     let mut wrong = Vec::new();
     {
@@ -35,10 +35,10 @@ pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
     Ok(wrong)
 }
 
-/// Hands every task that can be read to `each`, and returns why others cannot be.
+/// Calls `each` with every readable task, and returns the errors of the others.
 ///
 /// # Errors
-/// The file cannot be opened at all.
+/// The file cannot be opened.
 pub fn export(
     directory: &Path,
     mut each: impl FnMut(TaskRecord),
@@ -49,7 +49,7 @@ pub fn export(
     for key in keys {
         match queries::load_key(&connection, key) {
             Ok(Some(loaded)) => each(loaded.record),
-            // It was deleted meanwhile, or only an index still has it: `integrity_check` names that.
+            // Deleted meanwhile, or left in an index only, which `integrity_check` reports.
             Ok(None) => {}
             Err(error) => unread.push(error.into_store("read a task of", &path)),
         }
@@ -66,7 +66,8 @@ fn open(directory: &Path) -> Result<Connection, StoreError> {
     opened.map_err(|error| database::failed("open", &path, &error))
 }
 
-/// The keys of all tasks. A scan ends at the first damaged page, so each table and index is read from both ends.
+/// Returns the keys of all tasks. A scan ends at the first damaged page, so this reads each table and index from both
+/// ends.
 fn keys(connection: &Connection, path: &Path) -> (BTreeSet<i64>, Vec<StoreError>) {
     let mut keys = BTreeSet::new();
     let mut unread = Vec::new();

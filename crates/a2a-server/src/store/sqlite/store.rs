@@ -1,4 +1,4 @@
-//! What every store can do, done by this one.
+//! The implementation of [`TaskStore`].
 
 use std::sync::PoisonError;
 
@@ -163,7 +163,7 @@ impl TaskStore for SqliteStore {
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             let json = serde_json::to_string(config).map_err(|error| {
-                StoreError::Failed(format!("cannot write the webhook: {error}"))
+                StoreError::Failed(format!("cannot write the push configuration: {error}"))
             })?;
             let task_id = config.task_id.clone();
             let config_id = config.id.clone().unwrap_or_default();
@@ -257,10 +257,10 @@ impl TaskStore for SqliteStore {
             if self.last_error().is_none() {
                 return Ok(());
             }
-            // There may be room again.
+            // The disk may have room again.
             let probe = |connection: &Connection| Ok(writer::probe(connection)?);
             self.write(0, probe, |()| {}).await?;
-            // What is not synced yet stays reported, whatever is written.
+            // A failed sync stays reported until the next one succeeds.
             self.last_error().map_or(Ok(()), Err)
         }
         .boxed()

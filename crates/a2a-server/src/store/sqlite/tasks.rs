@@ -1,4 +1,4 @@
-//! Writes tasks, contexts and push configurations.
+//! Writes of tasks, contexts and push configurations.
 
 use a2a::v1_0::TaskState;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -17,7 +17,6 @@ pub(super) struct NewTask {
     pub(super) json: Vec<u8>,
 }
 
-/// Inserts a task.
 pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlError> {
     let task = &new.summary;
     let revision = number(new.revision);
@@ -53,7 +52,7 @@ fn length(json: &[u8]) -> i64 {
     i64::try_from(json.len()).unwrap_or(i64::MAX)
 }
 
-/// What a change means for the row of its task.
+/// The columns of a task's row that a change updates.
 pub(super) enum Effect {
     Status {
         state: TaskState,
@@ -80,7 +79,7 @@ impl Effect {
     }
 }
 
-/// Appends a change, already written as `json`, after the task's first `revision` changes. Returns whose task it is.
+/// Appends a change, encoded as `json`, to a task at `revision`. Returns the owner of the task.
 pub(super) fn append(
     connection: &Connection,
     id: &str,
@@ -152,7 +151,8 @@ fn insert_log(
     Ok(())
 }
 
-/// Puts the changes up to `record`'s revision together, unless that was done meanwhile. Returns how many bytes more there are.
+/// Replaces the log up to `revision` with the record `json`, unless that was done meanwhile. Returns the difference in
+/// bytes.
 pub(super) fn compact(
     connection: &Connection,
     id: &str,
@@ -183,14 +183,14 @@ pub(super) fn compact(
     Ok(after - before)
 }
 
-/// A task that was deleted.
+/// A deleted task.
 pub(super) struct DeletedTask {
     pub(super) id: String,
     pub(super) owner: String,
     pub(super) bytes: i64,
 }
 
-/// Deletes a task with all that belongs to it, and its context with the last task of it.
+/// Deletes a task with its log and configurations, and its context if that has no other task.
 pub(super) fn delete(connection: &Connection, id: String) -> Result<Option<DeletedTask>, SqlError> {
     let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
     let found: Option<(i64, String, String, i64)> = connection
@@ -215,7 +215,7 @@ pub(super) fn delete(connection: &Connection, id: String) -> Result<Option<Delet
     Ok(Some(DeletedTask { id, owner, bytes }))
 }
 
-/// Gives back so many pages of the file that hold nothing any more.
+/// Returns up to 256 free pages of the file to the file system.
 pub(super) fn shrink(connection: &Connection) -> Result<(), rusqlite::Error> {
     let mut vacuum = connection.prepare_cached("PRAGMA incremental_vacuum(256)")?;
     let mut rows = vacuum.query([])?;
@@ -223,7 +223,7 @@ pub(super) fn shrink(connection: &Connection) -> Result<(), rusqlite::Error> {
     Ok(())
 }
 
-/// Gives a context to `owner` unless it has one.
+/// Creates a context for `owner` unless it exists.
 pub(super) fn get_or_create_context(
     connection: &Connection,
     id: &str,
@@ -238,7 +238,7 @@ pub(super) fn get_or_create_context(
     Ok(())
 }
 
-/// Keeps a push configuration. One that replaces another takes its place.
+/// Stores a push configuration. One that replaces another keeps its position.
 pub(super) fn put_push(
     connection: &Connection,
     task_id: &str,

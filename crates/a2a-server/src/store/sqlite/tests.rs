@@ -22,7 +22,7 @@ fn try_open(directory: &Path) -> Result<SqliteStore, StoreError> {
     SqliteStore::open(&Options::new(directory), moment(0))
 }
 
-/// Why a directory cannot be opened.
+/// Returns why a directory cannot be opened.
 fn refused(directory: &Path) -> String {
     match try_open(directory) {
         Err(StoreError::Failed(why) | StoreError::Damaged(why)) => why,
@@ -31,7 +31,7 @@ fn refused(directory: &Path) -> String {
     }
 }
 
-/// The same as an [`Any`](crate::store::conformance::Any).
+/// Returns the store as an [`Any`](crate::store::conformance::Any).
 fn any(store: &SqliteStore) -> Arc<dyn TaskStore> {
     Arc::new(store.clone())
 }

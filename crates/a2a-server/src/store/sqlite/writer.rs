@@ -1,4 +1,4 @@
-//! The thread that writes. It commits the writes that wait together in one transaction.
+//! The writing thread. It commits the waiting writes in one transaction.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -15,17 +15,17 @@ use crate::store::{Fsync, StoreError};
 /// The most writes in one transaction.
 const MAX_GROUP: usize = 512;
 
-/// The most bytes in one transaction, but for its last write.
+/// The most bytes in one transaction, not counting its last write.
 const MAX_GROUP_BYTES: usize = 4 << 20;
 
 /// How long the disk may lag behind with [`Fsync::Interval`].
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the thread is asked for.
+/// A command for the thread.
 pub(super) enum Command {
-    /// A write.
+    /// Runs a write.
     Write(Box<dyn Write>),
-    /// Writes into the lock file where this server can be asked.
+    /// Records the URL of this server in the lock file.
     Announce(String, oneshot::Sender<()>),
     /// Ends the thread.
     Close(oneshot::Sender<Result<(), StoreError>>),
@@ -33,15 +33,15 @@ pub(super) enum Command {
 
 /// A write that waits for its transaction.
 pub(super) trait Write: Send {
-    /// About how many bytes it writes.
+    /// Returns the approximate size of the write.
     fn bytes(&self) -> usize;
-    /// Runs inside the transaction. An error undoes this write alone.
+    /// Runs inside the transaction. An error rolls back this write alone.
     fn run(&mut self, connection: &Connection) -> Result<(), rusqlite::Error>;
-    /// Replies, once the transaction is committed or has failed.
+    /// Replies after the commit, or after its failure.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-/// A write as a function: `work` runs in the transaction, `after` once it is committed, in the order of commits.
+/// A write as two functions: `work` runs in the transaction, `after` once it is committed, in the order of commits.
 pub(super) struct Job<T, W, A> {
     pub(super) bytes: usize,
     pub(super) work: Option<W>,
@@ -76,7 +76,7 @@ where
         let outcome = match (committed, self.outcome) {
             (Err(error), _) => Err(error),
             (Ok(()), Some(outcome)) => outcome,
-            (Ok(()), None) => Err(StoreError::Failed("the write was not run".to_owned())),
+            (Ok(()), None) => Err(StoreError::Failed("the write did not run".to_owned())),
         };
         if let Ok(value) = &outcome {
             (self.after)(value);
@@ -85,24 +85,23 @@ where
     }
 }
 
-/// Why the last transaction, one of its writes or the last sync failed; `None` where none did.
+/// The error of the last transaction, of one of its writes or of the last sync; `None` if all succeeded.
 pub(super) type LastError = Arc<Mutex<Option<StoreError>>>;
 
-/// The thread's state.
 pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
     pub(super) fsync: Fsync,
     pub(super) lock: DirectoryLock,
     pub(super) last_error: LastError,
-    /// Since when the disk has not had everything, where it is to have it within an interval.
+    /// When the oldest write came that the disk does not have yet, with [`Fsync::Interval`].
     pub(super) unsynced: Option<Instant>,
-    /// Why the disk does not have it yet.
+    /// The error of the last sync.
     pub(super) sync_error: Option<StoreError>,
 }
 
 impl Writer {
-    /// Works until it is asked to close, or the store is dropped.
+    /// Runs until a command closes it or the store is dropped.
     pub(super) fn work(mut self, commands: &Receiver<Command>) {
         let mut carried: Option<Command> = None;
         let closing = loop {
@@ -174,7 +173,7 @@ impl Writer {
             if let Err(error) = &outcome {
                 tracing::error!(%error, "a write of the task store failed");
                 broken.get_or_insert_with(|| error.clone());
-                // Some errors, a full disk among them, end the whole transaction.
+                // Some errors, such as a full disk, roll back the whole transaction.
                 if self.connection.is_autocommit() {
                     lost = Some(error.clone());
                 }
@@ -188,7 +187,7 @@ impl Writer {
             let _ = self.statement("ROLLBACK");
         }
         if let Some(error) = &lost {
-            tracing::error!(%error, "the task store does not take writes");
+            tracing::error!(%error, "the task store rejects writes");
         }
         let failed = lost.clone().or(broken);
         self.report(failed.or_else(|| self.sync_error.clone()));
@@ -200,10 +199,10 @@ impl Writer {
         }
     }
 
-    /// Runs a write in a savepoint, so that one that fails takes no other with it.
+    /// Runs a write in a savepoint, so that its failure leaves the others intact.
     ///
     /// # Errors
-    /// The savepoint failed: what the transaction holds is not known any more.
+    /// The savepoint failed, so the content of the transaction is unknown.
     fn run(&self, write: &mut dyn Write) -> Result<Result<(), StoreError>, StoreError> {
         self.statement("SAVEPOINT write")?;
         let outcome = write.run(&self.connection);
@@ -234,8 +233,8 @@ impl Writer {
         database::failed("write", &self.path, error)
     }
 
-    /// Brings the write-ahead log to the disk, by one transaction that waits for it. A checkpoint would not do: it leaves the
-    /// log alone while an old reader, such as a backup, holds it. Where it fails it is tried again after an interval.
+    /// Writes the write-ahead log to the disk with one synchronous transaction. A checkpoint would not do: it skips the
+    /// log while an old reader, such as a backup, holds it. A failed sync is retried after an interval.
     fn sync(&mut self) {
         let synced = self
             .synchronous("FULL")
@@ -246,7 +245,7 @@ impl Writer {
         match synced {
             Err(error) => {
                 let error = database::failed("sync", &self.path, &error);
-                tracing::error!(%error, "the task store may lose what it acknowledged with the power");
+                tracing::error!(%error, "cannot sync the task store; a loss of power would lose acknowledged changes");
                 self.sync_error = Some(error.clone());
                 self.report(Some(error));
             }
@@ -271,7 +270,7 @@ impl Writer {
     }
 }
 
-/// Writes what is written already.
+/// Writes a value that is there already, to test writing.
 pub(super) fn probe(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.pragma_update(None, "user_version", database::SCHEMA_VERSION)
 }

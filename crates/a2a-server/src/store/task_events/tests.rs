@@ -22,7 +22,7 @@ fn status(state: TaskState) -> TaskChange {
     })
 }
 
-/// A task that changes, with a hub that tells of it.
+/// A task that changes, and its subscribers.
 struct Task {
     events: TaskEvents,
     record: Arc<Mutex<TaskRecord>>,
@@ -52,7 +52,7 @@ impl Task {
 }
 
 #[tokio::test]
-async fn listeners_hear_every_change_in_order() {
+async fn listeners_receive_changes_in_order() {
     let task = Task::new(8);
     let mut updates = task.subscribe();
     task.change(&TaskChange::Run("one".into()));
@@ -72,7 +72,7 @@ async fn listeners_hear_every_change_in_order() {
 }
 
 #[tokio::test]
-async fn a_listener_that_falls_behind_is_given_the_whole_and_goes_on_from_there() {
+async fn slow_listener_continues_after_snapshot() {
     let task = Task::new(2);
     let mut updates = task.subscribe();
     for _ in 0..5 {
@@ -94,10 +94,10 @@ async fn a_listener_that_falls_behind_is_given_the_whole_and_goes_on_from_there(
 }
 
 #[tokio::test]
-async fn a_change_that_was_lost_on_the_way_is_made_up_for() {
+async fn lost_change_causes_snapshot() {
     let task = Task::new(8);
     let mut updates = task.subscribe();
-    // Kept, and never told of.
+    // Stored, but not published.
     task.record.lock().unwrap().apply(working(), 0);
     task.change(&working());
     assert!(
@@ -106,7 +106,7 @@ async fn a_change_that_was_lost_on_the_way_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn what_was_loaded_already_is_not_told_again() {
+async fn loaded_change_is_not_repeated() {
     let task = Task::new(8);
     let listener = task.events.subscribe("t");
     task.change(&working());
@@ -125,7 +125,7 @@ async fn what_was_loaded_already_is_not_told_again() {
 }
 
 #[tokio::test]
-async fn the_feed_ends_after_the_change_that_settles() {
+async fn stream_ends_after_terminal_change() {
     let task = Task::new(8);
     let mut updates = task.subscribe();
     task.change(&status(TaskState::Failed));
@@ -138,7 +138,7 @@ async fn the_feed_ends_after_the_change_that_settles() {
 }
 
 #[tokio::test]
-async fn a_listener_that_fell_behind_a_settled_task_is_given_its_end() {
+async fn slow_listener_receives_terminal_task() {
     let task = Task::new(1);
     let mut updates = task.subscribe();
     task.change(&working());
@@ -150,7 +150,7 @@ async fn a_listener_that_fell_behind_a_settled_task_is_given_its_end() {
 }
 
 #[tokio::test]
-async fn the_feed_of_a_deleted_task_ends() {
+async fn subscription_to_deleted_task_ends() {
     let task = Task::new(8);
     let mut updates = task.subscribe();
     task.events.forget("t");
@@ -158,7 +158,7 @@ async fn the_feed_of_a_deleted_task_ends() {
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_follows_any_more_costs_nothing() {
+async fn last_listener_frees_the_entry() {
     let task = Task::new(8);
     let one = task.subscribe();
     let other = task.subscribe();

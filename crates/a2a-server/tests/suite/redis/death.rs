@@ -1,4 +1,4 @@
-//! A server dies.
+//! The death of a server.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use crate::redis::rig::{SHORT, append, chunk, create, mortal, set_state, soon, spoil, until};
 use testkit::support::redis_server::RedisServer;
 
-/// The tasks that `store` takes when it takes any.
+/// Waits until `store` recovers tasks, and returns them.
 async fn taken(store: &RedisStore) -> Vec<String> {
     until(|| async {
         let taken = store.recover().await.unwrap();
@@ -22,7 +22,7 @@ async fn taken(store: &RedisStore) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_tasks_of_a_dead_server_are_taken_as_they_stand() {
+async fn tasks_of_dead_server_are_recovered() {
     let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     let mut task = create(&dead, "t").await;
@@ -38,7 +38,7 @@ async fn the_tasks_of_a_dead_server_are_taken_as_they_stand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_task_of_a_dead_server_is_taken_once() {
+async fn task_of_dead_server_is_recovered_once() {
     let redis = RedisServer::start();
     let dead = mortal(&redis).await;
     for n in 0..50 {
@@ -63,7 +63,7 @@ async fn each_task_of_a_dead_server_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_living_server_keeps_its_tasks() {
+async fn live_server_keeps_its_tasks() {
     let redis = RedisServer::start();
     let (living, dead, other) = (
         mortal(&redis).await,
@@ -78,7 +78,7 @@ async fn a_living_server_keeps_its_tasks() {
 }
 
 #[tokio::test]
-async fn what_is_settled_or_waits_for_its_client_is_not_taken() {
+async fn ended_and_interrupted_tasks_are_not_recovered() {
     let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     let mut settled = create(&dead, "settled").await;
@@ -92,7 +92,7 @@ async fn what_is_settled_or_waits_for_its_client_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_task_that_cannot_be_read_keeps_no_other_one_up() {
+async fn unreadable_task_delays_no_other() {
     let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     create(&dead, "broken").await;
@@ -103,11 +103,11 @@ async fn a_task_that_cannot_be_read_keeps_no_other_one_up() {
 }
 
 #[tokio::test]
-async fn who_was_thought_dead_cannot_go_on() {
+async fn fenced_server_cannot_write() {
     let redis = RedisServer::start();
     let (lost, living) = (mortal(&redis).await, mortal(&redis).await);
     let task = create(&lost, "t").await;
-    // It is not heard of any more, and does not know.
+    // Its heartbeat has stopped, unknown to itself.
     lost.close().await.unwrap();
     assert_eq!(taken(&living).await, ["t"]);
     assert_eq!(
@@ -118,21 +118,21 @@ async fn who_was_thought_dead_cannot_go_on() {
 }
 
 #[tokio::test]
-async fn a_cancel_that_a_dead_server_did_not_hear_is_heard_by_who_takes_the_task() {
+async fn unread_cancel_reaches_the_recovering_server() {
     let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     create(&dead, "t").await;
     drop(dead);
     living.request_cancel("t").await.unwrap();
     assert_eq!(taken(&living).await, ["t"]);
-    // The next time it is asked, for the task has to be taken up before it can be canceled.
+    // The next call, because the task has to be recovered before it can be canceled.
     assert_eq!(living.recover().await, Ok(Vec::new()));
     let mut asked = living.cancel_requests();
     assert_eq!(soon(asked.next()).await.as_deref(), Some("t"));
 }
 
 #[tokio::test]
-async fn a_server_that_says_farewell_is_not_waited_for() {
+async fn closed_server_releases_its_lease() {
     let redis = RedisServer::start();
     let lease = Duration::from_secs(2);
     let options = a2a_server::store::redis::Options {
@@ -143,7 +143,7 @@ async fn a_server_that_says_farewell_is_not_waited_for() {
         crate::redis::rig::connect(&options).await,
         crate::redis::rig::connect(&options).await,
     );
-    // Until Redis is old enough for anything to be taken at all.
+    // Waits until Redis is old enough for a recovery.
     tokio::time::sleep(lease + Duration::from_secs(1)).await;
     create(&one, "t").await;
     one.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! Following costs one connection a server, and nothing once nobody does.
+//! Subscriptions share one connection for each server, and leave nothing behind.
 
 use a2a::v1_0::TaskState;
 use a2a_server::store::{TaskStore, TaskUpdate};
@@ -8,7 +8,7 @@ use crate::redis::rig::{append, chunk, client, create, server, set_state, soon, 
 use testkit::support::redis_server::RedisServer;
 
 #[tokio::test]
-async fn a_hundred_followers_share_one_connection() {
+async fn hundred_subscribers_share_one_connection() {
     let redis = RedisServer::start();
     let store = server(&redis).await;
     let mut subscriptions = Vec::new();
@@ -22,12 +22,12 @@ async fn a_hundred_followers_share_one_connection() {
         .query_async(&mut client(&redis).await)
         .await
         .unwrap();
-    // One to ask, one to listen, and the one that looks.
+    // One for commands, one for subscriptions, and the observer.
     assert_eq!(clients.lines().count(), 3, "{clients}");
 }
 
 #[tokio::test]
-async fn who_leaves_is_not_told_any_more() {
+async fn dropped_subscription_unsubscribes() {
     let redis = RedisServer::start();
     let store = server(&redis).await;
     create(&store, "t").await;
@@ -50,7 +50,7 @@ async fn who_leaves_is_not_told_any_more() {
     };
     assert_eq!(listeners().await, 1);
     drop(one);
-    // A third one comes and goes; by then the first has been seen to leave.
+    // A third one comes and goes; by then the listener has unsubscribed the first.
     drop(store.subscribe("t").await.unwrap());
     assert_eq!(listeners().await, 1);
     drop(other);
@@ -58,7 +58,7 @@ async fn who_leaves_is_not_told_any_more() {
 }
 
 #[tokio::test]
-async fn a_follower_that_falls_behind_is_given_the_whole() {
+async fn slow_subscriber_receives_snapshot() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
@@ -68,19 +68,19 @@ async fn a_follower_that_falls_behind_is_given_the_whole() {
     }
     set_state(&one, &mut task, TaskState::Completed).await;
     let mut last = None;
-    let mut heard = 0;
+    let mut received = 0;
     while let Some(updates) = soon(subscription.updates.next()).await {
-        heard += 1;
+        received += 1;
         if let TaskUpdate::Snapshot(whole) = updates {
             last = Some(*whole);
         }
     }
     assert_eq!(last, Some(task));
-    assert!(heard < 500, "{heard}");
+    assert!(received < 500, "{received}");
 }
 
 #[tokio::test]
-async fn a_task_of_many_changes_is_put_together_by_who_loads_it() {
+async fn load_compacts_task_with_many_changes() {
     let redis = RedisServer::start();
     let store = server(&redis).await;
     let mut task = create(&store, "t").await;

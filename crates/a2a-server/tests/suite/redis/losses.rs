@@ -1,4 +1,4 @@
-//! Answers that are lost, connections that fall silent, and a Redis that is killed again and again.
+//! Lost replies, silent connections, and a Redis that is killed repeatedly.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::redis::rig::{append, chunk, connect, create, record, server, set_stat
 use testkit::support::redis_server::RedisServer;
 
 #[tokio::test]
-async fn a_change_whose_answer_was_lost_is_kept_once() {
+async fn change_with_lost_reply_is_stored_once() {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
@@ -23,19 +23,19 @@ async fn a_change_whose_answer_was_lost_is_kept_once() {
 }
 
 #[tokio::test]
-async fn a_task_whose_answer_was_lost_is_created_once() {
+async fn create_with_lost_reply_creates_once() {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
     proxy.lose_an_answer();
     assert_eq!(store.create(&record("t")).await, Ok(()));
     assert!(proxy.has_lost());
-    // Another call is another task of the same id.
+    // Another call creates another task of the same id.
     assert_eq!(store.create(&record("t")).await, Err(StoreError::Conflict));
 }
 
 #[tokio::test]
-async fn a_place_whose_answer_was_lost_is_taken_once() {
+async fn enqueue_with_lost_reply_takes_one_slot() {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let (one, other) = (
@@ -50,7 +50,7 @@ async fn a_place_whose_answer_was_lost_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_connection_that_falls_silent_is_not_waited_for() {
+async fn silent_connection_times_out() {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let store = connect(&Options::new(proxy.url())).await;
@@ -64,7 +64,7 @@ async fn a_connection_that_falls_silent_is_not_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_when_redis_is_killed_again_and_again() {
+async fn killed_redis_loses_nothing_acknowledged() {
     let mut redis = RedisServer::start_with(&[
         "--save",
         "",

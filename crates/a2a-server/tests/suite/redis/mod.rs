@@ -1,4 +1,4 @@
-//! Several servers on one Redis: a real one, that is killed, restarted and refused.
+//! Several servers on one real Redis, which is killed, restarted and misconfigured.
 
 mod death;
 mod followers;

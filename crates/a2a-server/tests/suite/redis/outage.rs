@@ -1,4 +1,4 @@
-//! Redis goes away, and comes back.
+//! Redis goes away and comes back.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use crate::redis::rig::{append, chunk, connect, create, record, server, set_state, soon, until};
 use testkit::support::redis_server::RedisServer;
 
-/// A Redis that has everything on the disk before it says so.
+/// Starts a Redis that syncs every write.
 fn lasting() -> RedisServer {
     RedisServer::start_with(&[
         "--save",
@@ -27,7 +27,7 @@ async fn is_ready(store: &RedisStore) {
 }
 
 #[tokio::test]
-async fn nothing_is_acknowledged_while_redis_is_away() {
+async fn writes_fail_while_redis_is_away() {
     let mut redis = lasting();
     let store = server(&redis).await;
     create(&store, "before").await;
@@ -53,7 +53,7 @@ async fn nothing_is_acknowledged_while_redis_is_away() {
 }
 
 #[tokio::test]
-async fn a_run_outlives_a_restart_of_redis() {
+async fn run_survives_redis_restart() {
     let mut redis = lasting();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
@@ -61,28 +61,28 @@ async fn a_run_outlives_a_restart_of_redis() {
     let mut subscription = other.subscribe("t").await.unwrap().unwrap();
     redis.kill();
     let writer = tokio::spawn(async move {
-        // Waits for Redis, and is kept then.
+        // Waits for Redis, and is stored then.
         append(&one, &mut task, chunk("meanwhile")).await;
         set_state(&one, &mut task, TaskState::Completed).await;
         (one, task)
     });
     redis.start_again();
     let (_one, task) = soon(writer).await.unwrap();
-    let mut heard = subscription.record;
+    let mut received = subscription.record;
     while let Some(updates) = soon(subscription.updates.next()).await {
         match updates {
             TaskUpdate::Change(_, change) => {
-                heard.apply(change.as_ref().clone(), heard.changed_ms + 1)
+                received.apply(change.as_ref().clone(), received.changed_ms + 1)
             }
-            TaskUpdate::Snapshot(whole) => heard = *whole,
+            TaskUpdate::Snapshot(whole) => received = *whole,
         }
     }
-    assert_eq!(heard, task);
+    assert_eq!(received, task);
     assert_eq!(other.load("t").await, Ok(Some(task)));
 }
 
 #[tokio::test]
-async fn a_turn_comes_although_redis_was_restarted() {
+async fn queue_survives_redis_restart() {
     let mut redis = lasting();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_turn_comes_although_redis_was_restarted() {
 }
 
 #[tokio::test]
-async fn a_cancel_is_heard_although_redis_was_restarted() {
+async fn cancel_survives_redis_restart() {
     let mut redis = lasting();
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t").await;
@@ -108,7 +108,7 @@ async fn a_cancel_is_heard_although_redis_was_restarted() {
 }
 
 #[tokio::test]
-async fn nobody_counts_as_dead_because_redis_was() {
+async fn redis_restart_kills_no_lease() {
     let mut redis = lasting();
     let options = Options {
         lease: Duration::from_secs(3),
@@ -117,7 +117,7 @@ async fn nobody_counts_as_dead_because_redis_was() {
     let (one, other) = (connect(&options).await, connect(&options).await);
     let mut task = create(&one, "t").await;
     redis.kill();
-    // Leases go on running out meanwhile.
+    // Leases expire meanwhile.
     tokio::time::sleep(options.lease).await;
     redis.start_again();
     is_ready(&other).await;
@@ -129,7 +129,7 @@ async fn nobody_counts_as_dead_because_redis_was() {
 }
 
 #[tokio::test]
-async fn nobody_starts_on_a_redis_that_is_not_there() {
+async fn connect_fails_without_redis() {
     let mut redis = lasting();
     redis.kill();
     let why = crate::redis::rig::refused(&Options::new(redis.url())).await;

@@ -1,4 +1,4 @@
-//! What stands between a server and Redis, and can fail.
+//! A proxy between a server and Redis that can fail.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const OPEN: u8 = 0;
 const LOSES: u8 = 1;
 const SILENT: u8 = 2;
 
-/// Passes everything on, until it is told otherwise.
+/// A proxy that forwards until it is received to fail.
 pub(crate) struct Proxy {
     address: SocketAddr,
     how: Arc<AtomicU8>,
@@ -21,7 +21,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// One in front of the Redis at that port of loopback.
+    /// Starts a proxy for the Redis at a loopback port.
     pub(crate) async fn start(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -48,22 +48,22 @@ impl Proxy {
         }
     }
 
-    /// The address of Redis through it.
+    /// Returns the URL of Redis through the proxy.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}/", self.address)
     }
 
-    /// The next answer is lost, and the connection with it.
+    /// Loses the next reply, and closes its connection.
     pub(crate) fn lose_an_answer(&self) {
         self.how.store(LOSES, Ordering::SeqCst);
     }
 
-    /// Whether no answer is to be lost any more.
+    /// Returns whether the reply was lost.
     pub(crate) fn has_lost(&self) -> bool {
         self.how.load(Ordering::SeqCst) != LOSES
     }
 
-    /// No answer comes any more, and no connection ends.
+    /// Holds back all replies without closing connections.
     pub(crate) fn fall_silent(&self) {
         self.how.store(SILENT, Ordering::SeqCst);
     }

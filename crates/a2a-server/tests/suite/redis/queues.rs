@@ -14,7 +14,7 @@ async fn waits(waiting: &mut QueueTicket) -> bool {
 }
 
 #[tokio::test]
-async fn who_came_first_is_served_first_whatever_the_server() {
+async fn queue_is_fair_across_servers() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let first = one.enqueue("q", "t1").await.unwrap();
@@ -31,7 +31,7 @@ async fn who_came_first_is_served_first_whatever_the_server() {
 }
 
 #[tokio::test]
-async fn the_turn_of_a_dead_server_passes() {
+async fn turn_of_dead_server_passes() {
     let redis = RedisServer::start();
     let (dead, living) = (mortal(&redis).await, mortal(&redis).await);
     let _turn = soon(dead.enqueue("q", "t1").await.unwrap()).await.unwrap();
@@ -44,14 +44,14 @@ async fn the_turn_of_a_dead_server_passes() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_farewell_leaves_its_queues() {
+async fn closed_server_leaves_its_queues() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let _turn = soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap();
     let mut mine = other.enqueue("q", "t2").await.unwrap();
     assert!(waits(&mut mine).await);
     one.close().await.unwrap();
-    // The lease of fifteen seconds is not waited for.
+    // Does not wait for the lease of fifteen seconds.
     tokio::time::timeout(Duration::from_secs(5), mine)
         .await
         .expect("its turn comes at once")
@@ -59,11 +59,11 @@ async fn a_server_that_says_farewell_leaves_its_queues() {
 }
 
 #[tokio::test]
-async fn an_empty_queue_leaves_nothing_behind() {
+async fn empty_queue_leaves_no_key() {
     let redis = RedisServer::start();
     let one = server(&redis).await;
     drop(soon(one.enqueue("q", "t1").await.unwrap()).await.unwrap());
-    // Whoever comes next finds the place left.
+    // The next ticket finds the slot free.
     drop(soon(one.enqueue("q", "t2").await.unwrap()).await.unwrap());
     let mut client = crate::redis::rig::client(&redis).await;
     crate::redis::rig::until(|| {

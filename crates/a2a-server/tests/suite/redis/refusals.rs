@@ -1,4 +1,4 @@
-//! What Redis or its address is wrong about is told, and no password is.
+//! Rejected configurations of Redis. No error contains a password.
 
 use a2a_server::store::redis::Options;
 use a2a_server::store::{StoreError, TaskStore};
@@ -38,7 +38,7 @@ async fn set(client: &mut MultiplexedConnection, key: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn a_password_may_be_in_the_address_or_beside_it() {
+async fn password_may_be_in_url_or_options() {
     let redis = locked();
     create(
         &connect(&with(&redis, ":correct%23horse%2Fbattery%40staple")).await,
@@ -54,7 +54,7 @@ async fn a_password_may_be_in_the_address_or_beside_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_refused_without_being_told() {
+async fn wrong_password_is_not_in_the_error() {
     let redis = locked();
     for wrong in [with(&redis, ":hunter2"), Options::new(redis.url())] {
         let why = refused(&wrong).await;
@@ -64,7 +64,7 @@ async fn a_wrong_password_is_refused_without_being_told() {
 }
 
 #[tokio::test]
-async fn nothing_shows_a_password() {
+async fn debug_output_has_no_password() {
     let redis = locked();
     let options = Options {
         password: Some(PASSWORD.into()),
@@ -80,16 +80,16 @@ async fn nothing_shows_a_password() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_not_repeated() {
+async fn invalid_url_is_not_repeated() {
     for (wrong, says) in [
         ("redis://:hunter2@", "empty host"),
         ("redis:/hunter2", "names no host"),
-        ("hunter2", "no URL"),
+        ("hunter2", "not a URL"),
         ("http://:hunter2@localhost/", "neither"),
-        ("redis://:hunter2@localhost/hunter2", "not understood"),
+        ("redis://:hunter2@localhost/hunter2", "invalid"),
         ("redis://:hunter2@localhost/?db=hunter2", "only `prefix`"),
         ("redis://:hunter2@localhost/?prefix=", "empty"),
-        ("rediss://:hunter2@localhost/#insecure", "unchecked"),
+        ("rediss://:hunter2@localhost/#insecure", "fragment"),
     ] {
         let why = refused(&Options::new(wrong)).await;
         assert!(why.contains(says), "{wrong}: {why}");
@@ -98,14 +98,14 @@ async fn an_address_that_is_none_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_is_told() {
+async fn unknown_database_is_reported() {
     let redis = RedisServer::start();
     let why = refused(&Options::new(format!("{}99", redis.url()))).await;
     assert!(why.contains("no database of that number"), "{why}");
 }
 
 #[tokio::test]
-async fn a_prefix_of_another_program_is_left_alone() {
+async fn foreign_prefix_is_rejected() {
     let redis = RedisServer::start();
     let mut client = client(&redis).await;
     set(&mut client, "remote-agent:all", "mine").await;
@@ -121,7 +121,7 @@ async fn a_prefix_of_another_program_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_key_of_another_program_under_the_prefix_is_told() {
+async fn foreign_key_is_reported() {
     let redis = RedisServer::start();
     let store = server(&redis).await;
     set(&mut client(&redis).await, "remote-agent:task:t", "mine").await;
@@ -137,7 +137,7 @@ async fn a_key_of_another_program_under_the_prefix_is_told() {
         };
         assert!(why.contains("another program"), "{why}");
     }
-    // Its id is taken.
+    // Its id is in use.
     assert_eq!(
         store.create(&record("u")).await,
         Ok(()),
@@ -146,7 +146,7 @@ async fn a_key_of_another_program_under_the_prefix_is_told() {
 }
 
 #[tokio::test]
-async fn tasks_of_another_version_are_left_alone() {
+async fn data_of_other_version_is_rejected() {
     let redis = RedisServer::start();
     set(&mut client(&redis).await, "remote-agent:format", "3").await;
     let why = refused(&Options::new(redis.url())).await;
@@ -154,7 +154,7 @@ async fn tasks_of_another_version_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_user_that_may_do_what_is_needed_and_no_more_is_enough() {
+async fn user_with_documented_permissions_suffices() {
     let redis = RedisServer::start();
     let mut client = client(&redis).await;
     redis::cmd("ACL")
@@ -189,7 +189,7 @@ async fn a_user_that_may_do_what_is_needed_and_no_more_is_enough() {
 }
 
 #[tokio::test]
-async fn a_full_redis_refuses_and_is_not_ready() {
+async fn full_redis_is_not_ready() {
     let redis = RedisServer::start();
     let store = server(&redis).await;
     create(&store, "t").await;
@@ -204,6 +204,6 @@ async fn a_full_redis_refuses_and_is_not_ready() {
         };
         assert!(why.contains("is full"), "{why}");
     }
-    // What is there can still be read.
+    // Stored tasks are still readable.
     assert_eq!(store.load("t").await, Ok(Some(record("t"))));
 }

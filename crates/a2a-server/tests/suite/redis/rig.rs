@@ -11,18 +11,18 @@ use common::environment::SystemEnvironment;
 pub(crate) use crate::record::{record, status};
 use testkit::support::redis_server::RedisServer;
 
-/// A lease that is over soon.
+/// A short lease.
 pub(crate) const SHORT: Duration = Duration::from_millis(400);
 
-/// How long anything may take that is to happen.
+/// How long to wait for an expected event.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// A server on `redis`, with the usual lease.
+/// Starts a server on `redis` with the default lease.
 pub(crate) async fn server(redis: &RedisServer) -> RedisStore {
     connect(&Options::new(redis.url())).await
 }
 
-/// A server on `redis` that counts as dead soon.
+/// Starts a server on `redis` with a short lease.
 pub(crate) async fn mortal(redis: &RedisServer) -> RedisStore {
     connect(&Options {
         lease: SHORT,
@@ -37,7 +37,7 @@ pub(crate) async fn connect(options: &Options) -> RedisStore {
         .unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// Why nobody can be a server with these options.
+/// Returns why these options do not connect.
 pub(crate) async fn refused(options: &Options) -> String {
     match RedisStore::connect(options, &SystemEnvironment).await {
         Ok(_) => panic!("it connected"),
@@ -46,7 +46,7 @@ pub(crate) async fn refused(options: &Options) -> String {
     }
 }
 
-/// A connection of one's own.
+/// Opens a separate connection.
 pub(crate) async fn client(redis: &RedisServer) -> redis::aio::MultiplexedConnection {
     redis::Client::open(redis.url())
         .unwrap()
@@ -70,14 +70,14 @@ pub(crate) fn chunk(text: &str) -> TaskChange {
     }
 }
 
-/// Takes a task, which is being worked on at `store` then.
+/// Creates a task that works at `store`.
 pub(crate) async fn create(store: &RedisStore, id: &str) -> TaskRecord {
     let record = record(id);
     store.create(&record).await.unwrap();
     record
 }
 
-/// Appends what happened, and applies it.
+/// Appends and applies a change.
 pub(crate) async fn append(store: &RedisStore, record: &mut TaskRecord, change: TaskChange) {
     let at_ms = record.changed_ms + 1;
     store
@@ -91,7 +91,7 @@ pub(crate) async fn set_state(store: &RedisStore, record: &mut TaskRecord, state
     append(store, record, TaskChange::Status(status(state))).await;
 }
 
-/// What `what` comes to be, asked again and again until it is there.
+/// Polls `what` until it is `Some`.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(mut what: impl FnMut() -> F) -> T {
     let asked = async {
         loop {
@@ -104,14 +104,14 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(mut what: impl FnMut
     soon(asked).await
 }
 
-/// What comes of something that is to happen soon.
+/// Waits for an expected event.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(SOON, future)
         .await
         .expect("it happens in time")
 }
 
-/// Writes over a task of this id what no server reads.
+/// Overwrites a task with data that no server can read.
 pub(crate) async fn spoil(redis: &RedisServer, task_id: &str) {
     redis::cmd("HSET")
         .arg(format!("remote-agent:task:{task_id}"))

@@ -1,4 +1,4 @@
-//! What one server does, another one sees.
+//! Effects of one server at another.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::redis::rig::{append, chunk, connect, create, server, set_state, soon,
 use testkit::support::redis_server::RedisServer;
 
 #[tokio::test]
-async fn another_server_gets_a_task() {
+async fn task_is_visible_to_other_server() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
@@ -21,7 +21,7 @@ async fn another_server_gets_a_task() {
 }
 
 #[tokio::test]
-async fn another_server_follows_a_task() {
+async fn other_server_subscribes_to_task() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
@@ -30,9 +30,9 @@ async fn another_server_follows_a_task() {
     assert_eq!(subscription.record, task);
     append(&one, &mut task, chunk("second")).await;
     set_state(&one, &mut task, TaskState::Completed).await;
-    let heard: Vec<TaskUpdate> = soon(subscription.updates.collect()).await;
+    let received: Vec<TaskUpdate> = soon(subscription.updates.collect()).await;
     assert_eq!(
-        heard,
+        received,
         [
             TaskUpdate::Change(2, chunk("second").into()),
             TaskUpdate::Change(3, TaskChange::Status(task.task.status.clone()).into()),
@@ -41,7 +41,7 @@ async fn another_server_follows_a_task() {
 }
 
 #[tokio::test]
-async fn a_cancel_arrives_where_the_task_runs() {
+async fn cancel_request_reaches_running_server() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t1").await;
@@ -59,7 +59,7 @@ async fn a_cancel_arrives_where_the_task_runs() {
 }
 
 #[tokio::test]
-async fn a_cancel_follows_the_task_to_the_server_that_goes_on_with_it() {
+async fn cancel_request_follows_recovered_task() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
@@ -73,14 +73,14 @@ async fn a_cancel_follows_the_task_to_the_server_that_goes_on_with_it() {
 }
 
 #[tokio::test]
-async fn nobody_cancels_what_is_not_there() {
+async fn cancel_of_unknown_task_is_not_found() {
     let redis = RedisServer::start();
     let one = server(&redis).await;
     assert_eq!(one.request_cancel("t").await, Err(StoreError::NotFound));
 }
 
 #[tokio::test]
-async fn a_task_that_is_deleted_elsewhere_ends_its_feeds() {
+async fn deletion_elsewhere_ends_subscriptions() {
     let redis = RedisServer::start();
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t").await;
@@ -91,7 +91,7 @@ async fn a_task_that_is_deleted_elsewhere_ends_its_feeds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_changes_from_two_servers_keep_their_order() {
+async fn changes_of_two_servers_keep_their_order() {
     let redis = RedisServer::start();
     let watcher = server(&redis).await;
     let task = create(&watcher, "t").await;
@@ -116,16 +116,16 @@ async fn a_thousand_changes_from_two_servers_keep_their_order() {
             }
         }));
     }
-    let mut heard = subscription.record;
-    while heard.revision < 1000 {
+    let mut received = subscription.record;
+    while received.revision < 1000 {
         match soon(subscription.updates.next()).await.unwrap() {
             TaskUpdate::Change(revision, change) => {
-                assert_eq!(revision, heard.revision + 1);
-                heard.apply(change.as_ref().clone(), 1);
+                assert_eq!(revision, received.revision + 1);
+                received.apply(change.as_ref().clone(), 1);
             }
             TaskUpdate::Snapshot(whole) => {
-                assert!(whole.revision > heard.revision);
-                heard = *whole;
+                assert!(whole.revision > received.revision);
+                received = *whole;
             }
         }
     }
@@ -133,7 +133,7 @@ async fn a_thousand_changes_from_two_servers_keep_their_order() {
         writer.await.unwrap();
     }
     let kept = watcher.load("t").await.unwrap().unwrap();
-    assert_eq!(kept, heard);
+    assert_eq!(kept, received);
     let parts = &kept.task.artifacts.unwrap()[0].parts;
     assert_eq!(parts.len(), 1000);
     let different: HashSet<&str> = parts.iter().filter_map(|part| part.as_text()).collect();
@@ -141,7 +141,7 @@ async fn a_thousand_changes_from_two_servers_keep_their_order() {
 }
 
 #[tokio::test]
-async fn databases_and_prefixes_are_worlds_of_their_own() {
+async fn databases_and_prefixes_are_separate() {
     let redis = RedisServer::start();
     let one = server(&redis).await;
     let elsewhere = connect(&Options::new(format!("{}1", redis.url()))).await;
@@ -161,7 +161,7 @@ async fn databases_and_prefixes_are_worlds_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_task_that_cannot_be_read_is_listed_and_can_be_deleted() {
+async fn unreadable_task_can_be_listed_and_deleted() {
     let redis = RedisServer::start();
     let store = server(&redis).await;
     create(&store, "broken").await;

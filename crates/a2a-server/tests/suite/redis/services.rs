@@ -1,4 +1,4 @@
-//! Whole servers on one Redis, one of them a process of its own that is killed.
+//! Whole services on one Redis, one of them in a process that is killed.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -25,13 +25,13 @@ use url::Url;
 use crate::redis::rig::{SHORT, connect, soon, until};
 use testkit::support::redis_server::RedisServer;
 
-/// Where the process of its own finds Redis, and what it is to work on.
+/// The environment variables of that process: Redis, and its messages.
 const ADDRESS: &str = "REMOTE_AGENT_TEST_REDIS";
 const WORK: &str = "REMOTE_AGENT_TEST_WORK";
 
-struct Nobody;
+struct NoPush;
 
-impl PushSender for Nobody {
+impl PushSender for NoPush {
     fn accepts(&self, _: &Url) -> Result<(), String> {
         Err("is not asked for here".to_owned())
     }
@@ -44,7 +44,7 @@ impl PushSender for Nobody {
     ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
         Box::pin(async {
             Err(PushError {
-                text: "nobody carries anything here".to_owned(),
+                text: "push notifications are not supported".to_owned(),
                 retryable: false,
             })
         })
@@ -72,7 +72,7 @@ async fn service(url: &str) -> Service {
         settings: Settings::default(),
         executor: Arc::new(ScriptedExecutor::default()),
         store: Arc::new(connect(&options).await),
-        sender: Arc::new(Nobody),
+        sender: Arc::new(NoPush),
         sessions: Arc::new(ByContext),
         env: Arc::new(SystemEnvironment),
         clients: None,
@@ -116,7 +116,7 @@ async fn send(service: &Service, message: Message, return_immediately: bool) -> 
     }
 }
 
-/// A task that is being worked on.
+/// Starts a task that works.
 async fn begin(service: &Service, text: &str) -> Task {
     send(service, message(text), true).await
 }
@@ -133,13 +133,13 @@ async fn ended(service: &Service, id: &str) -> Task {
     .await
 }
 
-/// Waits until the task is being worked on. By then its run has a name.
+/// Waits until the task works. By then its run has a name.
 async fn working(service: &Service, id: &str) {
     until(|| async { (get(service, id).await.status.state == TaskState::Working).then_some(()) })
         .await;
 }
 
-/// What was said in the first artifact.
+/// Returns the text of the first artifact.
 fn said(task: &Task) -> String {
     task.artifacts
         .iter()
@@ -159,13 +159,13 @@ fn reason(task: &Task) -> Option<&str> {
         .as_str()
 }
 
-/// Everything that is told until the end.
+/// Returns all events until the end.
 async fn all(updates: Updates) -> Vec<StreamResponse> {
     soon(updates.map(Result::unwrap).collect()).await
 }
 
 #[tokio::test]
-async fn any_server_answers_for_a_task_that_another_one_runs() {
+async fn any_server_returns_task_of_another() {
     let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     let task = begin(&one, "stream 40 10").await;
@@ -174,10 +174,10 @@ async fn any_server_answers_for_a_task_that_another_one_runs() {
     let listed = other.list(&caller(), everything).await.unwrap();
     assert_eq!(listed.total_size(), 1);
     let updates = other.subscribe(&caller(), &task.id).await.unwrap();
-    let heard = all(updates).await;
-    assert!(matches!(heard[0], StreamResponse::Task(_)));
+    let received = all(updates).await;
+    assert!(matches!(received[0], StreamResponse::Task(_)));
     assert!(matches!(
-        heard.last(),
+        received.last(),
         Some(StreamResponse::StatusUpdate(last)) if last.status.state == TaskState::Completed
     ));
     assert_eq!(
@@ -187,21 +187,21 @@ async fn any_server_answers_for_a_task_that_another_one_runs() {
 }
 
 #[tokio::test]
-async fn any_server_cancels_a_task_that_another_one_runs() {
+async fn any_server_cancels_task_of_another() {
     let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     let task = begin(&one, "slow").await;
     assert_eq!(one.under_way(), 1);
     let canceled = soon(other.cancel(&caller(), &task.id)).await.unwrap();
     assert_eq!(canceled.status.state, TaskState::Canceled);
-    // The run has stopped, too.
+    // The run has stopped as well.
     until(|| async { (one.under_way() == 0).then_some(()) }).await;
     let task = get(&one, &task.id).await;
     assert_eq!(task.status.state, TaskState::Canceled);
 }
 
 #[tokio::test]
-async fn messages_of_one_context_take_turns_whatever_the_server() {
+async fn messages_of_context_take_turns_across_servers() {
     let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     let first = begin(&one, "slow 400").await;
@@ -209,14 +209,14 @@ async fn messages_of_one_context_take_turns_whatever_the_server() {
     next.context_id = Some(first.context_id.clone());
     let second = send(&other, next, false).await;
     assert_eq!(second.status.state, TaskState::Completed);
-    // It was answered after the first one was done.
+    // It was answered after the first one ended.
     let first = get(&other, &first.id).await;
     assert_eq!(first.status.state, TaskState::Completed);
     assert!(first.status.timestamp <= second.status.timestamp);
 }
 
 #[tokio::test]
-async fn a_question_of_one_server_is_answered_at_another() {
+async fn question_can_be_answered_at_another_server() {
     let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
     let asks = send(&one, message("ask which colour"), false).await;
@@ -231,14 +231,14 @@ async fn a_question_of_one_server_is_answered_at_another() {
     assert_eq!(get(&one, &asks.id).await.status.state, TaskState::Completed);
 }
 
-/// A server in a process of its own. Killed when it is dropped.
+/// A server in a separate process. Dropping it kills the process.
 struct Apart {
     process: Child,
     tasks: Vec<String>,
 }
 
 impl Apart {
-    /// Starts one and gives it `work`, a message a line.
+    /// Starts a server and sends it `work`, one message a line.
     fn start(redis: &RedisServer, work: &str) -> Self {
         let mut process = Command::new(env::current_exe().unwrap())
             .args([
@@ -263,7 +263,7 @@ impl Apart {
         Self { process, tasks }
     }
 
-    /// As the kernel does it where memory is short.
+    /// As the kernel does when memory is short.
     fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -289,7 +289,7 @@ async fn a_server_apart() {
 }
 
 #[tokio::test]
-async fn a_task_of_a_killed_server_is_marked_by_another_one() {
+async fn task_of_killed_server_is_marked() {
     let redis = RedisServer::start();
     let other = service(&redis.url()).await;
     let mut apart = Apart::start(&redis, "begun so far");
@@ -300,11 +300,11 @@ async fn a_task_of_a_killed_server_is_marked_by_another_one() {
     })
     .await;
     apart.kill();
-    // It can be got at once, and whoever follows it hears its end.
+    // Readable at once, and its subscribers receive the end.
     assert_eq!(get(&other, &id).await.status.state, TaskState::Working);
-    let heard = all(updates).await;
+    let received = all(updates).await;
     assert!(matches!(
-        heard.last(),
+        received.last(),
         Some(StreamResponse::StatusUpdate(last)) if last.status.state == TaskState::Failed
     ));
     let task = get(&other, &id).await;
@@ -313,7 +313,7 @@ async fn a_task_of_a_killed_server_is_marked_by_another_one() {
 }
 
 #[tokio::test]
-async fn a_run_that_lives_on_is_taken_up_by_another_server() {
+async fn living_run_is_reattached_by_another_server() {
     let redis = RedisServer::start();
     let other = service(&redis.url()).await;
     let mut apart = Apart::start(&redis, "resume 300");
@@ -325,10 +325,10 @@ async fn a_run_that_lives_on_is_taken_up_by_another_server() {
 }
 
 #[tokio::test]
-async fn every_task_of_a_killed_server_ends_at_one_of_the_others() {
+async fn tasks_of_killed_server_all_end() {
     let redis = RedisServer::start();
     let (one, other) = both(&redis).await;
-    // More than may run at a time, so some of them wait.
+    // More than the concurrent runs, so some of them wait.
     let mut apart = Apart::start(&redis, &["slow"; 30].join("\n"));
     assert_eq!(apart.tasks.len(), 30);
     apart.kill();
@@ -342,7 +342,7 @@ async fn every_task_of_a_killed_server_ends_at_one_of_the_others() {
 }
 
 #[tokio::test]
-async fn a_task_of_a_killed_server_can_be_canceled_at_another_one() {
+async fn task_of_killed_server_can_be_canceled() {
     let redis = RedisServer::start();
     let other = service(&redis.url()).await;
     let mut apart = Apart::start(&redis, "resume 60000");

@@ -8,7 +8,7 @@ use a2a_server::store::redis::Options;
 use crate::redis::rig::{connect, create, record, refused};
 use testkit::support::redis_server::RedisServer;
 
-/// A Redis that can take TLS, the certificate that it shows, and the folder that it reads it from.
+/// A Redis that supports TLS, its certificate, and its directory.
 fn encrypted() -> (RedisServer, String, tempfile::TempDir) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +41,7 @@ fn url(port: u16) -> String {
     format!("rediss://localhost:{port}/")
 }
 
-/// Turns TLS on at a port of its own, and says at which.
+/// Enables TLS on its own port, and returns the port.
 async fn tls_port(redis: &RedisServer) -> u16 {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -57,7 +57,7 @@ async fn tls_port(redis: &RedisServer) -> u16 {
 }
 
 #[tokio::test]
-async fn a_certificate_that_was_given_is_trusted() {
+async fn configured_root_certificate_is_trusted() {
     let (redis, certificate, _folder) = encrypted();
     let options = Options {
         roots: Some(certificate.into_bytes()),
@@ -70,7 +70,7 @@ async fn a_certificate_that_was_given_is_trusted() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_nobody_is_refused() {
+async fn untrusted_certificate_is_rejected() {
     let (redis, _, _folder) = encrypted();
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let options = Options {

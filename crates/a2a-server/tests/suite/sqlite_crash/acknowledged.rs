@@ -1,4 +1,4 @@
-//! What a writer said is kept, and whether it is.
+//! The changes that a writer acknowledged, and the check that they are stored.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,11 +8,11 @@ use a2a_server::store::{Filter, TaskStore};
 
 use super::script;
 
-/// Everything that was acknowledged so far.
+/// The acknowledged changes.
 #[derive(Default)]
 pub(crate) struct Acknowledged {
     tasks: BTreeMap<String, Known>,
-    /// How many changes were.
+    /// Returns the number of acknowledged changes.
     pub(crate) changes: usize,
 }
 
@@ -25,7 +25,7 @@ struct Known {
 }
 
 impl Acknowledged {
-    /// Notes a line of a writer.
+    /// Records a line of a writer.
     pub(crate) fn note(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let known = self.tasks.entry(words[1].to_owned()).or_default();
@@ -73,7 +73,7 @@ impl Acknowledged {
                     known.deleted = true;
                     continue;
                 };
-                // What was kept and not acknowledged any more may be there, or not.
+                // The last change may be stored without its acknowledgement.
                 let most = known.revision + 1;
                 assert!(
                     (known.revision..=most).contains(&found.revision),
@@ -99,7 +99,7 @@ impl Acknowledged {
             }
             let left = store.recover().await.unwrap();
             let listed = store.list(&all()).await.unwrap().total;
-            // One of each writer may have been created and not acknowledged any more.
+            // Each writer may have created one task without its acknowledgement.
             assert!(
                 (there..there + 200).contains(&listed),
                 "{there} acknowledged, {listed} listed"

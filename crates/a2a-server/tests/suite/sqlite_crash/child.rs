@@ -1,4 +1,4 @@
-//! Writes tasks, many at a time, and says what it was told is kept. It never ends by itself.
+//! Writes many tasks concurrently, and prints each acknowledged change. Runs until it is killed.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
     });
 }
 
-/// The life of a task. One in four is deleted, one in four is left as it is.
+/// Runs a task. One in four is deleted, one in four is left unfinished.
 async fn task(store: &SqliteStore, id: &str, number: u64) {
     let mut record = script::made(id);
     store.create(&record).await.unwrap();
@@ -55,7 +55,7 @@ async fn task(store: &SqliteStore, id: &str, number: u64) {
     }
 }
 
-/// One line in one write: whoever reads it has all of it or nothing.
+/// One line in one write, so that readers see whole lines.
 fn say(line: &str) {
     let mut out = std::io::stderr().lock();
     out.write_all(format!("{line}\n").as_bytes()).unwrap();

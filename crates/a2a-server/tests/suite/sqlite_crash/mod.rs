@@ -1,6 +1,7 @@
-//! Kills a process that writes to a durable store, at random moments, and looks whether everything it acknowledged is there.
+//! Kills a process that writes to a durable store at random moments, and checks that every acknowledged change is
+//! stored.
 //!
-//! `CRASH_ROUNDS=100 cargo test -p openclaw-remote-agent-a2a-server --test suite sqlite_crash` for more rounds than usual.
+//! `CRASH_ROUNDS=100 cargo test -p openclaw-remote-agent-a2a-server --test suite sqlite_crash` runs more rounds.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -17,10 +18,10 @@ use acknowledged::Acknowledged;
 
 const ROUNDS: u64 = 10;
 
-/// Names the directory, the `fsync` mode and the round to the process that writes.
+/// The environment variables of the writer: directory, `fsync` mode and round.
 const WRITER: &str = "SQLITE_CRASH_WRITER";
 
-/// The process that writes: the test below starts this binary for it, and kills it.
+/// The writer process. The test below starts this binary for it, and kills it.
 #[test]
 #[ignore = "the other test starts it"]
 fn writes_until_killed() {
@@ -68,7 +69,8 @@ fn keeps_every_acknowledged_change_when_killed() {
     );
 }
 
-/// Starts a writer, kills it `patience` after its first acknowledgement, and notes all of them. Says whether it was killed.
+/// Starts a writer, kills it `patience` after its first acknowledgement, and records all of them. Returns whether it
+/// was killed.
 fn kill_a_writer(
     directory: &Path,
     fsync: &str,
@@ -87,7 +89,7 @@ fn kill_a_writer(
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().expect("an acknowledgement").unwrap();
     acknowledged.note(&first);
-    // What comes meanwhile is read at once, so that the writer does not wait for a full pipe.
+    // Drains the pipe, so that the writer does not block.
     let reader = std::thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<_>>());
     std::thread::sleep(patience);
     child.kill().unwrap();

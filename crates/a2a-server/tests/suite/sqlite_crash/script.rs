@@ -1,14 +1,14 @@
-//! What happens to each task: a function of its id, so that whoever knows how many changes it has had knows the whole of it.
+//! The changes of each task: a function of its id and revision.
 
 use a2a::v1_0::{Artifact, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus};
 use a2a_server::task_record::{TaskChange, TaskRecord};
 
 use crate::record::record;
 
-/// After so many changes a task is settled.
+/// The number of changes after which a task ends.
 pub(crate) const CHANGES: u64 = 12;
 
-/// The task before anything happened to it.
+/// Returns the task at revision 0.
 pub(crate) fn made(id: &str) -> TaskRecord {
     let submitted = record(id);
     TaskRecord {
@@ -24,7 +24,7 @@ pub(crate) fn made(id: &str) -> TaskRecord {
     }
 }
 
-/// What happens to it after its first `revision` changes.
+/// Returns the change after `revision`.
 pub(crate) fn change(id: &str, revision: u64) -> TaskChange {
     match revision {
         0 => TaskChange::Run(format!("run-of-{id}")),
@@ -46,12 +46,12 @@ pub(crate) fn change(id: &str, revision: u64) -> TaskChange {
     }
 }
 
-/// When that is.
+/// Returns the time of that change.
 pub(crate) fn at_ms(revision: u64) -> i64 {
     i64::try_from(revision).unwrap() * 1_000
 }
 
-/// The task after so many changes.
+/// Returns the task at a revision.
 pub(crate) fn after(id: &str, revision: u64) -> TaskRecord {
     let mut record = made(id);
     for revision in 0..revision {
@@ -60,7 +60,7 @@ pub(crate) fn after(id: &str, revision: u64) -> TaskRecord {
     record
 }
 
-/// The configuration it gets.
+/// Returns its push configuration.
 pub(crate) fn configuration(id: &str) -> TaskPushNotificationConfig {
     TaskPushNotificationConfig {
         url: format!("https://example.com/{id}"),

@@ -1,10 +1,10 @@
-//! Who has no token, or another's, through the whole server.
+//! Requests without a token, or with another client's, against the whole server.
 
 use serde_json::json;
 
 use super::*;
 
-/// Ways to write paths that tell of tasks, or of the server.
+/// Spellings of paths that would reveal tasks or the server.
 const PATHS: [&str; 24] = [
     "/rest/tasks",
     "/rest/tasks/",
@@ -33,7 +33,7 @@ const PATHS: [&str; 24] = [
 ];
 
 #[tokio::test]
-async fn no_way_to_write_a_path_leads_past_the_door() {
+async fn every_spelling_of_a_path_needs_a_token() {
     let whole = with_clients().await;
     let id = whole.working("ada").await;
     for path in PATHS {
@@ -54,7 +54,7 @@ async fn no_way_to_write_a_path_leads_past_the_door() {
 }
 
 #[tokio::test]
-async fn a_token_counts_in_its_header_alone() {
+async fn token_counts_in_authorization_only() {
     let whole = with_clients().await;
     for (path, line) in [
         ("/rest/tasks?access_token=token-of-ada", "X-Nothing: 1"),
@@ -74,11 +74,11 @@ async fn a_token_counts_in_its_header_alone() {
     assert_eq!(known.await, 200);
 }
 
-/// The other client, which is the operator too: over A2A that makes no difference.
+/// The other client is also the operator, which makes no difference over A2A.
 const OTHER: &str = OPERATOR;
 
 #[tokio::test]
-async fn a_client_learns_nothing_of_anothers_task_over_http_json() {
+async fn http_json_hides_tasks_of_other_clients() {
     let whole = with_clients().await;
     let id = whole.working("ada").await;
     let push = r#"{"url": "https://hooks.example/"}"#;
@@ -120,7 +120,7 @@ async fn a_client_learns_nothing_of_anothers_task_over_http_json() {
 }
 
 #[tokio::test]
-async fn a_client_learns_nothing_of_anothers_task_over_json_rpc() {
+async fn json_rpc_hides_tasks_of_other_clients() {
     let whole = with_clients().await;
     let id = whole.working("ada").await;
     let url = "https://hooks.example/";
@@ -167,7 +167,7 @@ async fn a_client_learns_nothing_of_anothers_task_over_json_rpc() {
 }
 
 #[tokio::test]
-async fn a_client_lists_its_own_tasks_alone() {
+async fn client_lists_own_tasks_only() {
     let whole = with_clients().await;
     let id = whole.working("ada").await;
     for (who, seen) in [(ADA, true), (OTHER, false)] {
@@ -179,7 +179,7 @@ async fn a_client_lists_its_own_tasks_alone() {
 }
 
 #[tokio::test]
-async fn what_a_form_of_another_page_can_post_does_nothing() {
+async fn form_post_of_foreign_page_is_rejected() {
     let whole = alone().await;
     let sent =
         json!({"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "x"}]}});
@@ -199,7 +199,7 @@ async fn what_a_form_of_another_page_can_post_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_preflight_of_another_page_is_granted_nothing() {
+async fn preflight_of_foreign_page_is_rejected() {
     let whole = alone().await;
     let lines = [
         "Origin: https://evil.example",

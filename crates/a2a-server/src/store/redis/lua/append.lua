@@ -7,13 +7,13 @@ if not is[1] then
   return 'gone'
 end
 if is[7] == token then
-  -- The same call again, whose answer was lost on the way.
+  -- A retry of a call whose response was lost.
   return 'ok'
 end
 if is[2] then
   return 'settled'
 end
--- It was this server's, which was away for longer than its lease.
+-- This server's lease expired, and another one took the task over.
 if mine == '1' and is[6] ~= me then
   return 'lost'
 end

@@ -8,7 +8,7 @@ if is[2] then
   return 'settled'
 end
 if is[3] then
-  -- Kept beside the task too: whoever takes it from a server that died is asked then.
+  -- Stored with the task too: the server that recovers it from a dead one reads it.
   redis.call('HSET', key, 'cancel', '1')
   redis.call('RPUSH', P .. 'cancels:' .. is[3], id)
   redis.call('PUBLISH', C .. 'server:' .. is[3], 'cancel')

@@ -1,5 +1,5 @@
--- What every script begins with. ARGV[1] is the prefix of all keys, ARGV[2] that of all channels (it names the database:
--- channels, unlike keys, are shared by all of them), ARGV[3] the server that asks.
+-- The prelude of every script. ARGV[1] is the prefix of keys, ARGV[2] the prefix of channels (it names the database,
+-- because Redis shares channels among databases), ARGV[3] the calling server.
 local P, C, me = ARGV[1], ARGV[2], ARGV[3]
 
 local function indexes(owner, context, state)
@@ -12,7 +12,7 @@ local function indexes(owner, context, state)
   }
 end
 
--- What lists say of a task beside its state. An empty text stands for none; the first of `asked` stays.
+-- Stores what lists show of a task beside its state. An empty text is none; the first `asked` stays.
 local function summary(key, agent, asked, says)
   if agent ~= '' then
     redis.call('HSET', key, 'agent', agent)
@@ -25,7 +25,7 @@ local function summary(key, agent, asked, says)
   end
 end
 
--- What lists say of a task that last changed `at`.
+-- Returns what lists show of a task that last changed at `at`.
 local function listed(id, at)
   local is = redis.call('HMGET', P .. 'task:' .. id, 'context', 'owner', 'agent', 'state', 'since', 'created', 'asked', 'says')
   local task = { id, at }
@@ -39,7 +39,7 @@ local function alive(server)
   return redis.call('EXISTS', P .. 'lease:' .. server) == 1
 end
 
--- The place whose turn it is; those of dead servers are skipped.
+-- Returns the slot at the head of a queue, skipping those of dead servers.
 local function head(queue)
   local list = P .. 'queue:' .. queue
   while true do
@@ -85,7 +85,7 @@ local function rest(id)
   redis.call('HDEL', key, 'server', 'cancel')
 end
 
--- Counts bytes that a task takes more, with it, for its client and for all. `bytes` names every client that has a task.
+-- Adds to the bytes of a task, of its client and of all. `bytes` has a field for every client with a task.
 local function weigh(id, owner, more)
   redis.call('HINCRBY', P .. 'task:' .. id, 'bytes', more)
   redis.call('INCRBY', P .. 'total', more)
@@ -116,7 +116,7 @@ local function forget(id)
     redis.call('SREM', P .. 'running:' .. was[4], id)
   end
   redis.call('DEL', key, P .. 'log:' .. id, P .. 'push:' .. id)
-  -- A context is forgotten with the last of its tasks.
+  -- Deletes a context with its last task.
   if redis.call('EXISTS', P .. 'context:' .. was[2]) == 0 then
     redis.call('DEL', P .. 'opened:' .. was[2])
   end

@@ -1,7 +1,7 @@
 local id, from, to, record = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local key = P .. 'task:' .. id
 local log = P .. 'log:' .. id
--- Somebody else may have done it in the meantime.
+-- Another server may have compacted it meanwhile.
 if redis.call('HGET', key, 'base_revision') ~= from then
   return 0
 end

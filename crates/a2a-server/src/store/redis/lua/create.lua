@@ -3,7 +3,7 @@ local state, since, changed, phase, token = ARGV[10], ARGV[11], ARGV[12], ARGV[1
 local created, agent, asked, says = ARGV[15], ARGV[16], ARGV[17], ARGV[18]
 local key = P .. 'task:' .. id
 if redis.call('EXISTS', key) == 1 then
-  -- The same call again, whose answer was lost on the way.
+  -- A retry of a call whose response was lost.
   return redis.call('HGET', key, 'token') == token and 'ok' or 'conflict'
 end
 redis.call('HSET', key, 'base', record, 'base_revision', revision, 'revision', revision, 'owner', owner,

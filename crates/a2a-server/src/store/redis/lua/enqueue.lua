@@ -1,4 +1,4 @@
--- Takes a place unless it is taken, and says whether its turn has come.
+-- Adds a slot unless it is there, and returns whether it has the turn.
 local queue, place, lease = ARGV[4], ARGV[5], ARGV[6]
 redis.call('SET', P .. 'lease:' .. me, '1', 'PX', lease)
 local list = P .. 'queue:' .. queue

@@ -1,7 +1,7 @@
 local key, owner, session, spare = P .. 'opened:' .. ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 if redis.call('EXISTS', key) == 0 then
   redis.call('HSET', key, 'owner', owner, 'session', session)
-  -- Until it has a task.
+  -- Until the context has a task.
   redis.call('PEXPIRE', key, spare)
 end
 return redis.call('HMGET', key, 'owner', 'session')

@@ -1,4 +1,5 @@
--- A page of `index`, the last changed first: the total, whether there is more, and what lists say of each task; owner, state and since are asked of each task where they are given.
+-- Returns a page of `index`, the last changed first: the total, whether another page follows, and the rows. Filters by
+-- owner, state and since where they are given.
 local index, size, score, last = P .. ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local owner, state, since = ARGV[8], ARGV[9], ARGV[10]
 local asks = owner ~= '' or state ~= '' or since ~= ''
@@ -9,7 +10,7 @@ local function takes(id)
     and (since == '' or (is[3] ~= '' and tonumber(is[3]) >= tonumber(since)))
 end
 
--- By bytes, as Redis orders them; `<` of Lua goes by the locale.
+-- Compares bytes, as Redis does; `<` of Lua uses the locale.
 local function below(one, other)
   for i = 1, math.min(#one, #other) do
     local a, b = string.byte(one, i), string.byte(other, i)
@@ -29,7 +30,7 @@ local function past(id, at)
 end
 
 local total, ids, more = 0, {}, 0
--- Who asks something of each task has to see all of them to count them.
+-- A filter has to see all tasks to count them.
 local max = (asks or score == '') and '+inf' or score
 if not asks then
   total = redis.call('ZCARD', index)

@@ -1,5 +1,5 @@
--- Whether so many bytes more of an owner fit; forgets the owner's oldest settled tasks where they then do, and where that
--- is asked for. Nothing is forgotten where others fill the total.
+-- Returns whether `bytes` more of an owner fit. Deletes the owner's oldest ended tasks if that makes room and the
+-- caller allows it. Deletes none if others fill the total.
 local owner, bytes, own, total = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local function kept(value)
   return tonumber(value or 0) or 0

@@ -1,4 +1,4 @@
--- Whether the prefix is free or ours.
+-- Checks that the prefix is free or belongs to this version.
 for key, kind in pairs({ all = 'zset', settled = 'zset', servers = 'set', format = 'string' }) do
   local is = redis.call('TYPE', P .. key)['ok']
   if is ~= 'none' and is ~= kind then

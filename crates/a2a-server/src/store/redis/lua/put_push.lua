@@ -4,7 +4,7 @@ if redis.call('EXISTS', P .. 'task:' .. id) == 0 then
 end
 local key = P .. 'push:' .. id
 local known = redis.call('HGET', key, config)
--- One that is replaced keeps its place.
+-- A replaced configuration keeps its position.
 local place = known and string.match(known, '^%d+') or redis.call('HINCRBY', P .. 'task:' .. id, 'pushes', 1)
 redis.call('HSET', key, config, place .. ' ' .. entry)
 return 'ok'

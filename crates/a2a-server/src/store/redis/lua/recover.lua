@@ -1,5 +1,5 @@
--- Takes tasks of dead servers, at most so many. Says which of those taken were not handed out yet, and which of them the
--- dead server was asked to cancel.
+-- Takes over at most `most` tasks of dead servers. Returns the taken tasks that were not handed out yet, and those of
+-- them that the dead server was asked to cancel.
 local lease, most = ARGV[4], tonumber(ARGV[5])
 redis.call('SET', P .. 'lease:' .. me, '1', 'PX', lease)
 redis.call('SADD', P .. 'servers', me)

@@ -5,7 +5,7 @@ for i = 1, #places, 2 do
   wake(places[i + 1])
 end
 redis.call('DEL', P .. 'places:' .. me)
--- Another server finds the rest by this one's name, if there is a rest.
+-- If tasks remain, another server finds them by this server's name.
 if redis.call('EXISTS', P .. 'running:' .. me) == 0 then
   redis.call('SREM', P .. 'servers', me)
   redis.call('DEL', P .. 'claims:' .. me, P .. 'cancels:' .. me)

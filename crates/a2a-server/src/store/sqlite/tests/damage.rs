@@ -1,4 +1,4 @@
-//! A damaged file is named, and what can be read of it is.
+//! Damaged files: the report, and the export.
 
 use a2a::v1_0::TaskState;
 
@@ -8,7 +8,7 @@ use crate::store::sqlite::{check, export};
 use crate::store::{StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// Tasks of every kind in a database that is closed.
+/// Creates a closed database with tasks of every kind.
 async fn made(directory: &tempfile::TempDir) -> Vec<TaskRecord> {
     let store = open(directory);
     let tasks = any(&store);
@@ -37,7 +37,7 @@ fn file(directory: &tempfile::TempDir) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn a_whole_file_has_nothing_to_say() {
+async fn check_of_intact_file_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     let made = made(&directory).await;
     assert_eq!(check(directory.path()), Ok(Vec::new()));
@@ -48,7 +48,7 @@ async fn a_whole_file_has_nothing_to_say() {
 }
 
 #[tokio::test]
-async fn a_file_can_be_checked_beside_its_server() {
+async fn check_works_while_server_runs() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     create(&any(&store), "t", "ann", "c", 0).await;
@@ -56,7 +56,7 @@ async fn a_file_can_be_checked_beside_its_server() {
 }
 
 #[tokio::test]
-async fn a_changed_letter_costs_its_task_alone() {
+async fn changed_byte_damages_its_task_only() {
     let directory = tempfile::tempdir().unwrap();
     let made = made(&directory).await;
     let mut bytes = std::fs::read(file(&directory)).unwrap();
@@ -81,7 +81,8 @@ async fn a_changed_letter_costs_its_task_alone() {
     assert_eq!(check(directory.path()), Ok(Vec::new()));
 }
 
-/// Takes the rows of `t3` in the log away that `which` picks. Checks that they are missed, and returns why.
+/// Deletes the rows of `t3` that `which` selects from the log. Checks that the store reports them, and returns the
+/// error.
 async fn without(which: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let made = made(&directory).await;
@@ -103,13 +104,13 @@ async fn without(which: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_task_without_its_record_is_damaged() {
+async fn task_without_record_is_damaged() {
     let why = without("1").await;
     assert!(why.contains("its record is missing"), "{why}");
 }
 
 #[tokio::test]
-async fn a_task_without_its_last_change_is_damaged() {
+async fn task_without_last_change_is_damaged() {
     let why = without("revision = 2").await;
     assert!(
         why.contains("it is at revision 2, and its record ends at 1"),
@@ -118,7 +119,7 @@ async fn a_task_without_its_last_change_is_damaged() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_leaves_the_other_tasks_to_be_exported() {
+async fn damaged_page_leaves_other_tasks_exportable() {
     let directory = tempfile::tempdir().unwrap();
     let made = made(&directory).await;
     let whole = std::fs::read(file(&directory)).unwrap();
@@ -135,7 +136,7 @@ async fn a_damaged_page_leaves_the_other_tasks_to_be_exported() {
         for record in &found {
             assert!(made.contains(record), "page {page}: {}", record.task.id);
         }
-        // The root of the log has the way to every task.
+        // The root of the log's tree, which leads to every task.
         let log = wrong.iter().any(|line| line.contains("list the tasks of"));
         assert!(
             log || found.len() >= made.len() - 8,
@@ -146,7 +147,7 @@ async fn a_damaged_page_leaves_the_other_tasks_to_be_exported() {
 }
 
 #[tokio::test]
-async fn a_file_without_its_head_is_named_with_what_to_do() {
+async fn file_without_header_is_reported_with_hint() {
     let directory = tempfile::tempdir().unwrap();
     made(&directory).await;
     let mut bytes = std::fs::read(file(&directory)).unwrap();

@@ -1,4 +1,4 @@
-//! One process has the directory.
+//! The lock on the directory.
 
 use super::{open, refused, reopen, try_open};
 use crate::store::conformance::moment;
@@ -6,7 +6,7 @@ use crate::store::sqlite::{Holder, holder};
 use crate::store::{StoreError, TaskStore};
 
 #[tokio::test]
-async fn a_second_server_is_told_who_has_the_directory() {
+async fn second_server_gets_the_holder() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let why = refused(directory.path());
@@ -28,7 +28,7 @@ async fn a_second_server_is_told_who_has_the_directory() {
 }
 
 #[tokio::test]
-async fn a_command_learns_who_has_the_directory() {
+async fn holder_is_readable_by_commands() {
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(holder(directory.path()), Ok(None));
     let store = open(&directory);
@@ -44,7 +44,7 @@ async fn a_command_learns_who_has_the_directory() {
 }
 
 #[tokio::test]
-async fn a_closed_store_leaves_its_directory_to_others() {
+async fn closed_store_releases_the_lock() {
     let directory = tempfile::tempdir().unwrap();
     let first = open(&directory);
     let kept = first.clone();
@@ -59,7 +59,7 @@ async fn a_closed_store_leaves_its_directory_to_others() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_else_may_read_it() {
+async fn files_are_readable_by_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("new").join("tasks");
@@ -74,7 +74,7 @@ async fn nobody_else_may_read_it() {
 
 #[cfg(unix)]
 #[test]
-fn a_directory_that_cannot_be_made_is_named() {
+fn failed_directory_creation_names_it() {
     let why = refused(std::path::Path::new("/proc/no/such"));
     assert!(why.starts_with("cannot create `/proc/no/such`:"), "{why}");
 }

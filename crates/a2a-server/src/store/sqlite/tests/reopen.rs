@@ -1,4 +1,4 @@
-//! What is there after a restart.
+//! Reopening a store.
 
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
@@ -28,7 +28,7 @@ fn config(task: &str, id: &str) -> TaskPushNotificationConfig {
 }
 
 #[tokio::test]
-async fn everything_is_there_again() {
+async fn reopened_store_has_everything() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let tasks = any(&store);
@@ -71,7 +71,7 @@ async fn everything_is_there_again() {
 }
 
 #[tokio::test]
-async fn a_task_goes_on_after_a_restart() {
+async fn task_continues_after_restart() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut task = create(&any(&store), "t", "ann", "c", 0).await;
@@ -85,7 +85,7 @@ async fn a_task_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn lists_find_what_they_found_before() {
+async fn lists_survive_restart() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut done = create(&any(&store), "done", "ann", "c", 0).await;
@@ -107,7 +107,7 @@ async fn lists_find_what_they_found_before() {
 }
 
 #[tokio::test]
-async fn only_what_another_process_left_is_recovered_and_once() {
+async fn recover_returns_left_tasks_once() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut waits = create(&any(&store), "waits", "ann", "c", 0).await;
@@ -123,7 +123,7 @@ async fn only_what_another_process_left_is_recovered_and_once() {
 }
 
 #[tokio::test]
-async fn configurations_are_there_again() {
+async fn push_configurations_survive_restart() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut done = create(&any(&store), "done", "ann", "c", 0).await;
@@ -161,7 +161,7 @@ async fn configurations_are_there_again() {
 }
 
 #[tokio::test]
-async fn many_changes_of_a_task_become_one_row() {
+async fn load_compacts_many_changes() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut task = create(&any(&store), "t", "ann", "c", 0).await;
@@ -169,7 +169,7 @@ async fn many_changes_of_a_task_become_one_row() {
         append(&any(&store), &mut task, chunk(&n.to_string(), n > 0), n).await;
     }
     assert_eq!(load(&any(&store), "t").await.as_ref(), Some(&task));
-    // The load has asked for it, and writes are done in their order.
+    // The load has requested it, and writes run in order.
     append(&any(&store), &mut task, chunk("last", true), 300).await;
     let rows = store.read(|connection| {
         Ok(connection.query_row("SELECT count(*) FROM log", [], |row| row.get::<_, i64>(0))?)
@@ -180,7 +180,7 @@ async fn many_changes_of_a_task_become_one_row() {
 }
 
 #[tokio::test]
-async fn a_file_of_another_version_is_refused() {
+async fn file_of_other_version_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let path = store.path().to_owned();
@@ -193,7 +193,7 @@ async fn a_file_of_another_version_is_refused() {
 }
 
 #[test]
-fn a_database_of_another_program_is_refused() {
+fn foreign_database_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let connection = rusqlite::Connection::open(directory.path().join("tasks.db")).unwrap();
     connection.execute_batch("CREATE TABLE t (x)").unwrap();

@@ -1,4 +1,4 @@
-//! What the database takes of the disk, and what happens when there is no more.
+//! The size of the database, and a full disk.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn talk(store: &SqliteStore, id: &str, at: i64) -> TaskRecord {
 }
 
 #[tokio::test]
-async fn forgotten_tasks_leave_no_room_behind() {
+async fn deleted_tasks_shrink_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     for n in 0..100 {
@@ -43,7 +43,7 @@ async fn forgotten_tasks_leave_no_room_behind() {
     let size = path.metadata().unwrap().len();
     assert!(size < 400_000, "{size}");
     let store = open(&directory);
-    // The contexts of those that are gone are free, the others are not.
+    // The contexts of deleted tasks are free, the others are not.
     for (context, owner) in [("context-of-t0", "bob"), ("context-of-t99", "ann")] {
         let found = store
             .get_or_create_context(context, "bob", "s")
@@ -54,7 +54,7 @@ async fn forgotten_tasks_leave_no_room_behind() {
 }
 
 #[tokio::test]
-async fn a_full_disk_fails_writes_until_there_is_room() {
+async fn full_disk_fails_writes_until_there_is_room() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let kept = create(&any(&store), "kept", "ann", "c", 0).await;
@@ -90,7 +90,7 @@ async fn a_full_disk_fails_writes_until_there_is_room() {
 }
 
 #[tokio::test]
-async fn one_refused_write_takes_no_other_with_it() {
+async fn rejected_write_leaves_others_intact() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let record = record("t", "ann", "c", 0);

@@ -20,7 +20,7 @@ fn writer(directory: &TempDir) -> Writer {
 
 type Answer = oneshot::Receiver<Result<(), StoreError>>;
 
-/// A write of these statements.
+/// Creates a write of these statements.
 fn statements(sql: &'static str) -> (Box<dyn Write>, Answer) {
     let (reply, answer) = oneshot::channel();
     let job = Job {
@@ -37,7 +37,7 @@ fn last_error(writer: &Writer) -> Option<StoreError> {
     writer.last_error.lock().unwrap().clone()
 }
 
-/// Commits writes of these statements together, and returns how each went.
+/// Commits these statements as one group, and returns the result of each.
 fn committed<const N: usize>(
     writer: &Writer,
     sql: [&'static str; N],
@@ -62,7 +62,7 @@ fn contexts(writer: &Writer) -> i64 {
 }
 
 #[test]
-fn a_write_that_sql_refuses_is_reported_until_one_succeeds() {
+fn failed_write_is_reported_until_success() {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(&directory);
     let [good, bad] = committed(
@@ -78,10 +78,10 @@ fn a_write_that_sql_refuses_is_reported_until_one_succeeds() {
 }
 
 #[test]
-fn a_savepoint_that_fails_fails_the_whole_group() {
+fn failed_savepoint_fails_the_group() {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(&directory);
-    // Its savepoint is gone: it can be neither undone nor released.
+    // Its savepoint is gone, so it can be neither rolled back nor released.
     for lost in ["RELEASE write; SELECT nothing", "RELEASE write"] {
         let all = committed(&writer, [CONTEXT, lost, "DELETE FROM contexts"]);
         assert!(all.iter().all(Result::is_err), "{all:?}");
@@ -91,7 +91,7 @@ fn a_savepoint_that_fails_fails_the_whole_group() {
 }
 
 #[test]
-fn a_sync_that_fails_is_reported_and_tried_again() {
+fn failed_sync_is_reported_and_retried() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(&directory);
     let read_only = |writer: &Writer, is: bool| {
@@ -111,7 +111,7 @@ fn a_sync_that_fails_is_reported_and_tried_again() {
         .pragma_query_value(None, "synchronous", |row| row.get(0));
     assert_eq!(synchronous, Ok(1), "NORMAL");
     read_only(&writer, false);
-    // What is written is not synced with that.
+    // That does not sync the earlier writes.
     let [written] = committed(&writer, [CONTEXT]);
     assert_eq!(written, Ok(()));
     assert_eq!(last_error(&writer), reported);
