@@ -87,7 +87,10 @@ async fn invalid_url_is_not_repeated() {
         ("hunter2", "not a URL"),
         ("http://:hunter2@localhost/", "neither"),
         ("redis://:hunter2@localhost/hunter2", "invalid"),
-        ("redis://:hunter2@localhost/?db=hunter2", "only `prefix`"),
+        (
+            "redis://:hunter2@localhost/?db=hunter2",
+            "unknown parameter",
+        ),
         ("redis://:hunter2@localhost/?prefix=", "empty"),
         ("rediss://:hunter2@localhost/#insecure", "fragment"),
     ] {
