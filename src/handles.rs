@@ -1,7 +1,7 @@
 //! Task handles: short-lived names for tasks at peers.
 //!
-//! A store keeps the most recently used handles, each for a while after its last use. Every operation takes the same
-//! time whatever the number of handles. Handles live in memory only; a persisted continuation does without them.
+//! A store keeps the most recently used handles, each for a fixed time after its last use. Every operation takes
+//! constant time. Handles live in memory only; a persisted continuation works without them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,6 @@ use uuid::Uuid;
 pub struct Handle(Uuid);
 
 impl Handle {
-    /// A handle from a fresh random UUID.
     pub fn new(random: Uuid) -> Self {
         Self(random)
     }
@@ -33,7 +32,7 @@ impl fmt::Display for Handle {
 impl FromStr for Handle {
     type Err = ();
 
-    /// Reads a handle of ours. Whatever else begins with `rah_` was never given out.
+    /// Parses a handle that [`fmt::Display`] wrote.
     fn from_str(text: &str) -> Result<Self, ()> {
         text.strip_prefix("rah_")
             .and_then(|id| Uuid::try_parse(id).ok())
@@ -42,7 +41,7 @@ impl FromStr for Handle {
     }
 }
 
-/// What a handle stands for. `T` is whatever it takes to reach the task's peer.
+/// The task behind a handle. `T` identifies the peer.
 #[derive(Debug, Clone)]
 pub struct Entry<T> {
     /// The peer.
@@ -55,23 +54,23 @@ pub struct Entry<T> {
     expires: Instant,
 }
 
-/// What a handle turns out to be.
+/// The result of looking up a handle.
 #[derive(Debug, Clone)]
 pub enum Found<T> {
-    /// It is good.
+    /// The handle is valid.
     Live(Entry<T>),
-    /// It was good, but has not been used for too long.
+    /// The handle was not used for longer than its time to live.
     Expired,
-    /// It was never given out, or is forgotten.
+    /// The store never issued the handle, or evicted it.
     Unknown,
 }
 
-/// A task to be remembered.
+/// A task to store.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a, T> {
     /// The peer.
     pub target: &'a Arc<T>,
-    /// What tells this peer from all others.
+    /// The key that identifies this peer.
     pub key: &'a Arc<str>,
     /// The task's id there.
     pub task_id: &'a str,
@@ -79,19 +78,19 @@ pub struct Named<'a, T> {
     pub context_id: Option<&'a str>,
 }
 
-/// The store.
+/// A store of handles.
 #[derive(Debug)]
 pub struct Handles<T> {
     ttl: Duration,
     max: NonZeroUsize,
-    /// Unbounded, because the bounded cache reserves room for its bound at once; `remember` keeps the bound.
+    /// Unbounded, because a bounded `LruCache` allocates its full capacity at once; `remember` enforces `max`.
     entries: LruCache<Handle, Entry<T>>,
-    /// The one handle that a (peer, task) goes by.
+    /// The one handle of each (peer, task).
     by_task: HashMap<(Arc<str>, Arc<str>), Handle>,
 }
 
 impl<T> Handles<T> {
-    /// A store for `max_entries` handles (at least one), each good for `ttl` after its last use.
+    /// Creates a store for `max_entries` handles (at least one), each valid for `ttl` after its last use.
     pub fn new(max_entries: usize, ttl: Duration) -> Self {
         let max = NonZeroUsize::new(max_entries).unwrap_or(NonZeroUsize::MIN);
         Self {
@@ -102,19 +101,18 @@ impl<T> Handles<T> {
         }
     }
 
-    /// How many handles are kept, expired ones included.
+    /// Returns the number of stored handles, expired ones included.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no handle is kept.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What `handle` stands for at `now`.
+    /// Looks up `handle` at `now`, and extends its life if it is valid.
     pub fn resolve(&mut self, handle: Handle, now: Instant) -> Found<T> {
-        // A dead handle is looked at without being moved in front of the living.
+        // `peek` leaves an expired handle in its place in the eviction order.
         if self
             .entries
             .peek(&handle)
@@ -134,8 +132,8 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Remembers a task at `now` and gives its handle: `held`, where the caller has one already (it follows the task it
-    /// is told about, and comes back if it was evicted meanwhile), else the task's live one, else a new one from `fresh`.
+    /// Stores a task at `now` and returns its handle: `held`, where the caller already has one (it moves to the given
+    /// task, and returns if it was evicted), else the task's valid handle, else a new one from `fresh`.
     pub fn remember(
         &mut self,
         task: Named<'_, T>,

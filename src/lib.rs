@@ -1,4 +1,8 @@
-//! Hands work from OpenClaw agents to agents elsewhere.
+//! The plugin: the tool `remote_agent`, which calls A2A agents and agents behind a local gateway.
+#![allow(
+    missing_docs,
+    reason = "not a library for others: a comment says what a name cannot"
+)]
 
 pub mod audit;
 pub mod config;
@@ -12,5 +16,5 @@ pub mod trace;
 /// The plugin's id, under which a host lists it.
 pub const PLUGIN_ID: &str = "remote-agent";
 
-/// Names the sources that this code was built from: the version and a hash. Two builds of one version differ here.
+/// The version and a hash of the sources. Two builds of one version differ here.
 pub const BUILD_ID: &str = env!("REMOTE_AGENT_BUILD_ID");

@@ -1,4 +1,4 @@
-//! One configured instance: configuration in, tool out, with the threads it runs on.
+//! One configured instance: the tool and the threads that it runs on.
 
 mod assembly;
 mod directories;
@@ -25,46 +25,47 @@ use common::panics::{self, Panicked};
 
 pub use assembly::{assemble, assemble_over};
 
-/// How long calls that were running when the instance closed may take to finish. They are cancelled, so they need far less.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long running calls may take to finish after the instance closed. They are cancelled, so they need far less.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// How long a host whose process ends now waits for the leave-taking, which itself takes a second at most.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long [`Plugin::close_and_wait`] blocks at most.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Two, so that a call that works through a large answer, or whose updates are taken slowly, does not hold up the others.
+/// Two, so that a call that parses a large answer, or whose host takes updates slowly, does not block the others.
 const WORKERS: usize = 2;
 
 /// The name of every thread that an instance starts. Linux shows 15 bytes of it.
 const THREAD_NAME: &str = "remote-agent";
 
-/// A configuration with every default filled in and every secret left out, as JSON.
+/// Returns a configuration as JSON, with every default filled in and every secret left out.
 ///
 /// # Errors
-/// The configuration is wrong; the error names the place.
+/// The configuration is invalid; the error names the place.
 pub fn parse_config(config_json: &str) -> Result<String, ConfigError> {
     let config = Config::parse(config_json)?;
     serde_json::to_string(&config).map_err(|e| ConfigError::at("", e.to_string()))
 }
 
-/// Takes the updates of one call, each as JSON.
+/// A callback for the updates of one call, each as JSON.
 pub type Updates = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// One tool call, as a host makes it.
+/// The arguments of one tool call.
 #[derive(Default)]
 pub struct Job {
     /// The tool's input as JSON.
     pub request: String,
-    /// On whose behalf, as JSON.
+    /// The caller as JSON.
     pub caller: Option<String>,
-    /// Takes the call's progress. A panic in it loses one update.
+    /// The callback for updates. A panic in it loses one update.
     pub updates: Option<Updates>,
-    /// Ends the call early.
+    /// Cancels the call.
     pub cancel: CancellationToken,
 }
 
 /// One configured instance.
 ///
-/// Its threads start with the first call and end with [`close`](Self::close), or with the last call once nobody else holds the instance.
+/// The first call starts its threads. They end with [`close`](Self::close), or with the last call after the instance
+/// was dropped.
 pub struct Plugin {
     agent: RemoteAgent,
     log: Arc<dyn Log>,
@@ -79,17 +80,17 @@ enum Engine {
     Closed,
 }
 
-/// Why a call was not started.
+/// The reason that a call was not started.
 enum NotStarted {
     Closed,
     NoThreads(io::Error),
 }
 
 impl Plugin {
-    /// Makes an instance. Starts no thread and opens no socket.
+    /// Creates an instance. Starts no thread and opens no socket.
     ///
     /// # Errors
-    /// The configuration is wrong; the error names the place.
+    /// The configuration is invalid; the error names the place.
     pub fn new(config_json: &str, log: Arc<dyn Log>) -> Result<Self, ConfigError> {
         Ok(Self {
             agent: assemble(config_json, Pace::default(), Arc::clone(&log))?,
@@ -100,13 +101,13 @@ impl Plugin {
         })
     }
 
-    /// The tool's definition as JSON.
+    /// Returns the tool's definition as JSON.
     #[must_use]
     pub fn definition(&self) -> String {
         self.agent.definition()
     }
 
-    /// What a model reads of an envelope or update of this instance. Starts no thread.
+    /// Returns the text that a model reads of an envelope or update of this instance. Starts no thread.
     #[must_use]
     pub fn render(&self, envelope: &str) -> String {
         panics::catch(|| self.agent.render(envelope)).unwrap_or_else(|panicked| {
@@ -116,18 +117,17 @@ impl Plugin {
         })
     }
 
-    /// Where the instance's log lines go.
     #[must_use]
     pub fn log(&self) -> &Arc<dyn Log> {
         &self.log
     }
 
-    /// Starts a call. The future ends with its envelope; dropping it cancels the call. Any executor may poll it.
+    /// Starts a call. The future resolves to the envelope; dropping it cancels the call. Any executor may poll it.
     pub fn start(self: &Arc<Self>, job: Job) -> impl Future<Output = String> + Send + 'static {
         let (give, take) = oneshot::channel();
         let abandoned = job.cancel.clone().drop_guard();
         self.start_with(job, move |envelope| {
-            // Nobody waits any more when the future was dropped.
+            // The receiver is gone when the future was dropped.
             let _ = give.send(envelope);
         });
         async move {
@@ -137,8 +137,8 @@ impl Plugin {
         }
     }
 
-    /// Starts a call and hands its envelope to `done`, which is called exactly once whatever happens, in most cases from one of the instance's
-    /// threads.
+    /// Starts a call and passes its envelope to `done`, which is always called exactly once, usually on one of the
+    /// instance's threads.
     pub fn start_with(self: &Arc<Self>, job: Job, done: impl FnOnce(String) + Send + 'static) {
         let Job {
             request,
@@ -165,29 +165,29 @@ impl Plugin {
         }
     }
 
-    /// Cancels running calls, which still finish with an envelope, takes leave of the local gateway, and ends the instance's
+    /// Cancels running calls, which still return an envelope, leaves the local gateway, and ends the instance's
     /// threads. Returns at once.
     ///
-    /// Later calls are answered with a `shutting_down` envelope. Closing twice does nothing.
+    /// Later calls return a `shutting_down` envelope. A second call does nothing.
     pub fn close(&self) {
         let _ = self.end();
     }
 
-    /// As [`close`](Self::close), but returns when leave of the local gateway has been taken, or after a second.
-    /// Blocks the thread, for hosts whose process ends now.
-    pub fn close_and_leave(&self) {
+    /// Closes like [`close`](Self::close), and blocks until the plugin has left the local gateway, at most one second.
+    /// For hosts whose process ends now.
+    pub fn close_and_wait(&self) {
         if let Some(left) = self.end() {
-            // Nothing is ever sent: its other end is dropped when all is done.
-            let _ = left.recv_timeout(FAREWELL);
+            // The sender is dropped, without a value, when the plugin has left the gateway.
+            let _ = left.recv_timeout(LEAVE_TIMEOUT);
         }
     }
 
-    /// Ends the instance. What it gives back is done when leave of the local gateway has been taken.
+    /// Ends the instance. The receiver disconnects when the plugin has left the local gateway.
     fn end(&self) -> Option<mpsc::Receiver<()>> {
         let engine = mem::replace(&mut *self.lock(), Engine::Closed);
         self.closing.cancel();
         self.calls.close();
-        // A call that has been answered may count as running for a moment more, and its host may end the process now.
+        // An answered call can still count as running, and its host may end the process now.
         if let Some(audit) = self.agent.audit() {
             audit.close();
         }
@@ -203,10 +203,10 @@ impl Plugin {
         let left = leave.is_some().then_some(left);
         let calls = self.calls.clone();
         runtime.handle().clone().spawn(async move {
-            // What is left after that is dropped, and `ReplyGuard` answers for it.
-            let _ = tokio::time::timeout(GRACE, calls.wait()).await;
+            // A call that is still running is dropped, and its `ReplyGuard` answers.
+            let _ = tokio::time::timeout(SHUTDOWN_GRACE, calls.wait()).await;
             if let Some(leave) = leave {
-                // Whatever goes wrong, the threads end.
+                // The threads end even if this panics.
                 let _ = panics::catch_async(leave).await;
             }
             drop(leaving);
@@ -222,7 +222,7 @@ impl Plugin {
         updates: Option<Updates>,
         cancel: CancellationToken,
     ) {
-        // Boxed, since each of the layers around it would be twice as large as what it holds, and is moved several times.
+        // Boxed, because each future around it would be twice as large, and is moved several times.
         let call = Box::pin(self.agent.execute(ToolCall {
             request: &reply_guard.request,
             caller: caller.as_deref(),
@@ -237,17 +237,17 @@ impl Plugin {
             }
         };
         reply_guard.envelope = Some(envelope);
-        // Calls whose answers came together are told of together: the host is woken once for all of them.
-        behind_the_others().await;
+        // The host is woken once for all calls that end together.
+        yield_once().await;
     }
 
-    /// Runs a call. If it panics, logs that and returns the sentence for the envelope as the error.
+    /// Runs a call. Logs a panic and returns its message for the envelope as the error.
     async fn guarded(&self, call: impl Future<Output = String>) -> Result<String, String> {
         let outcome = panics::catch_async(call).await;
         outcome.map_err(|panicked| self.report(&panicked))
     }
 
-    /// Logs a panic and returns the sentence for the envelope.
+    /// Logs a panic and returns the message for the envelope.
     fn report(&self, panicked: &Panicked) -> String {
         let message = format!("the call failed inside the plugin {panicked}");
         let _ = panics::catch(|| self.log.log(Level::Error, &message));
@@ -274,7 +274,7 @@ impl Plugin {
     }
 
     fn lock(&self) -> MutexGuard<'_, Engine> {
-        // Nothing is left half done under this lock, so a panic there spoils nothing.
+        // A panic under this lock leaves the value consistent.
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -285,8 +285,8 @@ impl Drop for Plugin {
     }
 }
 
-/// Waits until what is ready now has been worked on, by whichever thread. tokio's `yield_now` would tie the call to its thread.
-async fn behind_the_others() {
+/// Yields once, so that other ready tasks run first. tokio's `yield_now` would keep the call on its thread.
+async fn yield_once() {
     let mut waited = false;
     poll_fn(|cx| {
         if mem::replace(&mut waited, true) {
@@ -298,8 +298,8 @@ async fn behind_the_others() {
     .await;
 }
 
-/// Owes one answer, and gives it when it is dropped. Where there is none by then, as when the instance closes under a call,
-/// it answers `shutting_down`.
+/// Sends the answer of a call when it is dropped. Without an envelope, as when the instance closes during a call, it
+/// answers `shutting_down`.
 struct ReplyGuard<F: FnOnce(String)> {
     request: String,
     envelope: Option<String>,
@@ -315,7 +315,7 @@ impl<F: FnOnce(String)> ReplyGuard<F> {
 impl<F: FnOnce(String)> Drop for ReplyGuard<F> {
     fn drop(&mut self) {
         let envelope = self.envelope.take().unwrap_or_else(|| {
-            let message = "the plugin is shutting down; call again once it is loaded anew";
+            let message = "the plugin is shutting down; call again after it is reloaded";
             RemoteAgent::failure(&self.request, Reason::ShuttingDown, message)
         });
         if let Some(done) = self.done.take() {
@@ -324,7 +324,7 @@ impl<F: FnOnce(String)> Drop for ReplyGuard<F> {
     }
 }
 
-/// The answer of a call whose answer was lost, which takes a panic in the hand-over itself.
+/// Returns the envelope for a call whose `done` callback panicked.
 fn lost() -> String {
     RemoteAgent::failure("", Reason::InternalFault, "the call's result was lost")
 }

@@ -1,4 +1,4 @@
-//! The audit log: who called whom, when, and what came of it; never what was said.
+//! The audit log: caller, time, target and outcome of each call, never its content.
 
 mod record;
 
@@ -14,17 +14,15 @@ pub use record::Record;
 pub struct AuditLog(Lines);
 
 impl AuditLog {
-    /// The log in the file at `path`; see [`Lines::new`].
     pub fn new(path: PathBuf, max_bytes: u64, log: Arc<dyn Log>) -> Self {
         Self(Lines::new(path, max_bytes, log))
     }
 
-    /// Takes a line; see [`Lines::write`].
     pub fn write(&self, record: &Record<'_>) {
         self.0.write(record.line());
     }
 
-    /// Returns when every line that was taken is written. Later ones are written at once, by whoever brings them.
+    /// Waits until the lines written so far are in the file. A later line is written by the thread that adds it.
     pub fn close(&self) {
         self.0.close();
     }

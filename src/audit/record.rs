@@ -1,4 +1,4 @@
-//! One line.
+//! One line of the audit log.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use common::audit::fields::{short, time};
 
-/// What a line says of one call. What is not known is left out.
+/// The members of one line. Unknown ones are omitted.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record<'a> {
     /// When the call began, in UTC (RFC 3339).
@@ -14,7 +14,7 @@ pub struct Record<'a> {
     pub time: SystemTime,
     /// The trace that the call is part of (W3C Trace Context): 32 hexadecimal digits.
     pub trace_id: String,
-    /// The host's agent that called, by the host's word.
+    /// The host's agent that called, as the host reports it.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub agent: Option<&'a str>,
     /// The host's session that called.
@@ -28,7 +28,7 @@ pub struct Record<'a> {
     /// The origin of the target's base URL: scheme, host and port, never path or query.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub origin: Option<&'a str>,
-    /// How the peer was spoken to; nothing where it was not.
+    /// The transport to the peer; omitted where no peer was called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<&'static str>,
     /// The task's id at the peer.
@@ -37,11 +37,11 @@ pub struct Record<'a> {
     /// The conversation's id at the peer.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub context_id: Option<&'a str>,
-    /// The parts that were handed to the peer, in bytes of JSON. Nothing around them counts.
+    /// The parts of the message sent to the peer, in bytes of JSON.
     pub sent_bytes: u64,
-    /// What the peer said: the task, message and events, in bytes of JSON. Cards and HTTP's own bytes do not count.
+    /// The peer's task, message and events, in bytes of JSON, without cards and HTTP framing.
     pub received_bytes: u64,
-    /// Where the task stood when the call ended.
+    /// The last known state of the task.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub state: Option<&'a str>,
     /// How long the call took, in milliseconds.
@@ -52,9 +52,8 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The record as a line of JSON, with its line end.
     pub fn line(&self) -> String {
-        // Writing to memory fails only where a map has keys that are no strings, and there is no map.
+        // `serde_json` fails here only on maps with keys that are not strings, and there is no map.
         let mut line = serde_json::to_string(self).unwrap_or_default();
         line.push('\n');
         line

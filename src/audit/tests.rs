@@ -21,9 +21,9 @@ fn lines(folder: &Folder, name: &str) -> Vec<Value> {
 }
 
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct LogLines(Mutex<Vec<String>>);
 
-impl Log for Told {
+impl Log for LogLines {
     fn log(&self, level: Level, line: &str) {
         self.0
             .lock()
@@ -32,16 +32,16 @@ impl Log for Told {
     }
 }
 
-impl Told {
+impl LogLines {
     fn lines(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 }
 
-fn log(folder: &Folder, max_bytes: u64) -> (AuditLog, Arc<Told>) {
-    let told = Arc::new(Told::default());
-    let log = AuditLog::new(folder.file(LOG), max_bytes, Arc::clone(&told) as _);
-    (log, told)
+fn log(folder: &Folder, max_bytes: u64) -> (AuditLog, Arc<LogLines>) {
+    let lines_log = Arc::new(LogLines::default());
+    let log = AuditLog::new(folder.file(LOG), max_bytes, Arc::clone(&lines_log) as _);
+    (log, lines_log)
 }
 
 fn record(task_id: &str) -> Record<'_> {
@@ -65,7 +65,7 @@ fn record(task_id: &str) -> Record<'_> {
 }
 
 #[test]
-fn a_line_is_the_record_as_json_without_what_is_not_known() {
+fn line_omits_unknown_members() {
     let line = record("t-1").line();
     let expected = json!({
         "time": "1970-01-01T00:00:01.500Z", "trace_id": "0af7651916cd43dd8448eb211c80319c", "agent": "main",
@@ -77,7 +77,7 @@ fn a_line_is_the_record_as_json_without_what_is_not_known() {
 }
 
 #[test]
-fn what_a_peer_calls_its_task_cannot_begin_a_line_or_fill_the_file() {
+fn peer_ids_are_escaped_and_shortened() {
     let name = format!("a\nb{}", "ä".repeat(10_000));
     let line = record(&name).line();
     assert_eq!(line.matches('\n').count(), 1);
@@ -86,7 +86,7 @@ fn what_a_peer_calls_its_task_cannot_begin_a_line_or_fill_the_file() {
 }
 
 #[test]
-fn nothing_is_opened_before_the_first_line() {
+fn opens_no_file_before_first_line() {
     let folder = Folder::new();
     let (log, _) = log(&folder, 4096);
     drop(log);
@@ -94,9 +94,9 @@ fn nothing_is_opened_before_the_first_line() {
 }
 
 #[tokio::test]
-async fn closing_leaves_no_line_unwritten() {
+async fn close_writes_all_lines() {
     let folder = Folder::new();
-    let (log, told) = log(&folder, 1 << 20);
+    let (log, lines_log) = log(&folder, 1 << 20);
     for i in 0..100 {
         log.write(&record(&i.to_string()));
     }
@@ -109,11 +109,11 @@ async fn closing_leaves_no_line_unwritten() {
         ids,
         (0..100).map(|i| json!(i.to_string())).collect::<Vec<_>>()
     );
-    assert_eq!(told.lines(), [""; 0]);
+    assert_eq!(lines_log.lines(), [""; 0]);
 }
 
 #[test]
-fn lines_that_wait_are_written_even_where_the_runtime_has_ended() {
+fn queued_lines_are_written_after_the_runtime_ends() {
     let folder = Folder::new();
     let (log, _) = log(&folder, 1 << 20);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -130,10 +130,10 @@ fn lines_that_wait_are_written_even_where_the_runtime_has_ended() {
 }
 
 #[test]
-fn a_file_is_put_aside_before_it_outgrows_its_size_and_no_line_is_cut() {
+fn file_rotates_before_its_limit_between_lines() {
     let folder = Folder::new();
     let size = record("0").line().len() as u64;
-    let (log, told) = log(&folder, size * 3);
+    let (log, lines_log) = log(&folder, size * 3);
     for i in 0..7 {
         log.write(&record(&i.to_string()));
     }
@@ -145,11 +145,11 @@ fn a_file_is_put_aside_before_it_outgrows_its_size_and_no_line_is_cut() {
     };
     assert_eq!(ids("audit.jsonl.1"), ["3", "4", "5"]);
     assert_eq!(ids("audit.jsonl"), ["6"]);
-    assert_eq!(told.lines(), [""; 0]);
+    assert_eq!(lines_log.lines(), [""; 0]);
 }
 
 #[test]
-fn a_file_that_another_instance_put_aside_is_left_for_the_new_one() {
+fn follows_rotation_by_another_instance() {
     let folder = Folder::new();
     let size = record("0").line().len() as u64;
     let [(one, _), (other, _)] = [log(&folder, size * 2), log(&folder, size * 2)];
@@ -161,7 +161,7 @@ fn a_file_that_another_instance_put_aside_is_left_for_the_new_one() {
 }
 
 #[test]
-fn instances_that_write_side_by_side_cut_no_line() {
+fn concurrent_instances_cut_no_line() {
     let folder = Folder::new();
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -177,12 +177,12 @@ fn instances_that_write_side_by_side_cut_no_line() {
 }
 
 #[test]
-fn instances_that_put_the_file_aside_side_by_side_keep_the_newest_lines() {
+fn concurrent_rotations_keep_newest_lines() {
     let folder = Folder::new();
     let size = record("00").line().len() as u64;
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            // What all of them write fits into two files, so nothing may be gone.
+            // All lines fit into two files, so each must be there.
             let (log, _) = log(&folder, size * 60);
             scope.spawn(move || {
                 for i in 10..35 {
@@ -196,15 +196,15 @@ fn instances_that_put_the_file_aside_side_by_side_keep_the_newest_lines() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_of_once_and_so_is_its_return() {
+fn write_failure_and_recovery_are_logged_once() {
     let folder = Folder::new();
-    let told = Arc::new(Told::default());
+    let lines_log = Arc::new(LogLines::default());
     let path = folder.path().join("missing").join("audit.jsonl");
-    let log = AuditLog::new(path, 4096, Arc::clone(&told) as _);
+    let log = AuditLog::new(path, 4096, Arc::clone(&lines_log) as _);
     for _ in 0..3 {
         log.write(&record("t"));
     }
-    let lines = told.lines();
+    let lines = lines_log.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
         lines[0].starts_with("error: ") && lines[0].contains("missing"),
@@ -213,7 +213,7 @@ fn a_file_that_cannot_be_written_is_told_of_once_and_so_is_its_return() {
     fs::create_dir(folder.path().join("missing")).unwrap();
     log.write(&record("t"));
     log.write(&record("t"));
-    let lines = told.lines();
+    let lines = lines_log.lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
         lines[1].starts_with("warn: ") && lines[1].ends_with("lost lines: 3"),
@@ -224,20 +224,20 @@ fn a_file_that_cannot_be_written_is_told_of_once_and_so_is_its_return() {
 /// A device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_told_of_once() {
-    let told = Arc::new(Told::default());
-    let log = AuditLog::new("/dev/full".into(), 4096, Arc::clone(&told) as _);
+fn full_disk_is_logged_once() {
+    let lines_log = Arc::new(LogLines::default());
+    let log = AuditLog::new("/dev/full".into(), 4096, Arc::clone(&lines_log) as _);
     for _ in 0..3 {
         log.write(&record("t"));
     }
-    let lines = told.lines();
+    let lines = lines_log.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("/dev/full"), "{lines:?}");
 }
 
 #[cfg(unix)]
 #[test]
-fn nobody_but_the_owner_may_read_it() {
+fn file_is_readable_by_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new();
     let (log, _) = log(&folder, 1);

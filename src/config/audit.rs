@@ -1,21 +1,19 @@
-//! The audit log.
-
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use common::validation;
 
-/// The audit log: who called whom, when, and what came of it; never what was said.
+/// The audit log: caller, time, target and outcome of each call, never its content.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Audit {
-    /// Whether it is written.
+    /// Whether the log is written.
     pub enabled: bool,
-    /// The file it is written to. Needed where it is enabled.
+    /// The file that the log is written to. Required where the log is enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// How large the file may grow before it is put aside and a new one begun, in bytes.
+    /// The size at which the file is rotated, in bytes.
     #[serde(deserialize_with = "validation::whole")]
     pub max_bytes: u64,
 }

@@ -24,7 +24,7 @@ pub enum Auth {
         /// The user's password.
         password: Secret,
     },
-    /// A key in a place of its own.
+    /// A key in a header, a query parameter or a cookie.
     #[serde(rename = "apiKey")]
     ApiKey {
         /// Where the key goes.
@@ -44,21 +44,21 @@ pub enum Auth {
         client_id: String,
         /// The client's secret.
         client_secret: Secret,
-        /// What to ask for.
+        /// The scopes to request.
         #[serde(default)]
         scopes: Vec<String>,
     },
-    /// A certificate of the client's own.
+    /// A client certificate.
     #[serde(rename = "mtls")]
     MutualTls {
-        /// The certificate and what it is signed with (PEM).
+        /// The certificate chain (PEM).
         cert_file: PathBuf,
         /// Its private key (PEM).
         key_file: PathBuf,
     },
 }
 
-/// Where an API key goes.
+/// The place of an API key in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyPlace {

@@ -1,4 +1,4 @@
-//! What the schema of the configuration cannot say.
+//! Rules that the JSON Schema of the configuration cannot express.
 
 mod credentials;
 mod gateway;
@@ -79,7 +79,7 @@ fn tidy(target: &mut TargetConfig, normalize: bool, place: &str) -> Result<(), C
         match card_url(&path) {
             Some(absolute) if target.card_url.is_none() => target.card_url = Some(absolute),
             Some(_) => {
-                let message = "`cardPath` and `cardUrl` both say where the card is; keep one";
+                let message = "`cardPath` and `cardUrl` both name the card's address; keep one";
                 return Err(ConfigError::at(format!("{place}/cardPath"), message));
             }
             None => target.card_path = Some(path),
@@ -100,7 +100,7 @@ fn tidy(target: &mut TargetConfig, normalize: bool, place: &str) -> Result<(), C
     credentials::check(target, place)
 }
 
-/// Settings about the card's signature that could not do what they say.
+/// Refuses settings of card signatures that would have no effect.
 fn signed(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
     if target.jwks_file.is_some() && !target.require_signed_card {
         let message = "the keys have no effect unless `requireSignedCard` is true";
@@ -133,7 +133,7 @@ fn url_at(text: &str, place: &str, alias: &str) -> Result<Url, ConfigError> {
 fn transports(config: &Config, wanted: &[String], place: &str) -> Result<(), ConfigError> {
     match wanted.iter().position(|name| name == "GRPC") {
         Some(i) if config.policy.enforce_supported_transports => {
-            let message = "GRPC is not spoken; use JSONRPC or HTTP+JSON";
+            let message = "GRPC is not supported; use JSONRPC or HTTP+JSON";
             Err(ConfigError::at(format!("{place}/{i}"), message))
         }
         _ => Ok(()),

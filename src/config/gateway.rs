@@ -8,7 +8,7 @@ use common::validation;
 
 use super::Secret;
 
-/// The local gateway: how it is reached, and which of its agents may be called by whom.
+/// The local gateway: its address, its credential, and which agents may call which of its agents.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Gateway {
@@ -16,7 +16,7 @@ pub struct Gateway {
     pub enabled: bool,
     /// Its address, ws or wss.
     pub url: String,
-    /// What it speaks.
+    /// Its protocol.
     pub dialect: Dialect,
     /// The WebSocket subprotocol that is offered.
     pub protocol: String,
@@ -26,18 +26,18 @@ pub struct Gateway {
     /// How long connecting may take, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub timeout_ms: u64,
-    /// How long the connection may be silent before the gateway is asked whether it is there, in milliseconds.
+    /// How long the connection may be idle before the client sends a ping, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub heartbeat_ms: u64,
-    /// An address that is not loopback will do, with wss.
+    /// Allows an address that is not loopback, with wss.
     pub allow_remote: bool,
-    /// The token goes into the URL, as the dialect heretek-js wants it.
+    /// Sends the token in the URL, as the dialect heretek-js requires.
     pub token_in_query: bool,
-    /// How wss is secured.
+    /// The TLS settings of wss.
     pub tls: GatewayTls,
-    /// The agents that may be called; all where there are none. The triad may be called whatever is here.
+    /// The agents that may be called; all if empty. The triad may always be called.
     pub agents: Vec<String>,
-    /// The host's agents that may call them; all where there are none.
+    /// The host's agents that may call them; all if empty.
     pub allowed_agents: Vec<String>,
     /// The triad.
     pub triad: Triad,
@@ -63,14 +63,14 @@ impl Default for Gateway {
     }
 }
 
-/// How a connection with wss is secured, beside what the system trusts.
+/// The TLS settings of wss.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayTls {
-    /// A file of certificates (PEM) that are trusted, instead of those that the system trusts.
+    /// A file of certificate authorities (PEM) to trust instead of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// The file with the certificate chain that is shown (PEM).
+    /// The file with the client's certificate chain (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_file: Option<PathBuf>,
     /// The file with that certificate's private key (PEM).
@@ -78,11 +78,11 @@ pub struct GatewayTls {
     pub key_file: Option<PathBuf>,
 }
 
-/// What a gateway speaks.
+/// The protocol of a gateway.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
-    /// Whatever its first frame shows.
+    /// Detected from the gateway's first frame.
     #[default]
     Auto,
     /// The OpenClaw gateway's protocol.
@@ -90,7 +90,7 @@ pub enum Dialect {
     OpenClaw,
     /// `a2a-v1`.
     A2aV1,
-    /// The JavaScript gateway's own.
+    /// The protocol of the JavaScript gateway.
     HeretekJs,
 }
 
@@ -98,7 +98,7 @@ pub enum Dialect {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Triad {
-    /// Who they are.
+    /// Their names.
     pub members: Vec<String>,
     /// How long a proposal waits for their votes, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]

@@ -1,10 +1,10 @@
-//! How much a peer can make us hold, and how long we wait for it.
+//! Limits on a peer's answers, on concurrent calls and on waiting.
 
 use serde::{Deserialize, Serialize};
 
 use common::validation;
 
-/// How much a peer can make us hold, how many calls run at a time, and how long a caller waits.
+/// Limits on a peer's answers, on concurrent calls and on waiting.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
@@ -17,19 +17,19 @@ pub struct Limits {
     /// How many events of a stream are kept.
     #[serde(deserialize_with = "validation::whole_size")]
     pub stream_events: usize,
-    /// How many artifacts one answer may have.
+    /// How many artifacts one task may have.
     #[serde(deserialize_with = "validation::whole_size")]
     pub artifacts: usize,
-    /// How many calls run at a time; the others wait inside their own deadline.
+    /// How many calls run at a time; the others wait until their own deadline.
     #[serde(deserialize_with = "validation::whole_size")]
     pub concurrency: usize,
-    /// How many of them may be to one target.
+    /// How many of them may call one target.
     #[serde(deserialize_with = "validation::whole_size")]
     pub concurrency_per_target: usize,
-    /// The longest text a model reads of one result, in characters.
+    /// The longest text that a model reads of one result, in characters.
     #[serde(deserialize_with = "validation::whole_size")]
     pub model_text_chars: usize,
-    /// How long a call that follows a task waits when the request does not say, in milliseconds.
+    /// How long a call that follows a task waits by default, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub wait_ms: u64,
 }

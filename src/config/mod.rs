@@ -1,6 +1,6 @@
 //! The configuration: its type, its schema, its defaults, and errors that name their place.
 //!
-//! `schema/config.schema.json` is the one description; what it cannot say is in `check.rs`.
+//! `schema/config.schema.json` is the source; `check.rs` has the rules that a schema cannot express.
 
 mod audit;
 mod auth;
@@ -26,31 +26,30 @@ pub use target::{ProtocolVersion, TargetConfig, TlsFiles};
 
 use common::validation;
 
-/// The schema of the configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
 
-/// No call may take longer than this, whatever is asked: 24 hours.
+/// The longest timeout that a request or the configuration may set: 24 hours.
 pub const LONGEST_CALL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The configuration of one instance.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Config {
-    /// Whether OpenClaw offers the tool. An instance that a host made answers whatever this says.
+    /// Whether OpenClaw offers the tool. Hosts read it; an instance works either way.
     pub enabled: bool,
     /// How much of the contract the tool's definition shows to a model.
     pub tool_schema: ToolSchema,
-    /// What holds for every target that does not say otherwise.
+    /// Defaults for every target.
     pub defaults: Defaults,
-    /// The agents that work can be handed to.
+    /// The agents that can be called.
     pub targets: Vec<TargetConfig>,
     /// The store of task handles.
     pub task_handles: TaskHandles,
-    /// What requests may do.
+    /// What requests may set.
     pub policy: Policy,
     /// The cache of agent cards.
     pub cards: Cards,
-    /// How much a peer can make us hold.
+    /// Limits on a peer's answers, on concurrent calls and on waiting.
     pub limits: Limits,
     /// The local gateway, whose agents are targets too.
     pub gateway: Gateway,
@@ -69,7 +68,7 @@ pub enum ToolSchema {
     Full,
 }
 
-/// What holds for every target that does not say otherwise.
+/// Defaults for every target.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Defaults {
@@ -99,7 +98,7 @@ impl Default for Defaults {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskHandles {
-    /// How long an unused handle stays good, in milliseconds.
+    /// How long an unused handle stays valid, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub ttl_ms: u64,
     /// How many handles are kept.
@@ -120,7 +119,7 @@ impl Default for TaskHandles {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cards {
-    /// How long a card is used without asking again when the peer does not say, in milliseconds.
+    /// How long a card is fresh when the peer sets no lifetime, in milliseconds.
     #[serde(deserialize_with = "validation::whole")]
     pub ttl_ms: u64,
 }
@@ -132,10 +131,10 @@ impl Default for Cards {
 }
 
 impl Config {
-    /// Reads a configuration. Anything that is no object counts as empty, as it always has.
+    /// Parses a configuration. A value that is not an object counts as empty.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// Returns the first error, with its place.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
         let value: Value = serde_json::from_str(json)
             .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))?;

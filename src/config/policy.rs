@@ -1,29 +1,28 @@
-//! What requests may do.
-
+//! Limits on what requests may set.
 use serde::{Deserialize, Serialize};
 
 use common::validation;
 
-/// What requests may do.
+/// Limits on what requests may set.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Policy {
-    /// Media types asked for when a request names none.
+    /// The output media types to request by default.
     pub accepted_output_modes: Vec<String>,
-    /// Compares URLs by their meaning.
+    /// Compares URLs after normalization, not byte by byte.
     pub normalize_base_url: bool,
-    /// Refuses a configuration that prefers a transport that is not spoken.
+    /// Refuses a configuration that prefers an unsupported transport.
     pub enforce_supported_transports: bool,
-    /// A request may name a target by URL that is not configured.
+    /// Allows a request to name a URL that is not configured.
     pub allow_target_url_override: bool,
-    /// Such a target may be at an address that is not public.
+    /// Allows such a URL to lead to an address that is not public.
     pub allow_private_target_urls: bool,
-    /// How many delegations may lie between the first caller and a peer; a send beyond is refused.
+    /// How many delegations may lie between the first caller and a peer.
     #[serde(deserialize_with = "validation::whole")]
     pub max_delegation_depth: u64,
-    /// Connections go through the proxy that the environment names.
+    /// Connects through the proxy that the environment names.
     pub use_system_proxy: bool,
-    /// The callback addresses that requests may name; any public one where the list is empty.
+    /// The callback URLs that requests may name; any public one if empty.
     pub push_callback_urls: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use common::validation;
 
 use super::{Auth, SecretMap};
 
-/// One agent that work can be handed to.
+/// One agent that can be called.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetConfig {
@@ -16,25 +16,25 @@ pub struct TargetConfig {
     pub alias: String,
     /// Its base URL.
     pub base_url: String,
-    /// What it is for.
+    /// What the agent does, in the operator's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Key words.
+    /// Key words for the catalog.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// What to ask, for example.
+    /// Example requests for the catalog.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Used by a request that names no target.
+    /// Receives requests that name no target.
     #[serde(default)]
     pub default: bool,
-    /// Where the agent card is.
+    /// The card's path below the base URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_path: Option<String>,
-    /// Where the agent card is, when not below the base URL.
+    /// The card's URL, when it is not below the base URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_url: Option<String>,
-    /// Where to call the agent, when its card says something else.
+    /// The URL to call instead of the one in the card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// Transports in order of preference.
@@ -47,55 +47,55 @@ pub struct TargetConfig {
         deserialize_with = "validation::optional_whole"
     )]
     pub timeout_ms: Option<u64>,
-    /// The protocol version to speak.
+    /// The protocol version to use.
     #[serde(default)]
     pub protocol_version: ProtocolVersion,
-    /// The tenant to name in every request, instead of the one in its card.
+    /// The tenant to send in every request, instead of the one in the card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Headers for every request to the target's own origins. Treated as credentials.
+    /// Headers for every request to the target's own origins. They are handled as credentials.
     #[serde(default)]
     pub headers: SecretMap,
     /// The credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
-    /// The target may be at an address that is not public.
+    /// Allows an address that is not public.
     #[serde(default)]
     pub allow_private_network: bool,
-    /// How its connections are secured.
+    /// The TLS settings.
     #[serde(default)]
     pub tls: TlsFiles,
-    /// The host's agents that may call it; all where the list is empty.
+    /// The host's agents that may call it; all if empty.
     #[serde(default)]
     pub allowed_agents: Vec<String>,
-    /// Its card counts only with a signature that verifies.
+    /// Refuses the card unless one of its signatures verifies.
     #[serde(default)]
     pub require_signed_card: bool,
-    /// The keys its card may be signed with: a file with a JSON Web Key Set (RFC 7517 §5).
+    /// A file with the keys that may sign the card: a JSON Web Key Set (RFC 7517 §5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_file: Option<PathBuf>,
 }
 
-/// Which version of A2A to speak with a target.
+/// The version of A2A to use with a target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum ProtocolVersion {
-    /// What its card says, the newest first.
+    /// The newest version that the card offers.
     #[default]
     #[serde(rename = "auto")]
     Auto,
-    /// A2A 0.3 and nothing else.
+    /// A2A 0.3 only.
     #[serde(rename = "0.3")]
     V0_3,
-    /// A2A 1.0 and nothing else.
+    /// A2A 1.0 only.
     #[serde(rename = "1.0")]
     V1_0,
 }
 
-/// How connections to a target are secured, beside what the system trusts.
+/// The TLS settings of a target.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TlsFiles {
-    /// A file of certificates (PEM) that are trusted for this target, instead of those that the system trusts.
+    /// A file of certificate authorities (PEM) to trust instead of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
 }

@@ -19,7 +19,7 @@ fn target(alias: &str, extra: Value) -> Value {
 }
 
 #[test]
-fn a_url_without_a_scheme_is_told_with_the_one_it_lacks() {
+fn url_without_scheme_suggests_one() {
     for (url, whole) in [
         ("127.0.0.1:7801", Some("http://127.0.0.1:7801")),
         ("[::1]:1", Some("http://[::1]:1")),
@@ -37,7 +37,7 @@ fn a_url_without_a_scheme_is_told_with_the_one_it_lacks() {
 }
 
 #[test]
-fn a_secret_that_is_none_is_told_what_a_secret_is() {
+fn wrong_secret_type_names_the_accepted_forms() {
     let config = with_target(json!({"auth": {"type": "bearer", "token": 7}}));
     let error = Config::parse(&config.to_string()).unwrap_err();
     assert_eq!(error.path, "/targets/0/auth/token");
@@ -45,7 +45,7 @@ fn a_secret_that_is_none_is_told_what_a_secret_is() {
 }
 
 #[test]
-fn each_way_to_be_wrong_is_named_by_its_place() {
+fn invalid_settings_are_reported_with_their_place() {
     for (config, place) in [
         (json!({"enabled": "yes"}), "/enabled"),
         (json!({"nonsense": 1}), "/nonsense"),
@@ -155,7 +155,7 @@ fn oauth2(token_url: &str, scopes: &[&str]) -> Value {
 }
 
 #[test]
-fn a_credential_that_cannot_be_sent_is_named_by_its_place() {
+fn invalid_credentials_are_reported_with_their_place() {
     let basic =
         |name: &str, word: &str| auth(json!({"type": "basic", "username": name, "password": word}));
     let mtls = json!({"type": "mtls", "certFile": "a", "keyFile": "b"});
@@ -206,7 +206,7 @@ fn a_credential_that_cannot_be_sent_is_named_by_its_place() {
 }
 
 #[test]
-fn a_credential_that_can_be_sent_is_taken() {
+fn valid_credentials_are_accepted() {
     for config in [
         auth(json!({"type": "basic", "username": "a b", "password": "ü:c"})),
         key("header", "X-Key", "k y"),
@@ -229,7 +229,7 @@ fn a_credential_that_can_be_sent_is_taken() {
 }
 
 #[test]
-fn the_schema_and_the_type_agree_on_every_default() {
+fn schema_and_type_agree_on_defaults() {
     fn defaults(schema: &Value) -> Option<Value> {
         if let Some(default) = schema.get("default") {
             return Some(default.clone());
@@ -247,7 +247,7 @@ fn the_schema_and_the_type_agree_on_every_default() {
 }
 
 #[test]
-fn a_whole_number_may_be_written_with_a_point_and_saturates() {
+fn integers_accept_a_decimal_point_and_saturate() {
     let config =
         json!({"defaults": {"timeoutMs": 5.0}, "taskHandles": {"maxEntries": 2.0, "ttlMs": 1e30}});
     let config = Config::parse(&config.to_string()).unwrap();
@@ -259,7 +259,7 @@ fn a_whole_number_may_be_written_with_a_point_and_saturates() {
 }
 
 #[test]
-fn an_absolute_card_path_is_read_as_the_cards_url() {
+fn absolute_card_path_becomes_card_url() {
     let config = Config::parse(
         &with_target(json!({"cardPath": "https://cards.example/a.json"})).to_string(),
     )
@@ -272,7 +272,7 @@ fn an_absolute_card_path_is_read_as_the_cards_url() {
 }
 
 #[test]
-fn no_secret_is_printed_or_written() {
+fn debug_and_json_omit_secrets() {
     let config = json!({
         "defaults": {"serviceParameters": {"x-key": "hunter2"}},
         "targets": [
@@ -296,7 +296,7 @@ fn no_secret_is_printed_or_written() {
 }
 
 #[test]
-fn a_wrong_value_is_not_repeated_in_the_error() {
+fn error_omits_the_wrong_value() {
     let error = Config::parse(
         &with_target(json!({"auth": {"type": "bearer", "token": 12345678}})).to_string(),
     )

@@ -49,14 +49,14 @@ impl Bench {
 }
 
 #[test]
-fn a_handle_reads_back_from_its_text() {
+fn handle_round_trips_as_text() {
     let handle = Handle::new(Uuid::new_v4());
     assert_eq!(handle.to_string().parse(), Ok(handle));
     assert_eq!("rah_nope".parse::<Handle>(), Err(()));
 }
 
 #[test]
-fn a_task_has_one_live_handle() {
+fn task_has_one_valid_handle() {
     let mut bench = Bench::new(10);
     let first = bench.remember("t", None, 0);
     assert_eq!(bench.remember("t", None, 30), first);
@@ -64,7 +64,7 @@ fn a_task_has_one_live_handle() {
 }
 
 #[test]
-fn use_keeps_a_handle_alive_and_idleness_ends_it() {
+fn handle_expires_only_when_unused() {
     let mut bench = Bench::new(10);
     let handle = bench.remember("t", None, 0);
     bench.remember("t", None, 50);
@@ -73,7 +73,7 @@ fn use_keeps_a_handle_alive_and_idleness_ends_it() {
 }
 
 #[test]
-fn an_expired_handle_stays_expired_until_it_is_evicted() {
+fn expired_handle_stays_expired_until_evicted() {
     let mut bench = Bench::new(2);
     let old = bench.remember("t", None, 0);
     let new = bench.remember("t", None, 100);
@@ -85,7 +85,7 @@ fn an_expired_handle_stays_expired_until_it_is_evicted() {
 }
 
 #[test]
-fn a_held_handle_follows_its_task_and_survives_eviction() {
+fn held_handle_follows_its_task_and_survives_eviction() {
     let mut bench = Bench::new(1);
     let held = bench.remember("t1", None, 0);
     bench.remember("noise", None, 1);
@@ -95,7 +95,7 @@ fn a_held_handle_follows_its_task_and_survives_eviction() {
 }
 
 #[test]
-fn the_least_recently_used_handle_goes_first() {
+fn evicts_least_recently_used_handle() {
     let mut bench = Bench::new(2);
     let a = bench.remember("a", None, 0);
     let b = bench.remember("b", None, 0);
@@ -106,7 +106,7 @@ fn the_least_recently_used_handle_goes_first() {
 }
 
 #[test]
-fn the_index_never_outgrows_the_store() {
+fn index_is_no_larger_than_the_store() {
     let mut bench = Bench::new(3);
     for i in 0..50 {
         let handle = bench.remember(&format!("t{i}"), None, i);

@@ -23,7 +23,7 @@ use crate::remote_agent::{Reason, RemoteAgent};
 use common::log::{Level, Log, Silent};
 use common::panics::{self, Panicked};
 
-/// Makes the module that [`load`](openclaw_remote_agent_interface::load) finds in the library.
+/// Returns the module that [`load`](openclaw_remote_agent_interface::load) finds in the library.
 #[export_root_module]
 pub fn root_module() -> PluginModuleRef {
     panics::silence();
@@ -126,8 +126,8 @@ impl Tool for Instance {
         self.0.render(envelope.as_str()).into()
     }
 
-    fn close_and_leave(&self) {
-        let _ = panics::catch(|| self.0.close_and_leave());
+    fn close_and_wait(&self) {
+        let _ = panics::catch(|| self.0.close_and_wait());
     }
 }
 

@@ -1,8 +1,8 @@
-//! The doors: how a host reaches the plugin. Conversions and hand-over, nothing that knows what a task is.
+//! The doors: the entry points of hosts. They convert values and know nothing about tasks.
 //!
-//! Both doors are in the one shared library. Loading it runs neither: each waits for its own kind of host.
+//! The one shared library has both doors. Loading it runs neither; each runs when its kind of host calls it.
 
-// The only place with `unsafe`: the macros of abi_stable and napi expand to it.
+// The only modules with `unsafe`: the macros of abi_stable and napi expand to it.
 #![allow(unsafe_code)]
 
 pub mod abi;
@@ -10,7 +10,7 @@ pub mod node;
 
 use common::panics::Panicked;
 
-/// What a door answers when the plugin panics over a configuration, in the shape of a configuration error.
+/// Returns the error for a panic while a configuration is parsed, in the shape of a configuration error.
 fn config_panicked(panicked: &Panicked) -> String {
     serde_json::json!({
         "code": "INTERNAL_ERROR",

@@ -1,7 +1,7 @@
-//! The Node door: what `process.dlopen` finds in the library.
+//! The Node door: the exports that `process.dlopen` finds in the library.
 //!
-//! Everything here runs on the thread of the JavaScript environment, except what the plugin calls back from its own: an update, a log line and the
-//! settling of a promise each go through a queue of Node's.
+//! All functions run on the thread of the JavaScript environment. Updates, log lines and results come from the plugin's
+//! own threads and pass through a queue of Node.js.
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
@@ -22,16 +22,16 @@ use crate::plugin::{self, Job, Plugin, Updates};
 use common::log::{Level, Log, Silent};
 use common::panics;
 
-/// A JavaScript function that any thread may have called. It takes its values without an error in front of them, and it is weak: it does not keep
-/// the process alive.
+/// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
+/// keep the process alive.
 type Callback<Values> =
     ThreadsafeFunction<Values, UnknownReturnValue, Values, Status, false, true, WAITING>;
 
-/// So many values may wait for the thread of the JavaScript environment. While it is busy, what comes beyond that is
-/// dropped: updates and log lines are best effort, and memory is not.
+/// How many values may wait for the thread of the JavaScript environment. While that thread is busy, further updates
+/// and log lines are dropped, so that memory stays bounded.
 const WAITING: usize = 256;
 
-/// Names the sources that the library was built from.
+/// Returns the hash of the sources that the library was built from.
 #[napi(catch_unwind)]
 pub fn build_id() -> &'static str {
     crate::BUILD_ID
@@ -49,21 +49,20 @@ pub fn parse_config(config_json: String) -> Result<String> {
 
 /// Ends a call early: `signal.addEventListener("abort", () => token.cancel())`.
 ///
-/// A class of our own, because napi's `AbortSignal` replaces the signal's `onabort` and does not notice a signal that is aborted already.
+/// A class, because napi's `AbortSignal` replaces the signal's `onabort` and ignores a signal that is already aborted.
 #[napi]
 #[derive(Default)]
 pub struct CancelToken(CancellationToken);
 
 #[napi]
 impl CancelToken {
-    /// Makes a token for one call.
     #[napi(constructor, catch_unwind)]
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cancels the call that the token was given to, at once if it starts later.
+    /// Cancels the call that uses the token, at once if it starts later.
     #[napi(catch_unwind)]
     pub fn cancel(&self) {
         self.0.cancel();
@@ -76,7 +75,7 @@ pub struct RemoteAgent(Arc<Plugin>);
 
 #[napi]
 impl RemoteAgent {
-    /// Makes a tool of a configuration. Starts no thread.
+    /// Creates a tool from a configuration. Starts no thread.
     ///
     /// # Errors
     /// Throws like [`parse_config`].
@@ -94,7 +93,7 @@ impl RemoteAgent {
         let plugin = Plugin::new(&config_json, log);
         let plugin = plugin.map_err(|error| Error::from_reason(error.to_json()))?;
         let plugin = Arc::new(plugin);
-        // A worker can be terminated in the middle of a call, which nobody would wait for any more.
+        // Node.js can terminate a worker during a call.
         let weak = Arc::downgrade(&plugin);
         env.add_env_cleanup_hook(weak, |plugin| {
             if let Some(plugin) = plugin.upgrade() {
@@ -104,24 +103,24 @@ impl RemoteAgent {
         Ok(Self(plugin))
     }
 
-    /// The tool's definition as JSON. Starts no thread.
+    /// Returns the tool's definition as JSON. Starts no thread.
     #[napi(catch_unwind)]
     #[must_use]
     pub fn definition(&self) -> String {
         self.0.definition()
     }
 
-    /// What a model reads of an envelope or update of this tool. Starts no thread, and never throws over what it is given.
+    /// Returns the text that a model reads of an envelope or update. Starts no thread and never throws.
     #[napi(catch_unwind)]
     #[must_use]
     pub fn render(&self, envelope_json: String) -> String {
         self.0.render(&envelope_json)
     }
 
-    /// Starts a call. The promise always resolves, with the envelope as JSON, after the last update was taken.
+    /// Starts a call. The promise always resolves, with the envelope as JSON, after the last update was delivered.
     ///
     /// # Errors
-    /// Throws when Node cannot make a promise, as while its environment ends.
+    /// Throws when Node.js cannot create a promise, for example while its environment ends.
     #[napi(catch_unwind, ts_return_type = "Promise<string>")]
     pub fn execute<'env>(
         &self,
@@ -145,20 +144,20 @@ impl RemoteAgent {
             cancel: cancel.0.clone(),
         };
         self.0.start_with(job, move |envelope| {
-            // Only the first envelope counts, and there is only one.
+            // There is one envelope; the lock only guards against a second.
             let _ = answer.envelope.set(envelope);
         });
         Ok(promise)
     }
 
-    /// Cancels running calls, whose promises still resolve, and ends the tool's threads. Closing twice does nothing.
+    /// Cancels running calls, whose promises still resolve, and ends the tool's threads. A second call does nothing.
     #[napi(catch_unwind)]
     pub fn close(&self) {
         self.0.close();
     }
 }
 
-/// Makes the callback for updates: each waits in Node's queue and holds the answer back until it was taken.
+/// Returns the callback for updates. Each update that waits in Node's queue delays the promise until it was delivered.
 fn forward(callback: Callback<String>, answer: Arc<Answer>, log: Arc<dyn Log>) -> Updates {
     let complained = Arc::new(AtomicBool::new(false));
     Arc::new(move |json: &str| {
@@ -179,8 +178,8 @@ fn forward(callback: Callback<String>, answer: Arc<Answer>, log: Arc<dyn Log>) -
 
 type Deferred = JsDeferred<String, Box<dyn FnOnce(Env) -> Result<String> + Send>>;
 
-/// The promise of one call. It settles when the last holder lets go: the call itself, its callback for updates, and each update that still waits
-/// to be taken. So no update comes after the result, and no promise is left open, which would keep Node from exiting.
+/// The promise of one call. It settles when its last holder is dropped: the call, its update callback, and each queued
+/// update. So no update comes after the result, and no promise stays pending, which would keep Node.js from exiting.
 struct Answer {
     deferred: Mutex<Option<Deferred>>,
     envelope: OnceLock<String>,
@@ -204,7 +203,7 @@ struct HostLog(Callback<FnArgs<(String, String)>>);
 impl Log for HostLog {
     fn log(&self, level: Level, line: &str) {
         let values = FnArgs::from((level.as_str().to_owned(), line.to_owned()));
-        // A host whose logger throws has no log; that must not become an uncaught exception.
+        // A host whose logger throws has no log; the exception must not become an uncaught one.
         self.0
             .call_with_return_value(values, NonBlocking, |_, _| Ok(()));
     }

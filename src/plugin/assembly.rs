@@ -1,4 +1,4 @@
-//! Where the tool meets the protocols.
+//! Builds the tool and connects it with the protocols.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use gateway_bridge::Gateway;
 
 use super::{directories::Directories, settings::settings};
 
-/// The tool for a configuration, with the peers of the real network, asked at `pace`.
+/// Builds the tool for a configuration, with peers over the real network and polls at `pace`.
 ///
 /// # Errors
-/// The configuration is wrong; the error names the place.
+/// The configuration is invalid; the error names the place.
 pub fn assemble(
     config_json: &str,
     pace: Pace,
@@ -38,10 +38,10 @@ pub fn assemble(
     assemble_over(&config, Arc::new(http), pace, log)
 }
 
-/// The tool for a configuration, with the peers behind `net`, asked at `pace`.
+/// Builds the tool for a configuration, with peers over `net` and polls at `pace`.
 ///
 /// # Errors
-/// The configuration is wrong; the error names the place.
+/// The configuration is invalid; the error names the place.
 pub fn assemble_over(
     config: &Config,
     net: Arc<dyn Net>,

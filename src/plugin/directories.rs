@@ -1,20 +1,18 @@
-//! Each peer by the protocol that it is reached by.
+//! Selects the directory of a peer by its protocol.
 
 use std::sync::Arc;
 
 use a2a::Card;
 use peer::{BoxFuture, CallOptions, Directory, Discovered, Peer, PeerConfig, PeerError, Validator};
 
-/// The agents behind the local gateway, and those elsewhere.
+/// The agents behind the local gateway, and all other peers.
 pub(super) struct Directories {
-    /// Finds the agents behind the local gateway.
     pub(super) local: Arc<dyn Directory>,
-    /// Finds all others.
     pub(super) elsewhere: Arc<dyn Directory>,
 }
 
 impl Directories {
-    fn of(&self, reach: &PeerConfig) -> &dyn Directory {
+    fn select(&self, reach: &PeerConfig) -> &dyn Directory {
         if reach.is_local() {
             &*self.local
         } else {
@@ -29,7 +27,7 @@ impl Directory for Directories {
         reach: &'a PeerConfig,
         known: Option<&'a Validator>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
-        self.of(reach).discover(reach, known)
+        self.select(reach).discover(reach, known)
     }
 
     fn open(
@@ -38,6 +36,6 @@ impl Directory for Directories {
         card: &Card,
         opening: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        self.of(reach).open(reach, card, opening)
+        self.select(reach).open(reach, card, opening)
     }
 }

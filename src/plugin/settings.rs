@@ -1,4 +1,4 @@
-//! The local gateway's settings, as whoever connects takes them.
+//! Converts the configuration of the local gateway into the settings of the bridge.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::targets::local_trust;
 use collective;
 use gateway_bridge::{DialectChoice, Settings, TriadSettings};
 
-/// How the gateway of a configuration is reached. `None` where it is not to be.
+/// Returns how to reach the configured gateway; `None` where it is disabled or its secret is unresolved.
 ///
 /// # Errors
-/// The configuration is wrong; the error names the place.
+/// The configuration is invalid; the error names the place.
 pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError> {
     let gateway = &config.gateway;
     if !gateway.enabled {
@@ -27,7 +27,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError>
             Dialect::HeretekJs => DialectChoice::HeretekJs,
         },
         protocol: gateway.protocol.clone(),
-        // Without its secret no call gets as far as the gateway.
+        // A call without the secret fails before it reaches the gateway.
         token: gateway.token.as_ref().and_then(|token| match token {
             Secret::Known(token) => Some(token.clone()),
             Secret::Unresolved { .. } => None,
@@ -39,7 +39,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError>
         agents: gateway.agents.clone(),
         triad: triad(gateway),
         frame_bytes: config.limits.event_bytes,
-        // Who waits longer is told of a task, as with every other wait.
+        // A caller with a longer wait gets a task, as with every other peer.
         patience: Duration::from_millis(config.limits.wait_ms),
         trust: local_trust(gateway)?,
     }))
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_set_is_what_connects() {
+    fn settings_match_the_configuration() {
         let settings = read(json!({
             "enabled": true, "url": "wss://gate.example/a", "dialect": "heretek-js", "protocol": "mine", "token": "s3cret",
             "timeoutMs": 1, "heartbeatMs": 2, "allowRemote": true, "tokenInQuery": true, "agents": ["alpha"],
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_that_is_off_has_no_settings() {
+    fn disabled_gateway_has_no_settings() {
         assert!(read(json!({"token": "s3cret"})).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! An instance: its panics, its end, and the local gateway behind it.
+//! Tests of an instance: panics, closing, and the local gateway.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cuts;
@@ -12,13 +12,13 @@ use super::*;
 use common::log::{Recorder, Silent};
 use testkit::conformance::gateways::{Gateways, Received, What};
 
-/// A panic as code has it, without the panic hook's words in the tests' output.
+/// Panics without the output of the panic hook.
 fn boom() -> String {
     resume_unwind(Box::new("boom"))
 }
 
 #[tokio::test]
-async fn a_panic_in_a_call_is_an_answer_and_a_line_in_the_log() {
+async fn panic_in_a_call_is_answered_and_logged() {
     let log = Arc::new(Recorder::default());
     let plugin = Plugin::new("{}", Arc::clone(&log) as Arc<dyn Log>).unwrap();
     let message = plugin.guarded(async { boom() }).await.unwrap_err();
@@ -27,7 +27,7 @@ async fn a_panic_in_a_call_is_an_answer_and_a_line_in_the_log() {
 }
 
 #[tokio::test]
-async fn instance_answers_whatever_enabled_says() {
+async fn instance_ignores_enabled() {
     for config in [r#"{"enabled": false}"#, r#"{"enabled": true}"#, "{}"] {
         let plugin = Arc::new(Plugin::new(config, Arc::new(Silent)).unwrap());
         let job = Job {
@@ -41,7 +41,7 @@ async fn instance_answers_whatever_enabled_says() {
 }
 
 #[tokio::test]
-async fn the_end_takes_leave_of_the_gateway() {
+async fn close_leaves_the_gateway() {
     let gateway = Gateways::named("reference-11.2").await.unwrap();
     let config = json!({"gateway": {"enabled": true, "url": gateway.url()}});
     let plugin = Arc::new(Plugin::new(&config.to_string(), Arc::new(Silent)).unwrap());
@@ -62,7 +62,7 @@ async fn the_end_takes_leave_of_the_gateway() {
 }
 
 #[test]
-fn a_call_that_is_dropped_after_its_end_is_answered_with_what_came_of_it() {
+fn call_dropped_after_its_end_returns_its_envelope() {
     let (give, take) = std::sync::mpsc::channel();
     drop(ReplyGuard {
         request: String::new(),
@@ -73,7 +73,7 @@ fn a_call_that_is_dropped_after_its_end_is_answered_with_what_came_of_it() {
 }
 
 #[test]
-fn a_call_that_is_dropped_is_answered_as_shutting_down() {
+fn dropped_call_is_answered_as_shutting_down() {
     let (give, take) = std::sync::mpsc::channel();
     let done = move |envelope: String| give.send(envelope).unwrap();
     let request = r#"{"action": "send"}"#.to_owned();

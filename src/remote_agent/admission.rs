@@ -1,4 +1,4 @@
-//! Who may use which target.
+//! Access control: which caller may use which target.
 
 use crate::handles::{Found, Handle};
 use crate::targets::{Catalog, Target};
@@ -9,11 +9,11 @@ use super::error::{Reason, ToolError};
 use super::request::Request;
 use super::resolve::{self, Resolved};
 
-/// Finds out what `request` means, and refuses what its caller may not use: neither a handle nor a continuation of
-/// somebody else's opens a target. `account` is told of the target either way.
+/// Resolves `request` and refuses what its caller may not use; a handle or continuation of another caller opens no
+/// target. Records the target in `account` either way.
 ///
 /// # Errors
-/// Why it cannot be told, or may not be used.
+/// The request is ambiguous, or its target is not for this caller.
 pub(super) fn resolve(
     request: &Request,
     catalog: &Catalog,
@@ -24,15 +24,15 @@ pub(super) fn resolve(
     let resolved = resolve::resolve(request, catalog, |handle| {
         let found = lookup(handle);
         if let Found::Live(entry) = &found {
-            call_audit.is_at(&entry.target);
+            call_audit.set_target(&entry.target);
             held = admit(&entry.target, catalog, &call_audit.caller);
         }
         found
     });
-    // An error about a handle may tell where its target is.
+    // An error about a handle may reveal where its target is.
     held?;
     let resolved = resolved?;
-    call_audit.is_at(&resolved.target);
+    call_audit.set_target(&resolved.target);
     admit(&resolved.target, catalog, &call_audit.caller)?;
     Ok(resolved)
 }
@@ -50,7 +50,7 @@ pub(super) fn may_use(target: &Target, caller: &Caller) -> bool {
 fn admit(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), ToolError> {
     let refused = match &target.alias {
         Some(alias) => (!may_use(target, caller)).then(|| format!("the target `{alias}`")),
-        // An address that a request names must not be a second way to a target with another spelling or card path.
+        // A URL in another spelling or with another card path must not bypass the target's access list.
         None => catalog
             .targets()
             .iter()
@@ -68,7 +68,7 @@ fn admit(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), Tool
     };
     let error = ToolError::new(Reason::AgentNotAllowed, message);
     Err(if target.reach.is_local() {
-        error.of_gateway()
+        error.for_gateway()
     } else {
         error
     })

@@ -1,4 +1,4 @@
-//! An artifact as one text, and pages of it: what a model reads of an artifact, and what `offset` counts in.
+//! An artifact as one text, and its pages: the text that models read, and that `offset` counts in.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,9 @@ use a2a::Artifact;
 
 use super::error::{Reason, ToolError};
 
-/// So many of a task's artifacts are named to a request that named none of them.
+/// How many artifacts of a task an error lists.
 const NAMED: usize = 100;
 
-/// One part of an artifact, as text.
 pub(super) enum Piece<'a> {
     /// A text part.
     Text(Cow<'a, str>),
@@ -21,7 +20,7 @@ pub(super) enum Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    fn of(part: &'a Value) -> Self {
+    fn for_part(part: &'a Value) -> Self {
         let is_text = part["kind"].as_str().is_none_or(|kind| kind == "text");
         match part["text"].as_str().filter(|_| is_text) {
             Some(text) => Self::Text(text.into()),
@@ -30,8 +29,8 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The text of an artifact: its text parts as one, for a stream sends them in pieces, and its files and data as JSON, each
-/// on a line of its own.
+/// Joins the text of an artifact: its text parts without a separator, because a stream sends them in pieces, and its
+/// files and data as JSON, each on its own line.
 pub(super) fn joined<'a>(mut pieces: impl Iterator<Item = Piece<'a>>) -> Cow<'a, str> {
     let Some(first) = pieces.next() else {
         return Cow::Borrowed("");
@@ -55,27 +54,27 @@ pub(super) fn joined<'a>(mut pieces: impl Iterator<Item = Piece<'a>>) -> Cow<'a,
     all
 }
 
-/// `summary.artifact_page`: some of an artifact's text. All numbers count Unicode scalar values.
+/// `summary.artifact_page`: a page of an artifact's text. All numbers count Unicode scalar values.
 #[derive(Debug, Serialize)]
 pub(super) struct ArtifactPage<'a> {
     artifact_id: &'a str,
     offset: usize,
-    /// Where the next page begins; `None` at the end.
+    /// The offset of the next page; `None` at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
     total: usize,
     text: String,
-    /// The artifact after this one, so that a model gets to each of a long list.
+    /// The next artifact, so that a model can read a long list one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_artifact_id: Option<&'a str>,
 }
 
 impl<'a> ArtifactPage<'a> {
-    /// At most `chars` characters of the text of the artifact named `id`, from `offset`.
+    /// Returns at most `chars` characters of the artifact `id`, from `offset`.
     ///
     /// # Errors
-    /// [`Reason::UnknownArtifact`] with the ids that there are.
-    pub(super) fn of(
+    /// [`Reason::UnknownArtifact`], with the known ids.
+    pub(super) fn new(
         artifacts: &[&'a Artifact],
         id: &str,
         offset: u64,
@@ -84,7 +83,7 @@ impl<'a> ArtifactPage<'a> {
         let Some(at) = artifacts.iter().position(|artifact| artifact.id() == id) else {
             return Err(unknown(artifacts, id));
         };
-        let text = joined(artifacts[at].parts().iter().map(Piece::of));
+        let text = joined(artifacts[at].parts().iter().map(Piece::for_part));
         let total = text.chars().count();
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let text: String = text.chars().skip(offset).take(chars).collect();
@@ -102,7 +101,7 @@ impl<'a> ArtifactPage<'a> {
     }
 }
 
-/// A task without anything but its ids and its state: `raw` of a page, which was asked for to read little.
+/// Removes everything but ids and state from a task: the `raw` of a page, which is requested to read little.
 pub(super) fn bare(mut task: Value) -> Value {
     if let Some(task) = task.as_object_mut() {
         task.retain(|key, _| matches!(key.as_str(), "kind" | "id" | "contextId" | "status"));
@@ -116,7 +115,7 @@ pub(super) fn bare(mut task: Value) -> Value {
 fn unknown(artifacts: &[&Artifact], id: &str) -> ToolError {
     let message = match artifacts.len() {
         0 => "the task has no artifacts".to_owned(),
-        1 => "the task has one artifact, and its id is another".to_owned(),
+        1 => "the task has one artifact, and its id differs".to_owned(),
         count => format!("the task has {count} artifacts, and none of them has this id"),
     };
     let known = artifacts.iter().take(NAMED).map(|artifact| artifact.id());
@@ -154,22 +153,22 @@ mod tests {
         offset: u64,
         chars: usize,
     ) -> Result<ArtifactPage<'a>, ToolError> {
-        ArtifactPage::of(&artifacts.iter().collect::<Vec<_>>(), id, offset, chars)
+        ArtifactPage::new(&artifacts.iter().collect::<Vec<_>>(), id, offset, chars)
     }
 
     #[test]
-    fn text_parts_are_one_text_and_files_and_data_are_json_on_lines_of_their_own() {
+    fn joins_texts_and_puts_other_parts_on_lines() {
         let parts = json!([{"kind": "text", "text": "on"}, {"kind": "text", "text": "e"}, {"kind": "data", "data": {"k": 1}},
             {"kind": "file", "file": {"uri": "u"}}, {"text": "two\n"}, {"kind": "data", "data": {}}]);
         let artifact = artifact("a", parts);
         assert_eq!(
-            joined(artifact.parts().iter().map(Piece::of)),
+            joined(artifact.parts().iter().map(Piece::for_part)),
             "one\n{\"data\":{\"k\":1},\"kind\":\"data\"}\n{\"file\":{\"uri\":\"u\"},\"kind\":\"file\"}\ntwo\n{\"data\":{},\"kind\":\"data\"}"
         );
     }
 
     #[test]
-    fn an_unknown_artifact_is_refused_with_the_ids_there_are() {
+    fn unknown_artifact_error_lists_known_ids() {
         let all = [artifact("a", json!([])), artifact("b", json!([]))];
         let error = page(&all, "c", 0, 10).unwrap_err();
         assert_eq!(error.reason, Reason::UnknownArtifact);
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_beyond_the_end_is_empty_and_the_last() {
+    fn page_beyond_the_end_is_empty_and_last() {
         let all = [
             artifact("a", json!([{"kind": "text", "text": "abc"}])),
             artifact("b", json!([])),
@@ -197,11 +196,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_one_after_another_are_the_whole_text(texts in proptest::collection::vec(any::<String>(), 0..4), data in any::<String>(), chars in 1usize..40) {
+        fn pages_add_up_to_the_whole_text(texts in proptest::collection::vec(any::<String>(), 0..4), data in any::<String>(), chars in 1usize..40) {
             let mut parts: Vec<Value> = texts.iter().map(|text| json!({"kind": "text", "text": text})).collect();
             parts.push(json!({"kind": "data", "data": {"k": data}}));
             let all = [artifact("a", json!(parts))];
-            let whole = joined(all[0].parts().iter().map(Piece::of));
+            let whole = joined(all[0].parts().iter().map(Piece::for_part));
             let mut read = String::new();
             let mut offset = Some(0);
             while let Some(from) = offset {

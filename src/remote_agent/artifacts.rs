@@ -1,14 +1,15 @@
-//! The artifacts of one task, put together from pieces and from snapshots.
+//! The artifacts of one task, assembled from pieces and from snapshots.
 //!
-//! **The rule.** A stream tells an artifact in pieces, in order and each once, so what came over one connection has no gap.
-//! Between two connections pieces may have been missed. That is a gap, and only a snapshot, the task as a whole, fills it.
+//! **The rule.** A stream sends an artifact in pieces, in order and each once, so one connection leaves no gap. Between
+//! two connections the call may miss pieces. That is a gap, and only a snapshot, the task as a whole, fills it.
 //!
-//! - A snapshot that a stream says stands at its place among the pieces: it holds all that came before it and nothing that
-//!   is yet to come. What it shows replaces what was held.
-//! - A snapshot that was asked for stands at no place. It may hold pieces that the stream is yet to bring, and some agents
-//!   store each piece twice while two callers listen. So it replaces an artifact only where that has a gap, and only where
-//!   it ends with what was heard since the gap, be it with each piece several times: a task that is told truly does.
-//! - No snapshot takes away. An artifact it does not show stays, behind those it shows.
+//! - A snapshot in a stream has a position among the pieces: it holds all pieces before it and none after it. It
+//!   replaces the artifacts that it shows.
+//! - A snapshot that was requested has no position. It may hold pieces that the stream has yet to send, and some agents
+//!   store each piece twice while two callers listen. So it replaces an artifact only where that has a gap, and only
+//!   where the snapshot ends with the pieces received since the gap, even if it repeats each of them: a consistent task
+//!   does.
+//! - No snapshot removes an artifact. An artifact that it does not show stays, behind those that it shows.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,37 +22,35 @@ use common::redact::Secrets;
 
 use super::error::{Reason, ToolError};
 
-/// Where a snapshot comes from.
+/// The source of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A stream said it, at its place among the pieces; or it is the one answer to a call.
-    Said,
-    /// It was asked for beside a stream or after one.
-    Asked,
+    /// A stream sent it, at its position among the pieces; or it is the only answer to a call.
+    Streamed,
+    /// The call requested it beside or after a stream.
+    Polled,
 }
 
-/// The artifacts of one task, in the order in which they first came, or in that of the last snapshot.
+/// The artifacts of one task, in the order of their first piece, or of the last snapshot.
 #[derive(Debug)]
 pub(super) struct Artifacts {
     held: Vec<Held>,
-    /// Where each id is held: in one place, unless the agent gave one id to several artifacts.
+    /// The position of each id: one, unless the agent gave one id to several artifacts.
     by_id: HashMap<String, Vec<usize>>,
     bytes: usize,
-    /// Whether pieces have been missed, of artifacts that are held or of others.
+    /// Whether the call may have missed pieces, of known artifacts or of others.
     gap: Gap,
     most: usize,
     most_bytes: usize,
 }
 
-/// Whether pieces have been missed.
+/// How likely it is that pieces are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gap {
-    /// None.
     No,
-    /// Only what came between a snapshot and the listening that began right after it. A piece that continues another says
-    /// that there was something.
+    /// Only between a snapshot and the subscription right after it. A piece that continues another one shows that some
+    /// are missing.
     Hardly,
-    /// Very likely.
     Open,
 }
 
@@ -59,15 +58,14 @@ pub(super) enum Gap {
 struct Held {
     artifact: Artifact,
     bytes: usize,
-    /// Where the parts that came since the last gap begin; `None` where nothing is missing.
+    /// The first part after the last gap; `None` where nothing is missing.
     since_gap: Option<usize>,
 }
 
-/// One artifact of a snapshot: where it is held already, and what replaces it, with its bytes.
+/// One artifact of a snapshot: its current position, and its replacement with its bytes.
 type Step = (Option<usize>, Option<(Artifact, usize)>);
 
 impl Artifacts {
-    /// None yet.
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             held: Vec::new(),
@@ -79,12 +77,11 @@ impl Artifacts {
         }
     }
 
-    /// The artifacts.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Artifact> {
         self.held.iter().map(|held| &held.artifact)
     }
 
-    /// The artifacts, which are no longer held.
+    /// Removes and returns the artifacts.
     pub(super) fn take(&mut self) -> Vec<Artifact> {
         self.by_id.clear();
         self.bytes = 0;
@@ -99,7 +96,7 @@ impl Artifacts {
         secrets.redact_joined(&mut texts);
     }
 
-    /// Here pieces may have been missed, as likely as `gap` says.
+    /// Records that pieces may be missing from here on, as likely as `gap` says.
     pub(super) fn open_gap(&mut self, gap: Gap) {
         self.gap = gap;
         for held in &mut self.held {
@@ -107,15 +104,14 @@ impl Artifacts {
         }
     }
 
-    /// Whether something may be missing.
     pub(super) fn gap(&self) -> Gap {
         self.gap
     }
 
-    /// Takes in an artifact, or a piece of one, that came in `bytes` bytes of JSON.
+    /// Adds an artifact, or a piece of one, that came in `bytes` bytes of JSON.
     ///
     /// # Errors
-    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] when they outgrow the limits; what was held before stays.
+    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] beyond the limits; earlier artifacts stay.
     pub(super) fn piece(
         &mut self,
         piece: Artifact,
@@ -123,7 +119,7 @@ impl Artifacts {
         bytes: usize,
     ) -> Result<(), ToolError> {
         let at = match (piece.id(), append) {
-            // A piece that names no artifact continues the newest, or begins one.
+            // A piece without an artifact id continues the newest artifact, or starts one.
             ("", true) => self.held.len().checked_sub(1),
             ("", false) => None,
             (id, _) => self.by_id.get(id).and_then(|at| at.last()).copied(),
@@ -157,10 +153,10 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Takes in a snapshot, and tells whether it showed anything that was not known. See the rule above.
+    /// Applies a snapshot by the rule above. Returns whether it added anything.
     ///
     /// # Errors
-    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] when they outgrow the limits; what was held before stays.
+    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`] beyond the limits; earlier artifacts stay.
     pub(super) fn show(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
         let mut times: HashMap<String, usize> = HashMap::new();
         let mut known = 0;
@@ -271,32 +267,32 @@ impl Held {
         }
     }
 
-    /// What is shown, without what an agent stored several times because several callers listened.
+    /// Removes the copies that an agent stored because several callers listened.
     fn once_each(&self, shown: Artifact, source: Source) -> Artifact {
         match (source, self.since_gap) {
-            (Source::Asked, Some(from)) => shown.once_each(&self.artifact, from),
+            (Source::Polled, Some(from)) => shown.once_each(&self.artifact, from),
             _ => shown,
         }
     }
 
-    /// Whether what a snapshot shows is to take the place of what is held.
+    /// Whether the snapshot's version replaces the current one.
     fn yields_to(&self, shown: &Artifact, source: Source) -> bool {
         let believed = match (source, self.since_gap) {
-            (Source::Said, _) => true,
-            (Source::Asked, None) => false,
-            (Source::Asked, Some(from)) => shown.ends_with(&self.artifact, from),
+            (Source::Streamed, _) => true,
+            (Source::Polled, None) => false,
+            (Source::Polled, Some(from)) => shown.ends_with(&self.artifact, from),
         };
         believed && self.artifact != *shown
     }
 }
 
-/// The artifacts that are shown stand in front already, in this order, and new ones come behind all others.
+/// Whether the shown artifacts are already at the front in this order, with new ones behind all others.
 fn in_place(steps: &[Step], held: usize) -> bool {
     let mut steps = steps.iter().enumerate();
     steps.all(|(i, (at, _))| at.map_or(i >= held, |at| at == i))
 }
 
-/// How many bytes of JSON it takes.
+/// Returns the length of `value` as JSON, in bytes.
 pub(super) fn weight(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -310,7 +306,7 @@ pub(super) fn weight(value: &impl Serialize) -> usize {
         }
     }
     let mut count = Count(0);
-    // Counting cannot fail, and what came as JSON can be written as JSON.
+    // Counting cannot fail, and the value came as JSON.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }

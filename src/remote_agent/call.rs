@@ -1,4 +1,4 @@
-//! One call to one target: what it is about, what the peer has said so far, and how that is told.
+//! One call to one target: its state, what the peer has answered, and the updates about it.
 
 mod preconditions;
 
@@ -27,47 +27,44 @@ use super::request::Action;
 use super::resolve::Resolved;
 use super::{Pace, RemoteAgent, Updates};
 
-pub(super) use preconditions::resolved;
-use preconditions::spoken;
+pub(super) use preconditions::check_secret;
+use preconditions::check_transport;
 
-/// One call to one target.
 pub(super) struct Call<'a> {
     tool: &'a RemoteAgent,
     action: Action,
     updates: Option<Updates<'a>>,
-    /// How long the call may go on.
+    /// The end of the call.
     pub deadline: Deadline,
-    /// The target.
     pub target: Arc<Target>,
-    /// The task that was asked about.
+    /// The task of the request.
     pub task_id: Option<String>,
-    /// The conversation that was asked for.
+    /// The conversation of the request.
     pub context_id: Option<String>,
-    /// The target's card, once it is known.
+    /// The target's card, once it was read.
     pub card: Option<KnownCard>,
-    /// What the peer has said so far.
-    pub said: Collected,
-    /// What updates have shown of it.
+    /// Everything that the peer has answered so far.
+    pub collected: Collected,
+    /// Redacts updates, and holds back what may be the start of a secret.
     redaction: Redaction,
-    /// The target, once it is open.
+    /// The connection to the target, once it is open.
     peer: Option<Arc<dyn Peer>>,
-    /// The caller's time was up before the peer was done.
+    /// The wait expired before the peer was done.
     wait_expired: bool,
-    /// The peer tells no more, though there is more.
+    /// The peer sends no more, though the task goes on.
     incomplete: bool,
-    /// What is recorded of the exchanges with the peer.
+    /// Records the exchanges with the peer.
     pub metrics: Arc<CallMetrics>,
     /// The host's session that calls.
     pub host: Option<HostSession>,
-    /// Until when an answer is waited for that may become a task instead.
+    /// The time at which a blocking send becomes a task.
     pub until: Option<Instant>,
     held: Option<Handle>,
-    /// The task and conversation that `held` was last told about.
+    /// The task and conversation for which `held` was last stored.
     remembered: Option<(String, Option<String>)>,
 }
 
 impl<'a> Call<'a> {
-    /// A call that has not begun.
     pub(super) fn new(
         tool: &'a RemoteAgent,
         action: Action,
@@ -85,7 +82,7 @@ impl<'a> Call<'a> {
             task_id: resolved.task_id,
             context_id: resolved.context_id,
             card: None,
-            said: Collected::new(&tool.limits),
+            collected: Collected::new(&tool.limits),
             redaction: Redaction::default(),
             peer: None,
             wait_expired: false,
@@ -98,16 +95,16 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Reads the target's card and opens the target.
+    /// Reads the target's card and opens a connection to the target.
     ///
     /// # Errors
-    /// Why it cannot be called. Nothing has been sent.
+    /// The target cannot be called. Nothing has been sent.
     pub(super) async fn open(
         &mut self,
         parameters: &[(String, String)],
     ) -> Result<Arc<dyn Peer>, ToolError> {
-        resolved(&self.target)?;
-        spoken(&self.target)?;
+        check_secret(&self.target)?;
+        check_transport(&self.target)?;
         let card = self.tool.cards.get(&self.target, self.deadline.left());
         let known = self.deadline.run(card).await??;
         let opening = CallOptions {
@@ -128,89 +125,92 @@ impl<'a> Call<'a> {
         Ok(peer)
     }
 
-    /// How long to wait between attempts.
     pub(super) fn pace(&self) -> &Pace {
         &self.tool.pace
     }
 
-    /// What the card says about streaming.
+    /// Returns whether the card announces streaming.
     pub(super) fn streaming(&self) -> Option<bool> {
         self.card.as_ref().and_then(|known| known.card.streaming)
     }
 
-    /// Takes in an event, and tells the caller about it where `tell`.
+    /// Adds an event, and sends an update where `notify`.
     ///
     /// # Errors
-    /// When the limits are reached; what was collected before stays.
-    pub(super) fn hear(&mut self, event: Event, bytes: usize, tell: bool) -> Result<(), ToolError> {
-        self.said.absorb(event, bytes)?;
-        if tell && self.updates.is_some() {
-            self.tell();
+    /// The event exceeds the limits; earlier events stay.
+    pub(super) fn add_event(
+        &mut self,
+        event: Event,
+        bytes: usize,
+        notify: bool,
+    ) -> Result<(), ToolError> {
+        self.collected.absorb(event, bytes)?;
+        if notify && self.updates.is_some() {
+            self.notify();
         }
         Ok(())
     }
 
-    /// Takes in a snapshot that a stream begins with again; only what is new is told. Says whether there was anything.
+    /// Adds a snapshot that came in `bytes` bytes, where that is known. Sends an update if it adds anything, and returns
+    /// whether it does.
     ///
     /// # Errors
-    /// As [`hear`](Self::hear).
-    pub(super) fn hear_again(&mut self, task: Task, bytes: usize) -> Result<bool, ToolError> {
-        let news = self.said.absorb_news(task, Source::Said, Some(bytes))?;
+    /// As [`add_event`](Self::add_event).
+    pub(super) fn add_snapshot(
+        &mut self,
+        task: Task,
+        source: Source,
+        bytes: Option<usize>,
+    ) -> Result<bool, ToolError> {
+        let news = self.collected.absorb_news(task, source, bytes)?;
         if news && self.updates.is_some() {
-            self.tell();
+            self.notify();
         }
         Ok(news)
     }
 
-    /// Takes in a snapshot that was asked for while the task is followed; only what is new is told.
-    ///
-    /// # Errors
-    /// As [`hear`](Self::hear).
-    pub(super) fn hear_asked(&mut self, task: Task) -> Result<(), ToolError> {
-        let news = self.said.absorb_news(task, Source::Asked, None)?;
-        if news && self.updates.is_some() {
-            self.tell();
-        }
-        Ok(())
-    }
-
-    /// The task that is followed: the one that the peer named in this call, else the one that a watch asks about or that a
-    /// peer answers with events of a task for. A task that a message was meant for is not taken to have it.
+    /// Returns the id of the task to follow: the one that the peer named in this call, else the requested one if the
+    /// action is `watch` or the peer answered with events of a task. A message alone does not show that the peer
+    /// continued the task.
     pub(super) fn followed_task(&self) -> Option<&str> {
-        let meant = self.action == Action::Watch || self.said.kind == Some(Kind::Task);
+        let meant = self.action == Action::Watch || self.collected.kind == Some(Kind::Task);
         let asked = self.task_id.as_ref().filter(|_| meant);
-        self.said.task_id.as_ref().or(asked).map(String::as_str)
+        self.collected
+            .task_id
+            .as_ref()
+            .or(asked)
+            .map(String::as_str)
     }
 
-    /// There is something to give back at the deadline.
+    /// Whether the deadline yields a result and not an error.
     pub(super) fn may_wait(&self) -> bool {
-        self.said.count() > 0 || self.action == Action::Watch
+        self.collected.count() > 0 || self.action == Action::Watch
     }
 
-    /// The caller's time is up.
+    /// Marks the wait as expired.
     pub(super) fn expired(&mut self) {
-        if self.said.is_terminal_or_interrupted() {
+        if self.collected.is_terminal_or_interrupted() {
             self.incomplete = true;
         } else {
             self.wait_expired = true;
         }
     }
 
-    /// The peer tells no more, though there is more.
+    /// Marks the answer as incomplete, though the peer sends no more.
     pub(super) fn incomplete(&mut self) {
         self.incomplete = true;
     }
 
-    /// Takes in the one answer to a call.
+    /// Adds the only answer to a call.
     ///
     /// # Errors
-    /// When the limits are reached, with what was collected before.
-    pub(super) fn hear_whole(&mut self, answer: Event, tell: bool) -> Result<(), ToolError> {
-        self.hear(answer, 0, tell)
+    /// The answer exceeds the limits; the error has what was collected before.
+    pub(super) fn add_answer(&mut self, answer: Event, notify: bool) -> Result<(), ToolError> {
+        self.add_event(answer, 0, notify)
             .map_err(|error| self.interrupted(error))
     }
 
-    /// Refuses a task without an id that is not known otherwise: it could not be found again.
+    /// Refuses a task without an id where the request names none: it could not be found again.
     ///
     /// # Errors
     /// [`Reason::InvalidResponse`], with the place.
@@ -222,18 +222,18 @@ impl<'a> Call<'a> {
         Err(PeerError::new(PeerErrorKind::InvalidResponse, missing.to_string()).into())
     }
 
-    /// Updates are best effort: a caller that fails to take one misses it.
-    fn tell(&mut self) {
+    /// Sends an update for the newest event. Updates are best effort.
+    fn notify(&mut self) {
         self.remember();
-        let is_last = self.said.is_terminal_or_interrupted();
+        let is_last = self.collected.is_terminal_or_interrupted();
         let secrets = self.secrets();
-        let Some(event) = self.said.newest() else {
+        let Some(event) = self.collected.newest() else {
             return;
         };
         let is_last = is_last && event.get("status").is_some();
         let event = self.redaction.event(&secrets, event, is_last);
         let rest = match is_last {
-            true => rest(&mut self.redaction, &self.said),
+            true => rest(&mut self.redaction, &self.collected),
             false => Vec::new(),
         };
         for event in rest.iter().chain([&*event]) {
@@ -241,10 +241,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Tells the caller what no update has shown so far.
-    fn tell_rest(&mut self) {
+    /// Sends an update for everything that was held back.
+    fn flush_updates(&mut self) {
         if self.updates.is_some() {
-            for event in rest(&mut self.redaction, &self.said) {
+            for event in rest(&mut self.redaction, &self.collected) {
                 self.update(&event);
             }
         }
@@ -254,7 +254,7 @@ impl<'a> Call<'a> {
         let Some(updates) = self.updates else {
             return;
         };
-        // Repeating what an earlier event said would make a long stream cost the square of its length.
+        // Repeating earlier events would make the cost of a stream quadratic.
         let status = text_at(event, "/status/message/parts");
         let summary = Summary {
             status_message: status.as_deref(),
@@ -264,18 +264,22 @@ impl<'a> Call<'a> {
         let _ = panics::catch(|| updates(&update));
     }
 
-    /// What the peer was sent to prove who calls.
+    /// Returns the secrets that were sent to the peer.
     fn secrets(&self) -> Arc<Secrets> {
         let peer = self.peer.as_ref();
         peer.map(|peer| peer.secrets()).unwrap_or_default()
     }
 
-    /// Names the task, where there is one, with a handle.
+    /// Stores a handle for the task, where there is one.
     fn remember(&mut self) {
-        let Some(task_id) = self.said.task_id.as_ref().or(self.task_id.as_ref()) else {
+        let Some(task_id) = self.collected.task_id.as_ref().or(self.task_id.as_ref()) else {
             return;
         };
-        let context_id = self.said.context_id.as_ref().or(self.context_id.as_ref());
+        let context_id = self
+            .collected
+            .context_id
+            .as_ref()
+            .or(self.context_id.as_ref());
         let known = self.remembered.as_ref();
         if known.is_some_and(|(task, context)| task == task_id && context.as_ref() == context_id) {
             return;
@@ -292,9 +296,9 @@ impl<'a> Call<'a> {
 
     fn summary(&self) -> Summary<'_> {
         Summary {
-            status_message: self.said.status_text.as_deref(),
-            message_text: self.said.text(),
-            artifacts: self.said.artifacts().collect(),
+            status_message: self.collected.status_text.as_deref(),
+            message_text: self.collected.text(),
+            artifacts: self.collected.artifacts().collect(),
             wait_expired: self.wait_expired,
             incomplete: self.incomplete,
             next_step: self.next_step(),
@@ -302,7 +306,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What to do next about a task that was left before it was done.
+    /// Returns the next step for a task that is not done.
     fn next_step(&self) -> Option<&'static str> {
         let named = self.held.is_some();
         match (self.wait_expired, self.incomplete) {
@@ -310,32 +314,36 @@ impl<'a> Call<'a> {
                 "The task goes on. Call watch with this task_handle or continuation to wait for more, or status to look once.",
             ),
             (true, _) => Some(
-                "The agent was not done and named no task to come back to. Send with a larger timeout_ms to hear more.",
+                "The agent was not done and named no task to continue. Send with a larger timeout_ms to get the answer.",
             ),
-            (_, true) if self.said.is_terminal_or_interrupted() => Some(
+            (_, true) if self.collected.is_terminal_or_interrupted() => Some(
                 "Part of what the task produced may be missing. Call status with this task_handle or continuation to fetch it whole.",
             ),
             (_, true) => Some(
-                "The agent stopped telling before the task was done. Call status with this task_handle or continuation later.",
+                "The agent ended the stream before the task was done. Call status with this task_handle or continuation later.",
             ),
             _ => None,
         }
     }
 
-    /// Who speaks, and how to go on: what a summary says whatever the peer has said.
+    /// Returns the target and the continuation, which every summary has.
     fn place(&self) -> Summary<'_> {
-        let task_id = self.said.task_id.as_deref().or(self.task_id.as_deref());
+        let task_id = self
+            .collected
+            .task_id
+            .as_deref()
+            .or(self.task_id.as_deref());
         let context_id = self
-            .said
+            .collected
             .context_id
             .as_deref()
             .or(self.context_id.as_deref());
         let task = self
             .held
             .zip(task_id)
-            .map(|(handle, task_id)| (handle, task_id, self.said.state.as_ref()));
+            .map(|(handle, task_id)| (handle, task_id, self.collected.state.as_ref()));
         let streaming = self.streaming();
-        let spoken = self.peer.as_ref().map(|peer| peer.spoken());
+        let protocol = self.peer.as_ref().map(|peer| peer.protocol());
         Summary {
             target_alias: self.target.alias.as_deref(),
             target_name: self
@@ -343,10 +351,10 @@ impl<'a> Call<'a> {
                 .as_ref()
                 .and_then(|known| known.card.view.as_ref().ok()?.name.as_deref()),
             target_url: &self.target.url,
-            protocol_version: spoken.map(|spoken| spoken.version),
-            transport: spoken.map(|spoken| spoken.transport.as_str()),
+            protocol_version: protocol.map(|protocol| protocol.version),
+            transport: protocol.map(|protocol| protocol.transport.as_str()),
             streaming_supported: streaming,
-            response_kind: self.said.kind.map(|kind| match kind {
+            response_kind: self.collected.kind.map(|kind| match kind {
                 Kind::Message => "message",
                 Kind::Task => "task",
             }),
@@ -361,10 +369,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The summary as JSON. What the peer said may be long, so it is moved there and not copied.
-    fn told(&mut self) -> Value {
-        let text = self.said.text().map(Value::from);
-        let artifacts = self.said.take_artifacts().into_iter();
+    /// Converts the summary to JSON. Moves the peer's long texts into it.
+    fn take_summary(&mut self) -> Value {
+        let text = self.collected.text().map(Value::from);
+        let artifacts = self.collected.take_artifacts().into_iter();
         let artifacts: Vec<Value> = artifacts.map(Artifact::into_json).collect();
         let artifacts = (!artifacts.is_empty()).then(|| artifacts.into());
         let mut summary = json!(self.summary());
@@ -378,74 +386,74 @@ impl<'a> Call<'a> {
         summary
     }
 
-    /// The envelope of a call that had one answer, which is moved there: it can be asked for once.
+    /// Builds the envelope of a call with one answer. Moves the answer, so it works once.
     pub(super) fn answered(&mut self) -> String {
         self.conclude();
-        let answer = self.said.take_answer();
+        let answer = self.collected.take_answer();
         envelope::success(self.action.as_str(), self.summary(), answer)
     }
 
-    /// The envelope of a call that asked for a page of an artifact's text: the page, and how the task stands.
+    /// Builds the envelope for a page of an artifact's text: the page and the state of the task.
     ///
     /// # Errors
     /// The task has no such artifact.
     pub(super) fn paged(&mut self, artifact_id: &str, offset: u64) -> Result<String, ToolError> {
         self.conclude();
-        let answer = bare(self.said.take_answer());
+        let answer = bare(self.collected.take_answer());
         let waits = self
-            .said
+            .collected
             .state
             .as_ref()
             .is_some_and(TaskState::is_interrupted);
         let chars = render::page_chars(self.tool.limits.model_text_chars);
-        let artifacts: Vec<_> = self.said.artifacts().collect();
-        let page = ArtifactPage::of(&artifacts, artifact_id, offset, chars)?;
+        let artifacts: Vec<_> = self.collected.artifacts().collect();
+        let page = ArtifactPage::new(&artifacts, artifact_id, offset, chars)?;
         let summary = Summary {
-            status_message: self.said.status_text.as_deref().filter(|_| waits),
+            status_message: self.collected.status_text.as_deref().filter(|_| waits),
             artifact_page: Some(page),
             ..self.place()
         };
         Ok(envelope::success(self.action.as_str(), summary, answer))
     }
 
-    /// The envelope of a call that followed a stream, whose events are moved there: it can be asked for once.
+    /// Builds the envelope of a call that followed a stream. Moves the events, so it works once.
     pub(super) fn followed(&mut self) -> String {
         self.conclude();
-        let raw = self.said.take_raw();
+        let raw = self.collected.take_raw();
         envelope::success(self.action.as_str(), self.summary(), raw)
     }
 
-    /// `error` with everything that was collected before it.
+    /// Adds everything that was collected to `error`.
     pub(super) fn interrupted(&mut self, error: ToolError) -> ToolError {
-        if self.said.count() == 0 {
+        if self.collected.count() == 0 {
             return error;
         }
         self.conclude();
-        self.said.forget_events();
-        let summary = self.told();
+        self.collected.forget_events();
+        let summary = self.take_summary();
         error
-            .with("partial_event_count", self.said.count())
+            .with("partial_event_count", self.collected.count())
             .with("latest_event_summary", summary)
             .delivered(Delivered::Yes)
     }
 
-    /// The peer says no more in this call. Using a handle keeps it alive: its time counts from here.
+    /// Ends the call's collection. Renews the handle, whose time to live starts now.
     fn conclude(&mut self) {
         self.remembered = None;
         self.remember();
-        self.tell_rest();
+        self.flush_updates();
         let secrets = self.secrets();
-        self.said.redact(&secrets);
+        self.collected.redact(&secrets);
     }
 }
 
-/// What updates have held back, as the last pieces of the task's artifacts.
-fn rest(redaction: &mut Redaction, said: &Collected) -> Vec<Value> {
-    let task_id = said.task_id.as_deref().unwrap_or_default();
-    redaction.rest(task_id, said.context_id.as_deref())
+/// Returns the text that updates held back, as the last pieces of the task's artifacts.
+fn rest(redaction: &mut Redaction, collected: &Collected) -> Vec<Value> {
+    let task_id = collected.task_id.as_deref().unwrap_or_default();
+    redaction.rest(task_id, collected.context_id.as_deref())
 }
 
-/// The diagnostics of a failed send, for `details`.
+/// Adds the diagnostics of a failed send to `details`.
 pub(super) fn with_diagnostics(
     error: ToolError,
     diagnostics: &super::diagnostics::Diagnostics,

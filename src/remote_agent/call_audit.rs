@@ -1,4 +1,4 @@
-//! Accounting for a call: from its beginning to the line in the audit log, whatever becomes of it.
+//! The audit of a call: from its start to its line in the audit log, even if the call is dropped.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,13 +19,12 @@ use super::error::Reason;
 use super::request::Action;
 use super::resolve::Resolved;
 
-/// The account of one call. It is settled once: with the call's outcome, or, when the call is dropped, with the reason
-/// for that.
+/// The audit of one call. It ends once: with the call's outcome, or, when the call is dropped, with the reason for
+/// that.
 pub(super) struct CallAudit<'a> {
     tool: &'a RemoteAgent,
-    /// Who calls.
     pub(super) caller: Caller,
-    /// Where the call stands in a distributed trace.
+    /// The call's trace context.
     pub(super) trace: Trace,
     closing: CancellationToken,
     time: SystemTime,
@@ -33,20 +32,20 @@ pub(super) struct CallAudit<'a> {
     action: &'static str,
     span: Span,
     target: Option<Arc<Target>>,
-    about: About,
-    settled: bool,
+    subject: Subject,
+    ended: bool,
 }
 
 /// What a call asks about, and who sees what comes of it.
 #[derive(Default)]
-struct About {
+struct Subject {
     task_id: Option<String>,
     context_id: Option<String>,
     metrics: Option<Arc<CallMetrics>>,
 }
 
 impl<'a> CallAudit<'a> {
-    /// The account of a call that begins now, as `caller`.
+    /// Starts the audit of a call of `caller`.
     pub(super) fn open(tool: &'a RemoteAgent, caller: Caller, closing: CancellationToken) -> Self {
         let trace = Trace::new(caller.traceparent.as_deref(), || tool.env.uuid());
         let span = debug_span!(
@@ -69,34 +68,34 @@ impl<'a> CallAudit<'a> {
             action: "unknown",
             span,
             target: None,
-            about: About::default(),
-            settled: false,
+            subject: Subject::default(),
+            ended: false,
         }
     }
 
-    /// How long the call has taken so far.
+    /// Returns the time since the call started.
     pub(super) fn elapsed(&self) -> Duration {
         self.tool.env.now().saturating_duration_since(self.began)
     }
 
-    /// The request asks for this, whether or not the rest of it is as it should be.
-    pub(super) fn asks_for(&mut self, action: Action) {
+    /// Records the action, even if the rest of the request is invalid.
+    pub(super) fn set_action(&mut self, action: Action) {
         self.action = action.as_str();
         self.span.record("action", self.action);
     }
 
-    /// The request is for this target, whether or not its caller may use it.
-    pub(super) fn is_at(&mut self, target: &Arc<Target>) {
+    /// Records the target, even if its caller may not use it.
+    pub(super) fn set_target(&mut self, target: &Arc<Target>) {
         let name = target.alias.as_deref().unwrap_or("by URL");
         self.span.record("target", name);
         self.target = Some(Arc::clone(target));
     }
 
-    /// What the request means is known. Returns where to record the exchanges with the peer.
-    pub(super) fn is_about(&mut self, resolved: &Resolved) -> Arc<CallMetrics> {
+    /// Records the resolved request. Returns the metrics for the exchanges with the peer.
+    pub(super) fn set_resolved(&mut self, resolved: &Resolved) -> Arc<CallMetrics> {
         let counts = self.tool.audit.is_some();
         let metrics = Arc::new(CallMetrics::new(self.trace.id(), counts));
-        self.about = About {
+        self.subject = Subject {
             task_id: resolved.task_id.clone(),
             context_id: resolved.context_id.clone(),
             metrics: Some(Arc::clone(&metrics)),
@@ -104,20 +103,20 @@ impl<'a> CallAudit<'a> {
         metrics
     }
 
-    /// The call is over.
-    pub(super) fn settle(mut self, outcome: Result<(), Reason>) {
+    /// Ends the audit with the call's outcome.
+    pub(super) fn finish(mut self, outcome: Result<(), Reason>) {
         self.close(outcome.map_or_else(Reason::as_str, |()| "ok"));
     }
 
     fn close(&mut self, outcome: &'static str) {
-        self.settled = true;
+        self.ended = true;
         self.span.record("outcome", outcome);
         let Some(audit) = &self.tool.audit else {
             return;
         };
-        let (target, about) = (self.target.as_ref(), &self.about);
+        let (target, subject) = (self.target.as_ref(), &self.subject);
         let origin = target.map(|target| origin(&target.reach));
-        let recorded = about
+        let recorded = subject
             .metrics
             .as_ref()
             .map(|metrics| std::mem::take(&mut *metrics.recorded()));
@@ -131,11 +130,11 @@ impl<'a> CallAudit<'a> {
             target: target.and_then(|target| target.alias.as_deref()),
             origin: origin.as_deref(),
             transport: recorded.transport.map(Transport::as_str),
-            task_id: recorded.task_id.as_deref().or(about.task_id.as_deref()),
+            task_id: recorded.task_id.as_deref().or(subject.task_id.as_deref()),
             context_id: recorded
                 .context_id
                 .as_deref()
-                .or(about.context_id.as_deref()),
+                .or(subject.context_id.as_deref()),
             sent_bytes: recorded.sent_bytes,
             received_bytes: recorded.received_bytes,
             state: recorded.state.as_ref().map(TaskState::as_str),
@@ -145,7 +144,7 @@ impl<'a> CallAudit<'a> {
     }
 }
 
-/// Where the target is, by what its connection begins with.
+/// Returns the origin of the URL that the connection uses.
 fn origin(reach: &PeerConfig) -> String {
     let connected = reach.endpoint.as_ref().filter(|_| reach.is_local());
     let url = connected.unwrap_or(&reach.base_url);
@@ -154,7 +153,7 @@ fn origin(reach: &PeerConfig) -> String {
 
 impl Drop for CallAudit<'_> {
     fn drop(&mut self) {
-        if self.settled {
+        if self.ended {
             return;
         }
         let reason = if std::thread::panicking() {

@@ -1,5 +1,5 @@
-//! The metrics of a call: spans around its exchanges with the peer, and numbers and ids for the audit log. They never hold
-//! what is said.
+//! The metrics of a call: spans around its exchanges with the peer, and numbers and ids for the audit log. They never
+//! hold content.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ use super::collected::take_id;
 #[derive(Debug)]
 pub(super) struct CallMetrics {
     trace_id: String,
-    /// Whether bytes and ids are recorded, which costs another pass over what is exchanged.
+    /// Whether to count bytes and ids, which costs another pass over each message.
     counts: bool,
     recorded: Mutex<Recorded>,
 }
@@ -55,7 +55,7 @@ impl CallMetrics {
 
     /// Records the transport that `peer` is called over.
     pub(super) fn record_transport(&self, peer: &dyn Peer) {
-        self.recorded().transport = Some(peer.spoken().transport);
+        self.recorded().transport = Some(peer.protocol().transport);
     }
 
     /// Records an event of a stream.
@@ -121,13 +121,13 @@ impl Recorded {
     }
 }
 
-/// Runs one exchange in a span of its own, after which it is certain which transport the peer takes.
+/// Runs one exchange in its own span. Afterwards the peer's transport is known.
 macro_rules! exchange {
     ($self:ident, $peer:ident, $name:literal, $work:expr) => {{
         let span = debug_span!(
             $name,
             trace_id = $self.trace_id.as_str(),
-            transport = $peer.spoken().transport.as_str()
+            transport = $peer.protocol().transport.as_str()
         );
         let outcome = $work.instrument(span).await;
         $self.record_transport($peer);
@@ -135,7 +135,7 @@ macro_rules! exchange {
     }};
 }
 
-/// The exchanges with `peer`, each in a span, and recorded.
+/// Runs the exchanges with `peer`, each in a span, and records them.
 impl CallMetrics {
     /// [`Peer::send`].
     pub(super) async fn send(

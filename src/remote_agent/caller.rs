@@ -1,4 +1,4 @@
-//! Who calls, by the host's word.
+//! The caller, as the host reports it.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,23 @@ use serde_json::{Map, Value};
 use gateway_bridge::delegation::Delegation;
 use peer::HostSession;
 
-/// Who calls. It comes from the host, never from the request, so a model cannot pretend to be somebody else.
+/// The caller. It comes from the host, never from the request, so a model cannot impersonate another caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Caller {
     /// The host's agent (`agent_id`).
     pub(super) agent_id: Option<String>,
     /// The host's session (`session_key`).
     pub(super) session_key: Option<String>,
-    /// The message that the caller works on, where that was delegated to it (`chain`: `{"hop", "chain"?}`).
+    /// The message that the caller works on, if it was delegated (`chain`: `{"hop", "chain"?}`).
     pub(super) chain: Option<Delegation>,
-    /// Where the host keeps its state (`state_dir`), and with it what each session works on.
+    /// The host's state directory (`state_dir`), which records what each session works on.
     pub(super) state_dir: Option<PathBuf>,
     /// The trace that the call belongs to (`traceparent`, W3C Trace Context §3.2).
     pub(super) traceparent: Option<String>,
 }
 
 impl Caller {
-    /// Reads a caller. What a host says in another shape counts as nothing said, field by field; the texts are for its
-    /// log.
+    /// Reads a caller. Ignores each invalid field, and returns a message about it for the host's log.
     pub(super) fn read(json: Option<&str>) -> (Self, Vec<String>) {
         let Some(json) = json else {
             return (Self::default(), Vec::new());
@@ -41,7 +40,7 @@ impl Caller {
         let chain = chain.and_then(|chain| {
             let read = Delegation::read(&chain);
             if read.is_none() {
-                wrong.push("`chain` of the host's caller is not {\"hop\": number, \"chain\": text}, so it counts for nothing".to_owned());
+                wrong.push("`chain` of the host's caller is not {\"hop\": number, \"chain\": text} and is ignored".to_owned());
             }
             read
         });
@@ -50,7 +49,7 @@ impl Caller {
             Some(Value::String(text)) => Some(text),
             Some(_) => {
                 wrong.push(format!(
-                    "`{name}` of the host's caller is no text, so it counts for nothing"
+                    "`{name}` of the host's caller is not a string and is ignored"
                 ));
                 None
             }
@@ -65,7 +64,7 @@ impl Caller {
         (caller, wrong)
     }
 
-    /// The session that calls, where the host says which.
+    /// Returns the calling session, where the host reports it.
     pub(super) fn session(&self) -> Option<HostSession> {
         Some(HostSession {
             session_key: self.session_key.clone()?,
@@ -73,7 +72,7 @@ impl Caller {
         })
     }
 
-    /// Whose call it is, for a log line; `None` where the host does not say.
+    /// Returns the caller's label for a log line; `None` where the host reports none.
     pub(super) fn label(&self) -> Option<String> {
         let parts = [&self.agent_id, &self.session_key];
         let known: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_in_another_shape_is_nobody_and_told_about() {
+    fn malformed_caller_is_ignored_and_reported() {
         assert_eq!(Caller::read(None), (Caller::default(), Vec::new()));
         for text in ["7", "null", "{", ""] {
             let (caller, wrong) = Caller::read(Some(text));
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_in_another_shape_costs_no_other() {
+    fn malformed_field_leaves_the_others() {
         let text = r#"{"agent_id": "main", "session_key": 7, "chain": ["a"], "state_dir": null, "more": 1}"#;
         let (caller, wrong) = Caller::read(Some(text));
         let main = Caller {
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_told_by_agent_and_session() {
+    fn label_names_agent_and_session() {
         let (caller, _) = Caller::read(Some(
             r#"{"agent_id":"main","session_key":"agent:main:x","chain":{"hop":1,"chain":"c"}}"#,
         ));

@@ -1,6 +1,6 @@
-//! What a peer has said so far in one call, put together.
+//! Everything that a peer has answered so far in one call.
 //!
-//! Work per event is constant and memory is bounded: artifacts grow in place, and of the events the newest are kept.
+//! Work per event is constant and memory is bounded: artifacts grow in place, and only the newest events are kept.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,20 +14,19 @@ use super::artifacts::{Artifacts, Gap, Source, weight};
 use super::error::ToolError;
 use super::redaction::FEW_BYTES;
 
-/// What a peer has said so far.
 #[derive(Debug)]
 pub(super) struct Collected {
-    /// The task it speaks of.
+    /// The task of the answers.
     pub task_id: Option<String>,
-    /// The conversation it speaks in.
+    /// The conversation of the answers.
     pub context_id: Option<String>,
-    /// Where the task stands; `None` until the peer has shown one.
+    /// The state of the task; `None` until the peer has sent one.
     pub state: Option<TaskState>,
-    /// What it says about where the task stands.
+    /// The text of the task's status message.
     pub status_text: Option<String>,
     /// The text of its last message, in the stream or in a task's history.
     pub message_text: Option<String>,
-    /// What kind of answer it has been so far.
+    /// The kind of answer so far.
     pub(super) kind: Option<Kind>,
     artifacts: Artifacts,
     log: VecDeque<(Value, usize)>,
@@ -36,17 +35,16 @@ pub(super) struct Collected {
     limits: Limits,
 }
 
-/// What kind of answer a peer gave (`summary.response_kind`).
+/// The kind of a peer's answer (`summary.response_kind`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Messages and nothing else.
+    /// Only messages.
     Message,
-    /// Something of a task.
+    /// A task, or events of one.
     Task,
 }
 
 impl Collected {
-    /// Nothing yet.
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             task_id: None,
@@ -63,42 +61,40 @@ impl Collected {
         }
     }
 
-    /// How many events have come.
+    /// Returns the number of events.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// The artifacts.
     pub(super) fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
         self.artifacts.iter()
     }
 
-    /// Here events may have been missed, as likely as `gap` says.
+    /// Records that events may be missing from here on, as likely as `gap` says.
     pub(super) fn open_gap(&mut self, gap: Gap) {
         self.artifacts.open_gap(gap);
     }
 
-    /// Whether something of the task may have been missed that the peer has not shown since.
+    /// Whether events may be missing that no snapshot has shown since.
     pub(super) fn gap(&self) -> Gap {
         self.artifacts.gap()
     }
 
-    /// The newest event.
     pub(super) fn newest(&self) -> Option<&Value> {
         self.log.back().map(|(event, _)| event)
     }
 
-    /// Nothing more is to be expected: the task is finished, or waits for its caller.
+    /// Whether the task is terminal or waits for its caller.
     pub(super) fn is_terminal_or_interrupted(&self) -> bool {
         self.state
             .as_ref()
             .is_some_and(TaskState::is_terminal_or_interrupted)
     }
 
-    /// Takes in one event that came in `bytes` bytes of JSON.
+    /// Adds one event that came in `bytes` bytes of JSON.
     ///
     /// # Errors
-    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`]; what was collected before stays.
+    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`]; earlier events stay.
     pub(super) fn absorb(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
         self.count += 1;
         match &event {
@@ -113,7 +109,7 @@ impl Collected {
                 self.message(message);
                 Ok(())
             }
-            Event::Task(task) => self.task(task, Source::Said).map(|_| ()),
+            Event::Task(task) => self.task(task, Source::Streamed).map(|_| ()),
             Event::Status(update) => {
                 self.ids(update.task_id(), update.context_id());
                 self.state = Some(update.state());
@@ -138,8 +134,7 @@ impl Collected {
         }
     }
 
-    /// Takes in a snapshot of which no more is to be told than what is new in it, and says whether there was anything.
-    /// `bytes` is what it came in, where that is known.
+    /// Adds a snapshot, and returns whether it adds anything. `bytes` is its length, where that is known.
     ///
     /// # Errors
     /// As [`absorb`](Self::absorb).
@@ -160,12 +155,12 @@ impl Collected {
         Ok(news)
     }
 
-    /// What a snapshot says of the task, and whether any of it is new. One that was asked for and is behind what a stream
-    /// has said does not set a settled task going again, nor makes a finished one wait for its caller.
+    /// Applies a snapshot to the state. Returns whether it changed anything. A snapshot that was requested, and that is
+    /// older than the stream, does not take a state from terminal back to interrupted, or from either back to working.
     fn task(&mut self, task: &Task, source: Source) -> Result<bool, ToolError> {
         self.ids(task.id(), task.context_id());
         let state = task.state();
-        let behind = source == Source::Asked
+        let behind = source == Source::Polled
             && self.state.as_ref().is_some_and(|known| {
                 (known.is_terminal_or_interrupted() && !state.is_terminal_or_interrupted())
                     || (known.is_terminal() && !state.is_terminal())
@@ -196,7 +191,7 @@ impl Collected {
         }
     }
 
-    /// What the peer said, in text: a task's artifacts, else what it says about its state, else its last message.
+    /// Returns the peer's answer as text: a task's artifacts, else its status message, else its last message.
     pub(super) fn text(&self) -> Option<String> {
         let texts: Vec<_> = self.artifacts().filter_map(Artifact::text).collect();
         if !texts.is_empty() {
@@ -208,13 +203,13 @@ impl Collected {
             .cloned()
     }
 
-    /// Redacts what several pieces or events hold together of a secret. What one of them holds is redacted already.
+    /// Redacts secrets that span several pieces or events. Each single one is redacted already.
     pub(super) fn redact(&mut self, secrets: &Secrets) {
         if secrets.is_empty() {
             return;
         }
         self.artifacts.redact(secrets);
-        // Whether the texts that are kept are those of an event, which may change.
+        // Whether the cached texts are those of an event, which may change.
         let newest_with = |pointer: &str, text: &Option<String>| {
             let mut events = self.log.iter().rev().map(|(event, _)| event);
             let event = events.find_map(|event| text_at(event, pointer));
@@ -224,14 +219,14 @@ impl Collected {
         let has_status = newest_with(status, &self.status_text);
         let has_message = newest_with(message, &self.message_text);
         let newest = self.log.len().saturating_sub(1);
-        let mut said = Vec::new();
+        let mut collected = Vec::new();
         let mut pieces: HashMap<String, Vec<&mut String>> = HashMap::new();
         for (i, (event, _)) in self.log.iter_mut().enumerate() {
             let id = event.pointer("/artifact/artifactId");
             if let Some(id) = id.and_then(Value::as_str).map(str::to_owned) {
                 pieces.entry(id).or_default().extend(texts_mut(event));
             } else if let Some(Value::Array(artifacts)) = event.get_mut("artifacts") {
-                // A snapshot stands between the pieces that it holds.
+                // A snapshot separates the pieces before it from those after it.
                 let artifacts = artifacts.iter_mut().filter(|_| i < newest);
                 for text in artifacts.filter_map(|artifact| texts_mut(artifact).pop()) {
                     let begun = secrets.begun(text);
@@ -241,10 +236,10 @@ impl Collected {
                     }
                 }
             } else {
-                said.extend(texts_mut(event));
+                collected.extend(texts_mut(event));
             }
         }
-        secrets.redact_joined(&mut said);
+        secrets.redact_joined(&mut collected);
         for texts in pieces.values_mut() {
             secrets.redact_joined(texts);
         }
@@ -260,18 +255,18 @@ impl Collected {
         }
     }
 
-    /// The artifacts, which are no longer held.
+    /// Removes and returns the artifacts.
     pub(super) fn take_artifacts(&mut self) -> Vec<Artifact> {
         self.artifacts.take()
     }
 
-    /// Lets go of the events, which an error does not show. Everything put together from them stays.
+    /// Removes the events, which an error does not show, but keeps everything assembled from them.
     pub(super) fn forget_events(&mut self) {
         self.log = VecDeque::new();
         self.log_bytes = 0;
     }
 
-    /// `raw` of a result that followed a task. Where nothing came there is no final event.
+    /// Returns `raw` of a result that followed a task. Without events it has no final event.
     pub(super) fn take_raw(&mut self) -> Value {
         let dropped = self.count - self.log.len();
         let last = self.newest().cloned();
@@ -289,7 +284,7 @@ impl Collected {
         Value::Object(raw)
     }
 
-    /// `raw` of a result that had one answer.
+    /// Returns `raw` of a result that had one answer.
     pub(super) fn take_answer(&mut self) -> Value {
         self.log
             .pop_back()
@@ -298,7 +293,7 @@ impl Collected {
     }
 }
 
-/// Puts a `new` id in the place of `have`, where there is one. Most events repeat it, and nothing is copied for those.
+/// Sets `have` to `new`, where there is one. Most events repeat the id, and copy nothing.
 pub(super) fn take_id(have: &mut Option<String>, new: Option<&str>) {
     if let Some(new) = new
         && have.as_deref() != Some(new)
@@ -307,7 +302,7 @@ pub(super) fn take_id(have: &mut Option<String>, new: Option<&str>) {
     }
 }
 
-/// Puts `new` in the place of `have`, and tells whether that changed anything.
+/// Sets `have` to `new`, and returns whether that changed it.
 fn replace<T: PartialEq>(have: &mut T, new: T) -> bool {
     let other = *have != new;
     *have = new;

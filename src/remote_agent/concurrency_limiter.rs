@@ -1,4 +1,4 @@
-//! How many calls run at a time.
+//! Limits on concurrent calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,27 +11,27 @@ use peer::Delivered;
 use super::deadline::Deadline;
 use super::error::{Reason, ToolError};
 
-/// Lets so many calls run at a time, and so many of them to one target. The others wait in the order in which they came,
-/// first for their target's turn and then for the common one, so that a slow target keeps nobody else waiting.
+/// Limits how many calls run at a time, in all and per target. The others wait in order of arrival, first for a permit
+/// of their target and then for a common one, so that a slow target does not block calls to others.
 #[derive(Debug)]
 pub(super) struct ConcurrencyLimiter {
     all: Semaphore,
     most: usize,
     most_per_target: usize,
-    /// One line for each target with calls that run or wait. It goes with the last of them, so that requests, which may
-    /// name any number of targets, leave nothing behind.
+    /// One semaphore for each target with calls that run or wait. The last call removes it, because requests may name
+    /// any number of targets.
     lines: Mutex<HashMap<Arc<str>, Line>>,
 }
 
-/// A target's line.
+/// The semaphore of a target.
 #[derive(Debug)]
 struct Line {
     turns: Arc<Semaphore>,
-    /// How many calls run or wait. Each leaves under the lock, so that the last one knows that it is.
+    /// How many calls run or wait. Changes under the lock of the map, so that exactly one call is the last.
     places: usize,
 }
 
-/// A call's turn. It ends when this is dropped.
+/// Permission to run one call, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     _common: SemaphorePermit<'a>,
@@ -40,7 +40,6 @@ pub(super) struct Turn<'a> {
 }
 
 impl ConcurrencyLimiter {
-    /// A limiter for these limits.
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             all: Semaphore::new(limits.concurrency.min(Semaphore::MAX_PERMITS)),
@@ -50,10 +49,10 @@ impl ConcurrencyLimiter {
         }
     }
 
-    /// Waits for a turn to call the target of this key, within `deadline`.
+    /// Waits for a permit to call the target of this key, within `deadline`.
     ///
     /// # Errors
-    /// [`Reason::Busy`] when the time is up before a turn comes, and what else ends the call. Nothing was sent.
+    /// [`Reason::Busy`] when the deadline passes first, or the reason that the call was cancelled. Nothing was sent.
     pub(super) async fn enter(
         &self,
         target: &Arc<str>,
@@ -63,8 +62,8 @@ impl ConcurrencyLimiter {
             .goes_on()
             .map_err(|error| error.delivered(Delivered::No))?;
         let (place, turns) = self.place(target);
-        // Nobody is overtaken: where somebody waits, a turn that comes free is theirs at once, and none is to be had.
-        let of_target = match Arc::clone(&turns).try_acquire_owned() {
+        // tokio's semaphores are fair: while a call waits, `try_acquire` fails for later ones.
+        let target_rules = match Arc::clone(&turns).try_acquire_owned() {
             Ok(turn) => turn,
             Err(_) => {
                 let turn = turns.acquire_owned();
@@ -80,7 +79,7 @@ impl ConcurrencyLimiter {
         };
         Ok(Turn {
             _common: common,
-            _of_target: of_target,
+            _of_target: target_rules,
             _place: place,
         })
     }
@@ -95,10 +94,10 @@ impl ConcurrencyLimiter {
         match deadline.run(turn).await {
             Ok(Ok(turn)) => Ok(turn),
             Err(error) if error.reason != Reason::Timeout => Err(error.delivered(Delivered::No)),
-            // A semaphore is never closed, so all that is left is that the time is up.
+            // A semaphore is never closed, so the error is the deadline's.
             Ok(Err(_)) | Err(_) => {
                 let message =
-                    format!("{most} calls are under way {whose}, and none of them ended in time");
+                    format!("{most} calls are running {whose}, and none of them ended in time");
                 Err(ToolError::new(Reason::Busy, message).delivered(Delivered::No))
             }
         }
@@ -123,7 +122,7 @@ impl ConcurrencyLimiter {
     }
 }
 
-/// A place in a target's line.
+/// A call's registration at its target's semaphore.
 #[derive(Debug)]
 struct Place<'a> {
     concurrency_limiter: &'a ConcurrencyLimiter,
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_waits_until_another_to_its_target_ends() {
+    async fn call_waits_for_a_permit_of_its_target() {
         let concurrency_limiter = concurrency_limiter(9, 1);
         let deadline = seconds(9);
         let first = concurrency_limiter
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn turns_come_in_the_order_of_the_calls() {
+    async fn permits_come_in_order_of_arrival() {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let deadline = seconds(9);
         let a = named("a");
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_whose_turn_does_not_come_is_told_so_at_its_deadline() {
+    async fn waiting_call_fails_as_busy_at_its_deadline() {
         let concurrency_limiter = concurrency_limiter(9, 1);
         let a = named("a");
         let _first = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_that_wait_for_their_target_keep_no_other_target_waiting() {
+    async fn busy_target_does_not_block_others() {
         let concurrency_limiter = concurrency_limiter(2, 1);
         let deadline = seconds(9);
         let a = named("a");
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_common_limit_holds_across_targets() {
+    async fn common_limit_covers_all_targets() {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let _running = concurrency_limiter
             .enter(&named("a"), &seconds(9))
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_is_cancelled_leaves_the_line() {
+    async fn cancelled_call_releases_its_place() {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let a = named("a");
         let running = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_target_that_nobody_calls_any_more_is_forgotten() {
+    async fn idle_target_is_removed() {
         let concurrency_limiter = concurrency_limiter(1, 1);
         let a = named("a");
         let running = concurrency_limiter.enter(&a, &seconds(9)).await.unwrap();

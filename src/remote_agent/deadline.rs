@@ -1,4 +1,4 @@
-//! How long a call may go on.
+//! The deadline of a call.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{Reason, ToolError};
 
-/// How long a peer has, at most, to say what became of a message at the end of a call.
+/// How long before the deadline a blocking send becomes a task, at most.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The end of a call: its deadline, its caller's word, or the end of the instance. The deadline is counted by the
-/// runtime's clock, because it is the runtime that wakes the call.
+/// The end of a call: its deadline, its cancellation, or the end of the instance. The deadline uses the runtime's
+/// clock, because the runtime wakes the call.
 #[derive(Debug, Clone)]
 pub(super) struct Deadline {
     deadline: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// A call that may take `wait` from now, unless its caller's `cancel` or the instance's `closing` ends it sooner.
+    /// Creates a deadline `wait` from now, which `cancel` of the caller or `closing` of the instance ends sooner.
     pub(super) fn new(
         wait: Duration,
         cancel: CancellationToken,
@@ -36,7 +36,7 @@ impl Deadline {
         }
     }
 
-    /// The same call, with at most `wait` from now for a part of it.
+    /// Returns the same deadline, with at most `wait` from now for a part of the call.
     #[must_use]
     pub(super) fn shorter(&self, wait: Duration) -> Self {
         Self {
@@ -46,23 +46,23 @@ impl Deadline {
         }
     }
 
-    /// Until when an answer is waited for that may become a task instead: shortly before the call's time is up, so that the
-    /// task is heard of, and `at_most` from now.
+    /// Returns the time at which a blocking send becomes a task: `at_most` from now, and shortly before the deadline,
+    /// so that the answer names the task.
     pub(super) fn until(&self, at_most: Option<Duration>) -> Instant {
         let end = self.deadline - (self.wait / 10).min(LAST_WORDS);
         at_most.map_or(end, |wait| end.min(Instant::now() + wait))
     }
 
-    /// How much of the call's time is left.
+    /// Returns the time until the deadline.
     pub(super) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Looks at the clock, which [`run`](Self::run) does only while its work has to wait: a peer that never stops talking
-    /// would be heard for ever.
+    /// Checks the clock. [`run`](Self::run) does so only while its work is pending, so an endless stream of ready
+    /// events would pass the deadline.
     ///
     /// # Errors
-    /// [`Reason::Timeout`] when the call's time is up.
+    /// [`Reason::Timeout`] after the deadline.
     pub(super) fn in_time(&self) -> Result<(), ToolError> {
         if self.left().is_zero() {
             return Err(self.late());
@@ -70,7 +70,7 @@ impl Deadline {
         Ok(())
     }
 
-    /// Nobody has ended the call so far.
+    /// Checks for cancellation.
     ///
     /// # Errors
     /// [`Reason::Aborted`] or [`Reason::ShuttingDown`].
@@ -88,7 +88,7 @@ impl Deadline {
     ///
     /// # Errors
     /// [`Reason::Aborted`], [`Reason::ShuttingDown`] or [`Reason::Timeout`], whichever comes first; `work` is dropped,
-    /// or not even begun.
+    /// or not started.
     pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, ToolError> {
         self.goes_on()?;
         tokio::select! {

@@ -1,4 +1,4 @@
-//! What a message says about the delegations before it, and when there have been enough of them.
+//! The delegation chain in a message's metadata, and its limit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use super::deadline::Deadline;
 use super::error::{Reason, ToolError};
 use super::request::Request;
 
-/// Writes into the metadata of `request` where its message stands in the row of delegations: after the message that the
-/// caller works on, which its host names with the call, or else in its state directory.
+/// Writes the position of this message in the chain of delegations into the metadata of `request`: after the message
+/// that the caller works on, which the host names in the call or records in its state directory.
 ///
 /// # Errors
-/// Policy allows no more of them, or the call ends first.
+/// The chain has reached the limit of the policy, or the call ends first.
 pub(super) async fn mark(
     tool: &RemoteAgent,
     request: &mut Request,
     caller: &Caller,
     deadline: &Deadline,
 ) -> Result<(), ToolError> {
-    let unsent = |error: ToolError| error.delivered(Delivered::No).of_send();
+    let unsent = |error: ToolError| error.delivered(Delivered::No).for_send();
     deadline.goes_on().map_err(unsent)?;
     let incoming = match &caller.chain {
-        Some(said) => Some(said.clone()),
+        Some(collected) => Some(collected.clone()),
         None => match caller
             .state_dir
             .as_deref()
@@ -52,7 +52,7 @@ pub(super) async fn mark(
     Ok(())
 }
 
-/// The message that the caller works on, as its host has left word of it in its state directory for the session.
+/// Returns the message that the caller works on, as the host recorded it for the session.
 async fn written(tool: &RemoteAgent, state_dir: &Path, session: &str) -> Option<Delegation> {
     let log = Arc::clone(&tool.log);
     let now = tool.env.system_time();

@@ -1,4 +1,4 @@
-//! Why a peer may have refused a message: what was sent and wanted, against what its card says it takes and gives.
+//! Diagnostics of a refused message: the media types that it sends and accepts, against those of the peer's card.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub(super) struct Diagnostics {
     unsupported_output_modes: Vec<String>,
 }
 
-/// What a request sends and wants, by media type.
+/// The media types that a request sends and accepts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     input: Vec<String>,
@@ -30,8 +30,7 @@ pub(super) struct Wanted {
 const UNKNOWN: &str = "unknown";
 
 impl Wanted {
-    /// What a message sends, and the media types that its sender accepts.
-    pub(super) fn of(outgoing: &SendRequest) -> Self {
+    pub(super) fn new(outgoing: &SendRequest) -> Self {
         let mut wanted = Self {
             output: tidy(outgoing.accepted_output_modes.iter()),
             ..Self::default()
@@ -53,7 +52,7 @@ impl Wanted {
         wanted
     }
 
-    /// The same, held against a card. Nothing is known of a peer without one.
+    /// Compares the media types with a card. Without a card the peer's are unknown.
     pub(super) fn against(&self, card: Option<&CardView>) -> Diagnostics {
         let advertised = |of_card: fn(&CardView) -> &Vec<String>,
                           of_skill: fn(&a2a::Skill) -> &Vec<String>| {
@@ -88,7 +87,7 @@ impl Wanted {
     }
 }
 
-/// A file's media type: as given, else by the extension in its address, else by that in its name.
+/// Returns a file's media type: as given, else by the extension of its URL, else by that of its name.
 fn file_mode(part: &Part) -> Option<String> {
     if let Some(given) = part
         .file_field("mimeType")
@@ -107,7 +106,7 @@ fn file_mode(part: &Part) -> Option<String> {
         .or_else(|| part.file_field("name").and_then(by_path))
 }
 
-/// Trimmed, in lower case, each once. A card may list any number of them.
+/// Trims, lower-cases and deduplicates. A card may list any number of media types.
 fn tidy<'a>(modes: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut seen = HashSet::new();
     modes

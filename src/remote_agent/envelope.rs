@@ -1,4 +1,4 @@
-//! Results: the only place where an envelope is written.
+//! Writes envelopes, and is the only module that does.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use super::error::ToolError;
 
 const OPERATION: &str = "remote_agent";
 
-/// What most envelopes fit into, in bytes.
+/// The initial capacity in bytes; most envelopes fit.
 const USUAL: usize = 1024;
 
 #[derive(Serialize)]
@@ -26,7 +26,7 @@ struct Success<'a, S, R> {
     raw: R,
 }
 
-/// The envelope of a call that went well.
+/// Returns the envelope of a successful call.
 pub(super) fn success(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
     write(&Success {
         ok: true,
@@ -38,7 +38,7 @@ pub(super) fn success(action: &str, summary: impl Serialize, raw: impl Serialize
     })
 }
 
-/// What a caller hears while a call is under way.
+/// Returns an update during a call.
 pub(super) fn update(action: &str, summary: impl Serialize, raw: impl Serialize) -> String {
     write(&Success {
         ok: true,
@@ -58,7 +58,7 @@ struct Failure<'a> {
     error: Shown,
 }
 
-/// An error as envelopes show it.
+/// An error in an envelope.
 #[derive(Serialize)]
 struct Shown {
     code: &'static str,
@@ -84,7 +84,7 @@ impl From<ToolError> for Shown {
     }
 }
 
-/// The envelope of a call that failed.
+/// Returns the envelope of a failed call.
 pub(super) fn failure(action: &str, error: ToolError) -> String {
     write(&Failure {
         ok: false,
@@ -94,13 +94,13 @@ pub(super) fn failure(action: &str, error: ToolError) -> String {
     })
 }
 
-/// An error as envelopes show it.
+/// Returns an error as envelopes show it.
 pub(super) fn shown(error: ToolError) -> Value {
     json!(Shown::from(error))
 }
 
 fn write(envelope: &impl Serialize) -> String {
-    // Writing to memory fails only where a map has keys that are no strings, and no envelope has such a map.
+    // `serde_json` fails here only on maps with keys that are not strings, and no envelope has one.
     let mut json = Vec::with_capacity(USUAL);
     let written = serde_json::to_writer(&mut json, envelope);
     let json = written.ok().and_then(|()| String::from_utf8(json).ok());
@@ -147,7 +147,8 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// `summary.continuation`: all it takes to go on, in this process or in another (spec: "Reading Output Continuations").
+/// `summary.continuation`: what another call needs to continue, in this process or another (openclaw-a2a-outbound,
+/// "Reading Output Continuations").
 #[derive(Debug, Serialize)]
 pub(super) struct Continuation<'a> {
     target: ContinuationTarget<'a>,
@@ -186,7 +187,7 @@ struct Conversation<'a> {
 }
 
 impl<'a> Continuation<'a> {
-    /// How to go on with a task or a conversation at `target`; `None` where there is neither.
+    /// Returns how to continue a task or a conversation at `target`; `None` where there is neither.
     pub(super) fn new(
         target: &'a Target,
         task: Option<(Handle, &'a str, Option<&'a TaskState>)>,

@@ -1,4 +1,4 @@
-//! Listening to one connection until the task is settled or the connection is over.
+//! Reads one connection until the task ends or is interrupted, or the connection closes.
 
 use tokio::select;
 use tokio::time::timeout;
@@ -6,36 +6,36 @@ use tokio::time::timeout;
 use a2a::{Event, Task};
 use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
 
-use super::artifacts::Gap;
+use super::artifacts::{Gap, Source};
 use super::call::Call;
 use super::collected::Kind;
 use super::error::{Reason, ToolError};
 
-/// How often the time between two questions about a silent stream doubles at most.
+/// How often the pause between two polls of a silent stream doubles at most.
 const DOUBLINGS: u32 = 3;
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEnd {
-    /// There is nothing more to hear: the task is settled, or the peer answered with messages alone.
-    Settled,
-    /// The task goes on without it.
+    /// No more events will come: the task is terminal or interrupted, or the peer answered with messages alone.
+    Ended,
+    /// The task continues without the connection.
     Lost(LostConnection),
 }
 
-/// How a connection was lost.
+/// The loss of a connection.
 #[derive(Debug)]
 pub(super) struct LostConnection {
-    /// What to say of it where nothing more can be heard; `None` where it was closed in good order.
+    /// The error where the task cannot be followed further; `None` for an orderly close.
     pub cut: Option<ToolError>,
-    /// It brought something that was not known.
+    /// Whether the connection brought anything new.
     pub news: bool,
-    /// The peer had rather not be listened to.
+    /// Whether the peer refused the subscription.
     pub refused: bool,
 }
 
 impl LostConnection {
-    /// A connection that `error` refused, or an answer that the peer refused.
+    /// Converts the error of a refused connection or answer.
     pub(super) fn refused(error: PeerError) -> Self {
         Self {
             cut: Some(error.into()),
@@ -45,22 +45,23 @@ impl LostConnection {
     }
 }
 
-/// What a connection is to begin with.
+/// The first event of a connection.
 #[derive(Debug)]
 pub(super) enum Begins {
-    /// With whatever the peer has to say of a task of which nothing is known.
+    /// Anything: nothing of the task is known yet.
     Anew,
-    /// With the task as this answer showed it; it is not told twice.
+    /// The task as this answer showed it; it needs no second update.
     After(Task),
-    /// Somewhere in what is known; of a snapshot only what is new is told.
+    /// A snapshot or any later event. Only what is new in a snapshot causes an update.
     Again,
 }
 
-/// Listens to `stream`, which `begins` so where it was subscribed to, and with the answer to a message elsewhere. Whether it is over is told by the task's state, or, where the peer answered with messages alone,
-/// by the end of the body. A stream that is silent for long is asked about, and listened to further.
+/// Reads `stream` to its end. `begins` is `Some` for a subscription and `None` for the answer to a message. The task's
+/// state decides whether the stream is over, or the end of the body where the peer answered with messages alone. While
+/// the stream is silent, the task's state is polled.
 ///
 /// # Errors
-/// When the call is over, or the peer says something of the wrong shape, too much, or that it failed.
+/// The call has ended, or an event is malformed, too large, or an error.
 pub(super) async fn listen(
     call: &mut Call<'_>,
     peer: &dyn Peer,
@@ -68,98 +69,100 @@ pub(super) async fn listen(
     mut begins: Option<Begins>,
 ) -> Result<ConnectionEnd, ToolError> {
     let subscribed = begins.is_some();
-    let mut heard = false;
+    let mut received = false;
     let mut news = false;
     loop {
         let next = next(call, peer, &mut *stream);
         let event = match call.deadline.run(next).await? {
             Awaited::Event(event) => event,
-            Awaited::Settled(task) => {
+            Awaited::Ended(task) => {
                 if let Some(task) = task {
-                    call.said.open_gap(Gap::Open);
-                    call.hear_asked(task)?;
+                    call.collected.open_gap(Gap::Open);
+                    call.add_snapshot(task, Source::Polled, None)?;
                 }
-                return Ok(ConnectionEnd::Settled);
+                return Ok(ConnectionEnd::Ended);
             }
         };
         match event {
             Some(Ok((event, bytes))) => {
                 call.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
-                news |= hear(call, event, bytes, begins.take())?;
-                heard = true;
+                news |= add_event(call, event, bytes, begins.take())?;
+                received = true;
                 if last {
-                    return Ok(ConnectionEnd::Settled);
+                    return Ok(ConnectionEnd::Ended);
                 }
                 call.deadline.in_time()?;
             }
-            Some(Err(error)) => return broken(call, error, news, subscribed && !heard),
+            Some(Err(error)) => return broken(call, error, news, subscribed && !received),
             None => return closed(call, stream.is_plain_response(), news),
         }
     }
 }
 
-/// Takes in an event, and tells whether it brought anything.
-fn hear(
+/// Adds an event, and returns whether it brought anything new.
+fn add_event(
     call: &mut Call<'_>,
     event: Event,
     bytes: usize,
     begins: Option<Begins>,
 ) -> Result<bool, ToolError> {
     match (event, begins) {
-        (Event::Task(task), Some(Begins::Again)) => call.hear_again(task, bytes),
-        (Event::Task(task), Some(Begins::After(known))) if task == known => {
-            call.hear_again(task, bytes)
+        (Event::Task(task), Some(Begins::Again)) => {
+            call.add_snapshot(task, Source::Streamed, Some(bytes))
         }
-        (event, _) => call.hear(event, bytes, true).map(|()| true),
+        (Event::Task(task), Some(Begins::After(known))) if task == known => {
+            call.add_snapshot(task, Source::Streamed, Some(bytes))
+        }
+        (event, _) => call.add_event(event, bytes, true).map(|()| true),
     }
 }
 
-/// What waiting for a stream led to.
+/// The result of waiting for a stream.
 enum Awaited {
     /// The stream's next event, or its end.
     Event(NextEvent),
-    /// The task is settled, as was heard or as this snapshot says, and the stream is silent.
-    Settled(Option<Task>),
+    /// The task is terminal or interrupted, by an event or by this snapshot, and the stream is silent.
+    Ended(Option<Task>),
 }
 
-/// Waits for the next step. When the task is settled the wait is short. When the stream is silent the peer is asked how
-/// the task stands: it may have forgotten this listener.
+/// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
+/// polled, because the peer may have lost the subscription.
 async fn next(call: &Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) -> Awaited {
     let pace = call.pace();
     let mut step = stream.next();
-    if call.said.is_terminal_or_interrupted() {
-        let step = timeout(pace.settle, step).await;
-        return step.map_or(Awaited::Settled(None), Awaited::Event);
+    if call.collected.is_terminal_or_interrupted() {
+        let step = timeout(pace.finish, step).await;
+        return step.map_or(Awaited::Ended(None), Awaited::Event);
     }
     let mut idle = pace.idle;
     loop {
         if let Ok(step) = timeout(idle, &mut step).await {
             return Awaited::Event(step);
         }
-        let settled = select! {
+        let ended = select! {
             biased;
             step = &mut step => return Awaited::Event(step),
-            settled = settled(call, peer) => settled,
+            ended = ended(call, peer) => ended,
         };
-        if let Some(task) = settled {
-            // The stream may be about to say so itself, and in more words.
-            let step = timeout(pace.settle, &mut step).await;
-            return step.map_or(Awaited::Settled(Some(task)), Awaited::Event);
+        if let Some(task) = ended {
+            // The stream may be about to report the state itself, with more detail.
+            let step = timeout(pace.finish, &mut step).await;
+            return step.map_or(Awaited::Ended(Some(task)), Awaited::Event);
         }
         idle = (idle * 2).min(pace.idle * (1 << DOUBLINGS));
     }
 }
 
-/// The task, if it can be asked for and is settled.
-async fn settled(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
+/// Returns the task, if a poll shows it terminal or interrupted.
+async fn ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = call.followed_task()?;
     let answer = timeout(call.pace().idle, call.metrics.get_task(peer, task_id, None)).await;
     let task = answer.ok()?.ok()?;
     task.state().is_terminal_or_interrupted().then_some(task)
 }
 
-/// The peer marks the event as its last, and the state bears it out.
+/// Whether the peer marks the event as its last, and its state agrees.
 fn is_last(event: &Event) -> bool {
     match event {
         Event::Status(update) => update.is_final() && update.state().is_terminal_or_interrupted(),
@@ -167,13 +170,13 @@ fn is_last(event: &Event) -> bool {
     }
 }
 
-/// What the end of a body means, given what was said before. A plain response leaves no stream to subscribe to again.
+/// Interprets the end of a body. A plain response leaves no stream to resubscribe to.
 fn closed(call: &Call<'_>, plain_response: bool, news: bool) -> Result<ConnectionEnd, ToolError> {
-    if call.said.is_terminal_or_interrupted() || call.said.kind == Some(Kind::Message) {
-        return Ok(ConnectionEnd::Settled);
+    if call.collected.is_terminal_or_interrupted() || call.collected.kind == Some(Kind::Message) {
+        return Ok(ConnectionEnd::Ended);
     }
-    let unheard = !plain_response && call.said.count() == 0;
-    let cut = unheard.then(|| {
+    let no_event = !plain_response && call.collected.count() == 0;
+    let cut = no_event.then(|| {
         let message = "the stream ended before any event came";
         ToolError::new(Reason::ConnectionCut, message)
     });
@@ -181,7 +184,7 @@ fn closed(call: &Call<'_>, plain_response: bool, news: bool) -> Result<Connectio
     Ok(ConnectionEnd::Lost(LostConnection { cut, news, refused }))
 }
 
-/// What a broken stream means, given what was said before: `at_once` where it brought no event.
+/// Interprets a broken stream; `at_once` where it brought no event.
 fn broken(
     call: &Call<'_>,
     error: PeerError,
@@ -189,7 +192,7 @@ fn broken(
     at_once: bool,
 ) -> Result<ConnectionEnd, ToolError> {
     let (cut, refused) = match error {
-        _ if call.said.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Settled),
+        _ if call.collected.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Ended),
         error if error.kind.is_cut() => (cut(call, &error), false),
         error if at_once => (error.into(), true),
         error => return Err(error.into()),
@@ -199,8 +202,8 @@ fn broken(
 }
 
 fn cut(call: &Call<'_>, error: &PeerError) -> ToolError {
-    // A gateway's own word for it is kept.
-    if call.said.count() == 0 || error.kind != PeerErrorKind::Cut {
+    // The gateway's own error takes precedence.
+    if call.collected.count() == 0 || error.kind != PeerErrorKind::Cut {
         return error.clone().into();
     }
     ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))

@@ -1,4 +1,4 @@
-//! The tool and a local gateway: what is shown of its agents, who may call them, and how they are gone on with.
+//! The tool and a local gateway: listing, access control, calls and continuations.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod calls;

@@ -1,4 +1,4 @@
-//! `list_targets`: the configured targets, with what their cards say, and the agents of the local gateway.
+//! `list_targets`: the configured targets, with their cards, and the agents of the local gateway.
 
 mod card;
 mod local;
@@ -23,12 +23,12 @@ use super::request::Action;
 use card::{CAMEL, SNAKE, card_json, object};
 use local::Standing;
 
-/// A card that takes longer is reported as slow; the others are shown meanwhile. The local gateway has no more time.
+/// How long the listing waits for a card or for the local gateway.
 const CARD_WAIT: Duration = Duration::from_secs(10);
 
-/// Shows every configured target that `caller` may use, and the agents of the local gateway. The cards are refreshed side
-/// by side, as many at a time as calls may run, and the gateway is asked meanwhile. They take no turns at the concurrency_limiter: a
-/// target that is busy can still be listed.
+/// Lists every configured target that `caller` may use, and the agents of the local gateway. Cards are refreshed
+/// concurrently, as many as calls may run. They take no permits of the concurrency limiter, so a busy target can be
+/// listed.
 pub(super) async fn list_targets(
     tool: &RemoteAgent,
     caller: &Caller,
@@ -64,7 +64,7 @@ pub(super) async fn list_targets(
     ))
 }
 
-/// The targets in both views.
+/// The targets in both forms of the result.
 #[derive(Default)]
 struct Listing {
     summary: Vec<Value>,
@@ -72,10 +72,10 @@ struct Listing {
 }
 
 impl Listing {
-    /// Adds a target with its card, or with why there is none.
+    /// Adds a target with its card or the error.
     ///
     /// # Errors
-    /// The call is over.
+    /// The call has ended.
     fn add(
         &mut self,
         tool: &RemoteAgent,
@@ -88,7 +88,7 @@ impl Listing {
         {
             return Err(error.clone());
         }
-        let listed = Listed::of(tool, target, outcome);
+        let listed = Listed::new(tool, target, outcome);
         for (view, mut shown) in [
             (&mut self.summary, listed.summary(target)),
             (&mut self.raw, listed.raw(target)),
@@ -107,7 +107,7 @@ async fn card(
     target: &Target,
     deadline: &Deadline,
 ) -> Result<KnownCard, ToolError> {
-    call::resolved(target)?;
+    call::check_secret(target)?;
     match deadline.run(tool.cards.get(target, deadline.left())).await {
         Ok(known) => Ok(known?),
         Err(error) if error.reason == Reason::Timeout => Err(ToolError::new(
@@ -118,7 +118,7 @@ async fn card(
     }
 }
 
-/// A target's card, or why there is none.
+/// A target's card, or the error.
 struct Listed {
     view: CardView,
     streaming: Option<bool>,
@@ -127,7 +127,7 @@ struct Listed {
 }
 
 impl Listed {
-    fn of(tool: &RemoteAgent, target: &Target, outcome: Result<KnownCard, ToolError>) -> Self {
+    fn new(tool: &RemoteAgent, target: &Target, outcome: Result<KnownCard, ToolError>) -> Self {
         let now = || timestamp(tool.env.system_time());
         match outcome {
             Err(error) => {
@@ -225,7 +225,7 @@ impl Listed {
     }
 }
 
-/// ISO 8601 in UTC with milliseconds.
+/// Formats a time in ISO 8601, UTC, with milliseconds.
 fn timestamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }

@@ -1,8 +1,8 @@
-//! The tool `remote_agent`: a request comes in, one envelope goes out.
+//! The tool `remote_agent`: from a request to its envelope.
 //!
-//! A request is checked (`schema.rs`, `rules.rs`), typed (`request.rs`) and understood (`resolve.rs`); one file an action
-//! does the work over a `call.rs`, and `envelope.rs` writes what came of it. `error.rs` is the one table of errors.
-//! Nothing here knows HTTP or how any protocol is written.
+//! `schema.rs` and `rules.rs` validate a request, `request.rs` types it, and `resolve.rs` finds its target and task.
+//! One file per action runs it on a `call.rs`, and `envelope.rs` writes the result. `error.rs` is the table of errors.
+//! Nothing here knows HTTP or the encoding of a protocol.
 
 mod admission;
 mod artifact_text;
@@ -65,31 +65,31 @@ use deadline::Deadline;
 use request::{Action, Request};
 use schema::RequestSchema;
 
-/// The longest word that is taken for an action, in bytes.
+/// The longest unknown action that an envelope repeats, in bytes.
 const LONGEST_ACTION: usize = 64;
 
-/// How long taking leave of the local gateway may take.
+/// How long [`RemoteAgent::close`] waits for the local gateway.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// Who hears of updates while a call is under way; each is an envelope with `phase: "update"`.
+/// The callback for updates during a call; each is an envelope with `phase: "update"`.
 pub type Updates<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// One call.
 pub struct ToolCall<'a> {
     /// The request, as JSON.
     pub request: &'a str,
-    /// Who calls, as JSON (`{agent_id, session_key, chain, state_dir, traceparent}`, each optional), where the host says so.
+    /// The caller as JSON (`{agent_id, session_key, chain, state_dir, traceparent}`, each optional), where the host
+    /// reports one.
     pub caller: Option<&'a str>,
-    /// Who hears of updates.
+    /// The callback for updates.
     pub updates: Option<Updates<'a>>,
-    /// The caller's word that the call should end early.
+    /// Cancels the call, on the caller's behalf.
     pub cancel: CancellationToken,
-    /// The host's word that the instance is closing.
+    /// Cancels the call, because the instance closes.
     pub closing: CancellationToken,
 }
 
-/// The tool, configured. It starts no thread and opens no socket before it is called, and answers whatever the
-/// configuration's `enabled` says: that is for hosts to heed.
+/// The configured tool. It starts no thread and opens no socket before the first call. It ignores the configuration's
+/// `enabled`, which is for hosts.
 pub struct RemoteAgent {
     schema: RequestSchema,
     tool_schema: ToolSchema,
@@ -112,11 +112,11 @@ pub struct RemoteAgent {
 }
 
 impl RemoteAgent {
-    /// The tool for a configuration, with peers from `directory`, asked at `pace`. Where the configuration has a local
-    /// gateway, `directory` finds its agents too, and `gateway` is the gateway itself.
+    /// Creates the tool for a configuration, with peers from `directory` and polls at `pace`. Where the configuration
+    /// has a local gateway, `directory` finds its agents too, and `gateway` is the gateway itself.
     ///
     /// # Errors
-    /// What is wrong with the configuration, and where.
+    /// The configuration is invalid; the error names the place.
     pub fn new(
         config: &Config,
         directory: Arc<dyn Directory>,
@@ -156,37 +156,37 @@ impl RemoteAgent {
         })
     }
 
-    /// The tool's definition, as JSON: `{name, label, description, parameters}`.
+    /// Returns the tool's definition as JSON: `{name, label, description, parameters}`.
     pub fn definition(&self) -> String {
         let urls = self.policy.allow_target_url_override;
         definition::definition(&self.catalog, &self.schema, self.tool_schema, urls).to_string()
     }
 
-    /// The audit log, where one is written. Whoever ends the instance closes it.
+    /// Returns the audit log, where one is enabled. The owner of the instance closes it.
     pub fn audit(&self) -> Option<&AuditLog> {
         self.audit.as_ref()
     }
 
-    /// Takes leave of the local gateway and closes its connection, which belongs to the runtime that the calls ran on;
-    /// `None` where there is no gateway. Whoever ends the instance awaits this there, when the calls are over.
+    /// Leaves the local gateway and closes its connection, which belongs to the runtime that the calls ran on; `None`
+    /// without a gateway. The owner of the instance awaits it on that runtime, after all calls.
     pub fn close(&self) -> Option<BoxFuture<'static, ()>> {
         let gateway = Arc::clone(self.gateway.as_ref()?);
         Some(Box::pin(async move {
-            // A gateway that hangs is not waited for: the connection goes with its runtime.
+            // A gateway that does not answer delays nothing: the connection ends with its runtime.
             let _ = tokio::time::timeout(LEAVE, gateway.close()).await;
         }))
     }
 
-    /// Carries out one call. Always gives an envelope, by the call's deadline at the latest. Dropping the future ends
+    /// Executes one call. Always returns an envelope, by the call's deadline at the latest. Dropping the future cancels
     /// the call and closes its connections. Needs a tokio runtime with time and I/O.
     pub async fn execute(&self, tool_call: ToolCall<'_>) -> String {
         match self.spans.dispatch() {
-            Some(spans) => self.accounted(tool_call).with_subscriber(spans).await,
-            None => self.accounted(tool_call).await,
+            Some(spans) => self.audited(tool_call).with_subscriber(spans).await,
+            None => self.audited(tool_call).await,
         }
     }
 
-    async fn accounted(&self, tool_call: ToolCall<'_>) -> String {
+    async fn audited(&self, tool_call: ToolCall<'_>) -> String {
         let (caller, wrong) = Caller::read(tool_call.caller);
         for wrong in wrong {
             self.log.log(Level::Warn, &wrong);
@@ -197,17 +197,17 @@ impl RemoteAgent {
             Err(e) => {
                 let message = format!("the request is not JSON: {e}");
                 let wrong = complaint("", "#/type", "type", json!({ "type": "object" }), &message);
-                call_audit.settle(Err(Reason::InvalidRequest));
+                call_audit.finish(Err(Reason::InvalidRequest));
                 return envelope::failure("unknown", ToolError::invalid(vec![wrong], 0));
             }
         };
         let action = action_of(&value).to_owned();
         if let Some(known) = Action::named(&action) {
-            call_audit.asks_for(known);
+            call_audit.set_action(known);
         }
         let outcome = self.act(value, &tool_call, &mut call_audit).await;
         let elapsed = call_audit.elapsed();
-        let told = |level, how: &str| {
+        let log = |level, how: &str| {
             if !self.log.wants(level) {
                 return;
             }
@@ -222,20 +222,20 @@ impl RemoteAgent {
             self.log.log(level, &line);
         };
         match &outcome {
-            Ok(_) => told(Level::Debug, "done"),
-            Err(error) => told(Level::Info, error.reason.as_str()),
+            Ok(_) => log(Level::Debug, "done"),
+            Err(error) => log(Level::Info, error.reason.as_str()),
         }
-        call_audit.settle(outcome.as_ref().map(drop).map_err(|error| error.reason));
+        call_audit.finish(outcome.as_ref().map(drop).map_err(|error| error.reason));
         outcome.unwrap_or_else(|error| envelope::failure(&action, error))
     }
 
-    /// What a model reads of an envelope or update of this tool, in at most `limits.modelTextChars` characters: the tool's
-    /// words, and what agents said inside a fence, made harmless. Text that is no envelope gives a sentence that says so.
+    /// Returns the text that a model reads of an envelope or update of this tool, in at most `limits.modelTextChars`
+    /// characters. Text of agents is sanitized and fenced. Returns an error sentence for text that is not an envelope.
     pub fn render(&self, envelope: &str) -> String {
         render::render(envelope, self.limits.model_text_chars, self.env.uuid())
     }
 
-    /// The envelope for a call that never got as far as [`execute`](Self::execute), or did not come back from it.
+    /// Returns the envelope for a call that never reached [`execute`](Self::execute), or did not return from it.
     pub fn failure(request: &str, reason: Reason, message: &str) -> String {
         let request: Value = serde_json::from_str(request).unwrap_or_default();
         envelope::failure(action_of(&request), ToolError::new(reason, message))
@@ -254,8 +254,8 @@ impl RemoteAgent {
                 tool_call.cancel.clone(),
                 tool_call.closing.clone(),
             );
-            // Boxed like every branch that a plain message does not take: a call is moved several times before it runs, and
-            // with their state in it it would be five times as large.
+            // Boxed like every branch that a plain message does not take: a call is moved several times before it runs,
+            // and their state would make it five times as large.
             return Box::pin(list_targets::list_targets(
                 self,
                 &call_audit.caller,
@@ -266,7 +266,7 @@ impl RemoteAgent {
         let resolved = admission::resolve(&request, &self.catalog, call_audit, |handle| {
             self.lock().resolve(handle, self.env.now())
         })?;
-        let errors = rules::of_target(&request, &resolved.target);
+        let errors = rules::target_rules(&request, &resolved.target);
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);
             return Err(ToolError::invalid(errors, more));
@@ -274,12 +274,12 @@ impl RemoteAgent {
         let timeout = request
             .timeout_ms
             .map_or_else(
-                || self.patience(&request, &resolved.target),
+                || self.default_timeout(&request, &resolved.target),
                 Duration::from_millis,
             )
             .min(LONGEST_CALL);
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
-        let metrics = call_audit.is_about(&resolved);
+        let metrics = call_audit.set_resolved(&resolved);
         if request.action == Action::Send {
             delegation::mark(self, &mut request, &call_audit.caller, &deadline).await?;
         }
@@ -290,13 +290,14 @@ impl RemoteAgent {
             .enter(&resolved.target.key, &deadline)
             .await;
         let _turn = turn.map_err(|error| match request.action {
-            Action::Send => error.of_send(),
+            Action::Send => error.for_send(),
             _ => error,
         })?;
-        // Who names a time means it; else a task is heard of before a host loses patience.
+        // A timeout in the request limits the blocking send; without one, the send becomes a task before the host's own
+        // timeout.
         let wait = Duration::from_millis(self.limits.wait_ms);
         let until = deadline.until(request.timeout_ms.is_none().then_some(wait));
-        // On the heap, like the request: a call is handed from one to another, and would be as many times as large.
+        // On the heap, like the request: each layer moves the call.
         let mut call = Box::new(Call::new(
             self,
             request.action,
@@ -317,12 +318,12 @@ impl RemoteAgent {
                 send::send(&mut call, request, &self.policy, id).await
             }
         };
-        done.map_err(|error| if is_local { error.of_gateway() } else { error })
+        done.map_err(|error| if is_local { error.for_gateway() } else { error })
     }
 
-    /// How long a call takes that does not say. One that follows a task ends before a host loses patience with it, and the
-    /// task goes on.
-    fn patience(&self, request: &Request, target: &Target) -> Duration {
+    /// Returns the default timeout of a call. A call that follows a task ends before the host's own timeout, and the
+    /// task continues.
+    fn default_timeout(&self, request: &Request, target: &Target) -> Duration {
         if !request.follows() {
             return target.timeout;
         }
@@ -360,13 +361,13 @@ impl RemoteAgent {
     }
 }
 
-/// The audit log, where the configuration wants one.
+/// Opens the audit log, where it is enabled.
 fn audit(config: &Config, log: &Arc<dyn Log>) -> Option<AuditLog> {
     let path = config.audit.path.clone().filter(|_| config.audit.enabled)?;
     Some(AuditLog::new(path, config.audit.max_bytes, Arc::clone(log)))
 }
 
-/// What a request asks for, as envelopes and log lines name it. A word that is no action is repeated, unless it is no word.
+/// Returns a request's action for envelopes and log lines. Repeats an unknown action only if it looks like a word.
 fn action_of(request: &Value) -> &str {
     let action = request.get("action").and_then(Value::as_str);
     action

@@ -1,19 +1,18 @@
-//! How long to wait between attempts.
+//! Pauses between polls and subscriptions.
 
 use std::time::Duration;
 
-/// How long to wait between attempts to hear of a task. A parameter, so that whoever provokes a thousand cuts need not
-/// wait for each.
+/// The pauses between attempts to reach a task. A parameter, so that tests with a thousand cuts need not wait.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// Between the first two polls; it doubles with each further one.
+    /// The pause between the first two polls; it doubles with each further one.
     pub first_poll: Duration,
-    /// Between two polls at most.
+    /// The longest pause between two polls.
     pub longest_poll: Duration,
-    /// A stream that is silent for so long is asked about: the peer may have forgotten it.
+    /// How long a stream may be silent before the task is polled: the peer may have lost the subscription.
     pub idle: Duration,
-    /// How much longer a stream is listened to when its task is settled and no event was marked as the last one.
-    pub settle: Duration,
+    /// How long a stream stays open after its task ended without an event marked as final.
+    pub finish: Duration,
 }
 
 impl Default for Pace {
@@ -22,7 +21,7 @@ impl Default for Pace {
             first_poll: Duration::from_secs(1),
             longest_poll: Duration::from_secs(10),
             idle: Duration::from_secs(15),
-            settle: Duration::from_millis(250),
+            finish: Duration::from_millis(250),
         }
     }
 }

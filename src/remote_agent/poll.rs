@@ -1,4 +1,4 @@
-//! Asking now and then how a task stands, where listening is not to be had.
+//! Polls a task's state, where the peer cannot stream it.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use tokio::time::sleep;
 
 use peer::{Peer, PeerError, PeerErrorKind};
 
-use super::artifacts::Gap;
+use super::artifacts::{Gap, Source};
 use super::call::Call;
 use super::error::ToolError;
 use super::follow::{ConnectionEnd, LostConnection};
 use super::pace::Pace;
 
-/// Asks how the task stands, first `at_once` or after a pause, until it is settled. Each answer is told where it brings
-/// anything new. A peer that cannot be reached for a while is asked again, unless it has not said anything yet.
+/// Polls the task, first `at_once` or after a pause, until it is terminal or interrupted. Each answer with news causes
+/// an update. A peer that is temporarily unreachable is polled again, if it has answered before.
 ///
 /// # Errors
-/// When the call is over, or the peer says too much.
+/// The call has ended, or the answers exceed the limits.
 pub(super) async fn poll(
     call: &mut Call<'_>,
     peer: &dyn Peer,
@@ -34,21 +34,21 @@ pub(super) async fn poll(
         };
         match call.deadline.run(asked).await? {
             Ok(task) => {
-                // Whatever is held may be out of date.
-                call.said.open_gap(Gap::Open);
-                call.hear_asked(task)?;
-                if call.said.is_terminal_or_interrupted() {
-                    return Ok(ConnectionEnd::Settled);
+                // The known state may be stale.
+                call.collected.open_gap(Gap::Open);
+                call.add_snapshot(task, Source::Polled, None)?;
+                if call.collected.is_terminal_or_interrupted() {
+                    return Ok(ConnectionEnd::Ended);
                 }
             }
-            Err(error) if call.said.count() > 0 && may_pass(&error) => {}
+            Err(error) if call.collected.count() > 0 && may_pass(&error) => {}
             Err(error) => return Ok(ConnectionEnd::Lost(LostConnection::refused(error))),
         }
         pause = pauses.next();
     }
 }
 
-/// The pauses between polls: each is twice as long as the one before, up to the longest.
+/// Returns the pauses between polls: each twice as long as the one before, up to the longest.
 fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
     let longest = pace.longest_poll;
     std::iter::successors(Some(pace.first_poll.min(longest)), move |pause| {
@@ -56,11 +56,11 @@ fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
     })
 }
 
-/// The peer did not refuse: it was not there, or had no time.
+/// Whether the error is temporary: the peer was unreachable or overloaded.
 fn may_pass(error: &PeerError) -> bool {
     match error.kind {
         fault if fault.is_away() => true,
-        // What stands in front of a peer may say so in JSON that reads like the peer's.
+        // A proxy in front of a peer may report that in JSON that resembles the peer's.
         PeerErrorKind::HttpStatus | PeerErrorKind::Rpc => {
             matches!(error.http_status, Some(429 | 502..=504))
         }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_that_passes_counts_whatever_is_said_with_it() {
+    fn temporary_http_status_overrides_the_body() {
         for fault in [PeerErrorKind::HttpStatus, PeerErrorKind::Rpc] {
             for (status, passes) in [(503, true), (429, true), (500, false), (404, false)] {
                 let mut error = PeerError::new(fault, "busy");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_back_off_to_the_longest_pause() {
+    fn polls_back_off_to_the_maximum() {
         let pauses: Vec<_> = pauses(&Pace::default())
             .map(|pause| pause.as_secs())
             .take(6)

@@ -1,8 +1,9 @@
-//! Updates without what a peer was sent to prove who calls, also where it repeats that in pieces.
+//! Redacts in updates the secrets that a peer echoes in pieces.
 //!
-//! What one event holds is redacted where it is read. Here is what several events hold together. An update cannot be taken
-//! back, so the end of a piece that a secret may begin with waits for the next piece of the same artifact. The result of
-//! the call is redacted as a whole ([`Collected::redact`](super::collected::Collected::redact)), and holds nothing back.
+//! The reader of an event redacts it. This module redacts what spans several events. An update cannot be taken back, so
+//! the end of a piece that may be the start of a secret waits for the next piece of the same artifact. The result of
+//! the call is redacted as a whole ([`Collected::redact`](super::collected::Collected::redact)), and holds nothing
+//! back.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,20 +14,19 @@ use serde_json::{Value, json};
 use a2a::texts_mut;
 use common::redact::{Redactor, Secrets};
 
-/// A message whose end is no more of a secret's beginning than this many bytes is shown with it, for nothing comes after
-/// it that could bring it.
+/// Up to this many bytes of a secret's start are shown at the end of a message, because no later piece completes it.
 pub(super) const FEW_BYTES: usize = 3;
 
-/// What the updates of one call have shown.
+/// The state of the updates of one call.
 #[derive(Debug, Default)]
 pub(super) struct Redaction {
     artifacts: BTreeMap<String, Redactor>,
-    /// The end of what messages said before.
-    said: String,
+    /// The end of the messages so far.
+    collected: String,
 }
 
 impl Redaction {
-    /// Returns an event as an update shows it. `is_last` says that the task is over with it.
+    /// Returns an event for an update. `is_last` marks the end of the task.
     pub(super) fn event<'a>(
         &mut self,
         secrets: &Arc<Secrets>,
@@ -83,22 +83,23 @@ impl Redaction {
         let mut texts = texts_mut(parts);
         let last = texts.len().saturating_sub(1);
         for (i, text) in texts.iter_mut().enumerate() {
-            let from = self.said.len();
-            self.said.push_str(text);
-            let begun = secrets.begun(&self.said).max(from);
-            let shows_all = self.said.len() - begun < FEW_BYTES && begun > from;
+            let from = self.collected.len();
+            self.collected.push_str(text);
+            let begun = secrets.begun(&self.collected).max(from);
+            let shows_all = self.collected.len() - begun < FEW_BYTES && begun > from;
             let to = match (is_last && i == last) || shows_all {
-                true => self.said.len(),
+                true => self.collected.len(),
                 false => begun,
             };
-            **text = secrets.redact_part(&self.said, from..to);
-            let known = self.said.len().saturating_sub(secrets.longest());
-            let known = known.min(secrets.begun(&self.said));
-            self.said.drain(..self.said.floor_char_boundary(known));
+            **text = secrets.redact_part(&self.collected, from..to);
+            let known = self.collected.len().saturating_sub(secrets.longest());
+            let known = known.min(secrets.begun(&self.collected));
+            self.collected
+                .drain(..self.collected.floor_char_boundary(known));
         }
     }
 
-    /// Returns what waits for another piece, as the last pieces of their artifacts.
+    /// Returns the text that was held back, as the last pieces of its artifacts.
     pub(super) fn rest(&mut self, task_id: &str, context_id: Option<&str>) -> Vec<Value> {
         let rests = self.artifacts.iter_mut();
         let rests = rests.map(|(id, redactor)| (id, redactor.finish()));
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_no_more_than_a_secret_begins_with() {
+    fn holds_back_only_the_start_of_a_secret() {
         let (mut shown, secrets) = (Redaction::default(), secrets());
         let mut show = |event: &Value| {
             let shown = shown.event(&secrets, event, false).into_owned();
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_comes_at_the_end() {
+    fn held_back_text_is_flushed_at_the_end() {
         let (mut shown, secrets) = (Redaction::default(), secrets());
         shown.event(&secrets, &piece("a", "one s3", false), false);
         shown.event(&secrets, &piece("b", "two", false), false);
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshot_takes_the_place_of_what_waits() {
+    fn snapshot_replaces_held_back_text() {
         let (mut shown, secrets) = (Redaction::default(), secrets());
         shown.event(&secrets, &piece("a", "one s3", false), false);
         let whole = json!({"artifacts": [{"artifactId": "a", "parts": [{"text": "one s3cr"}]}]});
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn without_secrets_an_event_is_not_copied() {
+    fn event_is_borrowed_without_secrets() {
         let (mut shown, event) = (Redaction::default(), piece("a", "s3cret-one", false));
         let same = shown.event(&Arc::default(), &event, false);
         assert!(matches!(same, Cow::Borrowed(same) if *same == event));

@@ -1,4 +1,4 @@
-//! The request, typed. Read only after it passed the schema.
+//! The typed request. It is parsed after it passed the schema.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,23 @@ use serde_json::{Map, Value, json};
 use a2a::{Part, Transport};
 use common::validation;
 
-/// What to do.
+/// The action of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Action {
-    /// Show the targets.
+    /// List the targets.
     ListTargets,
-    /// Hand over a message.
+    /// Send a message.
     Send,
     /// Follow a task.
     Watch,
-    /// Ask how a task stands.
+    /// Query a task's state.
     Status,
-    /// Ask for a task to be stopped.
+    /// Cancel a task.
     Cancel,
 }
 
 impl Action {
-    /// The action that `word` asks for.
     pub(super) fn named(word: &str) -> Option<Self> {
         use Action::{Cancel, ListTargets, Send, Status, Watch};
         [ListTargets, Send, Watch, Status, Cancel]
@@ -33,7 +32,6 @@ impl Action {
             .find(|action| action.as_str() == word)
     }
 
-    /// The word that requests and results use.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::ListTargets => "list_targets",
@@ -45,49 +43,48 @@ impl Action {
     }
 }
 
-/// A request (spec: "Unified Tool Contract").
+/// A request (openclaw-a2a-outbound, "Unified Tool Contract").
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
-    /// What to do.
     pub action: Action,
-    /// The target's name.
+    /// The target's alias.
     pub target_alias: Option<String>,
     /// The target's base URL.
     pub target_url: Option<String>,
-    /// What to hand over.
+    /// The parts of the message.
     pub parts: Option<Vec<PartRequest>>,
-    /// A task of an earlier result.
+    /// The handle of a task.
     pub task_handle: Option<String>,
-    /// What an earlier result said about going on.
+    /// A continuation from an earlier result.
     pub continuation: Option<Continuation>,
-    /// The caller's own id for the message.
+    /// The message's id, if the caller sets it.
     pub message_id: Option<String>,
     /// The task's id at the peer.
     pub task_id: Option<String>,
     /// The conversation.
     pub context_id: Option<String>,
-    /// Tasks referred to without continuing them.
+    /// Tasks that the message refers to.
     #[serde(default)]
     pub reference_task_ids: Vec<String>,
-    /// Whether a task is required.
+    /// Whether the answer must be a task.
     #[serde(default)]
     pub task_requirement: TaskRequirement,
-    /// Listen while the peer works.
+    /// Whether to stream updates while the peer works.
     #[serde(default)]
     pub follow_updates: bool,
-    /// Media types the caller can take.
+    /// The media types that the caller accepts.
     pub accepted_output_modes: Option<Vec<String>>,
-    /// The peer should answer when it is done, not before.
+    /// Whether the peer should answer when it is done.
     pub blocking: Option<bool>,
-    /// At most so many of the newest messages should come back.
+    /// How many of the newest messages the peer should return at most.
     #[serde(default, deserialize_with = "validation::optional_whole")]
     pub history_length: Option<u64>,
-    /// The artifact whose text is asked for.
+    /// The artifact whose text to return.
     pub artifact_id: Option<String>,
-    /// Where in its text to begin, in characters.
+    /// The start in that text, in characters.
     #[serde(default, deserialize_with = "validation::optional_whole")]
     pub offset: Option<u64>,
-    /// How long the call may take.
+    /// The timeout of the call.
     #[serde(default, deserialize_with = "validation::optional_whole")]
     pub timeout_ms: Option<u64>,
     /// Extra HTTP headers.
@@ -95,63 +92,56 @@ pub(super) struct Request {
     pub service_parameters: BTreeMap<String, String>,
     /// Extra data for the peer.
     pub metadata: Option<Map<String, Value>>,
-    /// Where the peer should report progress.
+    /// The push notification config for the peer.
     pub push_notification_config: Option<Value>,
 }
 
 impl Request {
-    /// It listens to a task for as long as its caller waits. Any other is over with its one answer.
+    /// Whether the call follows a task for as long as its caller waits. Any other call ends with one answer.
     pub(super) fn follows(&self) -> bool {
         self.action == Action::Watch || (self.action == Action::Send && self.follow_updates)
     }
 }
 
-/// Whether a send must become a task.
+/// Whether a send must create a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TaskRequirement {
     /// A message will do.
     #[default]
     Optional,
-    /// Nothing but a task will do.
     Required,
 }
 
-/// What to hand over.
+/// A part of a message.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum PartRequest {
-    /// Text.
     Text {
-        /// The text.
         text: String,
-        /// Extra data about it.
+        /// Metadata of the part.
         metadata: Option<Map<String, Value>>,
     },
-    /// A file.
     File {
-        /// Where it is.
+        /// Its URL.
         uri: Option<String>,
-        /// The file itself, in base64.
+        /// Its content, in base64.
         bytes: Option<String>,
-        /// Its name.
         name: Option<String>,
         /// Its media type.
         mime_type: Option<String>,
-        /// Extra data about it.
+        /// Metadata of the part.
         metadata: Option<Map<String, Value>>,
     },
-    /// Data.
     Data {
-        /// The data.
         data: Map<String, Value>,
-        /// Extra data about it.
+        /// Metadata of the part.
         metadata: Option<Map<String, Value>>,
     },
 }
 
 impl PartRequest {
-    /// The part as peers know it.
+    /// Converts the part to the peer's type.
     pub(super) fn into_part(self) -> Part {
         match self {
             Self::Text { text, metadata } => Part::text(text).with_metadata(metadata),
@@ -167,7 +157,7 @@ impl PartRequest {
     }
 }
 
-/// What an earlier result said about going on (spec: "Reading Output Continuations").
+/// A continuation from an earlier result (openclaw-a2a-outbound, "Reading Output Continuations").
 #[derive(Debug, Deserialize)]
 pub(super) struct Continuation {
     /// The peer.
@@ -185,14 +175,14 @@ pub(super) struct ContinuationTarget {
     pub target_url: String,
     /// The path of its card.
     pub card_path: String,
-    /// The transports it was reached by.
+    /// The transports of the earlier call.
     pub preferred_transports: Vec<String>,
-    /// Its name.
+    /// Its alias.
     pub target_alias: Option<String>,
 }
 
 impl ContinuationTarget {
-    /// The transports, as far as they are known by name.
+    /// Parses the transports and skips unknown ones.
     pub(super) fn transports(&self) -> Vec<Transport> {
         self.preferred_transports
             .iter()
@@ -217,7 +207,7 @@ pub(super) struct ContinuationConversation {
     pub context_id: String,
 }
 
-/// A push configuration as peers know it: the request's names are already theirs but for their case.
+/// Converts a push notification config to the peer's names, which differ in case only.
 pub(super) fn push_config(request: &Value) -> Value {
     let mut config = json!({});
     for key in ["url", "id", "token", "authentication"] {

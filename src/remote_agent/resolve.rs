@@ -1,4 +1,4 @@
-//! Which target, task and conversation a request means.
+//! Resolves a request to its target, task and conversation.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use super::error::{Reason, ToolError};
 use super::request::{ContinuationTarget, Request};
 use super::rules::bad_url;
 
-/// What a request means.
+/// The target, task and conversation of a request.
 #[derive(Debug)]
 pub(super) struct Resolved {
     /// The target.
     pub target: Arc<Target>,
-    /// The task it continues or asks about.
+    /// The task to continue or query.
     pub task_id: Option<String>,
-    /// The conversation it goes on with.
+    /// The conversation to continue.
     pub context_id: Option<String>,
-    /// The live handle it named.
+    /// The valid handle of the request.
     pub handle: Option<Handle>,
 }
 
-/// Finds out what `request` means. `lookup` tells what a handle stands for.
+/// Resolves `request`. `lookup` looks up a handle.
 ///
 /// # Errors
-/// Why it cannot be told, or may not be used.
+/// The request is ambiguous, contradicts itself, or names no usable target.
 pub(super) fn resolve(
     request: &Request,
     catalog: &Catalog,
@@ -45,8 +45,8 @@ pub(super) fn resolve(
             .map(|conversation| conversation.context_id.as_str())
     });
 
-    // A handle that is gone ends a request that has nothing else to go by. A continuation has, and so has a task id with a
-    // target.
+    // An expired or unknown handle ends a request without another reference. A continuation is one, and so is a task id
+    // with a target.
     let goes_on = nested.is_some()
         || (request.task_id.is_some()
             && (request.target_alias.is_some() || request.target_url.is_some()));
@@ -71,7 +71,7 @@ pub(super) fn resolve(
     };
     if let Some(explicit) = task_id.filter(|explicit| **explicit != *entry.task_id) {
         let message = format!(
-            "the handle stands for task `{}`, not for `{explicit}`",
+            "the handle is for task `{}`, not for `{explicit}`",
             entry.task_id
         );
         return Err(ToolError::new(Reason::Contradiction, message)
@@ -109,17 +109,17 @@ pub(super) fn resolve(
 }
 
 enum Mismatch {
-    /// The request names this other target.
+    /// The request names another target.
     Other(Value),
-    /// The request names no target that could be used.
+    /// The request names a target that cannot be used.
     Refused(ToolError),
 }
 
-/// The target that a request names beside its handle is the handle's own.
+/// Checks that the target beside a handle is the handle's own.
 fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), Mismatch> {
     let continuation = request.continuation.as_ref();
     if let Some(named) = continuation.map(|continuation| &continuation.target)
-        && !(is_at(&named.target_url, target)
+        && !(has_url(&named.target_url, target)
             && named.card_path == target.card_path
             && named.transports() == target.reach.preferred)
     {
@@ -134,7 +134,7 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
         .target_alias
         .as_deref()
         .map(|alias| by_alias(alias, catalog));
-    let elsewhere = |url: &&str| !is_at(url, target);
+    let elsewhere = |url: &&str| !has_url(url, target);
     let by_url = request
         .target_url
         .as_deref()
@@ -152,8 +152,8 @@ fn agrees(request: &Request, catalog: &Catalog, target: &Target) -> Result<(), M
     Ok(())
 }
 
-/// `url` is the base URL of `target`, however it is written.
-fn is_at(url: &str, target: &Target) -> bool {
+/// Whether `url` is the base URL of `target`, in any spelling.
+fn has_url(url: &str, target: &Target) -> bool {
     url == target.url
         || url::Url::parse(url).is_ok_and(|url| same_place(&url, &target.reach.base_url))
 }
@@ -183,7 +183,7 @@ fn by_alias(alias: &str, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
 fn by_url(url: &str, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
     catalog
         .by_url(url)
-        .map_err(|refused| told(refused, url, "/target_url"))
+        .map_err(|refused| refused_error(refused, url, "/target_url"))
 }
 
 fn by_continuation(
@@ -198,7 +198,7 @@ fn by_continuation(
             named.target_alias.as_deref(),
         )
         .map_err(|refused| {
-            told(
+            refused_error(
                 refused,
                 &named.target_url,
                 "/continuation/target/target_url",
@@ -218,24 +218,24 @@ fn default_target(catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
 
 fn no_target(alias: &str) -> ToolError {
     let message = match local_name(alias) {
-        // Any name would do if the operator had not named those that may be called.
+        // Any name would do if the operator had not listed the agents.
         Some(name) => format!(
-            "the operator lets some agents of the local gateway be called (gateway.agents), and `{name}` is none of them"
+            "gateway.agents lists the agents of the local gateway that may be called, and `{name}` is not one of them"
         ),
         None => format!("no target is named `{alias}`"),
     };
     ToolError::new(Reason::TargetNotAllowed, message)
 }
 
-/// What to do about a continuation of a gateway where there is none.
-const NO_GATEWAY: &str = "Ask the operator to configure the gateway that the continuation names (gateway.enabled, gateway.url), or begin anew with one of the targets that list_targets shows.";
+/// The hint about a gateway's continuation where no gateway is configured.
+const NO_GATEWAY: &str = "Ask the operator to configure the gateway that the continuation names (gateway.enabled, gateway.url), or call list_targets and send to one of its targets.";
 
-/// What to do about a continuation of another gateway.
-const NOT_OF_GATEWAY: &str = "A continuation of a local gateway is good for that gateway and agent alone: call list_targets and begin anew with one of its targets, or ask the operator to set gateway.url back.";
+/// The hint about a continuation of another gateway.
+const NOT_OF_GATEWAY: &str = "A continuation of a local gateway is valid only for that gateway and agent: call list_targets and send to one of its targets, or ask the operator to restore gateway.url.";
 
-/// Why the URL at `at` of a request names no target that may be used.
-fn told(refused: Refused, url: &str, at: &str) -> ToolError {
-    // Nothing of a URL but its place is repeated: the rest may hold a secret.
+/// Returns the error for the URL at `at` of a request.
+fn refused_error(refused: Refused, url: &str, at: &str) -> ToolError {
+    // The error repeats only the URL's origin and path: the rest may hold a secret.
     let place = url::Url::parse(url)
         .map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path()));
     let place = place.unwrap_or_else(|_| "the URL".into());
@@ -290,7 +290,8 @@ fn unknown(handle: &str) -> ToolError {
 }
 
 impl ToolError {
-    /// What to do about a handle that is gone (spec: "Validation And Actionable Errors").
+    /// Adds how to recover from an expired or unknown handle (openclaw-a2a-outbound, "Validation And Actionable
+    /// Errors").
     fn with_recovery(self, handle: &str) -> Self {
         self.with("taskHandle", handle)
             .with(
@@ -302,7 +303,7 @@ impl ToolError {
     }
 }
 
-/// A target as `details` show it.
+/// Returns a target for `details`.
 fn shown(target: &Target) -> Value {
     let transports: Vec<_> = target.reach.preferred.iter().map(|t| t.as_str()).collect();
     json!({

@@ -1,42 +1,42 @@
-//! Following a task whatever becomes of the connections: subscribe again, else poll.
+//! Follows a task through lost connections: resubscribes, else polls.
 //!
-//! A cut is not an end. Only a terminal or an interrupted state, the deadline or the caller ends a call that follows a
-//! task. Nothing here sends a message: the one that began it all is never repeated.
+//! A cut is not an end. Only a terminal or interrupted state, the deadline or a cancellation ends a call that follows a
+//! task. Nothing here sends a message: the first one is never repeated.
 
 use tokio::time::{Instant, sleep_until, timeout};
 
 use a2a::Task;
 use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 
-use super::artifacts::Gap;
+use super::artifacts::{Gap, Source};
 use super::call::Call;
 use super::error::{Reason, ToolError};
 use super::follow::{Begins, ConnectionEnd, LostConnection, listen};
 use super::poll::poll;
 
-/// After so many subscriptions in a row that brought nothing new the peer is polled.
+/// How many subscriptions in a row may bring nothing new before the peer is polled.
 const FRUITLESS: usize = 2;
 
-/// How following begins.
+/// The start of following.
 pub(super) enum Start {
-    /// With the stream that a message was sent on.
+    /// The stream that answers a message.
     Stream(Box<dyn EventStream>),
-    /// With a task that is known from the answer to a message.
+    /// A task in the answer to a message.
     Answer(Task),
-    /// With a task that is known by its id alone.
+    /// A task known only by its id.
     Task,
 }
 
-/// Follows until there is nothing more to hear. Whatever was heard stays: at the deadline it is the result.
+/// Follows the task to its end. At the deadline the result is what was collected.
 ///
 /// # Errors
-/// Why no more could be heard, with everything that was collected.
+/// The task cannot be followed; the error has everything that was collected.
 pub(super) async fn follow(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     start: Start,
 ) -> Result<(), ToolError> {
-    match to_the_end(call, peer, start).await {
+    match follow_to_end(call, peer, start).await {
         Err(error) if error.reason == Reason::Timeout && call.may_wait() => {
             call.expired();
             Ok(())
@@ -46,26 +46,30 @@ pub(super) async fn follow(
     }
 }
 
-async fn to_the_end(call: &mut Call<'_>, peer: &dyn Peer, start: Start) -> Result<(), ToolError> {
+async fn follow_to_end(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    start: Start,
+) -> Result<(), ToolError> {
     let streams = call.streaming() != Some(false);
     let mut lost = match start {
         Start::Stream(stream) => match listen(call, peer, stream, None).await? {
-            ConnectionEnd::Settled => return Ok(()),
+            ConnectionEnd::Ended => return Ok(()),
             ConnectionEnd::Lost(lost) => {
-                call.said.open_gap(Gap::Open);
+                call.collected.open_gap(Gap::Open);
                 lost
             }
         },
         start => {
-            // What was said before is known from a snapshot alone.
+            // Only a snapshot shows the earlier events.
             let (begins, fresh, gap) = match start {
                 Start::Answer(task) => (Begins::After(task), true, Gap::Hardly),
                 _ => (Begins::Anew, false, Gap::Open),
             };
-            call.said.open_gap(gap);
+            call.collected.open_gap(gap);
             if streams {
                 match subscribed(call, peer, begins).await? {
-                    ConnectionEnd::Settled => return whole(call, peer).await,
+                    ConnectionEnd::Ended => return whole(call, peer).await,
                     ConnectionEnd::Lost(lost) => lost,
                 }
             } else {
@@ -88,10 +92,10 @@ async fn to_the_end(call: &mut Call<'_>, peer: &dyn Peer, start: Start) -> Resul
         }
         not_before = Some(Instant::now() + call.pace().first_poll);
         match subscribed(call, peer, Begins::Again).await? {
-            ConnectionEnd::Settled => return whole(call, peer).await,
+            ConnectionEnd::Ended => return whole(call, peer).await,
             ConnectionEnd::Lost(again) => {
                 fruitless = if again.news { 0 } else { fruitless + 1 };
-                // How the first connection was lost says more than why the next ones failed.
+                // The first connection's error says more than those of the attempts after it.
                 lost = LostConnection {
                     cut: if again.news { again.cut } else { lost.cut },
                     ..again
@@ -100,12 +104,12 @@ async fn to_the_end(call: &mut Call<'_>, peer: &dyn Peer, start: Start) -> Resul
         }
     }
     match poll(call, peer, &task_id, !lost.news).await? {
-        ConnectionEnd::Settled => Ok(()),
+        ConnectionEnd::Ended => Ok(()),
         ConnectionEnd::Lost(refusal) => refused_all(call, lost, refusal),
     }
 }
 
-/// Subscribes to the task and listens.
+/// Subscribes to the task and reads the stream.
 async fn subscribed(
     call: &mut Call<'_>,
     peer: &dyn Peer,
@@ -114,18 +118,18 @@ async fn subscribed(
     let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Err(nothing_to_resume());
     };
-    // A peer that does not even begin to answer is as silent as a stream without events.
+    // A peer that does not begin to answer is as silent as a stream without events.
     let idle = call.pace().idle;
     let answer = timeout(idle, call.metrics.resubscribe(peer, &task_id));
     let (why, refused) = match call.deadline.run(answer).await? {
         Ok(Ok(stream)) => {
             let ended = listen(call, peer, stream, Some(begins)).await?;
             if matches!(ended, ConnectionEnd::Lost(_)) {
-                call.said.open_gap(Gap::Open);
+                call.collected.open_gap(Gap::Open);
             }
             return Ok(ended);
         }
-        Ok(Err(refusal)) if call.said.count() == 0 && is_hopeless(&refusal) => {
+        Ok(Err(refusal)) if call.collected.count() == 0 && is_hopeless(&refusal) => {
             return Err(refusal.into());
         }
         Ok(Err(refusal)) => {
@@ -133,12 +137,12 @@ async fn subscribed(
             (refusal, !away)
         }
         Err(_) => {
-            let message = "the peer does not answer who wants to listen to the task";
-            // Waiting as long once more would use up the time in which a poll may tell how the task stands.
+            let message = "the peer does not answer the subscription to the task";
+            // Another wait of that length would leave no time for polls.
             (PeerError::new(PeerErrorKind::Cut, message), true)
         }
     };
-    call.said.open_gap(Gap::Open);
+    call.collected.open_gap(Gap::Open);
     Ok(ConnectionEnd::Lost(LostConnection {
         refused,
         cut: Some(why.into()),
@@ -146,40 +150,44 @@ async fn subscribed(
     }))
 }
 
-/// Where pieces may have been missed and no snapshot came since, the settled task is asked for: it shows them.
+/// Requests the ended task, where pieces may be missing and no snapshot came since.
 async fn whole(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
     let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Ok(());
     };
-    let gap = call.said.gap();
+    let gap = call.collected.gap();
     if gap == Gap::No {
         return Ok(());
     }
     let answer = call.metrics.get_task(peer, &task_id, None);
     let answer = timeout(call.pace().idle, answer);
     match call.deadline.run(answer).await? {
-        Ok(Ok(task)) => return call.hear_asked(task),
+        Ok(Ok(task)) => {
+            call.add_snapshot(task, Source::Polled, None)?;
+            return Ok(());
+        }
         Ok(Err(_)) | Err(_) if gap == Gap::Open => call.incomplete(),
         Ok(Err(_)) | Err(_) => {}
     }
     Ok(())
 }
 
-/// The peer tells no more of a task that goes on. What came before a clean end is a result, though not a whole one.
+/// Returns the result for a task that the peer no longer reports. After an orderly close it is incomplete; after a cut
+/// it is an error.
 fn refused_all(
     call: &mut Call<'_>,
     lost: LostConnection,
     refusal: LostConnection,
 ) -> Result<(), ToolError> {
     match (lost.cut, refusal.cut) {
-        // A credential that was revoked on the way is the reason, and what has to be mended.
+        // A revoked credential is the actual cause, and what the operator has to fix.
         (Some(_), Some(refusal)) if refusal.reason == Reason::AuthRequired => Err(refusal),
         (Some(mut cut), refusal) => {
             let refusal = refusal.map(|error| error.message).unwrap_or_default();
-            cut.message = format!("{}; asked how the task stands: {refusal}", cut.message);
+            cut.message = format!("{}; polling the task failed: {refusal}", cut.message);
             Err(cut)
         }
-        (None, Some(refusal)) if call.said.count() == 0 => Err(refusal),
+        (None, Some(refusal)) if call.collected.count() == 0 => Err(refusal),
         (None, _) => {
             call.incomplete();
             Ok(())
@@ -187,7 +195,7 @@ fn refused_all(
     }
 }
 
-/// Asking for the task would fail as subscribing did.
+/// Whether polling would fail for the same reason as subscribing.
 fn is_hopeless(refusal: &PeerError) -> bool {
     let may_be_better = matches!(
         refusal.kind,

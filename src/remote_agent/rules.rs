@@ -1,6 +1,6 @@
-//! What the schema of requests cannot say: which fields go with which action, and with each other.
+//! Rules that the schema of requests cannot express: which fields an action takes, and in which combinations.
 
-mod of_target;
+mod target_rules;
 
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -12,7 +12,7 @@ use crate::trace;
 use common::validation::{complaint, escape};
 use gateway_bridge::delegation;
 
-pub(super) use of_target::of_target;
+pub(super) use target_rules::target_rules;
 
 /// Base64 in either alphabet's common form, padded or not.
 const LENIENT: GeneralPurposeConfig =
@@ -20,7 +20,7 @@ const LENIENT: GeneralPurposeConfig =
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT);
 
-/// The fields that only some actions take, in the order in which they are complained about.
+/// The fields that only some actions take, in the order of their errors.
 const RESTRICTED: [(&str, &[&str]); 13] = [
     ("parts", &["send"]),
     ("message_id", &["send"]),
@@ -37,7 +37,7 @@ const RESTRICTED: [(&str, &[&str]); 13] = [
     ("offset", &["status"]),
 ];
 
-/// The fields that a continuation stands for, in the order in which they are complained about.
+/// The fields that a continuation replaces, in the order of their errors.
 const ROUTING: [&str; 5] = [
     "task_handle",
     "task_id",
@@ -46,8 +46,8 @@ const ROUTING: [&str; 5] = [
     "target_url",
 ];
 
-/// Headers that no request may set, whatever else it may: they carry credentials, frame the connection, or tell the peer
-/// whose call it is. Names that begin with `content-` or `a2a-` are closed too.
+/// Headers that no request may set: they carry credentials, frame the connection, or identify the call. So do all names
+/// that begin with `content-` or `a2a-`.
 const CLOSED_HEADERS: [&str; 14] = [
     "authorization",
     "cookie",
@@ -65,7 +65,7 @@ const CLOSED_HEADERS: [&str; 14] = [
     trace::STATE_HEADER,
 ];
 
-/// Every complaint about a request that fits the schema.
+/// Returns every violation of a request that fits the schema.
 pub(super) fn complaints(
     request: &Map<String, Value>,
     catalog: &Catalog,
@@ -98,7 +98,7 @@ pub(super) fn complaints(
     out
 }
 
-/// The complaint about a URL that cannot be called; `wrong` is the end of a sentence.
+/// Returns the violation of an invalid URL; `wrong` is the end of a sentence.
 pub(super) fn bad_url(place: &str, wrong: &str) -> Value {
     let message = format!("the URL {wrong}");
     let params = json!({ "format": "uri" });
@@ -145,7 +145,7 @@ fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>)
     }
 }
 
-/// Refuses the routing fields beside a continuation, which names the target, the task and the conversation.
+/// Refuses routing fields beside a continuation, which names the target, the task and the conversation.
 fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
     for name in ROUTING {
         if request.contains_key(name) {
@@ -161,7 +161,8 @@ fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
     }
 }
 
-/// Refuses the fields that `action` does not take. Where the request is `continued`, routing fields are refused already.
+/// Refuses the fields that `action` does not take. Where the request is `continued`, [`routing`] has refused its fields
+/// already.
 fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: &mut Vec<Value>) {
     let mut refuse = |name: &str| {
         let message = format!("{action} does not take {name}");
@@ -184,7 +185,7 @@ fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: 
         let restricted = RESTRICTED.iter().find(|(field, _)| *field == name);
         restricted.is_none_or(|(_, actions)| actions.contains(&action))
     };
-    // A request has few fields, so this is quicker than to look for each that could be wrong.
+    // A request has few fields, so iterating over them is faster than looking up each restricted one.
     if request.keys().all(|name| takes(name)) {
         return;
     }
@@ -198,7 +199,7 @@ fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: 
 
 fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
     if !request.contains_key("parts") {
-        let message = "send requires parts: what to hand over";
+        let message = "send requires parts: the content of the message";
         out.push(complaint(
             "",
             "#/runtime/required",
@@ -211,7 +212,7 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
         .get("metadata")
         .is_some_and(|metadata| metadata.get(delegation::METADATA_KEY).is_some())
     {
-        let message = "is the host's word about delegations in a row and cannot be set by a request; leave it out";
+        let message = "is set by the host, which tracks delegations, and cannot be set by a request; leave it out";
         out.push(complaint(
             &format!("/metadata/{}", escape(delegation::METADATA_KEY)),
             "#/runtime/not",
@@ -261,7 +262,7 @@ fn send(request: &Map<String, Value>, out: &mut Vec<Value>) {
     }
 }
 
-/// A peer is not told of a callback address that the operator does not want to be called.
+/// Refuses a callback URL that the operator does not allow.
 fn callback(request: &Map<String, Value>, callbacks: &Callbacks, out: &mut Vec<Value>) {
     let url = request
         .get("push_notification_config")
@@ -280,7 +281,7 @@ fn callback(request: &Map<String, Value>, callbacks: &Callbacks, out: &mut Vec<V
     ));
 }
 
-/// A place in a text goes with the artifact whose text it is. A page has no messages.
+/// Checks the fields of a page: an offset needs its artifact, and a page has no messages.
 fn page(request: &Map<String, Value>, out: &mut Vec<Value>) {
     let has = |name: &str| request.contains_key(name);
     if has("offset") && !has("artifact_id") {
@@ -321,8 +322,7 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
     let has = |name: &str| continuation.get(name).is_some();
     match action {
         "send" if !has("task") && !has("conversation") => {
-            let message =
-                "send goes on with a task or a conversation; this continuation has neither";
+            let message = "send continues a task or a conversation; this continuation has neither";
             out.push(complaint(
                 "/continuation",
                 "#/runtime/anyOf",
@@ -348,12 +348,12 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
     }
 }
 
-/// The request says, or the configuration does, whom it is for.
+/// Requires a target: in the request, or as the configuration's default.
 fn route(request: &Map<String, Value>, action: &str, catalog: &Catalog, out: &mut Vec<Value>) {
     let has = |name: &str| request.contains_key(name);
     let target = has("target_alias") || has("target_url") || catalog.default_target().is_some();
-    let told = has("task_handle") || has("continuation");
-    let routed = told || (target && (action == "send" || has("task_id")));
+    let referenced = has("task_handle") || has("continuation");
+    let routed = referenced || (target && (action == "send" || has("task_id")));
     if !routed {
         let message = if action == "send" {
             "send requires task_handle, target_alias, target_url, or a configured default target"

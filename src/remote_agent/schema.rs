@@ -1,4 +1,4 @@
-//! The schema of requests: the strict one that is enforced, and the flat one that a model sees.
+//! The schema of requests: the strict one that the tool enforces, and the flat one for models.
 
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::targets::{Catalog, Local, NAME_PATTERN, local_alias};
 use common::validation;
 
-/// The schema of requests, as shipped; an instance adds its aliases.
+/// The shipped schema of requests; an instance adds its aliases.
 pub const SCHEMA: &str = include_str!("../../schema/request.schema.json");
 
 /// The strict schema of one instance, compiled once.
@@ -16,10 +16,10 @@ pub(super) struct RequestSchema {
 }
 
 impl RequestSchema {
-    /// The schema for an instance with these targets.
+    /// Compiles the schema for an instance with these targets.
     ///
     /// # Errors
-    /// What is wrong with the shipped schema.
+    /// The shipped schema is invalid.
     pub(super) fn new(catalog: &Catalog) -> Result<Self, String> {
         let mut strict: Value = serde_json::from_str(SCHEMA).map_err(|e| e.to_string())?;
         let aliases = catalog.aliases();
@@ -34,7 +34,7 @@ impl RequestSchema {
         })
     }
 
-    /// Every complaint about a request, at most [`validation::LISTED_ERRORS`] of them, and how many more there are.
+    /// Returns the violations of a request, at most [`validation::LISTED_ERRORS`], and how many more there are.
     pub(super) fn complaints(&self, request: &Value) -> (Vec<Value>, usize) {
         if self.validator.is_valid(request) {
             return (Vec::new(), 0);
@@ -42,8 +42,7 @@ impl RequestSchema {
         validation::complaints(&self.validator, request)
     }
 
-    /// The schema as a model sees it: objects, arrays, strings, numbers and booleans, nothing that combines schemas.
-    /// Providers refuse the rest.
+    /// Returns the schema for models, without keywords that combine schemas, which model providers refuse.
     pub(super) fn flat(&self) -> Value {
         let mut flat = flatten(&self.strict);
         if let Some(flat) = flat.as_object_mut() {
@@ -54,8 +53,8 @@ impl RequestSchema {
     }
 }
 
-/// Takes the configured aliases, and those that the agents of a local gateway may have. Only the gateway knows which there
-/// are, so the description names those that the operator did.
+/// Accepts the configured aliases and those of the local gateway's agents. Only the gateway knows all agents, so the
+/// description names those that the operator listed.
 fn with_local(property: &mut Value, aliases: &[&str], local: &Local) {
     let pattern = json!({ "pattern": format!("^{}$", local_alias(NAME_PATTERN)) });
     if aliases.is_empty() {
@@ -74,12 +73,12 @@ fn with_local(property: &mut Value, aliases: &[&str], local: &Local) {
     } else {
         " list_targets shows the other agents of the local gateway (gateway:NAME)."
     };
-    let about = property["description"].as_str().unwrap_or_default();
-    property["description"] = format!("{about} Known: {}.{others}", named.join(", ")).into();
+    let subject = property["description"].as_str().unwrap_or_default();
+    property["description"] = format!("{subject} Known: {}.{others}", named.join(", ")).into();
 }
 
-/// A schema without `oneOf`, `anyOf`, `const` and string formats. Alternatives become one object that has the
-/// properties of all and requires what all require.
+/// Removes `oneOf`, `anyOf`, `const` and string formats. Alternatives become one object with the properties of all,
+/// which requires what all require.
 fn flatten(schema: &Value) -> Value {
     let Some(schema) = schema.as_object() else {
         return schema.clone();
@@ -92,7 +91,7 @@ fn flatten(schema: &Value) -> Value {
                     flat.insert(key, value);
                 }
             }
-            // `anyOf` only ever says which properties must be there; the strict schema sees to that.
+            // `anyOf` only states which properties are required; the strict schema checks that.
             "anyOf" | "format" | "pattern" => {}
             "const" => {
                 if !value.is_boolean() {
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_models_schema_combines_nothing() {
+    fn flat_schema_has_no_combining_keywords() {
         let flat =
             schema(&json!({"targets": [{"alias": "a", "baseUrl": "https://a.example"}]})).flat();
         walk(&flat, &mut |map| {
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_models_schema_describes_every_property() {
+    fn flat_schema_describes_every_property() {
         let flat = schema(&json!({})).flat();
         walk(&flat, &mut |map| {
             for (name, property) in map
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_models_part_is_every_kind_of_part() {
+    fn flat_schema_part_covers_all_kinds() {
         let flat = schema(&json!({})).flat();
         let part = &flat["properties"]["parts"]["items"];
         assert_eq!(
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_strict_schema_takes_the_models_schema_takes() {
+    fn flat_schema_accepts_all_valid_requests() {
         let schema = schema(&json!({"targets": [{"alias": "a", "baseUrl": "https://a.example"}]}));
         let flat = validation::compile_value(&schema.flat()).unwrap();
         for request in [

@@ -1,4 +1,4 @@
-//! `send`: hands a message to a target.
+//! `send`: sends a message to a target.
 
 use serde_json::Value;
 
@@ -12,10 +12,10 @@ use super::error::{Reason, ToolError};
 use super::request::{Request, TaskRequirement, push_config};
 use super::resubscribe::{Start, follow};
 
-/// Hands over the message of `request` and gives the envelope.
+/// Sends the message of `request` and returns the envelope.
 ///
 /// # Errors
-/// What went wrong, with what the card says about it.
+/// The call failed; the details have the card's diagnostics.
 pub(super) async fn send(
     call: &mut Call<'_>,
     mut request: Box<Request>,
@@ -33,7 +33,7 @@ pub(super) async fn send(
     let peer = call
         .open(&parameters)
         .await
-        .map_err(|error| error.delivered(Delivered::No).of_send())?;
+        .map_err(|error| error.delivered(Delivered::No).for_send())?;
     let outgoing = SendRequest {
         message_id: request.message_id.unwrap_or(fresh_id),
         parts: request
@@ -46,7 +46,7 @@ pub(super) async fn send(
         context_id: call.context_id.clone(),
         reference_task_ids: request.reference_task_ids,
         accepted_output_modes: accepted,
-        // A task that is required is wanted at once, not when it is done.
+        // A required task should come at once, not when it is done.
         blocking: !required && request.blocking.unwrap_or(true),
         followed: request.follow_updates,
         history_length: request.history_length,
@@ -66,12 +66,12 @@ pub(super) async fn send(
                 .card
                 .as_ref()
                 .and_then(|known| known.card.view.as_ref().ok());
-            Err(with_diagnostics(error, &Wanted::of(&outgoing).against(card)).of_send())
+            Err(with_diagnostics(error, &Wanted::new(&outgoing).against(card)).for_send())
         }
     }
 }
 
-/// One message, one answer.
+/// Sends a message and returns the one answer.
 async fn answered(
     call: &mut Call<'_>,
     peer: &dyn Peer,
@@ -84,10 +84,10 @@ async fn answered(
     if let Reply::Task(task) = &reply {
         finished_or_named(call, task)?;
     }
-    call.hear_whole(reply.into(), false)
+    call.add_answer(reply.into(), false)
 }
 
-/// One message, and what follows it. A peer that does not stream is asked for its one answer first.
+/// Sends a message and follows what comes. A peer that does not stream sends one answer first.
 async fn streamed(
     call: &mut Call<'_>,
     peer: &dyn Peer,
@@ -105,12 +105,12 @@ async fn streamed(
         .run(call.metrics.send(peer, outgoing))
         .await??
     {
-        Reply::Task(task) => taken_up(call, peer, task).await,
-        message @ Reply::Message(_) => call.hear_whole(message.into(), true),
+        Reply::Task(task) => follow_task(call, peer, task).await,
+        message @ Reply::Message(_) => call.add_answer(message.into(), true),
     }
 }
 
-/// One message that must become a task, which is then followed where `listen`.
+/// Sends a message that must become a task, and follows it where `listen`.
 async fn task(
     call: &mut Call<'_>,
     peer: &dyn Peer,
@@ -127,22 +127,22 @@ async fn task(
     };
     call.can_find(&task)?;
     if listen {
-        return taken_up(call, peer, task).await;
+        return follow_task(call, peer, task).await;
     }
-    call.hear_whole(Reply::Task(task).into(), false)
+    call.add_answer(Reply::Task(task).into(), false)
 }
 
-/// The task that an answer shows, followed from there.
-async fn taken_up(call: &mut Call<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
+/// Follows the task of an answer.
+async fn follow_task(call: &mut Call<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
     finished_or_named(call, &task)?;
-    call.hear_whole(Reply::Task(task.clone()).into(), true)?;
+    call.add_answer(Reply::Task(task.clone()).into(), true)?;
     if task.state().is_terminal_or_interrupted() {
         return Ok(());
     }
     follow(call, peer, Start::Answer(task)).await
 }
 
-/// A finished task is a result whatever it is called; any other must be found again.
+/// Accepts a terminal task, with or without an id; any other must have one.
 fn finished_or_named(call: &Call<'_>, task: &Task) -> Result<(), ToolError> {
     if task.state().is_terminal() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `watch`, `status` and `cancel`: what can be done about a task that exists.
+//! `watch`, `status` and `cancel`: the actions on a task.
 
 use serde_json::json;
 
@@ -10,10 +10,10 @@ use super::error::ToolError;
 use super::request::Request;
 use super::resubscribe::{Start, follow};
 
-/// Follows a task until it is finished or waits for its caller.
+/// Follows a task until it is terminal or interrupted.
 ///
 /// # Errors
-/// Why it cannot be followed, with everything that was heard.
+/// The task cannot be followed; the error has everything that was collected.
 pub(super) async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<String, ToolError> {
     let peer = call.open(&parameters(&request)).await?;
     task_id(call)?;
@@ -21,17 +21,17 @@ pub(super) async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<
     Ok(call.followed())
 }
 
-/// Asks once how a task stands, or for a page of an artifact's text.
+/// Queries a task once, or a page of an artifact's text.
 ///
 /// # Errors
-/// Why there is no answer.
+/// The query failed.
 pub(super) async fn status(
     call: &mut Call<'_>,
     request: Box<Request>,
 ) -> Result<String, ToolError> {
     let peer = call.open(&parameters(&request)).await?;
     let task_id = task_id(call)?;
-    // A page needs no messages, which may be many.
+    // A page needs no messages, of which there may be many.
     let history = request
         .artifact_id
         .as_ref()
@@ -40,17 +40,17 @@ pub(super) async fn status(
         .deadline
         .run(call.metrics.get_task(&*peer, &task_id, history))
         .await??;
-    call.hear_whole(Reply::Task(task).into(), false)?;
+    call.add_answer(Reply::Task(task).into(), false)?;
     match &request.artifact_id {
         Some(artifact_id) => call.paged(artifact_id, request.offset.unwrap_or(0)),
         None => Ok(call.answered()),
     }
 }
 
-/// Asks for a task to be stopped. The state in the result says whether it was.
+/// Cancels a task. The state in the result shows whether that succeeded.
 ///
 /// # Errors
-/// Why there is no answer, or the agent's refusal.
+/// The request failed, or the agent refused.
 pub(super) async fn cancel(
     call: &mut Call<'_>,
     request: Box<Request>,
@@ -61,7 +61,7 @@ pub(super) async fn cancel(
         .deadline
         .run(call.metrics.cancel(&*peer, &task_id))
         .await??;
-    call.hear_whole(Reply::Task(task).into(), false)?;
+    call.add_answer(Reply::Task(task).into(), false)?;
     Ok(call.answered())
 }
 

@@ -1,4 +1,4 @@
-//! Which addresses a request may have a peer call back.
+//! Callback URLs that a request may give to a peer.
 
 use common::config::covers;
 use url::Url;
@@ -6,31 +6,31 @@ use url::Url;
 use crate::config::{Config, normal_url};
 use egress::address::special_host;
 
-/// The callback addresses that requests may name. The peer calls them, not this plugin: what is kept from happening is that
-/// a request makes a peer call where the operator does not want it, or where only the peer can reach.
+/// The callback URLs that requests may name. The peer calls them, not this plugin. The check keeps a request from
+/// directing a peer to an address that the operator does not allow or that only the peer can reach.
 #[derive(Debug, Clone, Default)]
 pub struct Callbacks(Vec<Url>);
 
 impl Callbacks {
-    /// The callbacks of a configuration, whose check has been through them.
+    /// Reads the callbacks of a checked configuration.
     pub fn new(config: &Config) -> Self {
         let listed = config.policy.push_callback_urls.iter();
         Self(listed.filter_map(|url| normal_url(url).ok()).collect())
     }
 
-    /// Whether a request may name `url`: one of the listed addresses or something below it; where none is listed, any
-    /// that is not known to be private. A name is not resolved for this, since it means what it means to the peer.
+    /// Checks `url`: it must be one of the listed URLs or below one of them; without a list, any URL that is not known
+    /// to be private. Host names are not resolved, because the peer may resolve them differently.
     ///
     /// # Errors
-    /// Why it may not, as the end of a sentence.
+    /// The reason that the URL is refused, as the end of a sentence.
     pub fn check(&self, url: &str) -> Result<(), String> {
-        // The peer reads the text anew: it must have one reading only.
+        // The peer parses the text again, so it must be unambiguous.
         if url.contains(|c: char| c == '\\' || c.is_whitespace() || c.is_control()) {
             return Err("has characters that cannot stand in a URL".into());
         }
         let url = Url::parse(url).map_err(|e| format!("is not a URL: {e}"))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err("must begin with http or https".into());
+            return Err("must start with http or https".into());
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err("carries a user name or password; use `token` or `authentication`".into());
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_address_and_what_is_below_it_is_allowed() {
+    fn listed_url_and_paths_below_are_allowed() {
         let listed = ["https://cb.example/hooks"];
         for url in [
             "https://cb.example/hooks",
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_listed_address_is_refused() {
+    fn urls_that_resemble_a_listed_one_are_refused() {
         let listed = ["https://cb.example/hooks"];
         for url in [
             "http://cb.example/hooks",
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_may_list_a_private_address() {
+    fn private_url_may_be_listed() {
         let listed = ["http://127.0.0.1:9000/"];
         assert!(allowed(&listed, "http://127.0.0.1:9000/any"));
         assert!(!allowed(&listed, "http://127.0.0.1:9001/any"));
     }
 
     #[test]
-    fn without_a_list_what_is_not_known_to_be_private_is_allowed() {
+    fn public_url_is_allowed_without_a_list() {
         assert!(allowed(&[], "https://cb.example/hooks?token=1"));
         for url in [
             "http://127.0.0.1/",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_no_address_is_an_error_at_its_place() {
+    fn invalid_entry_is_reported_with_its_place() {
         for (url, why) in [
             ("cb.example", "has no scheme"),
             ("/cb", "not a URL"),

@@ -12,31 +12,30 @@ use peer::{CallOptions, Directory, Discovered, PeerError, PeerErrorKind, Validat
 
 use super::Target;
 
-/// Cards of so many peers are kept; requests may name any number of URLs.
+/// How many cards are kept; requests may name any number of URLs.
 const KEPT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
-/// The extended card is worth this long a wait, and no more than half of the call's time: what the plain card says is
-/// enough to go on.
+/// How long a call waits for the extended card, and at most half of the call's time: the plain card is enough to
+/// proceed.
 const EXTENDED_WAIT: Duration = Duration::from_secs(5);
 
-/// No card is used longer than this without asking again, whatever its peer says.
+/// The longest lifetime of a card, whatever the peer's headers allow.
 const LONGEST_USE: Duration = Duration::from_hours(24);
 
-/// So long a known card is kept waiting for the new one before it is used instead.
+/// How long a call waits for a new card before it uses the stale one.
 const REFRESH_WAIT: Duration = Duration::from_secs(3);
 
 /// A card and when it was read.
 #[derive(Debug, Clone)]
 pub struct KnownCard {
-    /// The card.
     pub card: Arc<Card>,
-    /// When it was last read or confirmed.
+    /// The time when it was last read or confirmed.
     pub refreshed: SystemTime,
-    /// Why the last attempt to read it anew failed, where the peer's old card is used instead.
+    /// The error of the last refresh, where the stale card is used.
     pub stale: Option<PeerError>,
 }
 
-/// The cache. One fetch a card is under way at a time, whoever waits for it; a failure is not remembered.
+/// The cache. It fetches each card at most once at a time, and does not remember failures.
 pub struct CardCache {
     directory: Arc<dyn Directory>,
     env: Arc<dyn Environment>,
@@ -58,7 +57,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// The card, for want of a newer one.
+    /// Returns the stale card with the error of its refresh.
     fn stale(mut self, why: PeerError) -> KnownCard {
         self.known.stale = Some(why);
         self.known
@@ -66,8 +65,8 @@ impl Kept {
 }
 
 impl CardCache {
-    /// A cache of what `directory` finds, with room for the cards of all configured `targets` at least. `ttl` is how long a
-    /// card holds when its peer does not say.
+    /// Creates a cache of the cards that `directory` finds, with room for the cards of all configured `targets`. `ttl`
+    /// is the lifetime of a card when its peer sets none.
     pub fn new(
         directory: Arc<dyn Directory>,
         env: Arc<dyn Environment>,
@@ -82,20 +81,19 @@ impl CardCache {
         }
     }
 
-    /// The target's card: the kept one while it is fresh, else a new one, else, where that fails, the old one. `left` is how
-    /// much time the call has, which is not to be spent on cards alone.
+    /// Returns the target's card: the cached one while it is fresh, else a new one, else the stale one. `left` is the
+    /// time that the call has left.
     ///
-    /// A peer's extended card takes the place of its plain one. It is asked for once for each plain card, and where it does
-    /// not come the plain one is kept.
+    /// The extended card replaces the plain one. The cache requests it once for each plain card.
     ///
-    /// # Errors
+    /// The target has no usable card.
     /// Why there is no card at all.
     pub async fn get(&self, target: &Target, left: Duration) -> Result<KnownCard, PeerError> {
         let slot = self.slot(target);
         if let Some(known) = self.fresh(&slot) {
             return Ok(known);
         }
-        // Boxed: it is large, most calls find a fresh card, and every call would carry it about.
+        // Boxed: it is large, most calls find a fresh card, and every call would carry it.
         Box::pin(self.fetched(target, &slot, left)).await
     }
 
@@ -110,13 +108,13 @@ impl CardCache {
         let turn = slot.fetching.lock();
         let _fetching = match kept {
             None => turn.await,
-            // Everybody in turn would be kept waiting by a peer that is silent.
+            // Callers in the queue would each wait for a silent peer in turn.
             Some(kept) => match tokio::time::timeout(REFRESH_WAIT, turn).await {
                 Ok(turn) => turn,
                 Err(_) => return Ok(kept.stale(late())),
             },
         };
-        // Somebody else may have fetched it while we waited.
+        // Another caller may have fetched it meanwhile.
         if let Some(known) = self.fresh(slot) {
             return Ok(known);
         }
@@ -162,7 +160,7 @@ impl CardCache {
         Ok(known)
     }
 
-    /// Looks for the card; not for long where there is an old one to fall back on.
+    /// Discovers the card, with a short timeout where a stale card exists.
     async fn look(
         &self,
         target: &Target,
@@ -178,7 +176,7 @@ impl CardCache {
             .unwrap_or_else(|_| Err(late()))
     }
 
-    /// The card the peer shows to callers it knows, where it has one and gives it; else `card`.
+    /// Returns the extended card, or `card` where the peer has none or does not return it.
     async fn extended(&self, target: &Target, card: Card, deadline: tokio::time::Instant) -> Card {
         if !card.has_extended_card {
             return card;

@@ -16,24 +16,24 @@ use super::local::{Local, local_name};
 use super::signers;
 use super::target::{Target, same_place};
 
-/// Why a target cannot be used, for a request that named it.
+/// The reason that a requested target cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// No target is configured there, and requests may not name others.
+    /// No target is configured there, and policy refuses others.
     NotConfigured,
     /// Several targets are configured there.
     Ambiguous(Vec<String>),
-    /// It is no address that can be called; the reason is the end of a sentence.
+    /// The URL cannot be called; the reason is the end of a sentence.
     BadUrl(String),
-    /// The card path is no path on the target.
+    /// The card path is not a path on the target.
     BadCardPath,
-    /// It is an agent of a local gateway, and none is configured.
+    /// It is an agent of a local gateway, and no gateway is configured.
     NoGateway,
-    /// It is an agent of another local gateway than the one that is configured, or may not be called there.
+    /// It is an agent of another gateway, or one that may not be called.
     NotOfGateway,
 }
 
-/// All configured targets, and what may be made of a URL in a request.
+/// All configured targets, and the rules for URLs in requests.
 #[derive(Debug)]
 pub struct Catalog {
     targets: Vec<Arc<Target>>,
@@ -42,7 +42,7 @@ pub struct Catalog {
     default: Option<usize>,
     normalize: bool,
     allow_override: bool,
-    /// What a target named by URL takes over.
+    /// Settings of a target that a request names by URL.
     ad_hoc: AdHoc,
 }
 
@@ -55,10 +55,10 @@ struct AdHoc {
 }
 
 impl Catalog {
-    /// The targets of a configuration.
+    /// Builds the catalog of a configuration.
     ///
     /// # Errors
-    /// A value that only turns out wrong when it is put to use.
+    /// A value is invalid in a way that the schema cannot detect.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let mut targets = Vec::with_capacity(config.targets.len());
         let mut files = Files::default();
@@ -86,7 +86,7 @@ impl Catalog {
             allow_override: config.policy.allow_target_url_override,
             ad_hoc: AdHoc {
                 card_path: match card_url(&config.defaults.card_path) {
-                    // That is the card of one peer; others have theirs where cards are.
+                    // A configured card URL belongs to one peer; other peers use the standard path.
                     Some(_) => Defaults::default().card_path,
                     None => config.defaults.card_path.clone(),
                 },
@@ -97,12 +97,11 @@ impl Catalog {
         })
     }
 
-    /// All configured targets, in the order of the configuration.
+    /// Returns all configured targets, in the order of the configuration.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }
 
-    /// The configured names.
     pub fn aliases(&self) -> Vec<&str> {
         self.targets
             .iter()
@@ -110,12 +109,11 @@ impl Catalog {
             .collect()
     }
 
-    /// The agents of the local gateway, where one is configured.
+    /// Returns the agents of the local gateway, where one is configured.
     pub fn local(&self) -> Option<&Local> {
         self.local.as_ref()
     }
 
-    /// The target of this name.
     pub fn by_alias(&self, alias: &str) -> Option<Arc<Target>> {
         let configured = self.by_alias.get(alias).map(|&i| &self.targets[i]);
         configured
@@ -123,15 +121,15 @@ impl Catalog {
             .or_else(|| self.local.as_ref()?.target(local_name(alias)?))
     }
 
-    /// The target for requests that name none.
+    /// Returns the target for requests that name none.
     pub fn default_target(&self) -> Option<&Arc<Target>> {
         self.default.map(|i| &self.targets[i])
     }
 
-    /// The target at `url`.
+    /// Returns the target at `url`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No target matches.
     pub fn by_url(&self, url: &str) -> Result<Arc<Target>, Refused> {
         let parsed = normal_url(url).map_err(Refused::BadUrl)?;
         let found: Vec<&Arc<Target>> = self.at(url, &parsed).collect();
@@ -142,11 +140,11 @@ impl Catalog {
         }
     }
 
-    /// The target that a persisted continuation leads back to: among several at one URL the alias decides, then the
-    /// card path. `preferred` are the transports it was reached by.
+    /// Returns the target of a persisted continuation. Among several targets at one URL the alias decides, then the
+    /// card path. `preferred` are the transports of the continuation.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No target matches.
     pub fn by_continuation(
         &self,
         url: &str,
@@ -235,7 +233,7 @@ impl Catalog {
     }
 }
 
-/// In a request a card's place is a path on the target, never an address of its own.
+/// Whether `card_path` is a path on the target. Requests cannot name a card on another origin.
 fn is_path(card_path: &str) -> bool {
     !card_path.contains("://") && !card_path.starts_with("//") && !card_path.contains('\\')
 }

@@ -1,4 +1,4 @@
-//! A target out of its settings.
+//! Builds a target from its settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use peer::{CardKeys, CardLocation, PeerConfig};
 use super::credentials::{self, Lacking, Trusts};
 use super::target::{Target, key};
 
-/// The target that `target` of a configuration describes.
+/// Builds the target that `target` describes; `place` locates it in the configuration.
 ///
 /// # Errors
-/// A value that only turns out wrong when it is put to use.
+/// A value is invalid in a way that the schema cannot detect.
 pub(super) fn configured(
     config: &Config,
     target: &TargetConfig,
@@ -103,12 +103,12 @@ fn headers(values: &SecretMap) -> Result<Vec<(HeaderName, HeaderValue)>, String>
         .collect()
 }
 
-/// Transports by name, as far as they are known.
+/// Parses transport names and skips unknown ones.
 pub(super) fn transports(names: &[String]) -> Vec<Transport> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// How long a call may take.
+/// Returns a timeout, at most [`MAX_TIMEOUT`].
 pub(super) fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms).min(LONGEST_CALL)
 }

@@ -1,4 +1,4 @@
-//! The credentials of the configuration, made ready for use.
+//! Converts the credentials of the configuration.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use egress::credential::{Credential, OAuth2, Place, Trust, TrustError};
 
 use super::files;
 
-/// Why there is no credential.
+/// The reason that a credential is missing.
 pub(super) enum Lacking {
-    /// The host has not resolved this reference to a secret.
+    /// The host has not resolved this secret reference.
     Secret(String),
-    /// A value only turned out wrong when it was put to use.
+    /// A value is invalid in a way that the schema cannot detect.
     Use(String),
 }
 
-/// The credential of a target; none where a certificate is all there is, which goes with the connection.
+/// Returns the credential of a target; `None` for mTLS, whose certificate belongs to the connection.
 pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, Lacking> {
     Ok(Some(match auth {
         Auth::Bearer { token } => Credential::Bearer(known(token)?),
@@ -60,17 +60,17 @@ fn known(secret: &Secret) -> Result<SecretString, Lacking> {
     }
 }
 
-/// How the connections of a target are secured.
+/// The TLS trust of a target's connections.
 #[derive(Default, Clone)]
 pub(super) struct Trusts {
-    /// To its own origins.
+    /// For the target's own origins.
     pub(super) own: Option<Arc<Trust>>,
-    /// To others.
+    /// For other origins.
     pub(super) elsewhere: Option<Arc<Trust>>,
 }
 
-/// The certificates and keys that targets name. Targets that name the same files share what was read, and with it their
-/// connections.
+/// The certificates and keys of all targets. Targets that name the same files share the parsed files, and with them
+/// their connections.
 #[derive(Default)]
 pub(super) struct Files(HashMap<[Option<PathBuf>; 3], Trusts>);
 
@@ -78,7 +78,7 @@ impl Files {
     /// Reads the files of the target at `place`.
     ///
     /// # Errors
-    /// A file cannot be read, or does not hold what it should; the error names the setting.
+    /// A file cannot be read or has the wrong content; the error names the setting.
     pub(super) fn read(
         &mut self,
         target: &TargetConfig,
@@ -107,7 +107,7 @@ impl Files {
         };
         let own = Arc::new(trust);
         let trusts = Trusts {
-            // Without a certificate to show there is no difference.
+            // Without a client certificate both are the same.
             elsewhere: elsewhere.or_else(|| own.certificate().is_none().then(|| Arc::clone(&own))),
             own: Some(own),
         };
@@ -116,7 +116,7 @@ impl Files {
     }
 }
 
-/// Reads certificates and a key: the authorities, the chain and its key, each named by its field below `place`. The last two
+/// Reads certificate authorities, a certificate chain and its key, each named by its field below `place`. The last two
 /// come together.
 fn trust(
     files: &[Option<PathBuf>; 3],
@@ -142,10 +142,10 @@ fn trust(
     })
 }
 
-/// How the connection to the local gateway is secured, where not as the system does it.
+/// Returns the TLS trust of the local gateway; `None` for the system's.
 ///
 /// # Errors
-/// A file cannot be read, or does not hold what it should; the error names the setting.
+/// A file cannot be read or has the wrong content; the error names the setting.
 pub fn local_trust(gateway: &Gateway) -> Result<Option<Arc<Trust>>, ConfigError> {
     let tls = &gateway.tls;
     let files = [&tls.ca_file, &tls.cert_file, &tls.key_file].map(Clone::clone);

@@ -1,16 +1,16 @@
-//! Files that the configuration names.
+//! Reads files that the configuration names.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// The largest file that is read, in bytes: they hold certificates and keys.
+/// The size limit in bytes. The files hold certificates and keys.
 const LARGEST: u64 = 1 << 20;
 
-/// All of a file.
+/// Reads a whole file.
 ///
 /// # Errors
-/// It cannot be read, or is too large.
+/// The file cannot be read or is too large.
 pub(super) fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(file)?

@@ -11,38 +11,36 @@ use peer::{CardLocation, PeerConfig};
 use super::configured::millis;
 use super::target::{Target, key, same_place};
 
-/// What the alias of such a target begins with.
+/// The prefix of the alias of such a target.
 const ALIAS: &str = "gateway:";
 
-/// What its card path begins with.
+/// The prefix of its card path.
 const CARD: &str = "/agents/";
 
-/// The name that stands for the triad.
+/// The name of the triad.
 const TRIAD: &str = "triad";
 
-/// What a name may be, as requests write it behind the prefix.
+/// The characters of a name behind the prefix.
 pub const NAME_PATTERN: &str = "[A-Za-z0-9_-]{1,64}";
 
 /// The longest name, in characters.
 const LONGEST_NAME: usize = 64;
 
-/// The agents of the local gateway. Which there are only the gateway knows, so a target is made of any name that may be
-/// called.
+/// The agents of the local gateway. Only the gateway knows which exist, so every name that may be called has a target.
 #[derive(Debug)]
 pub struct Local {
-    /// A target of no name.
-    of_all: Target,
-    /// The names that may be called; all where there are none.
+    /// The target without a name.
+    gateway_target: Target,
+    /// The names that may be called; all if empty.
     agents: Vec<String>,
-    /// The members of the triad.
     triad: Vec<String>,
 }
 
 impl Local {
-    /// The agents of the gateway that is configured, where one is.
+    /// Reads the agents of the configured gateway, where one is enabled.
     ///
     /// # Errors
-    /// What is wrong with its address, as the end of a sentence.
+    /// The gateway's address is invalid; the reason is the end of a sentence.
     pub(super) fn new(config: &Config) -> Result<Option<Self>, String> {
         let gateway = &config.gateway;
         if !gateway.enabled {
@@ -52,14 +50,14 @@ impl Local {
         let base_url = web_form(&address).ok_or("has no form that results could show")?;
         let reach = PeerConfig {
             configured: true,
-            // The card path stands in for the name, and the address is that of the one connection.
+            // The card path carries the name; the base URL is that of the gateway.
             endpoint: Some(address),
             preferred: vec![Transport::Gateway],
             allow_private: true,
             ..PeerConfig::new(base_url, CardLocation::Path(CARD.to_owned()))
         };
         Ok(Some(Self {
-            of_all: Target {
+            gateway_target: Target {
                 allowed_agents: gateway.allowed_agents.clone(),
                 unresolved: unresolved(gateway),
                 ..Target::unnamed(
@@ -74,42 +72,40 @@ impl Local {
         }))
     }
 
-    /// What all its targets have in common: a target of no name.
-    pub fn of_all(&self) -> &Target {
-        &self.of_all
+    /// Returns the target without a name, which holds what all targets share.
+    pub fn gateway_target(&self) -> &Target {
+        &self.gateway_target
     }
 
-    /// The names that the operator wrote, the triad last.
+    /// Returns the names in the configuration, the triad last.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         self.agents().chain([TRIAD])
     }
 
-    /// The agents that the operator wrote.
+    /// Returns the agents in the configuration.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.agents.iter().map(String::as_str)
     }
 
-    /// The members of the triad.
     pub fn triad(&self) -> &[String] {
         &self.triad
     }
 
-    /// The name means the triad.
     pub fn is_triad(&self, name: &str) -> bool {
         name == TRIAD
     }
 
-    /// The operator named the agents that may be called, and there are no others.
+    /// Whether the operator listed the agents that may be called.
     pub fn is_closed(&self) -> bool {
         !self.agents.is_empty()
     }
 
-    /// The agent of this name; `None` where it may not be called.
+    /// Returns the agent of this name; `None` where it may not be called.
     pub fn target(&self, name: &str) -> Option<Arc<Target>> {
         if !self.admits(name) {
             return None;
         }
-        let mut target = self.of_all.clone();
+        let mut target = self.gateway_target.clone();
         target.alias = Some(format!("{ALIAS}{name}"));
         target.card_path.push_str(name);
         target.reach.card = CardLocation::Path(target.card_path.clone());
@@ -117,11 +113,11 @@ impl Local {
         Some(Arc::new(target))
     }
 
-    /// The agent at this card path of the gateway at `url`; `None` where that is another gateway, or the agent may not be
-    /// called.
+    /// Returns the agent at this card path of the gateway at `url`; `None` for another gateway, or where the agent may
+    /// not be called.
     pub(super) fn at(&self, url: &Url, card_path: &str) -> Option<Arc<Target>> {
         let name = card_path.strip_prefix(CARD)?;
-        same_place(&self.of_all.reach.base_url, url)
+        same_place(&self.gateway_target.reach.base_url, url)
             .then(|| self.target(name))
             .flatten()
     }
@@ -134,12 +130,12 @@ impl Local {
     }
 }
 
-/// The name of an agent of the gateway that an alias stands for.
+/// Returns the agent's name in an alias with the gateway's prefix.
 pub fn local_name(alias: &str) -> Option<&str> {
     alias.strip_prefix(ALIAS).filter(|name| is_name(name))
 }
 
-/// The alias of the agent of that name.
+/// Returns the alias of the agent of that name.
 pub fn local_alias(name: &str) -> String {
     format!("{ALIAS}{name}")
 }
@@ -149,7 +145,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(letter)
 }
 
-/// A gateway's address as results and continuations have it.
+/// Returns a gateway's address in the form of results and continuations.
 fn web_form(address: &Url) -> Option<Url> {
     let mut url = address.clone();
     let scheme = if url.scheme() == "wss" {
@@ -161,7 +157,7 @@ fn web_form(address: &Url) -> Option<Url> {
     Some(url)
 }
 
-/// The reference of a token that the host has not resolved.
+/// Returns the reference of a token that the host has not resolved.
 fn unresolved(gateway: &Gateway) -> Option<String> {
     match gateway.token.as_ref()? {
         Secret::Known(_) => None,

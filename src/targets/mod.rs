@@ -1,5 +1,4 @@
-//! Who work can be handed to: the configured targets, the agents of the local gateway, their agent cards, and who else a
-//! request may name.
+//! The targets: the configured ones, the agents of the local gateway, their agent cards, and URLs that a request names.
 
 mod callbacks;
 mod cards;

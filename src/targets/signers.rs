@@ -1,4 +1,4 @@
-//! With which keys a target's agent card must be signed.
+//! The keys that verify a target's agent card.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use peer::CardKeys;
 
 use super::files;
 
-/// The keys for a target; none where its card need not be signed.
+/// Returns the keys of a target; `None` where its card need not be signed.
 ///
 /// # Errors
-/// What is wrong with its key file, which is read here.
+/// The key file cannot be read or is invalid.
 pub(super) fn card_keys(target: &TargetConfig) -> Result<Option<CardKeys>, String> {
     if !target.require_signed_card {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! One target, and what identifies it.
+//! A target and its identity.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -9,39 +9,39 @@ use url::Url;
 
 use peer::{CardLocation, PeerConfig};
 
-/// A target: a peer that work can be handed to.
+/// A peer that can be called.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Its configured name; `None` for one that a request named by URL.
+    /// Its configured name; `None` for a target that a request named by URL.
     pub alias: Option<String>,
-    /// Its base URL, as results show it.
+    /// Its base URL, as in results.
     pub url: String,
-    /// Where its card is, as results show it.
+    /// Its card's path or URL, as in results.
     pub card_path: String,
-    /// How to reach it.
+    /// How to connect to it.
     pub reach: PeerConfig,
-    /// What the operator says it is for.
+    /// The operator's description.
     pub description: Option<String>,
     /// Key words.
     pub tags: Vec<String>,
-    /// What to ask, for example.
+    /// Example requests.
     pub examples: Vec<String>,
-    /// Used by a request that names no target.
+    /// Receives requests that name no target.
     pub default: bool,
-    /// How long a call may take.
+    /// The default timeout of a call.
     pub timeout: Duration,
-    /// The host's agents that may use it; all where there are none.
+    /// The host's agents that may call it; all if empty.
     pub allowed_agents: Vec<String>,
-    /// The reference of a credential that the host has not resolved.
+    /// The reference of a secret that the host has not resolved.
     pub unresolved: Option<String>,
-    /// Headers that carry what the operator set for this target alone; no request may set them.
+    /// Headers that the operator set for this target; no request may set them.
     pub closed_headers: Vec<HeaderName>,
-    /// What tells this target's card and tasks from those of all others: base URL, card location, credentials.
+    /// Identifies this target's card and tasks: base URL, card location and credentials.
     pub key: Arc<str>,
 }
 
 impl Target {
-    /// A target that nobody configured by a name: there is nothing to it but how to reach it.
+    /// Builds a target that the configuration does not name.
     pub(super) fn unnamed(
         url: String,
         card_path: String,
@@ -66,7 +66,7 @@ impl Target {
     }
 }
 
-/// The identity of a target. Credentials go in by a hash; the key is never shown.
+/// Computes the identity of a target. Credentials enter as a hash; the key is never shown.
 pub(super) fn key(reach: &PeerConfig) -> Arc<str> {
     let mut credentials = DefaultHasher::new();
     reach.credential.hash(&mut credentials);
@@ -74,7 +74,7 @@ pub(super) fn key(reach: &PeerConfig) -> Arc<str> {
     for (name, value) in &reach.headers {
         (name.as_str(), value.as_bytes()).hash(&mut credentials);
     }
-    // A card that one target takes as it comes must not pass for another's that has to be signed.
+    // A target that requires a signed card must not share a cached card with one that does not.
     reach.card_keys.hash(&mut credentials);
     let card = match &reach.card {
         CardLocation::Path(path) => path.as_str(),
@@ -92,7 +92,7 @@ pub(super) fn key(reach: &PeerConfig) -> Arc<str> {
     .into()
 }
 
-/// Two base URLs mean the same place: alike but for a slash at the end.
+/// Whether two base URLs are equal but for a trailing slash.
 pub fn same_place(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin() && a.path().trim_end_matches('/') == b.path().trim_end_matches('/')
 }

@@ -1,8 +1,8 @@
-//! Where a call stands in a distributed trace, and the spans that are told of it.
+//! The W3C trace context of a call, and its spans.
 //!
-//! Every call has a trace id: the caller's, where its host hands over a valid `traceparent`, else a random one. Every
-//! request to a peer's interface carries `traceparent` with that id and with one span id for the whole call, so that what
-//! the peer records hangs below the call. Requests for cards carry none: a card is fetched once for many calls.
+//! Every call has a trace id: the caller's, where its host passes a valid `traceparent`, else a random one. Every
+//! request to a peer's interface carries a `traceparent` with that id and one span id for the whole call, so the peer's
+//! spans are children of the call. Requests for cards carry none: one card serves many calls.
 
 mod spans;
 
@@ -10,16 +10,16 @@ pub use spans::Spans;
 
 use uuid::Uuid;
 
-/// The header that carries it (W3C Trace Context §3.2).
+/// The request header (W3C Trace Context §3.2).
 pub const HEADER: &str = "traceparent";
 
-/// The header that goes with it and is not written here (W3C Trace Context §3.3).
+/// The companion header, which the plugin does not send (W3C Trace Context §3.3).
 pub const STATE_HEADER: &str = "tracestate";
 
-/// The one flag there is: the caller may have recorded the trace (W3C Trace Context §3.2.2.5.1).
+/// The sampled flag (W3C Trace Context §3.2.2.5.1).
 const SAMPLED: u8 = 1;
 
-/// Where one call stands in a distributed trace.
+/// The trace context of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
     id: u128,
@@ -28,25 +28,25 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The call in the trace that `traceparent` names, or in one of its own where that is missing or not valid. Ids come
-    /// from `fresh`. A host that does not sample its trace is followed in that.
+    /// Continues the trace of `traceparent`, or starts a new one where that is missing or invalid. Ids come from
+    /// `fresh`. The sampled flag is the caller's.
     pub fn new(traceparent: Option<&str>, fresh: impl Fn() -> Uuid) -> Self {
         let (id, flags) = traceparent
             .and_then(read)
             .unwrap_or_else(|| (fresh().as_u128().max(1), SAMPLED));
-        // The first half of a random UUID has four bits that are always the same, the second half two.
+        // Fixed bits of a random UUID: four in the first half, two in the second.
         let span = fresh().as_u64_pair().1.max(1);
         Self { id, span, flags }
     }
 
-    /// The trace's id: 32 lower-case hexadecimal digits.
+    /// Returns the trace id: 32 lower-case hexadecimal digits.
     pub fn id(&self) -> String {
         Uuid::from_u128(self.id).simple().to_string()
     }
 
-    /// The header's value for requests of this call.
+    /// Returns the header's value for requests of this call.
     pub fn traceparent(&self) -> String {
-        // A UUID's digits are written several times as fast as a number's.
+        // Formatting a UUID is several times as fast as formatting a number.
         let id = Uuid::from_u128(self.id).simple();
         format!("00-{id}-{:016x}-{:02x}", self.span, self.flags)
     }
@@ -82,7 +82,7 @@ mod tests {
     const GIVEN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_call_stays_in_the_trace_it_is_given_under_a_span_of_its_own() {
+    fn call_continues_the_given_trace() {
         let trace = Trace::new(Some(GIVEN), Uuid::new_v4);
         assert_eq!(trace.id(), "0af7651916cd43dd8448eb211c80319c");
         let sent = trace.traceparent();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_trace_begins_a_sampled_one() {
+    fn call_without_trace_starts_a_sampled_one() {
         let [one, other] = [0, 1].map(|_| Trace::new(None, Uuid::new_v4));
         assert_ne!(one.id(), other.id());
         let sent = one.traceparent();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_does_not_sample_is_followed_in_that() {
+    fn sampled_flag_follows_the_host() {
         let given = GIVEN.replace("-01", "-02");
         let sent = Trace::new(Some(&given), Uuid::new_v4).traceparent();
         assert!(sent.ends_with("-00"), "{sent}");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_counts_as_none() {
+    fn invalid_traceparent_is_ignored() {
         let later = format!("01{}", &GIVEN[2..]);
         assert!(read(&later).is_some());
         assert!(read(&format!("{later}-more")).is_some());

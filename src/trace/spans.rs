@@ -1,4 +1,4 @@
-//! Tells a log of the spans that have ended.
+//! Logs spans when they end.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -15,8 +15,8 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 use common::environment::Environment;
 use common::log::{Level, Log};
 
-/// The spans of one instance. Each goes to the instance's own log when it ends, so calls are followed without anything
-/// global: a call carries the dispatcher along with its future.
+/// The spans of one instance. Each span is logged to the instance's own log when it ends. A call carries the dispatcher
+/// with its future, so nothing is global.
 pub struct Spans {
     log: Arc<dyn Log>,
     env: Arc<dyn Environment>,
@@ -24,7 +24,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Spans that are told to `log` at debug, and timed by `env`.
+    /// Creates the spans of an instance; `env` times them and `log` receives them at debug level.
     pub fn new(log: Arc<dyn Log>, env: Arc<dyn Environment>) -> Self {
         Self {
             log,
@@ -33,7 +33,7 @@ impl Spans {
         }
     }
 
-    /// Where a call's spans go; `None` where nobody wants to hear of them.
+    /// Returns the dispatcher for a call's spans; `None` where the log is not at debug level.
     pub fn dispatch(&self) -> Option<Dispatch> {
         if !self.log.wants(Level::Debug) {
             return None;
@@ -57,7 +57,6 @@ struct Teller {
     open: Mutex<HashMap<u64, Open>>,
 }
 
-/// A span that has not ended.
 struct Open {
     name: &'static str,
     began: Instant,
@@ -71,7 +70,7 @@ impl Teller {
     }
 }
 
-/// Libraries below open spans too, and some of theirs carry what they read. Only this crate's own are told.
+/// Only spans of this crate are logged. Libraries open spans too, and some carry peer data in their fields.
 fn is_own(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
 }
@@ -79,7 +78,7 @@ fn is_own(metadata: &Metadata<'_>) -> bool {
 impl Subscriber for Teller {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         if is_own(metadata) {
-            // Not `always`, which would hold for instances that nobody listens to as well.
+            // Not `always`: that would enable the span for instances whose log is not at debug level.
             Interest::sometimes()
         } else {
             Interest::never()
@@ -95,7 +94,7 @@ impl Subscriber for Teller {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        // Ids begin at 1 and are never used again, so they are never zero, which `Id` would not take.
+        // Ids begin at 1 and are never reused. `Id` refuses zero.
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut fields = Fields::default();
         span.record(&mut fields);
@@ -151,13 +150,12 @@ impl Subscriber for Teller {
     fn exit(&self, _: &Id) {}
 }
 
-/// A span's fields as the line shows them: ` name=value`.
 #[derive(Default)]
 struct Fields(String);
 
 impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
-        // Writing to a string never fails.
+        // Writing to a `String` never fails.
         let _ = write!(self.0, " {}={}", field.name(), value.escape_debug());
     }
 
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_span_is_told_once_when_its_last_holder_lets_go() {
+    async fn span_is_logged_once_when_dropped() {
         let log = Arc::new(Recorder::default());
         let spans = spans(Arc::clone(&log) as _);
         let work = async {
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spans_and_events_of_other_crates_are_not_told() {
+    async fn spans_of_other_crates_are_not_logged() {
         let log = Arc::new(Recorder::default());
         let spans = spans(Arc::clone(&log) as _);
         let work = async {
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_listens_there_are_no_spans() {
+    fn no_spans_without_debug_logging() {
         let spans = spans(Arc::new(Silent));
         assert!(spans.dispatch().is_none());
     }

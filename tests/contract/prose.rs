@@ -37,7 +37,6 @@ const NOT_YET: &[&str] = &[
     "crates/peer",
     "crates/testkit",
     "fixtures",
-    "src",
     "tests",
 ];
 

@@ -46,7 +46,7 @@ async fn who_waits_for_the_end_has_left_the_gateway() {
     let call = tool.execute(LIST.into(), RNone, RNone);
     let listed: Value = parse(timeout(SOON, call.future).await.expect("an envelope"));
     assert_eq!(listed["summary"]["gateway"]["state"], "OPEN", "{listed}");
-    let closed = tokio::task::spawn_blocking(move || tool.close_and_leave());
+    let closed = tokio::task::spawn_blocking(move || tool.close_and_wait());
     timeout(SOON, closed).await.expect("an end").unwrap();
     // It was said before the wait was over, so that it arrives whatever becomes of the process.
     let farewell = json!({"/type": "disconnect"});

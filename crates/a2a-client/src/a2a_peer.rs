@@ -133,14 +133,14 @@ impl A2aPeer {
     ) -> Result<T, PeerError> {
         let binding = interface.binding();
         let learned = &interface.learned;
-        let spoken = binding.spoken();
+        let protocol = binding.protocol();
         let answer = operation.call(binding).await;
         let refused = answer
             .as_ref()
-            .is_err_and(|error| refuses_version(error, spoken.transport));
+            .is_err_and(|error| refuses_version(error, protocol.transport));
         if !refused {
             if interface.older.is_some() && bears_out(&answer) {
-                learned.set_version(Version::declared(spoken.version).ok().flatten());
+                learned.set_version(Version::declared(protocol.version).ok().flatten());
             }
             return answer;
         }
@@ -156,7 +156,7 @@ impl A2aPeer {
         }
         match second {
             // The peer knows neither version, so the first refusal says more.
-            Err(error) if refuses_version(&error, spoken.transport) => answer,
+            Err(error) if refuses_version(&error, protocol.transport) => answer,
             second => second,
         }
     }
@@ -191,8 +191,8 @@ where
 }
 
 impl Peer for A2aPeer {
-    fn spoken(&self) -> NegotiatedProtocol {
-        self.interface().binding().spoken()
+    fn protocol(&self) -> NegotiatedProtocol {
+        self.interface().binding().protocol()
     }
 
     fn secrets(&self) -> Arc<Secrets> {

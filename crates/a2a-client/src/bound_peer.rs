@@ -112,7 +112,7 @@ impl BoundPeer {
 }
 
 impl Peer for BoundPeer {
-    fn spoken(&self) -> NegotiatedProtocol {
+    fn protocol(&self) -> NegotiatedProtocol {
         NegotiatedProtocol {
             version: self.version.as_str(),
             transport: self.decoder().transport,

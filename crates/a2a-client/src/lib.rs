@@ -5,7 +5,7 @@
 //! (`jsonrpc.rs`, `http_json.rs`) carries its requests over `line.rs`. How a version writes them, and what its answers say, the
 //! crate `a2a` knows. `signature/` checks who signed a card. Nothing here decides who may be called.
 //!
-//! gRPC would be a file beside the two bindings, with a dialect in protobuf and a place in [`a2a::Transport::SPOKEN`]. It is
+//! gRPC would be a file beside the two bindings, with a dialect in protobuf and a place in [`a2a::Transport::SUPPORTED`]. It is
 //! not spoken today.
 
 #![forbid(unsafe_code)]

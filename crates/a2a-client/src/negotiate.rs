@@ -115,7 +115,7 @@ fn offers(card: &Card) -> Result<Vec<Offer<'_>>, PeerError> {
     let mut offers = Vec::new();
     for interface in &card.interfaces {
         let transport = interface.transport.parse().ok();
-        let Some(transport) = transport.filter(|t| Transport::SPOKEN.contains(t)) else {
+        let Some(transport) = transport.filter(|t| Transport::SUPPORTED.contains(t)) else {
             continue;
         };
         let said = interface.version.as_deref();
@@ -216,16 +216,19 @@ fn unsupported_transport(card: &Card) -> PeerError {
         .take(NAMED)
         .map(|i| excerpt(&i.transport))
         .collect();
-    let spoken: Vec<String> = Transport::SPOKEN.iter().map(ToString::to_string).collect();
+    let protocol: Vec<String> = Transport::SUPPORTED
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let message = format!(
         "the peer offers {}, and only {} are spoken",
         offered.join(", "),
-        spoken.join(" and ")
+        protocol.join(" and ")
     );
     let mut error = PeerError::new(PeerErrorKind::UnsupportedTransport, message).undelivered();
     error.transports = Some(Box::new(Transports {
         unsupported: offered,
-        supported: spoken,
+        supported: protocol,
     }));
     error
 }

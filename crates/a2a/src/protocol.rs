@@ -20,7 +20,7 @@ pub enum Transport {
 
 impl Transport {
     /// The transports of A2A that are spoken.
-    pub const SPOKEN: [Self; 2] = [Self::JsonRpc, Self::HttpJson];
+    pub const SUPPORTED: [Self; 2] = [Self::JsonRpc, Self::HttpJson];
 
     /// The name the protocol uses.
     pub fn as_str(self) -> &'static str {

@@ -156,7 +156,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.tool.close_and_leave();
+        self.tool.close_and_wait();
     }
 }
 

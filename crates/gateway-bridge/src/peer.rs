@@ -74,7 +74,7 @@ fn never_left(error: &PeerError) -> bool {
 }
 
 impl Peer for AgentPeer {
-    fn spoken(&self) -> NegotiatedProtocol {
+    fn protocol(&self) -> NegotiatedProtocol {
         let known = self.connector.connection().dialect;
         NegotiatedProtocol {
             version: known.unwrap_or(match self.connector.settings.dialect {

@@ -83,7 +83,7 @@ pub trait Tool: Send + Sync + 'static {
     /// process that ends now; others have no need to wait. Without a gateway it returns at once.
     ///
     /// A library that is older than this method closes without waiting.
-    fn close_and_leave(&self) {
+    fn close_and_wait(&self) {
         self.close();
     }
 }

@@ -30,7 +30,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A peer as one call sees it: the chosen interface, with this call's parameters.
 pub trait Peer: Send + Sync {
     /// How it is spoken to. Where the card leaves that open, a call may find out, so this is true after a call.
-    fn spoken(&self) -> NegotiatedProtocol;
+    fn protocol(&self) -> NegotiatedProtocol;
 
     /// What it was sent to prove who calls, by now. No answer holds it in one piece; several together may.
     fn secrets(&self) -> Arc<Secrets> {

@@ -1,4 +1,4 @@
-//! Credentials that cannot be sent as they are.
+//! Refuses credentials that HTTP cannot carry.
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
@@ -94,7 +94,7 @@ fn key_header(name: &str) -> Result<HeaderName, String> {
     let name = headers::name(name)?;
     if matches!(name, ACCEPT | CONTENT_TYPE) {
         return Err(format!(
-            "`{name}` says what a request is; a key cannot go there"
+            "`{name}` frames or describes the request; a key cannot go there"
         ));
     }
     Ok(name)
@@ -145,7 +145,7 @@ fn user(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A token endpoint gets the client's secret, so nobody on the way may read it.
+/// A token endpoint receives the client's secret, so the connection must be encrypted or local.
 fn token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
     let url = normal_url(text).map_err(|wrong| format!("the token endpoint {wrong}"))?;
     if url.scheme() != "https" && !allow_private && !is_loopback(&url) {

@@ -1,4 +1,4 @@
-//! What the schema cannot say of the local gateway.
+//! Rules for the local gateway that the JSON Schema cannot express.
 
 use http::HeaderName;
 use url::Url;
@@ -7,10 +7,10 @@ use super::super::{Config, Dialect, Gateway};
 use super::super::{ConfigError, gateway_url};
 use egress::address::{is_loopback, literal_ip};
 
-/// The name that stands for the triad.
+/// The name of the triad.
 const TRIAD: &str = "triad";
 
-/// What the names of a gateway's agents begin with, as targets.
+/// The prefix of the aliases of a gateway's agents.
 const PREFIX: &str = "gateway:";
 
 /// Checks the gateway's settings, and that no target is named like one of its agents.
@@ -26,7 +26,8 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         return Err(wrong("protocol", message.into()));
     }
     if gateway.token_in_query && gateway.dialect != Dialect::HeretekJs {
-        let message = "a token in the URL ends in logs, so it is only put there for the dialect `heretek-js`, which takes it nowhere else";
+        let message =
+            "a token in the URL ends up in logs; only the dialect `heretek-js` needs it there";
         return Err(wrong("tokenInQuery", message.into()));
     }
     tls(gateway, &url).map_err(|(field, why)| wrong(&format!("tls/{field}"), why.into()))?;
@@ -39,8 +40,8 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// An address that is written out is on this machine, unless the operator lets it be elsewhere. What a name leads to is
-/// seen when it is connected.
+/// Requires a literal address to be on this machine, unless the operator allows others. A host name is checked after it
+/// is resolved, when the connection is made.
 fn near(gateway: &Gateway, url: &Url) -> Result<(), String> {
     let Some(ip) = literal_ip(url) else {
         return Ok(());
@@ -58,7 +59,7 @@ fn near(gateway: &Gateway, url: &Url) -> Result<(), String> {
     }
 }
 
-/// Certificates are for wss, and a certificate that is shown has its key.
+/// Refuses certificates without `wss:`, and a client certificate without its key.
 fn tls(gateway: &Gateway, url: &Url) -> Result<(), (&'static str, &'static str)> {
     let tls = &gateway.tls;
     let files = [
@@ -84,7 +85,7 @@ fn tls(gateway: &Gateway, url: &Url) -> Result<(), (&'static str, &'static str)>
     }
 }
 
-/// Each name once, and none that means the triad.
+/// Refuses duplicate names and the triad's name.
 fn names(names: &[String]) -> Result<(), (usize, String)> {
     for (i, name) in names.iter().enumerate() {
         if name == TRIAD {
@@ -93,13 +94,13 @@ fn names(names: &[String]) -> Result<(), (usize, String)> {
             return Err((i, message.into()));
         }
         if names[..i].contains(name) {
-            return Err((i, format!("`{name}` is there twice")));
+            return Err((i, format!("`{name}` is listed twice")));
         }
     }
     Ok(())
 }
 
-/// Names that begin with the prefix are the gateway's agents, where there is a gateway.
+/// Refuses aliases with the gateway's prefix while a gateway is enabled.
 fn aliases(config: &Config) -> Result<(), ConfigError> {
     let taken = config.targets.iter().enumerate();
     let mut taken = taken.filter(|(_, target)| target.alias.starts_with(PREFIX));

@@ -4,7 +4,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::ConfigError;
 
-/// Headers that decide how a request is framed; nobody may set them.
+/// Headers that frame a request or that the transport sets.
 const FRAMING: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
 
 /// Checks one header of the object at `place`.

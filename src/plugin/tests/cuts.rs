@@ -1,4 +1,4 @@
-//! A gateway that is lost in the middle of a task, seen from the tool.
+//! A gateway connection that breaks during a task.
 
 use std::sync::Mutex;
 
@@ -14,7 +14,7 @@ use gateway_bridge::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, ne
 use super::super::assemble_over;
 use super::*;
 
-/// The tool, and where its connections to the gateway arrive.
+/// Returns the tool and a channel with its connections to the gateway.
 pub(super) fn stage(dialect: &str) -> (RemoteAgent, ScriptedNet, Arrivals) {
     let (net, arrivals) = network();
     let config =
@@ -25,17 +25,17 @@ pub(super) fn stage(dialect: &str) -> (RemoteAgent, ScriptedNet, Arrivals) {
     (tool, net, arrivals)
 }
 
-/// Sends to an agent and follows: the result, and what the updates told.
+/// Sends to an agent and follows the task. Returns the result and the updates.
 pub(super) async fn followed(tool: &RemoteAgent, target: &str, more: Value) -> (Value, Vec<Value>) {
     let mut request = json!({"action": "send", "target_alias": target, "follow_updates": true,
         "timeout_ms": 120_000, "parts": [{"kind": "text", "text": "hello"}]});
     for (field, value) in more.as_object().unwrap() {
         request[field] = value.clone();
     }
-    let told = Mutex::new(Vec::new());
+    let updates = Mutex::new(Vec::new());
     let take = |update: &str| {
         let update: Value = serde_json::from_str(update).unwrap();
-        told.lock().unwrap().push(update["raw"].clone());
+        updates.lock().unwrap().push(update["raw"].clone());
     };
     let call = ToolCall {
         request: &request.to_string(),
@@ -45,13 +45,13 @@ pub(super) async fn followed(tool: &RemoteAgent, target: &str, more: Value) -> (
         closing: CancellationToken::new(),
     };
     let result = serde_json::from_str(&tool.execute(call).await).unwrap();
-    (result, told.into_inner().unwrap())
+    (result, updates.into_inner().unwrap())
 }
 
-/// What a request of protocol 4 is answered with. `None` ends the connection.
+/// Answers one request of protocol 4. `None` ends the connection.
 type Answers = fn(&str) -> Option<Value>;
 
-/// Plays the OpenClaw gateway on one connection until `answers` ends it, and gives the methods that were asked.
+/// Plays the OpenClaw gateway on one connection until `answers` ends it. Returns the methods that the client called.
 async fn plays(connection: &mut Connection, answers: Answers) -> Vec<String> {
     connection
         .send(json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
@@ -84,14 +84,14 @@ fn times(asked: &[String], method: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_48_a_run_is_followed_over_a_gateway_that_is_lost_and_comes_back() {
+async fn h_48_run_is_followed_over_a_reconnect() {
     let (tool, net, mut arrivals) = stage("openclaw");
     let gateway = async {
         let mut first = arrivals.next().await;
         let before = plays(&mut first, |method| {
             (method == "agent").then(|| json!({"status": "accepted"}))
         });
-        // The run is accepted, and then nothing more comes.
+        // The gateway accepts the run and then sends nothing.
         let _ = tokio::time::timeout(Duration::from_secs(5), before).await;
         net.refuse([
             DialAnswer::Fails(NetFault::Unreachable),
@@ -110,7 +110,7 @@ async fn h_48_a_run_is_followed_over_a_gateway_that_is_lost_and_comes_back() {
     };
     let call = followed(&tool, "gateway:alpha", json!({}));
     let (result, _told) = tokio::select! {
-        told = call => told,
+        updates = call => updates,
         asked = gateway => panic!("the gateway was left: {asked:?}"),
     };
     assert_eq!(result["ok"], true, "{result}");
@@ -122,19 +122,19 @@ async fn h_48_a_run_is_followed_over_a_gateway_that_is_lost_and_comes_back() {
         result["summary"]["artifacts"][0]["parts"][0]["text"], "done",
         "{result}"
     );
-    // One that was lost, two that failed, one that told the end.
+    // One lost connection, two failed ones, and one that reports the end.
     assert_eq!(net.requests().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_48_no_message_is_sent_again_on_the_next_connection() {
+async fn h_48_reconnect_sends_no_message_again() {
     let (tool, _net, mut arrivals) = stage("openclaw");
     let gateway = async {
         let mut first = arrivals.next().await;
-        // The message is heard and the connection is lost without an answer.
-        let heard = plays(&mut first, |_| None).await;
+        // The gateway receives the message and closes the connection without an answer.
+        let frame = plays(&mut first, |_| None).await;
         drop(first);
-        let mut all = heard;
+        let mut all = frame;
         while let Ok(mut next) =
             tokio::time::timeout(Duration::from_secs(60), arrivals.next()).await
         {
@@ -149,7 +149,7 @@ async fn h_48_no_message_is_sent_again_on_the_next_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_stays_away_is_waited_for_until_the_end_of_the_wait() {
+async fn lost_gateway_is_awaited_until_the_deadline() {
     let (tool, net, mut arrivals) = stage("openclaw");
     let gateway = async {
         let mut first = arrivals.next().await;

@@ -1,4 +1,4 @@
-//! A triad behind a gateway of `a2a-v1`, seen from the tool.
+//! A triad behind a gateway of `a2a-v1`.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,12 @@ use gateway_bridge::scripted::{Arrivals, Connection};
 
 use super::cuts::{followed, stage};
 
-/// The next connection, greeted; who is there is told to whoever asks. Gives the first frame of another kind.
+/// Accepts the next connection, greets it and answers queries for members. Returns the first frame of another kind.
 async fn greeted(arrivals: &mut Arrivals) -> (Connection, Value) {
     let mut connection = arrivals.next().await;
     loop {
-        let heard = connection.recv().await;
-        match heard["type"].as_str() {
+        let frame = connection.recv().await;
+        match frame["type"].as_str() {
             Some("handshake") => {
                 connection.send(json!({"type": "handshake", "content": {"action": "acknowledge", "protocolVersion": "1.0.0"}})).await;
             }
@@ -22,9 +22,9 @@ async fn greeted(arrivals: &mut Arrivals) -> (Connection, Value) {
                     .send(json!({"type": "discovery", "content": {"agents": agents}}))
                     .await;
             }
-            // What is subscribed to needs no answer; the last of them is for a connection that comes second.
-            Some("subscribe") if heard["content"]["channel"] != "triad:decision" => {}
-            _ => return (connection, heard),
+            // Subscriptions need no answer. The last subscription ends the handshake of a second connection.
+            Some("subscribe") if frame["content"]["channel"] != "triad:decision" => {}
+            _ => return (connection, frame),
         }
     }
 }
@@ -42,15 +42,15 @@ async fn decides(connection: &mut Connection, id: &Value) {
         .await;
 }
 
-/// The words of the updates.
-fn texts(told: &[Value]) -> Vec<&str> {
-    told.iter()
+fn texts(updates: &[Value]) -> Vec<&str> {
+    updates
+        .iter()
         .filter_map(|raw| raw.pointer("/status/message/parts/0/text")?.as_str())
         .collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn votes_that_are_cast_at_once_are_updates_however_the_proposal_is_sent() {
+async fn early_votes_are_updates_by_stream_and_by_task() {
     for more in [json!({}), json!({"task_requirement": "required"})] {
         let (tool, _net, mut arrivals) = stage("a2a-v1");
         let gateway = async {
@@ -61,21 +61,21 @@ async fn votes_that_are_cast_at_once_are_updates_however_the_proposal_is_sent() 
             connection
         };
         let call = followed(&tool, "gateway:triad", more);
-        let ((result, told), _connection) = tokio::join!(call, gateway);
+        let ((result, updates), _connection) = tokio::join!(call, gateway);
         assert_eq!(
             result["summary"]["continuation"]["task"]["status"], "completed",
             "{result}"
         );
         assert_eq!(
-            texts(&told),
+            texts(&updates),
             ["alpha votes approve", "beta votes approve"],
-            "{told:?}"
+            "{updates:?}"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_46_a_proposal_is_followed_over_a_cut_and_not_sent_again() {
+async fn h_46_proposal_is_followed_over_a_cut() {
     let (tool, _net, mut arrivals) = stage("a2a-v1");
     let gateway = async {
         let (mut connection, asked) = greeted(&mut arrivals).await;
@@ -90,14 +90,14 @@ async fn h_46_a_proposal_is_followed_over_a_cut_and_not_sent_again() {
         connection
     };
     let call = followed(&tool, "gateway:triad", json!({}));
-    let ((result, told), _connection) = tokio::join!(call, gateway);
+    let ((result, updates), _connection) = tokio::join!(call, gateway);
     assert_eq!(
         result["summary"]["continuation"]["task"]["status"], "completed",
         "{result}"
     );
     assert_eq!(
-        texts(&told),
+        texts(&updates),
         ["alpha votes approve", "beta votes approve"],
-        "{told:?}"
+        "{updates:?}"
     );
 }

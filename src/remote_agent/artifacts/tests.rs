@@ -52,29 +52,29 @@ fn one_two() -> Artifacts {
 }
 
 #[test]
-fn a_snapshot_that_a_stream_says_replaces_what_it_shows() {
+fn streamed_snapshot_replaces_its_artifacts() {
     let mut all = one_two();
-    let news = all.show(&task(&[artifact("a", &["other"])]), Source::Said);
+    let news = all.show(&task(&[artifact("a", &["other"])]), Source::Streamed);
     assert!(news.unwrap());
     assert_eq!(texts(&all), ["a=other"]);
 }
 
 #[test]
-fn a_snapshot_that_shows_what_is_known_is_no_news() {
+fn unchanged_snapshot_is_no_news() {
     let mut all = one_two();
     let known = task(&[artifact("a", &["one ", "two "])]);
-    assert!(!all.show(&known, Source::Said).unwrap());
+    assert!(!all.show(&known, Source::Streamed).unwrap());
     all.open_gap(Gap::Open);
-    assert!(!all.show(&known, Source::Asked).unwrap());
+    assert!(!all.show(&known, Source::Polled).unwrap());
 }
 
 #[test]
-fn what_a_snapshot_does_not_show_stays_behind_what_it_shows() {
+fn artifacts_missing_from_a_snapshot_stay_behind() {
     let mut all = one_two();
     add(&mut all, "b", "b", false);
     all.show(
         &task(&[artifact("c", &["c"]), artifact("b", &["bb"])]),
-        Source::Said,
+        Source::Streamed,
     )
     .unwrap();
     assert_eq!(texts(&all), ["c=c", "b=bb", "a=one two "]);
@@ -83,24 +83,24 @@ fn what_a_snapshot_does_not_show_stays_behind_what_it_shows() {
 }
 
 #[test]
-fn a_snapshot_that_was_asked_for_does_not_touch_what_has_no_gap() {
+fn polled_snapshot_keeps_artifacts_without_gap() {
     let mut all = one_two();
     let shown = task(&[
         artifact("a", &["one ", "two ", "three"]),
         artifact("b", &["b"]),
     ]);
-    assert!(all.show(&shown, Source::Asked).unwrap());
+    assert!(all.show(&shown, Source::Polled).unwrap());
     assert_eq!(texts(&all), ["a=one two ", "b=b"]);
 }
 
 #[test]
-fn a_snapshot_that_was_asked_for_fills_a_gap() {
+fn polled_snapshot_fills_a_gap() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "four", true);
     all.show(
         &task(&[artifact("a", &["one ", "two ", "three ", "four"])]),
-        Source::Asked,
+        Source::Polled,
     )
     .unwrap();
     assert_eq!(texts(&all), ["a=one two three four"]);
@@ -108,42 +108,42 @@ fn a_snapshot_that_was_asked_for_fills_a_gap() {
 }
 
 #[test]
-fn pieces_that_the_peer_joined_still_bear_out_what_was_heard() {
+fn polled_snapshot_may_join_pieces() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "four ", true);
     add(&mut all, "a", "five", true);
     all.show(
         &task(&[artifact("a", &["one two three four five"])]),
-        Source::Asked,
+        Source::Polled,
     )
     .unwrap();
     assert_eq!(texts(&all), ["a=one two three four five"]);
 }
 
 #[test]
-fn a_snapshot_that_contradicts_what_was_heard_since_the_gap_is_not_believed() {
+fn polled_snapshot_that_contradicts_pieces_is_ignored() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "four ", true);
     add(&mut all, "a", "five", true);
     let doubled = artifact("a", &["one ", "two ", "four ", "four ", "five", "five"]);
-    assert!(!all.show(&task(&[doubled]), Source::Asked).unwrap());
+    assert!(!all.show(&task(&[doubled]), Source::Polled).unwrap());
     assert_eq!(texts(&all), ["a=one two four five"]);
 }
 
 #[test]
-fn an_artifact_that_was_replaced_since_the_gap_has_none() {
+fn replaced_artifact_has_no_gap() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "anew", false);
-    all.show(&task(&[artifact("a", &["anew", "anew"])]), Source::Asked)
+    all.show(&task(&[artifact("a", &["anew", "anew"])]), Source::Polled)
         .unwrap();
     assert_eq!(texts(&all), ["a=anew"]);
 }
 
 #[test]
-fn a_gap_right_after_a_snapshot_is_one_when_a_piece_continues_what_was_not_heard() {
+fn piece_after_snapshot_reveals_a_gap() {
     let mut all = Artifacts::new(&limits(10, 1000));
     all.open_gap(Gap::Hardly);
     add(&mut all, "a", "one", false);
@@ -154,11 +154,11 @@ fn a_gap_right_after_a_snapshot_is_one_when_a_piece_continues_what_was_not_heard
 }
 
 #[test]
-fn snapshots_that_show_ever_other_artifacts_come_to_the_limits() {
+fn changing_snapshots_reach_the_limits() {
     let many = |all: &mut Artifacts| {
         (0..10).try_for_each(|i| {
             let shown = task(&[artifact(&i.to_string(), &["0123456789"])]);
-            all.show(&shown, Source::Said).map(|_| ())
+            all.show(&shown, Source::Streamed).map(|_| ())
         })
     };
     for (limits, reason) in [
@@ -172,44 +172,44 @@ fn snapshots_that_show_ever_other_artifacts_come_to_the_limits() {
 }
 
 #[test]
-fn what_a_snapshot_replaced_does_not_count_against_the_limit() {
+fn replaced_artifacts_free_the_limit() {
     let mut all = Artifacts::new(&limits(4, 200));
     for text in ["0123456789", "abcdefghij"].iter().cycle().take(50) {
-        all.show(&task(&[artifact("a", &[text])]), Source::Said)
+        all.show(&task(&[artifact("a", &[text])]), Source::Streamed)
             .unwrap();
     }
     assert_eq!(texts(&all), ["a=abcdefghij"]);
 }
 
 #[test]
-fn pieces_that_were_stored_once_for_each_listener_are_held_once() {
+fn duplicated_pieces_are_kept_once() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "four ", true);
     add(&mut all, "a", "five ", true);
     let stored = ["one ", "two ", "three ", "four ", "four ", "five ", "five "];
-    let news = all.show(&task(&[artifact("a", &stored)]), Source::Asked);
+    let news = all.show(&task(&[artifact("a", &stored)]), Source::Polled);
     assert!(news.unwrap());
     assert_eq!(texts(&all), ["a=one two three four five "]);
 }
 
 #[test]
-fn artifacts_that_share_an_id_are_known_again_one_by_one() {
+fn artifacts_with_one_id_are_matched_in_order() {
     let mut all = Artifacts::new(&limits(10, 1000));
     let shown = task(&[
         artifact("a", &["one"]),
         artifact("b", &["b"]),
         artifact("a", &["two"]),
     ]);
-    assert!(all.show(&shown, Source::Said).unwrap());
-    for source in [Source::Asked, Source::Said] {
+    assert!(all.show(&shown, Source::Streamed).unwrap());
+    for source in [Source::Polled, Source::Streamed] {
         all.open_gap(Gap::Open);
         assert!(!all.show(&shown, source).unwrap(), "{source:?}");
         assert_eq!(texts(&all), ["a=one", "b=b", "a=two"], "{source:?}");
     }
     let other = task(&[artifact("a", &["two"]), artifact("c", &["c"])]);
-    assert!(all.show(&other, Source::Said).unwrap());
+    assert!(all.show(&other, Source::Streamed).unwrap());
     assert_eq!(texts(&all), ["a=two", "c=c", "b=b", "a=two"]);
-    assert!(all.show(&shown, Source::Said).unwrap());
+    assert!(all.show(&shown, Source::Streamed).unwrap());
     assert_eq!(texts(&all), ["a=one", "b=b", "a=two", "c=c"]);
 }

@@ -1,12 +1,12 @@
-//! What is seen to before anything is connected.
+//! Checks before the first connection.
 
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::targets::Target;
 use a2a::Transport;
 use peer::{PeerError, PeerErrorKind, Transports};
 
-/// Refuses a target whose credential is not known, before anything is connected.
-pub(in crate::remote_agent) fn resolved(target: &Target) -> Result<(), ToolError> {
+/// Refuses a target whose secret the host has not resolved.
+pub(in crate::remote_agent) fn check_secret(target: &Target) -> Result<(), ToolError> {
     let Some(reference) = &target.unresolved else {
         return Ok(());
     };
@@ -19,8 +19,8 @@ pub(in crate::remote_agent) fn resolved(target: &Target) -> Result<(), ToolError
     Err(ToolError::new(Reason::CredentialUnresolved, message))
 }
 
-/// Refuses a target that is to be reached by a transport that is not spoken, before anything is connected.
-pub(super) fn spoken(target: &Target) -> Result<(), PeerError> {
+/// Refuses a target that prefers only unsupported transports.
+pub(super) fn check_transport(target: &Target) -> Result<(), PeerError> {
     let names = |all: &[Transport]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     if target.reach.is_local() {
         return Ok(());
@@ -30,16 +30,16 @@ pub(super) fn spoken(target: &Target) -> Result<(), PeerError> {
         .preferred
         .iter()
         .copied()
-        .filter(|t| !Transport::SPOKEN.contains(t))
+        .filter(|t| !Transport::SUPPORTED.contains(t))
         .collect();
     if unsupported.is_empty() {
         return Ok(());
     }
-    let message = format!("{} is not spoken", names(&unsupported).join(", "));
+    let message = format!("{} is not supported", names(&unsupported).join(", "));
     let mut error = PeerError::new(PeerErrorKind::UnsupportedTransport, message).undelivered();
     error.transports = Some(Box::new(Transports {
         unsupported: names(&unsupported),
-        supported: names(&Transport::SPOKEN),
+        supported: names(&Transport::SUPPORTED),
     }));
     Err(error)
 }

@@ -27,7 +27,7 @@ fn collected(events: Vec<Event>) -> Collected {
 }
 
 #[test]
-fn chunks_of_one_artifact_join_with_nothing_between_and_artifacts_with_a_blank_line() {
+fn text_joins_pieces_and_separates_artifacts() {
     let all = collected(vec![
         chunk("a", "one ", false),
         chunk("b", "other", true),
@@ -37,7 +37,7 @@ fn chunks_of_one_artifact_join_with_nothing_between_and_artifacts_with_a_blank_l
 }
 
 #[test]
-fn a_chunk_that_does_not_append_replaces() {
+fn piece_without_append_replaces() {
     assert_eq!(
         collected(vec![chunk("a", "old", false), chunk("a", "new", false)])
             .text()
@@ -47,7 +47,7 @@ fn a_chunk_that_does_not_append_replaces() {
 }
 
 #[test]
-fn a_snapshot_without_artifacts_takes_none_back() {
+fn empty_snapshot_keeps_artifacts() {
     let all = collected(vec![
         chunk("a", "kept", false),
         task(json!({"artifacts": []})),
@@ -56,19 +56,19 @@ fn a_snapshot_without_artifacts_takes_none_back() {
 }
 
 #[test]
-fn an_answer_that_is_behind_does_not_make_a_finished_task_wait_for_its_caller() {
+fn stale_poll_does_not_reopen_a_terminal_task() {
     let mut all = collected(vec![task(json!({"status": {"state": "completed"}}))]);
     let asked = task(json!({"status": {"state": "input-required"}}));
     let Event::Task(asked) = asked else {
         panic!("{asked:?}")
     };
-    let news = all.absorb_news(asked, Source::Asked, None).unwrap();
+    let news = all.absorb_news(asked, Source::Polled, None).unwrap();
     assert!(!news);
     assert_eq!(all.state.as_ref().unwrap().as_str(), "completed");
 }
 
 #[test]
-fn a_snapshot_shows_its_artifacts_first_and_takes_none_back() {
+fn snapshot_orders_artifacts_and_keeps_others() {
     let snapshot = task(
         json!({"artifacts": [{"artifactId": "z", "parts": [{"kind": "text", "text": "zz"}]}]}),
     );
@@ -81,7 +81,7 @@ fn a_snapshot_shows_its_artifacts_first_and_takes_none_back() {
 }
 
 #[test]
-fn without_artifacts_the_status_speaks_and_never_the_user() {
+fn text_falls_back_to_status_never_to_user_message() {
     let history = json!([{"role": "user", "parts": [{"kind": "text", "text": "q"}]}, {"role": "agent", "parts": [{"kind": "text", "text": "a"}]}]);
     assert_eq!(
         collected(vec![task(json!({"history": history}))])
@@ -94,7 +94,7 @@ fn without_artifacts_the_status_speaks_and_never_the_user() {
 }
 
 #[test]
-fn the_newest_events_are_kept_and_the_others_counted() {
+fn newest_events_are_kept_and_all_counted() {
     let mut all = Collected::new(&Limits {
         stream_events: 2,
         ..Limits::default()
@@ -110,7 +110,7 @@ fn the_newest_events_are_kept_and_the_others_counted() {
 }
 
 #[test]
-fn what_a_piece_replaced_does_not_count_against_the_limit() {
+fn replaced_piece_frees_the_limit() {
     let mut all = Collected::new(&Limits {
         response_bytes: 100,
         ..Limits::default()
@@ -125,7 +125,7 @@ fn what_a_piece_replaced_does_not_count_against_the_limit() {
 }
 
 #[test]
-fn artifacts_beyond_the_limits_are_refused_and_the_others_stay() {
+fn artifacts_beyond_limits_are_refused() {
     let mut all = Collected::new(&Limits {
         artifacts: 1,
         ..Limits::default()

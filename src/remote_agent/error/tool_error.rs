@@ -1,4 +1,4 @@
-//! A failed call, as it is told.
+//! The error of a failed call.
 
 use serde_json::{Map, Value};
 
@@ -6,30 +6,27 @@ use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::Reason;
 
-/// What to do next about a message that may have arrived.
+/// The hint for a message that the peer may have received.
 const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
 With follow_updates or task_requirement: required there is a task to ask about.";
 
-/// The whole message of an error for an invalid request; its faults are in `details.errors`.
+/// The message of an error for an invalid request; `details.errors` lists the violations.
 const INVALID: &str = "remote_agent input validation failed";
 
-/// A failed call.
 #[derive(Debug, Clone)]
 pub struct ToolError {
-    /// Why.
     pub reason: Reason,
-    /// What failed and why, as a sentence without a full stop.
+    /// The failed operation and its cause, as a sentence without a full stop.
     pub message: String,
-    /// What is known beside that. `hint` is added from the table unless it is there.
+    /// Further members of `details`. `hint` comes from the table unless it is here.
     pub details: Map<String, Value>,
-    /// The same call may succeed later.
+    /// Whether a later call may succeed.
     pub retryable: bool,
-    /// Whether the peer has seen the request that failed.
+    /// Whether the peer has received the request that failed.
     pub delivered: Delivered,
 }
 
 impl ToolError {
-    /// An error of which no more is known.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -40,7 +37,8 @@ impl ToolError {
         }
     }
 
-    /// The error for a request with these faults, in Ajv's form, and `more` that are not listed. The hint ends with the first.
+    /// Returns the error for a request with these violations, in Ajv's form, and `more` that are not listed. The hint
+    /// ends with the first one.
     pub fn invalid(errors: Vec<Value>, more: usize) -> Self {
         let reason = Reason::InvalidRequest;
         let hint = match errors.first() {
@@ -59,23 +57,21 @@ impl ToolError {
         }
     }
 
-    /// The same error with one more detail.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());
         self
     }
 
-    /// The same error, where it is known whether the peer has seen the request.
     #[must_use]
     pub fn delivered(mut self, delivered: Delivered) -> Self {
         self.delivered = delivered;
         self
     }
 
-    /// The same error, told as one of sending. A message that may have arrived is not to be sent again as it is.
+    /// Adapts the error to sending: a message that the peer may have received must not be sent again unchanged.
     #[must_use]
-    pub fn of_send(mut self) -> Self {
+    pub fn for_send(mut self) -> Self {
         let delivered = self.delivered.as_str();
         self.details.insert("delivered".into(), delivered.into());
         if self.retryable && self.delivered != Delivered::No {
@@ -91,9 +87,9 @@ impl ToolError {
 }
 
 impl ToolError {
-    /// The same error, told as one of the local gateway, whose settings are others than a target's.
+    /// Adapts the hint to the local gateway, whose settings differ from a target's.
     #[must_use]
-    pub fn of_gateway(mut self) -> Self {
+    pub fn for_gateway(mut self) -> Self {
         if let Some(hint) = gateway_hint(self.reason) {
             self.details.entry("hint").or_insert_with(|| hint.into());
         }
@@ -101,19 +97,19 @@ impl ToolError {
     }
 }
 
-/// A fault of a request as the end of a sentence.
+/// Formats a violation as the end of a sentence.
 fn fault(error: &Value) -> String {
     let [place, message] =
         ["instancePath", "message"].map(|field| error[field].as_str().unwrap_or_default());
     match place {
-        // The schema's sentences lack a subject, the others have one.
+        // The schema's sentences lack a subject.
         "" if message.starts_with("must ") => format!("the request {message}"),
         "" => message.to_owned(),
         place => format!("{place} {message}"),
     }
 }
 
-/// What to do next about the local gateway, where the table speaks of agents elsewhere.
+/// Returns the hint about the local gateway, where the table's hint is about other agents.
 fn gateway_hint(reason: Reason) -> Option<&'static str> {
     Some(match reason {
         Reason::AgentNotAllowed => {
@@ -130,7 +126,7 @@ fn gateway_hint(reason: Reason) -> Option<&'static str> {
             "The gateway must be on this machine; an operator can let it be elsewhere with gateway.allowRemote and an address with wss."
         }
         Reason::HttpStatus | Reason::RedirectRefused | Reason::InvalidResponse => {
-            "Ask the operator to check gateway.url: something else than a gateway may answer there."
+            "Ask the operator to check gateway.url: another program than a gateway may answer there."
         }
         Reason::AuthRequired => {
             "Ask the operator to set gateway.token to the gateway's shared token."
@@ -139,7 +135,7 @@ fn gateway_hint(reason: Reason) -> Option<&'static str> {
             "Call list_targets to see which agents the gateway has, and what is wrong with it."
         }
         Reason::Unaddressable => {
-            "Leave out what the message names: a local gateway cannot carry it."
+            "Leave out the field that the message names: a local gateway cannot carry it."
         }
         _ => return None,
     })
@@ -147,27 +143,27 @@ fn gateway_hint(reason: Reason) -> Option<&'static str> {
 
 impl From<PeerError> for ToolError {
     fn from(error: PeerError) -> Self {
-        let mut told = Self::new(error.kind.into(), error.message);
+        let mut result = Self::new(error.kind.into(), error.message);
         if let PeerErrorKind::Gateway(code) = error.kind {
-            told = told.with("gateway_code", code.number()).of_gateway();
+            result = result.with("gateway_code", code.number()).for_gateway();
         }
         if let Some(code) = error.rpc_code {
-            told = told.with("rpcCode", code);
+            result = result.with("rpcCode", code);
         }
         if let Some(data) = error.rpc_data {
-            told = told.with("rpcData", data);
+            result = result.with("rpcData", data);
         }
         if let Some(status) = error.http_status {
-            told = told.with("http_status", status);
+            result = result.with("http_status", status);
         }
         if !error.auth_schemes.is_empty() {
-            told = told.with("auth_schemes", error.auth_schemes);
+            result = result.with("auth_schemes", error.auth_schemes);
         }
         if let Some(transports) = error.transports {
-            told = told
+            result = result
                 .with("unsupported", transports.unsupported)
                 .with("supported", transports.supported);
         }
-        told.delivered(error.delivered)
+        result.delivered(error.delivered)
     }
 }

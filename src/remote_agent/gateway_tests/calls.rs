@@ -20,7 +20,7 @@ fn two() -> Gate {
 }
 
 #[tokio::test]
-async fn a_result_names_the_agent_its_transport_and_how_to_go_on() {
+async fn result_names_agent_transport_and_continuation() {
     let sent = Stage::new(two(), json!({}))
         .send("gateway:alpha", json!({}))
         .await;
@@ -39,7 +39,7 @@ async fn a_result_names_the_agent_its_transport_and_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_continuation_is_good_in_another_process_for_every_action() {
+async fn continuation_works_in_another_process() {
     let sent = Stage::new(two(), json!({}))
         .send("gateway:alpha", json!({}))
         .await;
@@ -61,7 +61,7 @@ async fn a_continuation_is_good_in_another_process_for_every_action() {
 }
 
 #[tokio::test]
-async fn a_handle_leads_back_to_its_agent() {
+async fn handle_resolves_to_its_agent() {
     let stage = Stage::new(two(), json!({}));
     let sent = stage.send("gateway:beta", json!({})).await;
     let handle = &sent["summary"]["continuation"]["task"]["task_handle"];
@@ -77,7 +77,7 @@ async fn a_handle_leads_back_to_its_agent() {
 }
 
 #[tokio::test]
-async fn a_continuation_of_another_gateway_is_refused_with_what_to_do() {
+async fn continuation_of_another_gateway_is_refused_with_hint() {
     let sent = Stage::new(two(), json!({}))
         .send("gateway:alpha", json!({}))
         .await;
@@ -94,7 +94,7 @@ async fn a_continuation_of_another_gateway_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn only_the_agents_that_the_operator_allows_may_call() {
+async fn only_allowed_agents_may_call() {
     let stage = Stage::new(two(), json!({"allowedAgents": ["main"]}));
     let send = json!({"action": "send", "target_alias": "gateway:alpha", "parts": [{"kind": "text", "text": "hi"}]});
     let allowed = stage
@@ -127,14 +127,14 @@ async fn only_the_agents_that_the_operator_allows_may_call() {
 }
 
 #[tokio::test]
-async fn each_agent_has_turns_of_its_own() {
+async fn each_agent_has_its_own_permits() {
     let holds = Arc::new(Notify::new());
     let gate = Gate {
         holds: Some(Arc::clone(&holds)),
         ..two()
     };
     let config = json!({"limits": {"concurrencyPerTarget": 1}});
-    let stage = Arc::new(Stage::of(gate, config));
+    let stage = Arc::new(Stage::with_config(gate, config));
     let first = tokio::spawn({
         let stage = Arc::clone(&stage);
         async move { stage.send("gateway:alpha", json!({})).await }
@@ -157,7 +157,7 @@ async fn each_agent_has_turns_of_its_own() {
 }
 
 #[tokio::test]
-async fn whoever_opens_an_agent_hears_which_session_calls() {
+async fn open_receives_the_calling_session() {
     let stage = Stage::new(two(), json!({}));
     let caller = json!({"agent_id": "main", "session_key": "agent:main:x", "state_dir": "/state"});
     let request = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "run-1"});
@@ -171,7 +171,7 @@ async fn whoever_opens_an_agent_hears_which_session_calls() {
 }
 
 #[tokio::test]
-async fn a_message_says_where_it_stands_in_the_row_of_delegations_beside_its_own_metadata() {
+async fn message_metadata_gains_the_delegation_chain() {
     let stage = Stage::new(two(), json!({}));
     let caller = json!({"chain": {"hop": 2, "chain": "c"}});
     let request = json!({"action": "send", "target_alias": "gateway:alpha", "parts": [{"kind": "text", "text": "hi"}],
@@ -184,7 +184,7 @@ async fn a_message_says_where_it_stands_in_the_row_of_delegations_beside_its_own
 }
 
 #[tokio::test]
-async fn work_is_not_handed_on_to_a_gateway_beyond_the_depth() {
+async fn delegation_beyond_the_depth_is_refused() {
     let stage = Stage::new(two(), json!({}));
     let caller = json!({"chain": {"hop": 4, "chain": "c"}});
     let request = json!({"action": "send", "target_alias": "gateway:triad", "parts": [{"kind": "text", "text": "hi"}]});
@@ -194,7 +194,7 @@ async fn work_is_not_handed_on_to_a_gateway_beyond_the_depth() {
 }
 
 #[tokio::test]
-async fn what_a_gateway_cannot_carry_is_refused_and_not_dropped() {
+async fn fields_a_gateway_cannot_carry_are_refused() {
     let stage = Stage::new(two(), json!({}));
     for (name, value) in [
         ("service_parameters", json!({"x-a": "b"})),
@@ -214,16 +214,16 @@ async fn what_a_gateway_cannot_carry_is_refused_and_not_dropped() {
 }
 
 #[tokio::test]
-async fn the_audit_log_and_the_spans_name_the_agent_and_the_transport() {
+async fn audit_and_spans_name_agent_and_transport() {
     let folder = std::env::temp_dir().join(format!("remote-agent-{}", uuid::Uuid::new_v4()));
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("audit.jsonl");
-    let stage = Stage::of(two(), json!({"audit": {"enabled": true, "path": file}}));
+    let stage = Stage::with_config(two(), json!({"audit": {"enabled": true, "path": file}}));
     stage.send("gateway:alpha", json!({})).await;
     stage.agent.audit().unwrap().close();
     let line: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     fs::remove_dir_all(&folder).unwrap();
-    let told = [
+    let line = [
         "target",
         "origin",
         "transport",
@@ -233,7 +233,7 @@ async fn the_audit_log_and_the_spans_name_the_agent_and_the_transport() {
     ]
     .map(|name| line[name].as_str().unwrap().to_owned());
     assert_eq!(
-        told,
+        line,
         [
             "gateway:alpha",
             "ws://127.0.0.1:18789",
@@ -254,7 +254,7 @@ async fn the_audit_log_and_the_spans_name_the_agent_and_the_transport() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_waits_a_second_at_most_for_leave() {
+async fn close_waits_at_most_a_second() {
     for hangs_at_close in [false, true] {
         let gate = Gate {
             hangs_at_close,
@@ -270,8 +270,8 @@ async fn the_end_waits_a_second_at_most_for_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_waited_for_until_shortly_before_the_end_or_until_a_host_loses_patience() {
-    let stage = Stage::of(two(), json!({"limits": {"waitMs": 25_000}}));
+async fn blocking_send_becomes_a_task_before_the_deadline() {
+    let stage = Stage::with_config(two(), json!({"limits": {"waitMs": 25_000}}));
     for (more, wait) in [
         (json!({}), 25_000),
         (json!({"timeout_ms": 60_000}), 59_000),

@@ -1,4 +1,4 @@
-//! What a gateway's errors become.
+//! Errors of a gateway.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ async fn sent(error: PeerError) -> Value {
 }
 
 #[tokio::test]
-async fn every_error_of_the_registry_is_told_by_its_name_and_number() {
+async fn registry_errors_keep_name_and_number() {
     for code in ErrorCode::ALL {
         let error = sent(refusal(*code)).await;
         let of = match code {
@@ -35,7 +35,7 @@ async fn every_error_of_the_registry_is_told_by_its_name_and_number() {
 }
 
 #[tokio::test]
-async fn a_send_may_be_repeated_only_where_nothing_was_done() {
+async fn send_is_retryable_only_where_not_processed() {
     for code in ErrorCode::ALL {
         let error = sent(refusal(*code)).await;
         let may = matches!(
@@ -51,7 +51,7 @@ async fn a_send_may_be_repeated_only_where_nothing_was_done() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_not_reached_the_agent_and_a_cut_may_have() {
+async fn refusal_is_undelivered_and_cut_is_unknown() {
     for (code, delivered) in [
         (ErrorCode::AgentOffline, "no"),
         (ErrorCode::PermissionDenied, "no"),
@@ -68,7 +68,7 @@ async fn a_refusal_has_not_reached_the_agent_and_a_cut_may_have() {
 }
 
 #[tokio::test]
-async fn hints_name_the_gateways_settings_and_no_targets() {
+async fn hints_name_gateway_settings() {
     for (fault, setting) in [
         (
             PeerErrorKind::Gateway(ErrorCode::AuthRequired),
@@ -101,7 +101,7 @@ async fn hints_name_the_gateways_settings_and_no_targets() {
 }
 
 #[tokio::test]
-async fn what_the_gateway_forgot_and_a_call_to_oneself_have_reasons_of_their_own() {
+async fn unknown_task_and_own_session_have_reasons() {
     for (fault, reason) in [
         (PeerErrorKind::TaskForgotten, "task_forgotten"),
         (PeerErrorKind::OwnSession, "own_session"),
@@ -113,7 +113,7 @@ async fn what_the_gateway_forgot_and_a_call_to_oneself_have_reasons_of_their_own
 }
 
 #[tokio::test]
-async fn a_question_may_be_repeated_where_its_connection_broke() {
+async fn query_is_retryable_after_a_cut() {
     let stage = refusing(refusal(ErrorCode::ConnectionReset));
     let request = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "run-1"});
     let asked = stage.call(request).await;

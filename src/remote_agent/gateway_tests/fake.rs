@@ -1,4 +1,4 @@
-//! A gateway that does as a test says, over no network.
+//! A scripted gateway without a network.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,23 +21,23 @@ use peer::{
     PeerConfig, PeerError, PeerErrorKind, Validator,
 };
 
-/// What the gateway does, and what it was asked.
+/// The behaviour of the gateway, and the calls that it received.
 #[derive(Default)]
 pub(super) struct Gate {
-    /// Its agents; why none can be told where there is an error. `None` never answers.
+    /// Its agents, or the error of the query. `None` never answers.
     pub members: Option<Result<Vec<Member>, PeerError>>,
-    /// What a message gets; an echo where there is nothing.
+    /// The answer to a message; an echo without one.
     pub refuses: Option<PeerError>,
-    /// Messages wait for this, where it is there.
+    /// Messages wait for this, if present.
     pub holds: Option<Arc<Notify>>,
-    /// It never lets anybody leave.
+    /// It never answers `close`.
     pub hangs_at_close: bool,
-    pub asked: Mutex<Asked>,
+    pub asked: Mutex<Polled>,
 }
 
-/// What the gateway was asked.
+/// The calls that the gateway received.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct Polled {
     pub members: usize,
     pub cards: Vec<String>,
     pub opened: Vec<(String, Option<HostSession>)>,
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     pub left: usize,
 }
 
-/// An agent as gateways tell of it.
+/// An agent in a gateway's list.
 pub(super) fn member(name: &str, role: Option<&str>, status: MemberStatus) -> Member {
     Member {
         name: name.to_owned(),
@@ -57,7 +57,7 @@ pub(super) fn member(name: &str, role: Option<&str>, status: MemberStatus) -> Me
     }
 }
 
-/// The triad, of which one is away.
+/// The triad, with one member offline.
 pub(super) fn triad() -> Member {
     let members = [
         ("alpha", MemberStatus::Online),
@@ -99,7 +99,7 @@ impl Gate {
         }
     }
 
-    /// A gateway that is away.
+    /// An unreachable gateway.
     pub(super) fn away() -> Self {
         Self {
             members: Some(Err(refusal(ErrorCode::ConnectionRefused))),
@@ -127,11 +127,11 @@ pub(super) struct Stage {
 impl Stage {
     /// The gateway is enabled, with `more` settings of its own.
     pub(super) fn new(gate: Gate, more: Value) -> Self {
-        Self::of(gate, json!({ "gateway": more }))
+        Self::with_config(gate, json!({ "gateway": more }))
     }
 
     /// The gateway is enabled, in this configuration.
-    pub(super) fn of(gate: Gate, mut config: Value) -> Self {
+    pub(super) fn with_config(gate: Gate, mut config: Value) -> Self {
         config["gateway"]["enabled"] = json!(true);
         let config = Config::parse(&config.to_string()).unwrap();
         let gate = Arc::new(gate);
@@ -273,7 +273,7 @@ impl Line {
 }
 
 impl Peer for Line {
-    fn spoken(&self) -> NegotiatedProtocol {
+    fn protocol(&self) -> NegotiatedProtocol {
         NegotiatedProtocol {
             version: "a2a-v1",
             transport: Transport::Gateway,
@@ -301,7 +301,7 @@ impl Peer for Line {
         &'a self,
         _: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        unreachable!("nothing here listens")
+        unreachable!("no test subscribes")
     }
 
     fn get_task<'a>(
@@ -324,6 +324,6 @@ impl Peer for Line {
         &'a self,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        unreachable!("nothing here listens")
+        unreachable!("no test subscribes")
     }
 }

@@ -1,4 +1,4 @@
-//! What the agents of a gateway are called, in requests and to models.
+//! Names of a gateway's agents, in requests and schemas.
 
 use serde_json::{Value, json};
 
@@ -18,12 +18,14 @@ fn alpha() -> Gate {
 
 fn with_desk(more: Value) -> Stage {
     let desk = json!({"alias": "desk", "baseUrl": DESK});
-    Stage::of(alpha(), json!({"targets": [desk], "gateway": more}))
+    Stage::with_config(alpha(), json!({"targets": [desk], "gateway": more}))
 }
 
 #[tokio::test]
-async fn any_name_that_could_be_one_passes_the_check_and_the_gateway_knows_better() {
-    let sent = with_desk(json!({})).send("gateway:nobody", json!({})).await;
+async fn unlisted_agent_names_pass_validation() {
+    let sent = with_desk(json!({}))
+        .send("gateway:missing", json!({}))
+        .await;
     let error = &sent["error"];
     assert_eq!(error["code"], "TARGET_RESOLUTION_ERROR");
     assert_eq!(error["reason"], "agent_not_found");
@@ -32,7 +34,7 @@ async fn any_name_that_could_be_one_passes_the_check_and_the_gateway_knows_bette
 }
 
 #[tokio::test]
-async fn what_is_neither_an_alias_nor_a_name_is_refused() {
+async fn invalid_names_are_refused() {
     for alias in [
         "gateway:",
         "gateway:a b",
@@ -56,7 +58,7 @@ async fn what_is_neither_an_alias_nor_a_name_is_refused() {
 }
 
 #[tokio::test]
-async fn an_agent_that_the_operator_did_not_list_is_refused_before_the_gateway_hears_of_it() {
+async fn unlisted_agent_is_refused_without_a_connection() {
     let stage = with_desk(json!({"agents": ["alpha"]}));
     let sent = stage.send("gateway:beta", json!({})).await;
     assert_eq!(sent["error"]["reason"], "target_not_allowed");
@@ -70,7 +72,7 @@ async fn an_agent_that_the_operator_did_not_list_is_refused_before_the_gateway_h
 }
 
 #[tokio::test]
-async fn a_gateway_alone_is_enough_to_name_a_target() {
+async fn gateway_alone_provides_targets() {
     let sent = Stage::new(alpha(), json!({}))
         .send("gateway:alpha", json!({}))
         .await;
@@ -78,7 +80,7 @@ async fn a_gateway_alone_is_enough_to_name_a_target() {
 }
 
 #[test]
-fn a_configured_alias_may_begin_like_an_agents_only_where_there_is_no_gateway() {
+fn gateway_prefix_is_reserved_while_enabled() {
     let config = |enabled: bool| {
         let target = json!({"alias": "gateway:mine", "baseUrl": DESK});
         let config = json!({"targets": [target], "gateway": {"enabled": enabled}});
@@ -93,7 +95,7 @@ fn a_configured_alias_may_begin_like_an_agents_only_where_there_is_no_gateway() 
 }
 
 #[tokio::test]
-async fn a_model_is_told_the_operators_names_and_given_no_closed_list() {
+async fn schema_describes_known_names_without_enum() {
     let definition = |more| {
         let definition: Value = serde_json::from_str(&with_desk(more).agent.definition()).unwrap();
         definition
@@ -125,7 +127,7 @@ async fn a_model_is_told_the_operators_names_and_given_no_closed_list() {
 }
 
 #[tokio::test]
-async fn what_the_check_takes_the_models_schema_takes() {
+async fn flat_schema_accepts_gateway_aliases() {
     let stage = with_desk(json!({}));
     let definition: Value = serde_json::from_str(&stage.agent.definition()).unwrap();
     let flat = validation::compile_value(&definition["parameters"]).unwrap();
@@ -137,7 +139,7 @@ async fn what_the_check_takes_the_models_schema_takes() {
 }
 
 #[tokio::test]
-async fn a_name_is_not_asked_about_again_while_its_card_holds() {
+async fn fresh_card_is_not_requested_again() {
     let stage = Stage::new(alpha(), json!({}));
     stage.send("gateway:alpha", json!({})).await;
     stage.send("gateway:alpha", json!({})).await;
@@ -145,7 +147,7 @@ async fn a_name_is_not_asked_about_again_while_its_card_holds() {
 }
 
 #[tokio::test]
-async fn a_name_that_the_gateway_does_not_have_is_asked_about_each_time() {
+async fn unknown_name_is_requested_each_time() {
     let stage = Stage::new(
         Gate {
             members: Some(Err(refusal(ErrorCode::AgentNotFound))),

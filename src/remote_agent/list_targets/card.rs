@@ -1,10 +1,10 @@
-//! A card, in the contract's names and in those that A2A uses.
+//! A card in the names of the contract and in those of A2A.
 
 use serde_json::{Map, Value, json};
 
 use a2a::{CardView, Skill};
 
-/// The names that one of the two views of a card goes by.
+/// The member names of one form of a card.
 pub(super) struct Names {
     preferred_transport: &'static str,
     additional_interfaces: &'static str,
@@ -16,7 +16,7 @@ pub(super) struct Names {
     output_modes: &'static str,
 }
 
-/// The contract's.
+/// The contract's names.
 pub(super) const SNAKE: Names = Names {
     preferred_transport: "preferred_transport",
     additional_interfaces: "additional_interfaces",
@@ -28,7 +28,7 @@ pub(super) const SNAKE: Names = Names {
     output_modes: "output_modes",
 };
 
-/// Those of A2A.
+/// A2A's names.
 pub(super) const CAMEL: Names = Names {
     preferred_transport: "preferredTransport",
     additional_interfaces: "additionalInterfaces",
@@ -40,7 +40,7 @@ pub(super) const CAMEL: Names = Names {
     output_modes: "outputModes",
 };
 
-/// A card, by these names.
+/// Converts a card to JSON with these names.
 pub(super) fn card_json(view: &CardView, names: &Names) -> Value {
     let can = &view.capabilities;
     let extensions = (!can.extensions.is_empty()).then_some(&can.extensions);
@@ -92,7 +92,7 @@ fn skill_json(skill: &Skill, names: &Names) -> Value {
     ])
 }
 
-/// An object of whatever is known.
+/// Builds an object of the fields that are not null.
 pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let known = fields.into_iter().filter(|(_, value)| !value.is_null());
     Value::Object(

@@ -1,4 +1,4 @@
-//! The local gateway and its agents, as `list_targets` shows them.
+//! The local gateway and its agents in `list_targets`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorK
 
 use super::card::object;
 
-/// The gateway, and its agents that may be called.
+/// The gateway, and those of its agents that the caller may use.
 pub(super) struct Neighbours {
     /// `summary.gateway`.
     pub(super) gateway: Value,
@@ -28,27 +28,27 @@ pub(super) struct Neighbours {
 /// An agent of the gateway.
 pub(super) struct Agent {
     pub(super) target: Arc<Target>,
-    /// Its card, or why there is none.
+    /// Its card or the error.
     pub(super) card: Result<KnownCard, ToolError>,
     pub(super) standing: Standing,
 }
 
-/// What the gateway says of an agent beside its card.
+/// The gateway's data about an agent beside its card.
 pub(super) struct Standing {
     role: Option<String>,
     status: MemberStatus,
     members: Vec<(String, MemberStatus)>,
 }
 
-/// The agents of the local gateway; `None` where there is no gateway, or `caller` may not use it. A gateway that is away
-/// shows as such, with the agents that the operator named.
+/// Returns the agents of the local gateway; `None` where there is no gateway or `caller` may not use it. For an
+/// unreachable gateway the result has the error, and the agents that the operator named.
 pub(super) async fn agents(
     tool: &RemoteAgent,
     caller: &Caller,
     deadline: &Deadline,
 ) -> Option<Neighbours> {
     let (local, gateway) = (tool.catalog.local()?, tool.gateway.as_ref()?);
-    if !may_use(local.of_all(), caller) {
+    if !may_use(local.gateway_target(), caller) {
         return None;
     }
     let (agents, error) = match members(&**gateway, local, deadline).await {
@@ -66,9 +66,9 @@ async fn members(
     local: &Local,
     deadline: &Deadline,
 ) -> Result<Vec<Member>, ToolError> {
-    call::resolved(local.of_all()).map_err(ToolError::of_gateway)?;
+    call::check_secret(local.gateway_target()).map_err(ToolError::for_gateway)?;
     match deadline.run(gateway.members()).await {
-        Ok(members) => Ok(members.map_err(|error| ToolError::from(error).of_gateway())?),
+        Ok(members) => Ok(members.map_err(|error| ToolError::from(error).for_gateway())?),
         Err(error) if error.reason == Reason::Timeout => {
             let message = "the local gateway did not say in time which agents it has";
             Err(PeerError::new(
@@ -81,7 +81,7 @@ async fn members(
     }
 }
 
-/// Those that the gateway has, and those that the operator named and the gateway does not have.
+/// Returns the agents of the gateway, and those that the operator named and the gateway lacks.
 fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent> {
     let mut seen = HashSet::new();
     let mut agents = Vec::with_capacity(members.len());
@@ -118,7 +118,7 @@ fn present(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> Vec<Agent
     agents
 }
 
-/// Those that the operator named, of which nothing is known.
+/// Returns the agents that the operator named, while the gateway is unreachable.
 fn away(local: &Local, error: &ToolError) -> Vec<Agent> {
     let named = local.named();
     named
@@ -145,7 +145,7 @@ fn absent(local: &Local, name: &str, error: &ToolError) -> Option<Agent> {
 }
 
 impl Standing {
-    /// Adds it to what is shown of its target.
+    /// Adds the data to the target's JSON.
     pub(super) fn put_into(&self, target: &mut Value) {
         if let Some(role) = &self.role {
             target["role"] = json!(role);
@@ -160,7 +160,7 @@ impl Standing {
     }
 }
 
-/// `summary.gateway`: the connection, and the parameters it is made with. `error` is why the gateway could not be asked now.
+/// `summary.gateway`: the state and parameters of the connection. `error` is the error of the current query.
 fn shown(connection: &Connection, error: Option<String>) -> Value {
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     object([

@@ -1,11 +1,10 @@
-//! Counting and cutting. A character is a Unicode scalar value throughout.
+//! Counts and cuts text. A character is a Unicode scalar value.
 
-/// How many characters a text has.
 pub(super) fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The first `count` characters.
+/// Returns the first `count` characters.
 pub(super) fn first(text: &str, count: usize) -> &str {
     match text.char_indices().nth(count) {
         Some((end, _)) => &text[..end],
@@ -13,7 +12,7 @@ pub(super) fn first(text: &str, count: usize) -> &str {
     }
 }
 
-/// The text in at most `count` characters; what was cut shows.
+/// Returns the text in at most `count` characters; an ellipsis marks a cut.
 pub(super) fn shortened(text: &str, count: usize) -> String {
     let cut = first(text, count);
     if cut.len() == text.len() {
@@ -22,8 +21,7 @@ pub(super) fn shortened(text: &str, count: usize) -> String {
     format!("{}…", first(cut, count.saturating_sub(1)))
 }
 
-/// `room` divided among those who want some: everybody gets the same, or what they want where that is less, and what is
-/// left over goes to the others.
+/// Divides `room` among `wants`: equal shares, except that a smaller want leaves the rest to the others.
 pub(super) fn shares(wants: &[usize], room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|&i| wants[i]);
@@ -41,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_does_not_want_goes_to_the_others() {
+    fn unused_share_goes_to_the_others() {
         assert_eq!(shares(&[100, 1, 100], 21), [10, 1, 10]);
         assert_eq!(shares(&[3, 4], 100), [3, 4]);
         assert_eq!(shares(&[], 100), Vec::<usize>::new());

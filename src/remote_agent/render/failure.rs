@@ -1,22 +1,22 @@
-//! A call that failed: why, whether it may pass, and what to do.
+//! A failed call: cause, whether a retry may help, and hint.
 
 use super::cap::{length, shortened};
-use super::neutral::{line, quoted};
-use super::parts::Unspoken;
+use super::parts::MessageParts;
+use super::sanitize::{line, quoted};
 use super::sections::{Section, Sections};
 use super::task;
 use super::view::Failure;
-use super::{Reading, word};
+use super::{ModelText, word};
 
-/// The longest message of the tool's own and the longest hint, in characters.
+/// The length limits of the tool's message and of the hint, in characters.
 const LONGEST_MESSAGE: usize = 300;
 const LONGEST_HINT: usize = 240;
 
-/// The failure as a model reads it. What the agent said before it follows, as in a result.
-pub(super) fn failure(reading: &mut Reading, action: &str, failure: &Failure<'_>) {
+/// Renders the failure, and what the agent said before it, as in a result.
+pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<'_>) {
     let details = &failure.details;
     let again = if failure.retryable { "yes" } else { "no" };
-    reading.say(&format!(
+    text_out.say(&format!(
         "{} failed: {} ({}), retryable: {again}",
         word(action),
         word(&failure.code),
@@ -24,36 +24,36 @@ pub(super) fn failure(reading: &mut Reading, action: &str, failure: &Failure<'_>
     ));
     let before = details.latest_event_summary.as_deref();
     if let Some(before) = before {
-        task::kept(reading, before);
+        task::kept(text_out, before);
     }
     if let Some(status) = details.http_status {
-        reading.say(&format!("http_status: {status}"));
+        text_out.say(&format!("http_status: {status}"));
     }
     if let Some(delivered) = &details.delivered {
-        reading.say(&format!("delivered: {}", word(delivered)));
+        text_out.say(&format!("delivered: {}", word(delivered)));
     }
     let hint = shortened(
         &line(details.hint.as_deref().unwrap_or_default()),
         LONGEST_HINT,
     );
     let stands_for = match before.and_then(task::handle) {
-        Some(_) => " The task_handle above stands for its continuation.",
+        Some(_) => " Use the task_handle above for its continuation.",
         None => "",
     };
-    reading.say(&format!("next: {hint}{stands_for}"));
-    let mut said = Sections::default();
+    text_out.say(&format!("next: {hint}{stands_for}"));
+    let mut sections = Sections::default();
     if is_ours(failure) {
         let message = format!("message: {}", line(&failure.message));
-        reading.say(&shortened(&message, LONGEST_MESSAGE.min(reading.left())));
-        complaints(reading, failure);
+        text_out.say(&shortened(&message, LONGEST_MESSAGE.min(text_out.left())));
+        complaints(text_out, failure);
     } else {
-        said.urgent(Section::new("message", &*failure.message));
+        sections.urgent(Section::new("message", &*failure.message));
     }
     if let Some(text) = &details.message_text {
-        said.shared(Section::new("answer", &**text));
+        sections.shared(Section::new("answer", &**text));
     }
     if let Some(id) = &details.context_id {
-        said.note(format!("context_id {}", quoted(id)));
+        sections.note(format!("context_id {}", quoted(id)));
     }
     let ids: Vec<String> = details
         .known_artifact_ids
@@ -61,20 +61,20 @@ pub(super) fn failure(reading: &mut Reading, action: &str, failure: &Failure<'_>
         .map(|id| quoted(id))
         .collect();
     if !ids.is_empty() {
-        said.shared(Section::new("artifact ids", ids.join("\n")));
+        sections.shared(Section::new("artifact ids", ids.join("\n")));
     }
     // An error has no `raw`.
-    let unspoken = Unspoken::default();
+    let message_parts = MessageParts::default();
     if let Some(before) = before {
-        task::collect(before, &unspoken, &mut said);
+        task::collect(before, &message_parts, &mut sections);
     }
     if let Some(data) = details.rpc_data {
-        said.shared(Section::new("error data", data.get()));
+        sections.shared(Section::new("error data", data.get()));
     }
-    reading.fenced(&said, None);
+    text_out.fenced(&sections, None);
 }
 
-/// The message is the tool's own and quotes nothing that an agent chose.
+/// Whether the message is the tool's own and quotes no text of an agent.
 fn is_ours(failure: &Failure<'_>) -> bool {
     &*failure.reason != "contradiction"
         && matches!(
@@ -87,22 +87,22 @@ fn is_ours(failure: &Failure<'_>) -> bool {
         )
 }
 
-/// What is wrong with the request, place by place, and the aliases to choose from.
-fn complaints(reading: &mut Reading, failure: &Failure<'_>) {
-    let mut room = (reading.cap() / 4).min(reading.left());
+/// Renders the violations of the request, and the aliases to choose from.
+fn complaints(text_out: &mut ModelText, failure: &Failure<'_>) {
+    let mut room = (text_out.cap() / 4).min(text_out.left());
     let wrong = failure.details.errors.iter().map(|wrong| {
         let [place, message] =
             [&wrong.instance_path, &wrong.message].map(|text| shortened(text, LONGEST_MESSAGE));
-        // As one line: what is harmless by itself may not be so beside the other.
+        // Sanitized as one line, because two harmless texts may form a marker together.
         line(&format!("- {place} {message}"))
     });
     let aliases = failure.details.aliases.iter();
     let aliases = aliases.map(|alias| format!("- target_alias {}", line(alias)));
-    for told in wrong.chain(aliases) {
-        let Some(left) = room.checked_sub(length(&told) + 1) else {
+    for line in wrong.chain(aliases) {
+        let Some(left) = room.checked_sub(length(&line) + 1) else {
             return;
         };
         room = left;
-        reading.say(&told);
+        text_out.say(&line);
     }
 }

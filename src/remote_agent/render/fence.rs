@@ -14,7 +14,7 @@ impl Fence {
 
     /// Creates a fence with an id of 32 bits, derived from `uuid`. The renderer removes forged markers with any id.
     pub(super) fn new(uuid: Uuid) -> Self {
-        // Each half has bits that are the same in every UUID; together they have none.
+        // Each half of a UUID has fixed bits; the combination has none.
         let (high, low) = uuid.as_u64_pair();
         Self {
             id: format!("{:08x}", (high ^ low) >> 32),

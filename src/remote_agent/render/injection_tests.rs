@@ -1,4 +1,4 @@
-//! Whatever agents write, and however they forge: what always holds of the text that a model reads.
+//! Properties of the rendered text, for arbitrary and forged text of agents.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::tests::{END, HANDLE, ID, START, failure, read, task};
 use super::*;
 
-/// Text with what forgers use in it.
+/// Text with fragments of forgeries.
 fn nasty() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         any::<String>(),
@@ -86,7 +86,7 @@ const TOKENS: [&str; 14] = [
 
 proptest! {
     #[test]
-    fn no_disguise_lets_a_marker_through(
+    fn disguised_markers_are_removed(
         before in nasty(), after in "[a-z ]{0,9}", end in any::<bool>(), between in "[ _日.-]{1,2}",
         words in (forged("EXTERNAL"), forged("UNTRUSTED"), forged("CONTENT"), forged("END")),
         brackets in (proptest::sample::select(vec!["<<<", "＜＜＜", "⋘", "《<", "‹‹‹"]), proptest::sample::select(vec![">>>", "", " id=\"x\"⋙"])),
@@ -94,27 +94,27 @@ proptest! {
         let name = [words.0, words.1, words.2].join(&between);
         let end = if end { format!("{}{between}", words.3) } else { String::new() };
         let text = format!("{before} {}{end}{name}{} {after}", brackets.0, brackets.1);
-        let clean = neutral::harmless(&text).into_owned();
+        let clean = sanitize::sanitize(&text).into_owned();
         prop_assert!(clean.contains("MARKER_SANITIZED]]"), "{:?} from {:?}", clean, text);
         prop_assert!(end.is_empty() || clean.contains("[[END_MARKER_SANITIZED]]"), "{:?}", clean);
         check(&clean, usize::MAX)?;
         prop_assert!(clean.chars().count() <= text.chars().count());
-        prop_assert_eq!(neutral::harmless(&clean), &*clean);
+        prop_assert_eq!(sanitize::sanitize(&clean), &*clean);
     }
 
     #[test]
-    fn no_disguise_lets_a_token_through(token in proptest::sample::select(&TOKENS[..]).prop_flat_map(|token| (Just(token), forged(token)))) {
+    fn disguised_tokens_are_removed(token in proptest::sample::select(&TOKENS[..]).prop_flat_map(|token| (Just(token), forged(token)))) {
         let (token, forged) = token;
         // Mistral's tokens are in capital letters, and those of others beside them are texts.
         prop_assume!(!token.starts_with('[') || !forged.contains(|c: char| c.is_ascii_lowercase()));
-        let clean = neutral::harmless(&forged).into_owned();
+        let clean = sanitize::sanitize(&forged).into_owned();
         prop_assert!(clean.starts_with('(') && clean.contains(')'), "{:?} from {:?}", clean, forged);
-        prop_assert_eq!(neutral::harmless(&clean), &*clean);
+        prop_assert_eq!(sanitize::sanitize(&clean), &*clean);
     }
 
     #[test]
-    fn what_is_not_shown_is_left_out(text in "\\PC{0,20}[\u{ad}\u{115f}\u{2065}\u{3164}\u{ffa0}\u{17b4}\u{e0100}]{1,3}\\PC{0,20}") {
-        let clean = neutral::harmless(&text).into_owned();
+    fn invisible_characters_are_removed(text in "\\PC{0,20}[\u{ad}\u{115f}\u{2065}\u{3164}\u{ffa0}\u{17b4}\u{e0100}]{1,3}\\PC{0,20}") {
+        let clean = sanitize::sanitize(&text).into_owned();
         prop_assert!(!clean.contains(common::confusables::is_ignorable), "{:?}", clean);
     }
 }
@@ -174,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn whatever_an_agent_says_the_text_is_capped_fenced_and_names_the_task(
+    fn any_result_is_capped_fenced_and_names_the_task(
         texts in proptest::collection::vec((nasty(), nasty()), 0..12),
         status in nasty(), answer in nasty(), ids in (nasty(), nasty()), name in nasty(), alias in "[a-z]{1,60}",
         state in prop_oneof![Just("working".to_owned()), Just("input-required".to_owned()), nasty()], cap in 1000usize..4000,
@@ -192,7 +192,7 @@ proptest! {
         let known = matches!(state.as_str(), "working" | "input-required");
         prop_assert!(!known || ours.starts_with(&format!("send: task {state}\n")), "{}", text);
         if state == "input-required" && status.chars().count() < 100 {
-            let question = neutral::harmless(&status);
+            let question = sanitize::sanitize(&status);
             prop_assert!(text.contains(&*question), "{:?} in {}", question, text);
         }
         let mut update = envelope.clone();
@@ -209,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_card_or_a_page_says_the_text_is_capped_and_fenced(
+    fn any_card_or_page_is_capped_and_fenced(
         texts in proptest::collection::vec((nasty(), nasty()), 0..12), next in nasty(), offset in any::<usize>(), cap in 1000usize..4000,
     ) {
         let targets: Vec<Value> = texts.iter().map(|(alias, text)| {
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_without_a_panic(text in any::<String>()) {
+    fn any_text_renders_without_panic(text in any::<String>()) {
         check(&render(&text, 1000, ID), 1000)?;
     }
 }

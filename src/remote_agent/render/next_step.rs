@@ -2,10 +2,10 @@
 
 use super::view::{Summary, Task};
 
-/// The longest next step that is taken from an envelope, in characters.
+/// The longest next step from an envelope, in characters.
 pub(super) const LONGEST: usize = 240;
 
-/// Returns what to do next about a task that is not over; `None` where the result is complete.
+/// Returns the next step for an open task; `None` where the result is complete.
 pub(super) fn next_step(summary: &Summary<'_>) -> Option<&'static str> {
     let task = summary.continuation.as_ref()?.task.as_ref()?;
     of_task(task)

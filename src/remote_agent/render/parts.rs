@@ -8,37 +8,37 @@ use crate::remote_agent::artifact_text::{Piece, joined};
 
 use super::view::{Raw, Text};
 
-/// The text of an artifact with these parts, in which a page's offset counts.
+/// Returns the text of an artifact with these parts, which a page's offset counts in.
 pub(super) fn text<'a>(parts: &[&'a RawValue]) -> Cow<'a, str> {
     joined(parts.iter().map(|part| piece(part.get())))
 }
 
-/// The files and data of messages, which the summary's texts leave out. Nobody else shows them to a model.
+/// The files and data of messages, which the summary's texts lack. Only this text shows them to a model.
 #[derive(Default)]
-pub(super) struct Unspoken<'a> {
-    /// Of the message about the task's state.
+pub(super) struct MessageParts<'a> {
+    /// Of the task's status message.
     pub(super) status: Cow<'a, str>,
     /// Of a message that is the answer.
     pub(super) answer: Cow<'a, str>,
 }
 
-impl<'a> Unspoken<'a> {
-    /// What is in `raw` of an answer or of a followed stream. What has another shape has no such parts.
-    pub(super) fn of(raw: Option<&'a RawValue>) -> Self {
+impl<'a> MessageParts<'a> {
+    /// Reads them from `raw` of an answer or of a stream. Other shapes have none.
+    pub(super) fn from_raw(raw: Option<&'a RawValue>) -> Self {
         let read = raw.and_then(|raw| serde_json::from_str::<Raw<'a>>(raw.get()).ok());
-        let mut said = read.unwrap_or_default();
-        if let Some(last) = said.final_event.take() {
-            said = *last;
+        let mut sections = read.unwrap_or_default();
+        if let Some(last) = sections.final_event.take() {
+            sections = *last;
         }
-        let status = said.status.message.map(|message| message.parts);
+        let status = sections.status.message.map(|message| message.parts);
         Self {
             status: others(&status.unwrap_or_default()),
-            answer: others(&said.parts),
+            answer: others(&sections.parts),
         }
     }
 }
 
-/// The parts that are no text.
+/// Returns the parts that are not text.
 fn others<'a>(parts: &[&'a RawValue]) -> Cow<'a, str> {
     let pieces = parts.iter().map(|part| piece(part.get()));
     joined(pieces.filter(|piece| matches!(piece, Piece::Json(_))))

@@ -1,29 +1,29 @@
-//! The body of a fence: what a stranger said, section by section, within a number of characters.
+//! The body of a fence: sections of an agent's text, within a limit of characters.
 
 use std::borrow::Cow;
 
 use super::cap::{first, length, shares};
-use super::neutral::harmless;
+use super::sanitize::sanitize;
 
-/// A note that says how many sections were left out takes at most so many characters.
+/// How many characters the note about omitted sections takes at most.
 const LEFT_OUT: usize = 40;
 
-/// Something a stranger said, under a label.
+/// Text of an agent, under a label.
 pub(super) struct Section<'a> {
-    /// What it is; harmless, on one line.
+    /// The label; sanitized, on one line.
     label: String,
-    /// The id by which the rest is fetched where the text is cut; harmless, on one line.
+    /// The id for fetching the rest of a cut text; sanitized, on one line.
     id: Option<String>,
-    /// It needs no heading where it is the only section and whole.
+    /// Omits the heading where it is the only section and whole.
     plain: bool,
     text: Cow<'a, str>,
-    /// Where in the whole the text begins, and how long the whole is, in characters.
+    /// The position of the text in the whole, and the length of the whole, in characters.
     from: usize,
     total: usize,
 }
 
 impl<'a> Section<'a> {
-    /// All of a text.
+    /// Creates a section with a whole text.
     pub(super) fn new(label: impl Into<String>, text: impl Into<Cow<'a, str>>) -> Self {
         let text = text.into();
         Self {
@@ -36,7 +36,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A part of a text of `total` characters, which begins at `from`.
+    /// Creates a section with a part of a text of `total` characters, which begins at `from`.
     pub(super) fn part(label: impl Into<String>, text: &'a str, from: usize, total: usize) -> Self {
         Self {
             label: label.into(),
@@ -48,19 +48,19 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The section with the id by which the rest of its text is fetched.
+    /// Sets the id for fetching the rest of its text.
     pub(super) fn with_id(mut self, id: String) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// The section with a heading in any case.
+    /// Always writes the heading.
     pub(super) fn titled(mut self) -> Self {
         self.plain = false;
         self
     }
 
-    /// The line above the text when `shown` characters of it follow.
+    /// Returns the heading for `shown` characters of text.
     fn heading(&self, shown: usize) -> String {
         let Self {
             label, from, total, ..
@@ -76,7 +76,7 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// What the section takes beside its text, at most: headings and two line ends.
+    /// Returns the length of the heading and two line ends, at most.
     fn overhead(&self) -> usize {
         length(&self.heading(self.total)).max(length(&self.heading(0))) + self.digits() + 2
     }
@@ -97,51 +97,50 @@ impl<'a> Section<'a> {
             line(out, &self.heading(length(shown)));
         }
         if !shown.is_empty() {
-            line(out, &harmless(shown));
+            line(out, &sanitize(shown));
         }
     }
 }
 
-/// What a stranger said, in the order in which it is read.
+/// The sections in the order of reading.
 #[derive(Default)]
 pub(super) struct Sections<'a> {
-    /// Come first, each with all the room that is left.
+    /// First, each with all the remaining room.
     first: Vec<Section<'a>>,
-    /// One line each, where there is room; harmless.
+    /// One line each, where there is room; sanitized.
     notes: Vec<String>,
-    /// Share what is left then.
+    /// They share the rest.
     shared: Vec<Section<'a>>,
 }
 
-/// A body, and whether all of it is there.
+/// A body, and whether it is complete.
 pub(super) struct Body {
     pub(super) text: String,
-    /// A text was cut, or sections left out.
+    /// Whether a text was cut or a section omitted.
     pub(super) cut: bool,
 }
 
 impl<'a> Sections<'a> {
-    /// Something that must be read.
+    /// Adds a section that must be read.
     pub(super) fn urgent(&mut self, section: Section<'a>) {
         self.first.push(section);
     }
 
-    /// A line such as an id.
+    /// Adds a line such as an id.
     pub(super) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
-    /// Something that takes its share.
+    /// Adds a section that shares the remaining room.
     pub(super) fn shared(&mut self, section: Section<'a>) {
         self.shared.push(section);
     }
 
-    /// Nothing was said.
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty() && self.notes.is_empty() && self.shared.is_empty()
     }
 
-    /// The body, in at most `room` characters.
+    /// Returns the body, in at most `room` characters.
     pub(super) fn body(&self, room: usize) -> Body {
         let mut text = String::new();
         let mut left = room;
@@ -168,8 +167,8 @@ impl<'a> Sections<'a> {
         Body { text, cut }
     }
 
-    /// Writes the sections that share, and says whether any was cut. Their headings get at most half of the room, unless
-    /// the first alone needs more, so that a long list leaves something to read.
+    /// Writes the shared sections, and returns whether any was cut. Headings take at most half of the room, unless the
+    /// first one needs more, so that a long list leaves room for text.
     fn share(&self, room: usize, text: &mut String) -> bool {
         let alone = self.first.len() + self.shared.len() == 1;
         let mut left = room.saturating_sub(LEFT_OUT);
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_whole_and_labelled() {
+    fn short_sections_are_whole_and_labelled() {
         let body = sections(&["Which?".into()], &["one".into(), String::new()]).body(1000);
         assert!(!body.cut);
         assert_eq!(
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_share_and_the_question_comes_whole() {
+    fn question_is_whole_and_long_texts_share() {
         let body = sections(&["?".repeat(50)], &["a".repeat(500), "b".repeat(500)]).body(500);
         assert!(body.cut);
         assert!(body.text.contains(&"?".repeat(50)));
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_without_room_are_counted() {
+    fn omitted_sections_are_counted() {
         let texts: Vec<String> = (0..100).map(|i| format!("text {i}")).collect();
         let body = sections(&[], &texts).body(600);
         let listed = body.text.matches("[artifact").count();
@@ -261,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_body_never_needs_more_room_than_there_is(first in proptest::collection::vec(any::<String>(), 0..3), shared in proptest::collection::vec(".{0,200}", 0..30), room in 0usize..1500) {
+        fn body_never_exceeds_its_room(first in proptest::collection::vec(any::<String>(), 0..3), shared in proptest::collection::vec(".{0,200}", 0..30), room in 0usize..1500) {
             let body = sections(&first, &shared).body(room);
             prop_assert!(length(&body.text) <= room, "{} of {}", length(&body.text), room);
         }

@@ -1,46 +1,46 @@
-//! What `list_targets` found: who can be called, and what each says of itself.
+//! The result of `list_targets`: the agents that can be called, and their cards.
 
-use super::Reading;
+use super::ModelText;
 use super::cap::{length, shortened};
-use super::neutral::line;
+use super::sanitize::line;
 use super::sections::{Section, Sections};
 use super::view::{Failure, Target};
 
-/// The longest alias and the longest reason that are shown, in characters.
+/// The longest alias and the longest reason, in characters.
 const LONGEST_NAME: usize = 120;
 
-/// So many examples and skills of one target are shown; a card may have any number.
+/// How many examples and skills of one target are shown; a card may have any number.
 const SHOWN: usize = 20;
 
-/// The targets, each on a line; what their cards and the configuration say of them follows inside the fence.
-pub(super) fn targets(reading: &mut Reading, targets: &[Target<'_>]) {
-    reading.say(&match targets.len() {
+/// Renders the targets, each on a line, and their cards and descriptions inside the fence.
+pub(super) fn targets(text_out: &mut ModelText, targets: &[Target<'_>]) {
+    text_out.say(&match targets.len() {
         0 => "list_targets: no agent is configured".to_owned(),
         1 => "list_targets: 1 agent".to_owned(),
         count => format!("list_targets: {count} agents"),
     });
     if targets.is_empty() {
-        reading.say("next: tell the user that an operator has to configure one.");
+        text_out.say("next: tell the user that an operator has to configure one.");
     }
-    let mut room = reading.cap() / 3;
+    let mut room = text_out.cap() / 3;
     for (i, target) in targets.iter().enumerate() {
         let shown = listed(target);
         let chars = length(&shown) + 1;
         if chars > room {
             let more = targets.len() - i;
-            reading.say(&format!(
+            text_out.say(&format!(
                 "and {more} more, which the description of this tool names"
             ));
             break;
         }
         room -= chars;
-        reading.say(&shown);
+        text_out.say(&shown);
     }
-    let mut said = Sections::default();
+    let mut sections = Sections::default();
     for target in targets {
-        said.shared(Section::new(alias(target), about(target)).titled());
+        sections.shared(Section::new(alias(target), about(target)).titled());
     }
-    reading.fenced(&said, None);
+    text_out.fenced(&sections, None);
 }
 
 fn alias(target: &Target<'_>) -> String {
@@ -63,7 +63,7 @@ fn listed(target: &Target<'_>) -> String {
     )
 }
 
-/// Why a card could not be had, and what to do: words of the tool's own table.
+/// Returns why a card is missing, and the hint, from the tool's own table.
 fn reason(error: &Failure<'_>) -> String {
     let hint = error.details.hint.as_deref().unwrap_or_default();
     format!(
@@ -73,7 +73,7 @@ fn reason(error: &Failure<'_>) -> String {
     )
 }
 
-/// What is known of a target, a line each.
+/// Returns the known facts about a target, one per line.
 fn about(target: &Target<'_>) -> String {
     let mut all: Vec<String> = Vec::new();
     let mut tell = |label: &str, text: &str| {

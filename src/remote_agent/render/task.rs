@@ -1,126 +1,129 @@
-//! What came of a call to one target: an answer, a task, a page of an artifact, or news on the way.
+//! The result of a call to one target: an answer, a task, a page of an artifact, or an update.
 
 use super::cap::{first, length, shortened};
-use super::neutral::{line, quoted};
 use super::next_step::{self, next_step};
-use super::parts::{self, Unspoken};
+use super::parts::{self, MessageParts};
+use super::sanitize::{line, quoted};
 use super::sections::{Section, Sections};
 use super::view::{Artifact, Page, Summary};
-use super::{Reading, page_chars, word};
+use super::{ModelText, page_chars, word};
 
-/// An alias longer than this is cut, as is an address, in characters. What must be there fits the smallest cap so.
+/// The longest alias and address, in characters, so that the required lines fit the smallest limit.
 const LONGEST_NAME: usize = 120;
 
-/// The longest id of a task or a conversation that is shown, in characters with its escapes.
+/// The longest id of a task or a conversation, in characters with its escapes.
 const LONGEST_ID: usize = 200;
 
-/// A handle has 40 characters. This is for a text that only looks like an envelope.
+/// A handle has 40 characters. The limit guards against text that only resembles an envelope.
 const LONGEST_HANDLE: usize = 64;
 
-/// The longest word for a state.
+/// The longest state.
 const LONGEST_STATE: usize = 40;
 
-/// News of a call that is under way is cut to so many characters.
+/// The longest text of an update, in characters.
 const LONGEST_UPDATE: usize = 1000;
 
 const CUT_ARTIFACTS: &str = "to read on: status with this task_handle, an artifact_id as quoted below and, as offset, where its text stops.";
 const CUT_WORDS: &str = "the rest cannot be fetched again; ask the agent to say it in parts.";
 
-/// The result of send, watch, status or cancel.
+/// Renders the result of send, watch, status or cancel.
 pub(super) fn result(
-    reading: &mut Reading,
+    text_out: &mut ModelText,
     action: &str,
     summary: &Summary<'_>,
-    unspoken: &Unspoken<'_>,
+    message_parts: &MessageParts<'_>,
 ) {
-    reading.say(&format!("{}: {}", word(action), standing(summary)));
-    name(reading, summary);
-    // Of a task that has ended, a handle is of use only to read on in what was cut.
+    text_out.say(&format!("{}: {}", word(action), standing(summary)));
+    name(text_out, summary);
+    // The handle of a terminal task only serves to read the rest of a cut artifact.
     let handle = handle(summary).map(|handle| shortened(&line(handle), LONGEST_HANDLE));
     let handle = handle.map(|handle| format!("task_handle: {handle}"));
     let ended = is_terminal(summary) && !summary.incomplete && summary.artifact_page.is_none();
     if let Some(handle) = handle.as_ref().filter(|_| !ended) {
-        reading.say(handle);
+        text_out.say(handle);
     }
     if let Some(page) = &summary.artifact_page {
-        return self::page(reading, summary, page);
+        return self::page(text_out, summary, page);
     }
     if summary.incomplete {
-        reading.say("incomplete: something that the agent said may be missing.");
+        text_out.say("incomplete: part of the agent's answer may be missing.");
     }
     if let Some(next) = next(summary) {
-        reading.say(&format!("next: {next}"));
+        text_out.say(&format!("next: {next}"));
     }
-    let mut said = Sections::default();
-    collect(summary, unspoken, &mut said);
+    let mut sections = Sections::default();
+    collect(summary, message_parts, &mut sections);
     let advice = match handle.filter(|_| ended && !summary.artifacts.is_empty()) {
         Some(handle) => format!("{handle}\n{CUT_ARTIFACTS}"),
         None if summary.artifacts.is_empty() => CUT_WORDS.to_owned(),
         None => CUT_ARTIFACTS.to_owned(),
     };
-    reading.fenced(&said, Some(&advice));
+    text_out.fenced(&sections, Some(&advice));
 }
 
-/// News of a call that is under way.
-pub(super) fn update(reading: &mut Reading, action: &str, summary: &Summary<'_>) {
-    reading.at_most(LONGEST_UPDATE);
-    reading.say(&format!(
+/// Renders an update.
+pub(super) fn update(text_out: &mut ModelText, action: &str, summary: &Summary<'_>) {
+    text_out.at_most(LONGEST_UPDATE);
+    text_out.say(&format!(
         "{} under way: {}",
         word(action),
         standing(summary)
     ));
-    place(reading, summary);
-    let mut said = Sections::default();
+    place(text_out, summary);
+    let mut sections = Sections::default();
     if let Some(text) = &summary.status_message {
-        said.urgent(Section::new("status message", &**text));
+        sections.urgent(Section::new("status message", &**text));
     }
-    reading.fenced(&said, None);
+    text_out.fenced(&sections, None);
 }
 
-/// What is kept of an error's `latest_event_summary`: where the task stands and whose it is.
-pub(super) fn kept(reading: &mut Reading, summary: &Summary<'_>) {
-    reading.say(&format!("so far: {}", standing(summary)));
-    place(reading, summary);
+/// Renders an error's `latest_event_summary`: the task's state and target.
+pub(super) fn kept(text_out: &mut ModelText, summary: &Summary<'_>) {
+    text_out.say(&format!("so far: {}", standing(summary)));
+    place(text_out, summary);
 }
 
-/// What the agent said, of an answer or of what came before an error.
+/// Adds the agent's text, of an answer or of what came before an error.
 pub(super) fn collect<'a>(
     summary: &'a Summary<'a>,
-    unspoken: &'a Unspoken<'a>,
-    said: &mut Sections<'a>,
+    message_parts: &'a MessageParts<'a>,
+    sections: &mut Sections<'a>,
 ) {
     let question = question_label(summary);
     let label = question.unwrap_or("status message");
     let more = format!("{label}, files and data");
     let status = summary.status_message.as_deref().unwrap_or_default();
-    for (label, text) in [(label, status), (&more, &unspoken.status)] {
+    for (label, text) in [(label, status), (&more, &message_parts.status)] {
         if text.is_empty() {
             continue;
         }
         let section = Section::new(label, text);
         match question {
-            Some(_) => said.urgent(section),
-            None => said.shared(section),
+            Some(_) => sections.urgent(section),
+            None => sections.shared(section),
         }
     }
-    ids(summary, said);
-    // With artifacts it is only their texts once more, and without them it may be the status message.
+    ids(summary, sections);
+    // With artifacts it repeats their texts, and without them it may be the status message.
     let answer = summary.message_text.as_deref();
     let answer = answer.filter(|answer| Some(*answer) != summary.status_message.as_deref());
     let answer = answer.filter(|answer| !answer.is_empty() && summary.artifacts.is_empty());
     if let Some(text) = answer {
-        said.shared(Section::new("answer", text));
+        sections.shared(Section::new("answer", text));
     }
-    if !unspoken.answer.is_empty() {
-        said.shared(Section::new("answer, files and data", &*unspoken.answer));
+    if !message_parts.answer.is_empty() {
+        sections.shared(Section::new(
+            "answer, files and data",
+            &*message_parts.answer,
+        ));
     }
     for artifact in &summary.artifacts {
-        said.shared(of_artifact(artifact));
+        sections.shared(of_artifact(artifact));
     }
 }
 
-fn page<'a>(reading: &mut Reading, summary: &'a Summary<'a>, page: &'a Page<'a>) {
-    let text = first(&page.text, page_chars(reading.cap()));
+fn page<'a>(text_out: &mut ModelText, summary: &'a Summary<'a>, page: &'a Page<'a>) {
+    let text = first(&page.text, page_chars(text_out.cap()));
     let whole = text.len() == page.text.len();
     let next_offset = match whole {
         true => page.next_offset,
@@ -135,9 +138,9 @@ fn page<'a>(reading: &mut Reading, summary: &'a Summary<'a>, page: &'a Page<'a>)
         }
         (None, None) => "this artifact has no more, and it is the last.".to_owned(),
     };
-    reading.say(&format!("next: {next}"));
-    let mut said = Sections::default();
-    said.urgent(Section::part(
+    text_out.say(&format!("next: {next}"));
+    let mut sections = Sections::default();
+    sections.urgent(Section::part(
         "page of the artifact",
         text,
         page.offset,
@@ -148,35 +151,35 @@ fn page<'a>(reading: &mut Reading, summary: &'a Summary<'a>, page: &'a Page<'a>)
         .as_deref()
         .filter(|_| next_offset.is_none())
     {
-        said.note(format!("next artifact_id {}", quoted(id)));
+        sections.note(format!("next artifact_id {}", quoted(id)));
     }
     if let (Some(label), Some(text)) = (question_label(summary), &summary.status_message) {
-        said.shared(Section::new(label, &**text));
+        sections.shared(Section::new(label, &**text));
     }
-    reading.fenced(&said, None);
+    text_out.fenced(&sections, None);
 }
 
-/// Whose result it is, and the handle of its task.
-fn place(reading: &mut Reading, summary: &Summary<'_>) {
-    name(reading, summary);
+/// Renders the target and the task's handle.
+fn place(text_out: &mut ModelText, summary: &Summary<'_>) {
+    name(text_out, summary);
     if let Some(handle) = handle(summary) {
         let handle = shortened(&line(handle), LONGEST_HANDLE);
-        reading.say(&format!("task_handle: {handle}"));
+        text_out.say(&format!("task_handle: {handle}"));
     }
 }
 
-/// Whose result it is.
-fn name(reading: &mut Reading, summary: &Summary<'_>) {
+/// Renders the target.
+fn name(text_out: &mut ModelText, summary: &Summary<'_>) {
     let name = summary
         .target_alias
         .as_ref()
         .or(summary.target_url.as_ref());
     if let Some(name) = name {
-        reading.say(&format!("agent: {}", shortened(&line(name), LONGEST_NAME)));
+        text_out.say(&format!("agent: {}", shortened(&line(name), LONGEST_NAME)));
     }
 }
 
-/// The task is over: nothing can be sent to it, and nothing more comes of it.
+/// Whether the task is terminal.
 fn is_terminal(summary: &Summary<'_>) -> bool {
     matches!(
         state(summary),
@@ -184,7 +187,7 @@ fn is_terminal(summary: &Summary<'_>) -> bool {
     )
 }
 
-/// The handle of the task that a summary speaks of.
+/// Returns the handle of the summary's task.
 pub(super) fn handle<'a>(summary: &'a Summary<'a>) -> Option<&'a str> {
     let task = summary.continuation.as_ref()?.task.as_ref()?;
     Some(&task.task_handle)
@@ -195,7 +198,8 @@ fn state<'a>(summary: &'a Summary<'a>) -> Option<&'a str> {
     task.status.as_deref()
 }
 
-/// `task working`, or that there is no task. A state is a word that the agent chose, so one that is no word is not repeated.
+/// Returns `task working`, or that there is no task. The agent chooses the state, so a state that is not a word is not
+/// repeated.
 fn standing(summary: &Summary<'_>) -> String {
     let is_word = |state: &&str| {
         state.len() <= LONGEST_STATE
@@ -213,7 +217,7 @@ fn standing(summary: &Summary<'_>) -> String {
     }
 }
 
-/// What the status message is where the task waits for its caller.
+/// Returns the label of the status message where the task waits for its caller.
 fn question_label(summary: &Summary<'_>) -> Option<&'static str> {
     match state(summary) {
         Some("input-required") => Some("question"),
@@ -232,8 +236,8 @@ fn next(summary: &Summary<'_>) -> Option<String> {
     }
 }
 
-/// The ids by which an open task is found again without its handle, as after a restart, and a conversation is continued.
-fn ids(summary: &Summary<'_>, said: &mut Sections<'_>) {
+/// Adds the ids that find an open task again without its handle, as after a restart, and the conversation's.
+fn ids(summary: &Summary<'_>, sections: &mut Sections<'_>) {
     let Some(going_on) = &summary.continuation else {
         return;
     };
@@ -246,7 +250,7 @@ fn ids(summary: &Summary<'_>, said: &mut Sections<'_>) {
     for (name, id) in [("task_id", task), ("context_id", context)] {
         let quoted = id.map(|id| quoted(id)).filter(|id| id.len() <= LONGEST_ID);
         if let Some(id) = quoted {
-            said.note(format!("{name} {id}"));
+            sections.note(format!("{name} {id}"));
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn failure(error: Value) -> Value {
 }
 
 #[test]
-fn a_finished_task_is_read_in_a_few_lines() {
+fn terminal_task_is_rendered() {
     let envelope = task(
         "completed",
         json!({"message_text": "Done.", "artifacts": [artifact("a-1", "Done.")]}),
@@ -63,7 +63,7 @@ fn a_finished_task_is_read_in_a_few_lines() {
 }
 
 #[test]
-fn a_question_is_there_under_the_smallest_cap_whatever_else_there_is() {
+fn question_fits_the_smallest_cap() {
     let artifacts: Vec<Value> = (0..50)
         .map(|i| artifact(&format!("artifact-{i}"), &"x".repeat(5000)))
         .collect();
@@ -86,7 +86,7 @@ fn a_question_is_there_under_the_smallest_cap_whatever_else_there_is() {
 }
 
 #[test]
-fn what_is_cut_says_where_it_stops_and_how_to_read_on() {
+fn cut_text_names_the_next_offset() {
     let text = read(
         &task(
             "completed",
@@ -111,7 +111,7 @@ fn what_is_cut_says_where_it_stops_and_how_to_read_on() {
 }
 
 #[test]
-fn an_answer_without_a_task_names_its_conversation() {
+fn message_answer_names_its_context() {
     let envelope = json!({"ok": true, "operation": "remote_agent", "action": "send", "raw": {},
         "summary": {"target_alias": "desk", "target_url": "https://x.example/", "message_text": "Hello.",
             "continuation": {"target": {}, "conversation": {"context_id": "c-1", "can_send": true}}}});
@@ -125,7 +125,7 @@ fn an_answer_without_a_task_names_its_conversation() {
 }
 
 #[test]
-fn files_and_data_of_messages_are_read_as_json() {
+fn files_and_data_are_rendered_as_json() {
     let data = json!({"kind": "data", "data": {"total": 7}});
     let mut envelope = json!({"ok": true, "operation": "remote_agent", "action": "send", "summary": {"target_alias": "desk", "target_url": "https://x.example/"},
         "raw": {"kind": "message", "parts": [{"kind": "text", "text": "once"}, data]}});
@@ -145,7 +145,7 @@ fn files_and_data_of_messages_are_read_as_json() {
 }
 
 #[test]
-fn a_wait_that_is_over_says_what_to_call() {
+fn expired_wait_names_the_next_action() {
     let text = read(
         &task("working", json!({"wait_expired": true, "incomplete": true})),
         12_000,
@@ -181,7 +181,7 @@ fn an_update_is_short() {
 }
 
 #[test]
-fn the_peers_words_in_an_error_are_fenced_and_the_hint_is_not() {
+fn peer_error_text_is_fenced_and_hint_is_not() {
     let text = read(
         &failure(
             json!({"code": "A2A_SDK_ERROR", "reason": "rpc_error", "retryable": false, "message": "the agent said: do as I say",
@@ -203,7 +203,7 @@ fn the_peers_words_in_an_error_are_fenced_and_the_hint_is_not() {
 }
 
 #[test]
-fn a_refused_request_is_told_in_the_open() {
+fn invalid_request_is_rendered_outside_the_fence() {
     let text = read(
         &failure(
             json!({"code": "VALIDATION_ERROR", "reason": "invalid_request", "retryable": false, "message": "input validation failed",
@@ -219,7 +219,7 @@ fn a_refused_request_is_told_in_the_open() {
 }
 
 #[test]
-fn an_error_keeps_the_handle_and_what_had_come() {
+fn error_keeps_handle_and_partial_answer() {
     let before = task("working", json!({"artifacts": [artifact("a", "half")]}))["summary"].clone();
     let text = read(
         &failure(
@@ -239,7 +239,7 @@ fn an_error_keeps_the_handle_and_what_had_come() {
 }
 
 #[test]
-fn targets_are_listed_by_alias_and_their_cards_are_fenced() {
+fn targets_are_listed_and_cards_fenced() {
     let target = json!({"target_alias": "desk", "target_url": "https://x.example/", "default": true, "tags": [], "examples": ["Ask me"],
         "target_name": "Desk", "description": "Helps.", "streaming_supported": true, "last_refreshed_at": "2026-01-01T00:00:00.000Z",
         "peer_card": {"skills": [{"id": "s", "name": "Sum", "description": "Adds", "tags": [], "examples": []}]}});
@@ -265,7 +265,7 @@ fn targets_are_listed_by_alias_and_their_cards_are_fenced() {
 }
 
 #[test]
-fn a_page_is_read_whole_under_the_smallest_cap() {
+fn page_fits_the_smallest_cap() {
     let page = "p".repeat(page_chars(1000));
     let mut envelope = task(
         "input-required",
@@ -284,7 +284,7 @@ fn a_page_is_read_whole_under_the_smallest_cap() {
 }
 
 #[test]
-fn a_last_page_names_the_artifact_after_it() {
+fn last_page_names_next_artifact() {
     let envelope = task(
         "completed",
         json!({"artifact_page": {"artifact_id": "a", "offset": 0, "total": 1, "text": "x", "next_artifact_id": "b<"}}),
@@ -294,7 +294,7 @@ fn a_last_page_names_the_artifact_after_it() {
 }
 
 #[test]
-fn what_is_no_envelope_is_told_and_not_repeated() {
+fn invalid_envelope_is_reported_and_not_quoted() {
     for wrong in [
         "",
         "no",

@@ -1,5 +1,5 @@
-//! An envelope as the renderer looks at it: the fields that a model reads, borrowed from the envelope's text. Everything
-//! else is skipped and never built, nearly all of `raw` too.
+//! An envelope for the renderer: the fields that a model reads, borrowed from the envelope's text. Other fields are
+//! skipped and never built, including nearly all of `raw`.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -7,12 +7,12 @@ use std::ops::Deref;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A string of the envelope. Its own type, because serde borrows one inside an `Option` only so.
+/// A string of the envelope. serde borrows a string inside an `Option` only through its own type.
 #[derive(Deserialize, Default)]
 pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> Text<'a> {
-    /// The string, borrowed where it could be.
+    /// Returns the string, borrowed where possible.
     pub(super) fn into_inner(self) -> Cow<'a, str> {
         self.0
     }
@@ -41,7 +41,7 @@ pub(super) struct Envelope<'a> {
     pub(super) raw: Option<&'a RawValue>,
 }
 
-/// `raw`, as far as the summary does not tell of it: a message's parts, and those of the message about a task's state.
+/// `raw`, as far as the summary lacks it: the parts of a message, and those of the status message.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Raw<'a> {
@@ -67,7 +67,7 @@ pub(super) struct Message<'a> {
     pub(super) parts: Vec<&'a RawValue>,
 }
 
-/// `summary`, of whatever action.
+/// `summary` of any action.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Summary<'a> {
@@ -85,11 +85,11 @@ pub(super) struct Summary<'a> {
     pub(super) artifact_page: Option<Page<'a>>,
     #[serde(borrow)]
     pub(super) continuation: Option<Continuation<'a>>,
-    /// The wait was over before the task was.
+    /// The wait expired before the task ended.
     pub(super) wait_expired: bool,
-    /// Something that the agent said may be missing.
+    /// Part of the agent's answer may be missing.
     pub(super) incomplete: bool,
-    /// What to do next, in the tool's own words.
+    /// The tool's own text about the next step.
     #[serde(borrow)]
     pub(super) next_step: Option<Text<'a>>,
     #[serde(borrow)]
@@ -207,7 +207,7 @@ pub(super) struct Failure<'a> {
     pub(super) details: Details<'a>,
 }
 
-/// `error.details`, as far as a model can act on it.
+/// The members of `error.details` that a model can act on.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Details<'a> {

@@ -1,4 +1,4 @@
-//! What becomes of a call that follows a task, whatever its peer does.
+//! Calls that follow a task, with scripted peers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ mod silent;
 
 use serde_json::{Value, json};
 
-use fake::{Asked, Listened, Script, Stage, Then, piece, task};
+use fake::{Listened, Polled, Script, Stage, Then, piece, task};
 
 fn send() -> Value {
     json!({"action": "send", "parts": [{"kind": "text", "text": "hi"}], "follow_updates": true})
@@ -38,8 +38,8 @@ fn text(result: &Value) -> &Value {
     &result["summary"]["message_text"]
 }
 
-/// A peer that streams: these connections, then these answers to questions.
-fn streams(listened: Vec<Listened>, asked: Vec<Asked>) -> Stage {
+/// A peer that streams: these connections, then these answers to polls.
+fn streams(listened: Vec<Listened>, asked: Vec<Polled>) -> Stage {
     Stage::new(Script {
         streaming: Some(true),
         listened,
@@ -48,7 +48,7 @@ fn streams(listened: Vec<Listened>, asked: Vec<Asked>) -> Stage {
     })
 }
 
-/// A stream that says one piece of a working task and then breaks off or ends.
+/// A stream with one piece of a working task, which then breaks or ends.
 fn begun(then: Then) -> Listened {
     Listened::To(
         vec![task("working", json!([])), piece("a", "one ", false)],

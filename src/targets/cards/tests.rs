@@ -12,7 +12,7 @@ use a2a::{CardView, Security};
 use common::environment::SystemEnvironment;
 use peer::{BoxFuture, Peer, PeerConfig};
 
-/// A peer that shows its card once, for no time at all, and is silent from then on.
+/// A peer that serves its card once, with a lifetime of zero, and then does not answer.
 #[derive(Default)]
 struct Once(AtomicUsize);
 
@@ -51,7 +51,7 @@ impl Directory for Once {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_who_wait_together_for_a_silent_peer_get_its_old_card_together() {
+async fn concurrent_callers_of_silent_peer_get_stale_card() {
     let config = json!({"targets": [{"alias": "a", "baseUrl": "https://x.example/"}]});
     let catalog = Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap();
     let target = &catalog.targets()[0];

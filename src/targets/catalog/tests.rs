@@ -16,7 +16,7 @@ fn two_on_one_url() -> Catalog {
 const RPC: &[Transport] = &[Transport::JsonRpc, Transport::HttpJson];
 
 #[test]
-fn a_url_means_its_target_whatever_its_spelling() {
+fn normalized_url_finds_its_target() {
     let catalog =
         catalog(json!({"targets": [{"alias": "a", "baseUrl": "https://X.example:443/base"}]}));
     for url in [
@@ -37,7 +37,7 @@ fn a_url_means_its_target_whatever_its_spelling() {
 }
 
 #[test]
-fn urls_are_compared_letter_by_letter_on_request() {
+fn normalization_can_be_disabled() {
     let catalog = catalog(
         json!({"targets": [{"alias": "a", "baseUrl": "https://x.example"}], "policy": {"normalizeBaseUrl": false}}),
     );
@@ -49,7 +49,7 @@ fn urls_are_compared_letter_by_letter_on_request() {
 }
 
 #[test]
-fn among_several_at_one_url_the_alias_decides_then_the_card_path() {
+fn alias_then_card_path_select_a_target() {
     let catalog = two_on_one_url();
     let alias = |card_path, alias| {
         catalog
@@ -70,7 +70,7 @@ fn among_several_at_one_url_the_alias_decides_then_the_card_path() {
 }
 
 #[test]
-fn a_continuation_cannot_lead_to_a_card_elsewhere() {
+fn continuation_with_foreign_card_url_is_refused() {
     let catalog = catalog(json!({"targets": [{"alias": "a", "baseUrl": "https://x.example"}]}));
     let refused = |card_path| {
         catalog
@@ -83,7 +83,7 @@ fn a_continuation_cannot_lead_to_a_card_elsewhere() {
 }
 
 #[test]
-fn a_url_named_by_a_request_gets_no_credential() {
+fn requested_url_gets_no_credential() {
     let catalog = catalog(json!({
         "defaults": {"serviceParameters": {"x-key": "secret"}},
         "targets": [{"alias": "a", "baseUrl": "https://x.example", "auth": {"type": "bearer", "token": "secret"}}],
@@ -95,7 +95,7 @@ fn a_url_named_by_a_request_gets_no_credential() {
 }
 
 #[test]
-fn cards_are_told_apart_by_credential() {
+fn credentials_separate_cached_cards() {
     let catalog = catalog(json!({"targets": [
         {"alias": "a", "baseUrl": "https://x.example", "auth": {"type": "bearer", "token": "one"}},
         {"alias": "b", "baseUrl": "https://x.example", "auth": {"type": "bearer", "token": "two"}},
@@ -107,7 +107,7 @@ fn cards_are_told_apart_by_credential() {
 }
 
 #[test]
-fn a_secret_the_host_did_not_resolve_is_known_by_its_reference() {
+fn unresolved_secret_keeps_its_reference() {
     let catalog = catalog(json!({"targets": [
         {"alias": "a", "baseUrl": "https://x.example", "auth": {"type": "bearer", "token": {"source": "env", "provider": "default", "id": "TOKEN"}}},
     ]}));

@@ -9,7 +9,6 @@ use super::*;
 use crate::config::Config;
 use testkit::folder::Folder;
 
-/// Writes a file of this test.
 fn write(folder: &Folder, name: &str, text: &str) -> PathBuf {
     let file = folder.file(name);
     fs::write(&file, text).unwrap();
@@ -39,7 +38,7 @@ fn mtls(cert: &Path, key: &Path) -> Value {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_named_with_its_setting_and_without_what_is_in_it() {
+fn invalid_file_error_names_setting_not_content() {
     let folder = Folder::new();
     let (cert, key) = made();
     let other = write(&folder, "other.key", &made().1);
@@ -91,16 +90,16 @@ fn a_file_that_cannot_be_used_is_named_with_its_setting_and_without_what_is_in_i
     ] {
         let error = catalog(&json!([target("a", &settings)])).unwrap_err();
         assert_eq!(error.path, format!("/targets/0/{place}"), "{error}");
-        let told = error.to_json();
-        assert!(told.contains(why), "{told}");
+        let message = error.to_json();
+        assert!(message.contains(why), "{message}");
         for line in &lines {
-            assert!(!told.contains(line), "{told}");
+            assert!(!message.contains(line), "{message}");
         }
     }
 }
 
 #[test]
-fn targets_that_name_the_same_files_share_what_was_read() {
+fn targets_with_same_files_share_trust() {
     let folder = Folder::new();
     let (cert, key) = made();
     let (cert, key) = (
@@ -121,7 +120,7 @@ fn targets_that_name_the_same_files_share_what_was_read() {
 }
 
 #[test]
-fn a_certificate_is_kept_from_other_origins_and_an_authority_is_not() {
+fn client_certificate_is_for_own_origins_only() {
     let folder = Folder::new();
     let (cert, key) = made();
     let (cert, key) = (
@@ -138,7 +137,7 @@ fn a_certificate_is_kept_from_other_origins_and_an_authority_is_not() {
 }
 
 #[test]
-fn whatever_proves_who_calls_tells_targets_apart() {
+fn credentials_distinguish_target_keys() {
     let folder = Folder::new();
     let ca = write(&folder, "a.pem", &made().0);
     let basic = |name: &str, word: &str| json!({"auth": {"type": "basic", "username": name, "password": word}});
@@ -178,7 +177,7 @@ fn gateway_trust(tls: Value) -> Result<Option<Arc<Trust>>, ConfigError> {
 }
 
 #[test]
-fn the_gateways_files_make_its_trust() {
+fn gateway_files_build_its_trust() {
     let folder = Folder::new();
     let (cert, key) = made();
     let (cert, key) = (write(&folder, "cert", &cert), write(&folder, "key", &key));
@@ -191,7 +190,7 @@ fn the_gateways_files_make_its_trust() {
 }
 
 #[test]
-fn a_file_of_the_gateway_that_will_not_do_is_named_by_its_setting() {
+fn invalid_gateway_file_names_its_setting() {
     let folder = Folder::new();
     let (cert, key) = made();
     let (cert, key) = (write(&folder, "cert", &cert), write(&folder, "key", &key));

@@ -19,7 +19,7 @@ fn enabled(more: Value) -> Catalog {
 const GATEWAY: &[Transport] = &[Transport::Gateway];
 
 #[test]
-fn an_agent_is_a_target_by_its_name() {
+fn agent_name_is_a_target() {
     let target = enabled(json!({})).by_alias("gateway:alpha").unwrap();
     assert_eq!(target.alias.as_deref(), Some("gateway:alpha"));
     assert_eq!(target.url, "http://127.0.0.1:18789/");
@@ -32,12 +32,12 @@ fn an_agent_is_a_target_by_its_name() {
 }
 
 #[test]
-fn no_name_is_a_target_where_the_gateway_is_off() {
+fn disabled_gateway_has_no_targets() {
     assert!(catalog(json!({})).by_alias("gateway:alpha").is_none());
 }
 
 #[test]
-fn what_is_no_name_is_no_target() {
+fn invalid_name_is_no_target() {
     let catalog = enabled(json!({}));
     let long = "a".repeat(64);
     for (name, is_one) in [
@@ -55,7 +55,7 @@ fn what_is_no_name_is_no_target() {
 }
 
 #[test]
-fn only_the_listed_agents_and_the_triad_may_be_called() {
+fn only_listed_agents_and_triad_may_be_called() {
     let catalog = enabled(json!({"agents": ["alpha"]}));
     for (alias, may) in [
         ("gateway:alpha", true),
@@ -67,7 +67,7 @@ fn only_the_listed_agents_and_the_triad_may_be_called() {
 }
 
 #[test]
-fn agents_are_told_apart_and_one_is_the_same_each_time() {
+fn agents_have_distinct_stable_keys() {
     let catalog = enabled(json!({}));
     let key = |alias| Arc::clone(&catalog.by_alias(alias).unwrap().key);
     assert_eq!(key("gateway:alpha"), key("gateway:alpha"));
@@ -75,7 +75,7 @@ fn agents_are_told_apart_and_one_is_the_same_each_time() {
 }
 
 #[test]
-fn a_continuation_leads_back_to_its_agent() {
+fn continuation_finds_its_agent() {
     let catalog = enabled(json!({"url": "wss://gate.example/a", "allowRemote": true}));
     let back = |alias| {
         catalog
@@ -88,7 +88,7 @@ fn a_continuation_leads_back_to_its_agent() {
 }
 
 #[test]
-fn a_continuation_of_another_gateway_is_refused() {
+fn continuation_of_another_gateway_is_refused() {
     let catalog = enabled(json!({"agents": ["alpha"]}));
     let refused = |url, card_path, preferred: &[Transport]| {
         catalog
@@ -119,7 +119,7 @@ fn a_continuation_of_another_gateway_is_refused() {
 }
 
 #[test]
-fn a_continuation_of_a_gateway_needs_one() {
+fn gateway_continuation_requires_a_gateway() {
     let refused = catalog(json!({}))
         .by_continuation("http://127.0.0.1:18789/", "/agents/alpha", GATEWAY, None)
         .unwrap_err();
@@ -127,7 +127,7 @@ fn a_continuation_of_a_gateway_needs_one() {
 }
 
 #[test]
-fn a_request_by_url_never_means_an_agent_of_the_gateway() {
+fn requested_url_never_selects_a_gateway_agent() {
     let refused = enabled(json!({}))
         .by_url("http://127.0.0.1:18789/")
         .unwrap_err();
@@ -135,7 +135,7 @@ fn a_request_by_url_never_means_an_agent_of_the_gateway() {
 }
 
 #[test]
-fn a_token_the_host_did_not_resolve_is_known_by_its_reference() {
+fn unresolved_token_keeps_its_reference() {
     let catalog = enabled(json!({"token": {"source": "env", "id": "GATE_TOKEN"}}));
     let target = catalog.by_alias("gateway:alpha").unwrap();
     assert_eq!(target.unresolved.as_deref(), Some("env:GATE_TOKEN"));

@@ -8,14 +8,14 @@ use super::*;
 
 /// A peer that answers each question about a task with the next of its answers, and then with the task.
 struct Scripted {
-    spoken: NegotiatedProtocol,
+    protocol: NegotiatedProtocol,
     answers: Mutex<Vec<PeerError>>,
     asked: Arc<AtomicUsize>,
 }
 
 impl Peer for Scripted {
-    fn spoken(&self) -> NegotiatedProtocol {
-        self.spoken
+    fn protocol(&self) -> NegotiatedProtocol {
+        self.protocol
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
@@ -60,7 +60,7 @@ impl Peer for Scripted {
 fn peer(version: Version, answers: &[PeerError]) -> (Box<dyn Peer>, Arc<AtomicUsize>) {
     let asked = Arc::<AtomicUsize>::default();
     let peer = Scripted {
-        spoken: NegotiatedProtocol {
+        protocol: NegotiatedProtocol {
             version: version.as_str(),
             transport: Transport::JsonRpc,
         },
@@ -99,7 +99,7 @@ async fn the_interface_that_stood_in_is_asked_first_from_then_on() {
         peer.get_task("t", None).await.unwrap();
     }
     assert_eq!((count(&asked_first), count(&asked_second)), (1, 2));
-    assert_eq!(peer.spoken().version, "0.3");
+    assert_eq!(peer.protocol().version, "0.3");
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn a_version_that_is_refused_leads_to_the_older_one_for_good() {
         }
         assert_eq!((count(&asked_newer), count(&asked_older)), (1, 2));
         assert_eq!(learned.version(), Some(Version::V0_3));
-        assert_eq!(peer.spoken().version, "0.3");
+        assert_eq!(peer.protocol().version, "0.3");
     }
 }
 

@@ -14,7 +14,7 @@ fn reach(preferred: &[Transport]) -> PeerConfig {
     }
 }
 
-const BOTH: [Transport; 2] = Transport::SPOKEN;
+const BOTH: [Transport; 2] = Transport::SUPPORTED;
 
 /// A card of interfaces, each with its transport, address and declared version.
 fn card(interfaces: &[(&str, &str, &str)]) -> Card {

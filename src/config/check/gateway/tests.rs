@@ -8,22 +8,22 @@ fn read(gateway: Value) -> Result<Config, ConfigError> {
 }
 
 #[track_caller]
-fn refused(gateway: Value, place: &str, told: &str) {
+fn refused(gateway: Value, place: &str, message: &str) {
     let error = read(gateway).unwrap_err();
     assert_eq!(error.path, place, "{error}");
-    assert!(error.message.contains(told), "{error}");
+    assert!(error.message.contains(message), "{error}");
 }
 
 #[test]
-fn a_gateway_is_off_and_nearby_by_default() {
+fn gateway_defaults_to_disabled_and_loopback() {
     let gateway = read(json!({})).unwrap().gateway;
     assert!(!gateway.enabled && !gateway.allow_remote && !gateway.token_in_query);
     assert_eq!(gateway.url, "ws://127.0.0.1:18789");
 }
 
 #[test]
-fn an_address_of_another_kind_is_told_with_the_one_that_was_meant() {
-    for (url, told) in [
+fn wrong_address_suggests_correct_one() {
+    for (url, message) in [
         ("http://127.0.0.1:18789/", "try `ws://127.0.0.1:18789`"),
         (
             "https://gate.example/a?key=s3cret",
@@ -44,14 +44,14 @@ fn an_address_of_another_kind_is_told_with_the_one_that_was_meant() {
     ] {
         let error = read(json!({ "url": url })).unwrap_err();
         assert_eq!(error.path, "/gateway/url", "{url}");
-        assert!(error.message.contains(told), "{url}: {error}");
+        assert!(error.message.contains(message), "{url}: {error}");
         assert!(!error.message.contains("s3cret"), "{error}");
     }
 }
 
 #[test]
-fn an_address_elsewhere_needs_leave_and_a_secured_connection() {
-    for (url, remote, told) in [
+fn remote_address_requires_permission_and_wss() {
+    for (url, remote, message) in [
         ("ws://192.0.2.1:18789", false, Some("gateway.allowRemote")),
         ("wss://192.0.2.1:18789", false, Some("gateway.allowRemote")),
         ("ws://192.0.2.1:18789", true, Some("wss:")),
@@ -61,14 +61,14 @@ fn an_address_elsewhere_needs_leave_and_a_secured_connection() {
         ("ws://127.8.9.10:18789", false, None),
         ("ws://[::1]:18789", false, None),
         ("ws://[::ffff:127.0.0.1]:18789", false, None),
-        // What a name leads to is seen when it is connected.
+        // A host name is checked when it is resolved.
         ("ws://gate.example:18789", false, None),
     ] {
-        match told {
-            Some(told) => refused(
+        match message {
+            Some(message) => refused(
                 json!({"url": url, "allowRemote": remote}),
                 "/gateway/url",
-                told,
+                message,
             ),
             None => drop(read(json!({"url": url, "allowRemote": remote})).unwrap()),
         }
@@ -76,7 +76,7 @@ fn an_address_elsewhere_needs_leave_and_a_secured_connection() {
 }
 
 #[test]
-fn a_token_goes_into_the_url_for_one_dialect_alone() {
+fn token_in_url_is_for_heretek_js_only() {
     for dialect in ["auto", "openclaw", "a2a-v1"] {
         let gateway = json!({"tokenInQuery": true, "dialect": dialect, "token": "s3cret"});
         refused(gateway, "/gateway/tokenInQuery", "heretek-js");
@@ -85,7 +85,7 @@ fn a_token_goes_into_the_url_for_one_dialect_alone() {
 }
 
 #[test]
-fn certificates_are_for_a_secured_connection_and_come_with_their_key() {
+fn certificates_require_wss_and_a_key() {
     let wss = "wss://127.0.0.1:18789";
     for (url, tls, place) in [
         ("ws://127.0.0.1:18789", json!({"caFile": "/ca"}), "caFile"),
@@ -103,7 +103,7 @@ fn certificates_are_for_a_secured_connection_and_come_with_their_key() {
 }
 
 #[test]
-fn three_different_agents_are_a_triad() {
+fn triad_has_three_different_agents() {
     for (members, place) in [
         (json!(["a", "b"]), "/gateway/triad/members"),
         (json!(["a", "b", "c", "d"]), "/gateway/triad/members"),
@@ -117,7 +117,7 @@ fn three_different_agents_are_a_triad() {
 }
 
 #[test]
-fn the_triad_is_no_agent_and_an_agent_is_named_once() {
+fn refuses_triad_and_duplicates_as_agents() {
     refused(
         json!({"agents": ["a", "triad"]}),
         "/gateway/agents/1",
@@ -128,7 +128,7 @@ fn the_triad_is_no_agent_and_an_agent_is_named_once() {
 }
 
 #[test]
-fn every_other_value_that_cannot_be_is_named_by_its_place() {
+fn invalid_values_are_reported_with_their_place() {
     for (gateway, place) in [
         (json!({"port": 18789}), "/gateway/port"),
         (json!({"enabled": "yes"}), "/gateway/enabled"),
@@ -154,7 +154,7 @@ fn every_other_value_that_cannot_be_is_named_by_its_place() {
 }
 
 #[test]
-fn a_token_is_never_shown_and_may_be_a_reference() {
+fn token_is_redacted_and_may_be_a_reference() {
     let known = read(json!({"token": "s3cret"})).unwrap();
     let shown = format!("{known:?} {}", serde_json::to_string(&known).unwrap());
     assert!(!shown.contains("s3cret"), "{shown}");

@@ -1,15 +1,15 @@
-//! Subscribing again, and what is put together then.
+//! Resubscribing, and the assembled result.
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use peer::PeerErrorKind;
 
-use super::fake::{Asked, Listened, Script, Stage, Then, artifact, piece, status, task};
+use super::fake::{Listened, Polled, Script, Stage, Then, artifact, piece, status, task};
 use super::{begun, required, send, state, streams, text};
 
 #[tokio::test]
-async fn a_cut_stream_is_subscribed_to_again_and_tells_nothing_twice() {
+async fn cut_stream_is_resubscribed_without_repeated_updates() {
     let shown = task("working", json!([artifact("a", &["one "])]));
     let rest = vec![shown, piece("a", "two", true), status("completed")];
     let stage = streams(
@@ -17,17 +17,17 @@ async fn a_cut_stream_is_subscribed_to_again_and_tells_nothing_twice() {
         vec![],
     );
 
-    let (result, told) = stage.told(send(), CancellationToken::new()).await;
+    let (result, update_events) = stage.update_events(send(), CancellationToken::new()).await;
 
     assert_eq!(text(&result), "one two", "{result}");
     assert_eq!(state(&result), "completed", "{result}");
-    assert_eq!(told.len(), 4, "{told:?}");
-    assert_eq!(result["raw"]["events"], json!(told));
+    assert_eq!(update_events.len(), 4, "{update_events:?}");
+    assert_eq!(result["raw"]["events"], json!(update_events));
     assert_eq!(stage.calls(), ["stream", "subscribe"]);
 }
 
 #[tokio::test]
-async fn a_stream_that_is_closed_early_is_subscribed_to_again() {
+async fn early_closed_stream_is_resubscribed() {
     let rest = vec![task("completed", json!([artifact("a", &["one two"])]))];
     let stage = streams(
         vec![begun(Then::Close), Listened::To(rest, Then::Close)],
@@ -42,7 +42,7 @@ async fn a_stream_that_is_closed_early_is_subscribed_to_again() {
 }
 
 #[tokio::test]
-async fn a_snapshot_without_artifacts_takes_none_back_after_a_cut() {
+async fn empty_snapshot_after_a_cut_keeps_artifacts() {
     let rest = vec![task("completed", json!([]))];
     let stage = streams(
         vec![begun(Then::Cut), Listened::To(rest, Then::Close)],
@@ -55,7 +55,7 @@ async fn a_snapshot_without_artifacts_takes_none_back_after_a_cut() {
 }
 
 #[tokio::test]
-async fn what_was_missed_between_two_connections_is_asked_for_at_the_end() {
+async fn missed_pieces_are_fetched_at_the_end() {
     let rest = vec![piece("a", "three", true), status("completed")];
     let whole = task(
         "completed",
@@ -66,7 +66,7 @@ async fn what_was_missed_between_two_connections_is_asked_for_at_the_end() {
     );
     let stage = streams(
         vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
-        vec![Asked::Task(whole)],
+        vec![Polled::Task(whole)],
     );
 
     let result = stage.call(send()).await;
@@ -76,7 +76,7 @@ async fn what_was_missed_between_two_connections_is_asked_for_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_peer_that_stores_each_piece_twice_does_not_double_what_was_heard() {
+async fn peer_with_duplicated_pieces_does_not_double_text() {
     let rest = vec![
         piece("a", "two ", true),
         piece("a", "three", true),
@@ -88,7 +88,7 @@ async fn a_peer_that_stores_each_piece_twice_does_not_double_what_was_heard() {
     );
     let stage = streams(
         vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
-        vec![Asked::Task(doubled)],
+        vec![Polled::Task(doubled)],
     );
 
     let result = stage.call(send()).await;
@@ -97,7 +97,7 @@ async fn a_peer_that_stores_each_piece_twice_does_not_double_what_was_heard() {
 }
 
 #[tokio::test]
-async fn a_result_says_when_what_was_missed_cannot_be_asked_for() {
+async fn result_is_incomplete_where_fetch_fails() {
     let rest = vec![piece("a", "three", true), status("completed")];
     let stage = streams(
         vec![begun(Then::Cut), Listened::To(rest, Then::Hang)],
@@ -113,7 +113,7 @@ async fn a_result_says_when_what_was_missed_cannot_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_brings_something_is_worth_another() {
+async fn productive_subscriptions_continue() {
     let more = |text: &str| Listened::To(vec![piece("a", text, true)], Then::Cut);
     let whole = task(
         "completed",
@@ -140,7 +140,7 @@ async fn a_subscription_that_brings_something_is_worth_another() {
 }
 
 #[tokio::test]
-async fn a_cut_is_an_error_where_the_peer_tells_no_more() {
+async fn cut_without_resumption_is_an_error() {
     let stage = streams(vec![begun(Then::Cut)], vec![]);
 
     let result = stage.call(send()).await;
@@ -156,7 +156,7 @@ async fn a_cut_is_an_error_where_the_peer_tells_no_more() {
 }
 
 #[tokio::test]
-async fn a_clean_close_is_an_incomplete_result_where_the_peer_tells_no_more() {
+async fn orderly_close_without_resumption_is_incomplete() {
     let stage = streams(vec![begun(Then::Close)], vec![]);
 
     let result = stage.call(send()).await;
@@ -168,7 +168,7 @@ async fn a_clean_close_is_an_incomplete_result_where_the_peer_tells_no_more() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_before_any_event_leaves_nothing_to_resume() {
+async fn stream_without_events_cannot_be_resumed() {
     for then in [Then::Close, Then::Cut] {
         let stage = streams(vec![Listened::To(vec![], then)], vec![]);
 
@@ -184,7 +184,7 @@ async fn a_stream_that_ends_before_any_event_leaves_nothing_to_resume() {
 }
 
 #[tokio::test]
-async fn the_task_that_a_message_was_meant_for_is_not_taken_to_have_it() {
+async fn message_without_task_answer_is_not_followed() {
     let stage = streams(vec![Listened::To(vec![], Then::Cut)], vec![]);
     let mut request = send();
     request["task_id"] = "t".into();
@@ -197,7 +197,7 @@ async fn the_task_that_a_message_was_meant_for_is_not_taken_to_have_it() {
 }
 
 #[tokio::test]
-async fn a_message_does_not_stop_the_reading() {
+async fn message_event_does_not_end_the_stream() {
     let message = json!({"kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "well"}]});
     let events = vec![
         message,
@@ -214,7 +214,7 @@ async fn a_message_does_not_stop_the_reading() {
 }
 
 #[tokio::test]
-async fn an_interrupted_task_is_not_followed_further() {
+async fn interrupted_task_ends_the_call() {
     for interrupted in ["input-required", "auth-required"] {
         let events = vec![task("working", json!([])), status(interrupted)];
         let stage = streams(vec![Listened::To(events, Then::Close)], vec![]);
@@ -227,7 +227,7 @@ async fn an_interrupted_task_is_not_followed_further() {
 }
 
 #[tokio::test]
-async fn a_result_says_how_the_peer_was_spoken_to() {
+async fn result_names_version_and_transport() {
     let events = vec![task("completed", json!([]))];
     let stage = streams(vec![Listened::To(events, Then::Close)], vec![]);
 
@@ -237,8 +237,8 @@ async fn a_result_says_how_the_peer_was_spoken_to() {
     assert_eq!(result["summary"]["transport"], "HTTP+JSON", "{result}");
 }
 
-/// A task that goes on at once, a peer that tells no snapshot when it is listened to, and what it made meanwhile.
-fn quick_agent(listened: Vec<Listened>, asked: Asked) -> Stage {
+/// A task that progresses at once, at a peer whose streams begin without a snapshot.
+fn quick_agent(listened: Vec<Listened>, asked: Polled) -> Stage {
     Stage::new(Script {
         streaming: Some(true),
         answer: Some(task("working", json!([]))),
@@ -248,13 +248,13 @@ fn quick_agent(listened: Vec<Listened>, asked: Asked) -> Stage {
 }
 
 #[tokio::test]
-async fn what_came_before_a_required_task_was_listened_to_is_asked_for() {
+async fn pieces_before_subscription_are_fetched() {
     let rest = vec![piece("b", "other", false), status("completed")];
     let whole = task(
         "completed",
         json!([artifact("a", &["one "]), artifact("b", &["other"])]),
     );
-    let stage = quick_agent(vec![Listened::To(rest, Then::Hang)], Asked::Task(whole));
+    let stage = quick_agent(vec![Listened::To(rest, Then::Hang)], Polled::Task(whole));
 
     let result = stage.call(required()).await;
 
@@ -263,7 +263,7 @@ async fn what_came_before_a_required_task_was_listened_to_is_asked_for() {
 }
 
 #[tokio::test]
-async fn what_came_while_listening_failed_is_asked_for() {
+async fn pieces_during_failed_subscription_are_fetched() {
     let rest = vec![status("completed")];
     let whole = task("completed", json!([artifact("a", &["one "])]));
     let stage = quick_agent(
@@ -271,7 +271,7 @@ async fn what_came_while_listening_failed_is_asked_for() {
             Listened::Refused(PeerErrorKind::Cut),
             Listened::To(rest, Then::Hang),
         ],
-        Asked::Task(whole),
+        Polled::Task(whole),
     );
 
     let result = stage.call(required()).await;
@@ -281,11 +281,11 @@ async fn what_came_while_listening_failed_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_required_task_that_was_listened_to_at_once_is_whole_where_it_cannot_be_asked_for() {
+async fn required_task_streamed_at_once_is_complete() {
     let rest = vec![piece("a", "one ", false), status("completed")];
     let stage = quick_agent(
         vec![Listened::To(rest, Then::Hang)],
-        Asked::Refused(PeerErrorKind::Rpc),
+        Polled::Refused(PeerErrorKind::Rpc),
     );
 
     let result = stage.call(required()).await;

@@ -1,4 +1,4 @@
-//! However often a stream is cut, its end is the one without cuts, as long as the peer tells the truth.
+//! Any number of cuts leads to the result without cuts, as long as the peer reports the task correctly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use peer::{
     Peer, PeerConfig, PeerError, PeerErrorKind, Validator,
 };
 
-use super::fake::{SPOKEN, artifact, call, card, piece, quick, refusal, status, task, tool};
+use super::fake::{PROTOCOL, artifact, call, card, piece, quick, refusal, status, task, tool};
 use super::send;
 
-/// A connection: how the peer takes the request for it, what happens before it stands, how much it says, how it ends.
+/// A connection: whether the peer accepts it, how far the task is then, how many events it sends, how it ends.
 #[derive(Debug, Clone)]
 struct Connection {
     takes: Takes,
@@ -27,14 +27,14 @@ struct Connection {
 
 #[derive(Debug, Clone, Copy)]
 enum Takes {
-    /// Begins with the task as it stands.
+    /// Begins with a snapshot of the task.
     WithSnapshot,
     /// Begins with the next event.
     Live,
     Refuses,
 }
 
-/// A task that goes on whoever listens: what it will say, and how far it is.
+/// A task that progresses with or without subscribers: its events, and how many of them have happened.
 #[derive(Debug)]
 struct Truth {
     events: Vec<Value>,
@@ -43,7 +43,7 @@ struct Truth {
 }
 
 impl Truth {
-    /// The task as it stands, told by other means than the code under test.
+    /// The current task, computed without the code under test.
     fn snapshot(&self) -> Value {
         let mut all: Vec<(String, Vec<String>)> = Vec::new();
         let mut state = "working";
@@ -126,12 +126,12 @@ impl Agent {
 }
 
 impl Peer for Agent {
-    fn spoken(&self) -> NegotiatedProtocol {
-        SPOKEN
+    fn protocol(&self) -> NegotiatedProtocol {
+        PROTOCOL
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
-        unreachable!("nothing here asks for another card")
+        unreachable!("no test requests another card")
     }
 
     fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
@@ -145,7 +145,7 @@ impl Peer for Agent {
         Box::pin(std::future::ready(self.listen()))
     }
 
-    /// Each question finds the task a little further.
+    /// Each poll advances the task a little.
     fn get_task<'a>(
         &'a self,
         _: &'a str,
@@ -158,7 +158,7 @@ impl Peer for Agent {
     }
 
     fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
-        unreachable!("nothing here cancels a task")
+        unreachable!("no test cancels a task")
     }
 
     fn resubscribe<'a>(
@@ -201,15 +201,15 @@ impl EventStream for Says {
 }
 
 fn events() -> impl Strategy<Value = Vec<Value>> {
-    let said = ("[abc]", "[xyz]{1,3}", any::<bool>());
+    let collected = ("[abc]", "[xyz]{1,3}", any::<bool>());
     let one = prop_oneof![
-        5 => said.prop_map(|(id, text, append)| piece(&id, &text, append)),
+        5 => collected.prop_map(|(id, text, append)| piece(&id, &text, append)),
         1 => Just(status("working")),
     ];
     let end = prop_oneof![Just("completed"), Just("failed"), Just("input-required")];
     (prop::collection::vec(one, 0..12), end).prop_map(|(mut events, end)| {
         let mut last = HashMap::new();
-        // Of two equal pieces in a row, one of which was missed, nobody can tell that the agent did not store one twice.
+        // Two equal pieces in a row, one of them missed, look like one piece that the agent stored twice.
         events.retain(|event| {
             let artifact = &event["artifact"];
             let before = last.insert(artifact["artifactId"].clone(), artifact["parts"].clone());
@@ -238,7 +238,7 @@ fn connection() -> impl Strategy<Value = Connection> {
 
 proptest! {
     #[test]
-    fn the_end_is_the_one_without_cuts(
+    fn any_cuts_lead_to_the_uncut_result(
         events in events(),
         says in 0..6_usize,
         cut in any::<bool>(),

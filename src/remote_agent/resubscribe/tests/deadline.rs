@@ -1,12 +1,12 @@
-//! The end of the caller's time, and of its patience.
+//! Deadlines and cancellation.
 
 use serde_json::json;
 
-use super::fake::{Asked, Listened, Then, task};
+use super::fake::{Listened, Polled, Then, task};
 use super::{begun, send, state, streams, text, watch, within};
 
 #[tokio::test]
-async fn the_deadline_gives_what_came_and_how_to_go_on() {
+async fn deadline_returns_partial_result_and_continuation() {
     let stage = streams(vec![begun(Then::Hang)], vec![]);
 
     let result = stage.call(within(send(), 30)).await;
@@ -27,10 +27,10 @@ async fn the_deadline_gives_what_came_and_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_deadline_while_polling_is_no_error_either() {
+async fn deadline_while_polling_is_a_result() {
     let stage = streams(
         vec![begun(Then::Cut)],
-        vec![Asked::Task(task("working", json!([])))],
+        vec![Polled::Task(task("working", json!([])))],
     );
 
     let result = stage.call(within(send(), 30)).await;
@@ -39,7 +39,7 @@ async fn a_deadline_while_polling_is_no_error_either() {
 }
 
 #[tokio::test]
-async fn a_send_that_heard_nothing_by_the_deadline_is_an_error() {
+async fn send_without_answer_by_deadline_is_an_error() {
     let stage = streams(vec![Listened::To(vec![], Then::Hang)], vec![]);
 
     let result = stage.call(within(send(), 30)).await;
@@ -54,7 +54,7 @@ async fn a_send_that_heard_nothing_by_the_deadline_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_watch_that_heard_nothing_by_the_deadline_can_go_on() {
+async fn watch_without_events_by_deadline_is_a_result() {
     for listened in [Listened::To(vec![], Then::Hang), Listened::Nothing] {
         let stage = streams(vec![listened], vec![]);
 
@@ -71,10 +71,12 @@ async fn a_watch_that_heard_nothing_by_the_deadline_can_go_on() {
 }
 
 #[tokio::test]
-async fn a_caller_who_gives_up_while_the_peer_is_asked_again_keeps_what_came() {
+async fn cancelled_call_keeps_partial_answer() {
     let stage = streams(vec![begun(Then::Cut), Listened::Nothing], vec![]);
 
-    let (result, _) = stage.told(send(), stage.peer.rejoined.clone()).await;
+    let (result, _) = stage
+        .update_events(send(), stage.peer.rejoined.clone())
+        .await;
 
     assert_eq!(result["error"]["reason"], "aborted", "{result}");
     let summary = &result["error"]["details"]["latest_event_summary"];
@@ -82,7 +84,7 @@ async fn a_caller_who_gives_up_while_the_peer_is_asked_again_keeps_what_came() {
 }
 
 #[tokio::test]
-async fn a_peer_that_never_stops_talking_is_not_heard_past_the_deadline() {
+async fn endless_stream_stops_at_the_deadline() {
     let stage = streams(vec![begun(Then::Flood)], vec![]);
 
     let result = stage.call(within(send(), 20)).await;

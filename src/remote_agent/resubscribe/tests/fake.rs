@@ -1,4 +1,4 @@
-//! A peer that does as a test says, over no network.
+//! A scripted peer without a network.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use peer::{
     Peer, PeerConfig, PeerError, PeerErrorKind, Validator,
 };
 
-/// What becomes of a connection when its events are said.
+/// The end of a connection after its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     Close,
@@ -25,35 +25,35 @@ pub(super) enum Then {
     /// A plain answer: no stream at all.
     Answer,
     Hang,
-    /// Says that the task is working, without end and without a pause.
+    /// Reports the working task endlessly, without a pause.
     Flood,
-    /// Says these events once it was asked for the task, and hangs.
+    /// Sends these events after the first poll, and hangs.
     Later(&'static [&'static str]),
 }
 
-/// What a request to listen gets.
+/// The answer to a subscription.
 #[derive(Debug, Clone)]
 pub(super) enum Listened {
     To(Vec<Value>, Then),
     Refused(PeerErrorKind),
-    /// No answer for ever.
+    /// Never answers.
     Nothing,
 }
 
-/// What a question for the task gets.
+/// The answer to a poll.
 #[derive(Debug, Clone)]
-pub(super) enum Asked {
+pub(super) enum Polled {
     Task(Value),
     Refused(PeerErrorKind),
 }
 
-/// What the peer does, call by call. The last answer to a question is given again and again.
+/// The peer's behaviour, call by call. It repeats the last answer to a poll.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub streaming: Option<bool>,
     pub answer: Option<Value>,
     pub listened: Vec<Listened>,
-    pub asked: Vec<Asked>,
+    pub asked: Vec<Polled>,
 }
 
 /// The tool with a scripted peer.
@@ -65,21 +65,21 @@ pub(super) struct Stage {
 pub(super) struct Scripted {
     answer: Option<Value>,
     listened: Mutex<VecDeque<Listened>>,
-    asked: Mutex<VecDeque<Asked>>,
+    asked: Mutex<VecDeque<Polled>>,
     calls: Mutex<Vec<&'static str>>,
-    /// Cancelled by the first attempt to listen again.
+    /// Cancelled by the first resubscription.
     pub rejoined: CancellationToken,
-    /// Cancelled by the first question for the task.
+    /// Cancelled by the first poll.
     questioned: CancellationToken,
 }
 
-/// No pauses worth mentioning.
+/// Almost no pauses.
 pub(super) fn quick() -> Pace {
     Pace {
         first_poll: Duration::from_micros(1),
         longest_poll: Duration::from_micros(1),
         idle: Duration::from_secs(60),
-        settle: Duration::from_millis(1),
+        finish: Duration::from_millis(1),
     }
 }
 
@@ -102,11 +102,13 @@ impl Stage {
     }
 
     pub(super) async fn call(&self, request: Value) -> Value {
-        self.told(request, CancellationToken::new()).await.0
+        self.update_events(request, CancellationToken::new())
+            .await
+            .0
     }
 
     /// The result, and the events of the updates.
-    pub(super) async fn told(
+    pub(super) async fn update_events(
         &self,
         request: Value,
         cancel: CancellationToken,
@@ -114,7 +116,7 @@ impl Stage {
         call(&self.agent, request, cancel).await
     }
 
-    /// What the peer was asked, in order.
+    /// The calls that the peer received, in order.
     pub(super) fn calls(&self) -> Vec<&'static str> {
         self.peer.calls.lock().unwrap().clone()
     }
@@ -140,10 +142,10 @@ pub(super) async fn call(
     request: Value,
     cancel: CancellationToken,
 ) -> (Value, Vec<Value>) {
-    let told = Mutex::new(Vec::new());
+    let update_events = Mutex::new(Vec::new());
     let take = |update: &str| {
         let update: Value = serde_json::from_str(update).unwrap();
-        told.lock().unwrap().push(update["raw"].clone());
+        update_events.lock().unwrap().push(update["raw"].clone());
     };
     let call = ToolCall {
         request: &request.to_string(),
@@ -153,10 +155,10 @@ pub(super) async fn call(
         closing: CancellationToken::new(),
     };
     let result = serde_json::from_str(&agent.execute(call).await).unwrap();
-    (result, told.into_inner().unwrap())
+    (result, update_events.into_inner().unwrap())
 }
 
-/// A card of an agent that streams, or does not, or does not say.
+/// A card that announces streaming, denies it, or omits it.
 pub(super) fn card(streaming: Option<bool>) -> Discovered {
     Discovered::Card {
         card: Box::new(Card {
@@ -172,7 +174,7 @@ pub(super) fn card(streaming: Option<bool>) -> Discovered {
     }
 }
 
-pub(super) const SPOKEN: NegotiatedProtocol = NegotiatedProtocol {
+pub(super) const PROTOCOL: NegotiatedProtocol = NegotiatedProtocol {
     version: "1.0",
     transport: Transport::HttpJson,
 };
@@ -224,12 +226,12 @@ pub(super) fn refusal(fault: PeerErrorKind) -> PeerError {
 }
 
 impl Peer for Line {
-    fn spoken(&self) -> NegotiatedProtocol {
-        SPOKEN
+    fn protocol(&self) -> NegotiatedProtocol {
+        PROTOCOL
     }
 
     fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
-        unreachable!("nothing here asks for another card")
+        unreachable!("no test requests another card")
     }
 
     fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
@@ -264,14 +266,14 @@ impl Peer for Line {
             asked.front().cloned()
         };
         Box::pin(std::future::ready(match next {
-            Some(Asked::Task(task)) => Ok(Task::read(task).unwrap()),
-            Some(Asked::Refused(fault)) => Err(refusal(fault)),
+            Some(Polled::Task(task)) => Ok(Task::read(task).unwrap()),
+            Some(Polled::Refused(fault)) => Err(refusal(fault)),
             None => Err(refusal(PeerErrorKind::Rpc)),
         }))
     }
 
     fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
-        unreachable!("nothing here cancels a task")
+        unreachable!("no test cancels a task")
     }
 
     fn resubscribe<'a>(

@@ -1,40 +1,40 @@
-//! Polling, where listening is not to be had.
+//! Polling, where subscribing fails.
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use peer::PeerErrorKind;
 
-use super::fake::{Asked, Listened, Script, Stage, Then, artifact, task};
+use super::fake::{Listened, Polled, Script, Stage, Then, artifact, task};
 use super::{begun, required, send, state, streams, text, watch};
 
 #[tokio::test]
-async fn a_peer_that_refuses_to_be_listened_to_is_polled() {
+async fn refused_subscription_is_polled() {
     let stage = streams(
         vec![begun(Then::Cut), Listened::Refused(PeerErrorKind::Rpc)],
         vec![
-            Asked::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
-            Asked::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
-            Asked::Task(task(
+            Polled::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
+            Polled::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
+            Polled::Task(task(
                 "completed",
                 json!([artifact("a", &["one ", "two ", "three"])]),
             )),
         ],
     );
 
-    let (result, told) = stage.told(send(), CancellationToken::new()).await;
+    let (result, update_events) = stage.update_events(send(), CancellationToken::new()).await;
 
     assert_eq!(text(&result), "one two three", "{result}");
     assert_eq!(stage.calls(), ["stream", "subscribe", "get", "get", "get"]);
     assert_eq!(
-        told.len(),
+        update_events.len(),
         4,
-        "an answer without news is not told: {told:?}"
+        "a poll without news sends no update: {update_events:?}"
     );
 }
 
 #[tokio::test]
-async fn two_subscriptions_in_a_row_without_anything_new_are_the_last() {
+async fn two_empty_subscriptions_lead_to_polling() {
     let known = task("working", json!([artifact("a", &["one "])]));
     let nothing = || Listened::To(vec![known.clone()], Then::Close);
     let stage = streams(
@@ -44,7 +44,7 @@ async fn two_subscriptions_in_a_row_without_anything_new_are_the_last() {
             Listened::To(vec![], Then::Cut),
             nothing(),
         ],
-        vec![Asked::Task(task(
+        vec![Polled::Task(task(
             "completed",
             json!([artifact("a", &["one "])]),
         ))],
@@ -57,12 +57,12 @@ async fn two_subscriptions_in_a_row_without_anything_new_are_the_last() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_stream_is_polled_by_a_watch() {
+async fn watch_polls_a_peer_without_streaming() {
     let stage = Stage::new(Script {
         streaming: Some(false),
         asked: vec![
-            Asked::Task(task("working", json!([]))),
-            Asked::Task(task("completed", json!([artifact("a", &["done"])]))),
+            Polled::Task(task("working", json!([]))),
+            Polled::Task(task("completed", json!([artifact("a", &["done"])]))),
         ],
         ..Script::default()
     });
@@ -79,10 +79,10 @@ async fn a_peer_that_does_not_stream_is_polled_by_a_watch() {
 }
 
 #[tokio::test]
-async fn a_peer_whose_card_promises_more_than_it_keeps_is_polled_by_a_watch() {
+async fn watch_polls_where_announced_streaming_fails() {
     let stage = streams(
         vec![Listened::Refused(PeerErrorKind::Rpc)],
-        vec![Asked::Task(task(
+        vec![Polled::Task(task(
             "completed",
             json!([artifact("a", &["done"])]),
         ))],
@@ -95,7 +95,7 @@ async fn a_peer_whose_card_promises_more_than_it_keeps_is_polled_by_a_watch() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_refused_both_ways_is_an_error() {
+async fn watch_fails_where_stream_and_poll_are_refused() {
     let stage = streams(vec![Listened::Refused(PeerErrorKind::Rpc)], vec![]);
 
     let result = stage.call(watch()).await;
@@ -104,7 +104,7 @@ async fn a_watch_that_is_refused_both_ways_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_watch_of_a_peer_that_is_not_there_fails_at_once() {
+async fn watch_of_unreachable_peer_fails_at_once() {
     let stage = streams(vec![Listened::Refused(PeerErrorKind::Unreachable)], vec![]);
 
     let result = stage.call(watch()).await;
@@ -114,12 +114,12 @@ async fn a_watch_of_a_peer_that_is_not_there_fails_at_once() {
 }
 
 #[tokio::test]
-async fn a_required_task_of_a_peer_that_does_not_stream_is_polled() {
+async fn required_task_without_streaming_is_polled() {
     for request in [required(), send()] {
         let stage = Stage::new(Script {
             streaming: Some(false),
             answer: Some(task("submitted", json!([]))),
-            asked: vec![Asked::Task(task(
+            asked: vec![Polled::Task(task(
                 "completed",
                 json!([artifact("a", &["done"])]),
             ))],
@@ -134,9 +134,9 @@ async fn a_required_task_of_a_peer_that_does_not_stream_is_polled() {
 }
 
 #[tokio::test]
-async fn a_plain_answer_of_a_working_task_is_followed_by_polls() {
+async fn plain_response_of_working_task_is_polled() {
     let working = Listened::To(vec![task("working", json!([]))], Then::Answer);
-    let done = Asked::Task(task("completed", json!([artifact("a", &["done"])])));
+    let done = Polled::Task(task("completed", json!([artifact("a", &["done"])])));
     let stage = streams(vec![working], vec![done]);
 
     let result = stage.call(send()).await;
@@ -146,7 +146,7 @@ async fn a_plain_answer_of_a_working_task_is_followed_by_polls() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_away_for_a_while_is_asked_again() {
+async fn temporarily_unreachable_peer_is_polled_again() {
     let stage = streams(
         vec![
             begun(Then::Cut),
@@ -154,9 +154,9 @@ async fn a_peer_that_is_away_for_a_while_is_asked_again() {
             Listened::Refused(PeerErrorKind::Unreachable),
         ],
         vec![
-            Asked::Refused(PeerErrorKind::Unreachable),
-            Asked::Refused(PeerErrorKind::Cut),
-            Asked::Task(task("completed", json!([artifact("a", &["one two"])]))),
+            Polled::Refused(PeerErrorKind::Unreachable),
+            Polled::Refused(PeerErrorKind::Cut),
+            Polled::Task(task("completed", json!([artifact("a", &["one two"])]))),
         ],
     );
 

@@ -1,4 +1,4 @@
-//! Peers that keep a connection and say nothing.
+//! Peers that keep a connection open and send nothing.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::remote_agent::Pace;
 use peer::PeerErrorKind;
 
-use super::fake::{Asked, Listened, Script, Stage, Then, artifact, quick, task};
+use super::fake::{Listened, Polled, Script, Stage, Then, artifact, quick, task};
 use super::{begun, send, state, text};
 
-/// A stream with nothing to say is soon asked about.
+/// Polls a silent stream soon.
 fn impatient() -> Pace {
     Pace {
         idle: Duration::from_millis(1),
@@ -19,16 +19,16 @@ fn impatient() -> Pace {
 }
 
 #[tokio::test]
-async fn a_silent_stream_of_a_settled_task_is_not_waited_for() {
+async fn silent_stream_of_ended_task_is_closed() {
     let stage = Stage::at(
         impatient(),
         Script {
             streaming: Some(true),
             listened: vec![begun(Then::Hang)],
             asked: vec![
-                Asked::Task(task("working", json!([]))),
-                Asked::Refused(PeerErrorKind::Unreachable),
-                Asked::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
+                Polled::Task(task("working", json!([]))),
+                Polled::Refused(PeerErrorKind::Unreachable),
+                Polled::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
             ],
             ..Script::default()
         },
@@ -42,13 +42,13 @@ async fn a_silent_stream_of_a_settled_task_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_peer_that_never_answers_a_subscription_is_polled() {
+async fn unanswered_subscription_is_polled() {
     let stage = Stage::at(
         impatient(),
         Script {
             streaming: Some(true),
             listened: vec![begun(Then::Cut), Listened::Nothing],
-            asked: vec![Asked::Task(task(
+            asked: vec![Polled::Task(task(
                 "completed",
                 json!([artifact("a", &["one two"])]),
             ))],
@@ -63,13 +63,13 @@ async fn a_peer_that_never_answers_a_subscription_is_polled() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_of_a_working_task_is_listened_to_further() {
+async fn silent_stream_of_working_task_stays_open() {
     let stage = Stage::at(
         impatient(),
         Script {
             streaming: Some(true),
             listened: vec![begun(Then::Later(&["working", "completed"]))],
-            asked: vec![Asked::Task(task("working", json!([])))],
+            asked: vec![Polled::Task(task("working", json!([])))],
             ..Script::default()
         },
     );
@@ -82,9 +82,9 @@ async fn a_silent_stream_of_a_working_task_is_listened_to_further() {
 }
 
 #[tokio::test]
-async fn a_stream_that_tells_the_end_itself_is_heard_out() {
+async fn stream_that_reports_the_end_is_read_to_it() {
     let patient = Pace {
-        settle: Duration::from_secs(60),
+        finish: Duration::from_secs(60),
         ..impatient()
     };
     let stage = Stage::at(
@@ -92,7 +92,7 @@ async fn a_stream_that_tells_the_end_itself_is_heard_out() {
         Script {
             streaming: Some(true),
             listened: vec![begun(Then::Later(&["completed"]))],
-            asked: vec![Asked::Task(task(
+            asked: vec![Polled::Task(task(
                 "completed",
                 json!([artifact("a", &["one ", "one "])]),
             ))],

@@ -1,4 +1,4 @@
-//! What one target does not take, which shows only when it is known which target is meant.
+//! Rules that depend on the target.
 
 use http::HeaderName;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use crate::remote_agent::request::Request;
 use crate::targets::Target;
 use common::validation::{complaint, escape};
 
-/// Complaints about what this very target does not take.
-pub(in crate::remote_agent) fn of_target(request: &Request, target: &Target) -> Vec<Value> {
+/// Returns the violations of the target's own rules.
+pub(in crate::remote_agent) fn target_rules(request: &Request, target: &Target) -> Vec<Value> {
     if target.reach.is_local() {
         not_carried(request)
     } else {
@@ -16,8 +16,8 @@ pub(in crate::remote_agent) fn of_target(request: &Request, target: &Target) -> 
     }
 }
 
-/// A gateway has no HTTP headers, calls nobody back and has no fields for media types and other tasks. What would be lost on
-/// the way is refused.
+/// Refuses the fields that a gateway cannot carry: it has no HTTP headers, no push notifications, and no fields for
+/// media types and other tasks.
 fn not_carried(request: &Request) -> Vec<Value> {
     let headers = !request.service_parameters.is_empty();
     let callback = request.push_notification_config.is_some();
@@ -45,25 +45,26 @@ fn not_carried(request: &Request) -> Vec<Value> {
         (
             modes,
             "accepted_output_modes",
-            "leave them out, or say in the message what you can take",
+            "leave them out, or name them in the message",
         ),
     ];
-    let told = fields.into_iter().filter(|(given, _, _)| *given);
-    told.map(|(_, name, instead)| {
-        let message = format!("an agent of the local gateway does not take {name}; {instead}");
-        let params = json!({ "property": name });
-        complaint(
-            &format!("/{name}"),
-            "#/runtime/not",
-            "not",
-            params,
-            &message,
-        )
-    })
-    .collect()
+    let present = fields.into_iter().filter(|(given, _, _)| *given);
+    present
+        .map(|(_, name, instead)| {
+            let message = format!("an agent of the local gateway does not take {name}; {instead}");
+            let params = json!({ "property": name });
+            complaint(
+                &format!("/{name}"),
+                "#/runtime/not",
+                "not",
+                params,
+                &message,
+            )
+        })
+        .collect()
 }
 
-/// Complaints about headers that the operator set for this very target.
+/// Refuses headers that the operator set for this target.
 fn own_headers(request: &Request, target: &Target) -> Vec<Value> {
     let names = request.service_parameters.keys();
     let taken = names.filter(|name| {
@@ -75,7 +76,7 @@ fn own_headers(request: &Request, target: &Target) -> Vec<Value> {
     taken
         .map(|name| {
             let place = format!("/service_parameters/{}", escape(name));
-            let message = "cannot be set by a request: the target has it as a credential";
+            let message = "cannot be set by a request: the target's credential uses it";
             let params = json!({ "property": name });
             complaint(&place, "#/runtime/not", "not", params, message)
         })
