@@ -132,7 +132,7 @@ async fn next(call: &Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) ->
     let pace = call.pace();
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
-        let step = timeout(pace.finish, step).await;
+        let step = timeout(pace.final_wait, step).await;
         return step.map_or(Awaited::Ended(None), Awaited::Event);
     }
     let mut idle = pace.idle;
@@ -147,7 +147,7 @@ async fn next(call: &Call<'_>, peer: &dyn Peer, stream: &mut dyn EventStream) ->
         };
         if let Some(task) = ended {
             // The stream may be about to report the state itself, with more detail.
-            let step = timeout(pace.finish, &mut step).await;
+            let step = timeout(pace.final_wait, &mut step).await;
             return step.map_or(Awaited::Ended(Some(task)), Awaited::Event);
         }
         idle = (idle * 2).min(pace.idle * (1 << DOUBLINGS));

@@ -12,7 +12,7 @@ pub struct Pace {
     /// How long a stream may be silent before the task is polled: the peer may have lost the subscription.
     pub idle: Duration,
     /// How long a stream stays open after its task ended without an event marked as final.
-    pub finish: Duration,
+    pub final_wait: Duration,
 }
 
 impl Default for Pace {
@@ -21,7 +21,7 @@ impl Default for Pace {
             first_poll: Duration::from_secs(1),
             longest_poll: Duration::from_secs(10),
             idle: Duration::from_secs(15),
-            finish: Duration::from_millis(250),
+            final_wait: Duration::from_millis(250),
         }
     }
 }

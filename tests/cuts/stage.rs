@@ -25,7 +25,7 @@ fn pace(silence: Duration) -> Pace {
         first_poll: Duration::from_millis(1),
         longest_poll: Duration::from_millis(8),
         idle: silence,
-        settle: Duration::from_millis(5),
+        final_wait: Duration::from_millis(5),
     }
 }
 

@@ -109,7 +109,7 @@ async fn h_48_run_is_followed_over_a_reconnect() {
         tokio::time::timeout(Duration::from_secs(600), after).await
     };
     let call = followed(&tool, "gateway:alpha", json!({}));
-    let (result, _told) = tokio::select! {
+    let (result, _updates) = tokio::select! {
         updates = call => updates,
         asked = gateway => panic!("the gateway was left: {asked:?}"),
     };

@@ -79,7 +79,7 @@ pub(super) fn quick() -> Pace {
         first_poll: Duration::from_micros(1),
         longest_poll: Duration::from_micros(1),
         idle: Duration::from_secs(60),
-        finish: Duration::from_millis(1),
+        final_wait: Duration::from_millis(1),
     }
 }
 

@@ -84,7 +84,7 @@ async fn silent_stream_of_working_task_stays_open() {
 #[tokio::test]
 async fn stream_that_reports_the_end_is_read_to_it() {
     let patient = Pace {
-        finish: Duration::from_secs(60),
+        final_wait: Duration::from_secs(60),
         ..impatient()
     };
     let stage = Stage::at(
