@@ -259,16 +259,16 @@ impl Summary {
     /// Applies a change made at `at_ms`.
     pub(crate) fn apply(&mut self, change: &TaskChange, at_ms: i64) {
         self.changed_ms = at_ms;
-        match change {
-            TaskChange::Status(status) => {
-                self.state = status.state.clone();
-                self.since_us = since_us(status);
-                self.says = status.message.as_ref().map(excerpt);
+        match SummaryChange::new(change) {
+            SummaryChange::Status {
+                state,
+                since_us,
+                says,
+            } => (self.state, self.since_us, self.says) = (state, since_us, says),
+            SummaryChange::Asked(asked) => {
+                self.asked.get_or_insert(asked);
             }
-            TaskChange::Message(message) if message.role == Role::User && self.asked.is_none() => {
-                self.asked = Some(excerpt(message));
-            }
-            _ => {}
+            SummaryChange::None => {}
         }
     }
 
@@ -278,8 +278,36 @@ impl Summary {
     }
 }
 
-pub(crate) fn since_us(status: &TaskStatus) -> Option<i64> {
+fn since_us(status: &TaskStatus) -> Option<i64> {
     status.timestamp.map(|at| at.timestamp_micros())
+}
+
+/// The part of a change that updates a summary.
+pub(crate) enum SummaryChange {
+    Status {
+        state: TaskState,
+        since_us: Option<i64>,
+        says: Option<String>,
+    },
+    /// An excerpt of a client's message. Only the first counts.
+    Asked(String),
+    None,
+}
+
+impl SummaryChange {
+    pub(crate) fn new(change: &TaskChange) -> Self {
+        match change {
+            TaskChange::Status(status) => Self::Status {
+                state: status.state.clone(),
+                since_us: since_us(status),
+                says: status.message.as_ref().map(excerpt),
+            },
+            TaskChange::Message(message) if message.role == Role::User => {
+                Self::Asked(excerpt(message))
+            }
+            _ => Self::None,
+        }
+    }
 }
 
 /// A page of tasks.
@@ -291,6 +319,17 @@ pub struct SummaryPage {
     pub next: Option<Cursor>,
     /// The number of tasks on all pages.
     pub total: usize,
+}
+
+impl SummaryPage {
+    /// Creates a page. `more` tells whether another one follows.
+    pub(crate) fn new(tasks: Vec<Summary>, more: bool, total: usize) -> Self {
+        Self {
+            next: tasks.last().filter(|_| more).map(Cursor::new),
+            tasks,
+            total,
+        }
+    }
 }
 
 impl Filter {

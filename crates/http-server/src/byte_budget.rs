@@ -1,7 +1,8 @@
 //! A budget of bytes: a total, and a share of each client.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::rate_limit::RateLimitKey;
 
@@ -66,11 +67,7 @@ impl ByteBudget {
     /// Returns the reserved bytes.
     #[cfg(test)]
     pub(crate) fn reserved(&self) -> usize {
-        self.locked().all
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock().all
     }
 }
 
@@ -111,7 +108,7 @@ impl Reservation {
     /// Adds `more` bytes. `always_fit` returns whether they fit in any case, given the reserved bytes.
     fn add(&mut self, more: usize, always_fit: impl Fn(usize) -> bool) -> Result<(), BudgetError> {
         let budget = &self.budget;
-        let mut taken = budget.locked();
+        let mut taken = budget.taken.lock();
         let of_client = taken.clients.get(&self.client).copied().unwrap_or(0);
         let exceeds =
             |taken: usize, limit| !always_fit(taken) && taken.saturating_add(more) > limit;
@@ -133,7 +130,7 @@ impl Drop for Reservation {
         if self.bytes == 0 {
             return;
         }
-        let mut taken = self.budget.locked();
+        let mut taken = self.budget.taken.lock();
         taken.all -= self.bytes;
         if let Some(of_client) = taken.clients.get_mut(&self.client) {
             *of_client -= self.bytes;
@@ -163,8 +160,8 @@ mod tests {
         assert_eq!(bob.grow(11), Err(BudgetError::Total));
         assert_eq!(bob.grow(10), Ok(()));
         drop((ada, bob));
-        assert_eq!(budget.locked().all, 0);
-        assert!(budget.locked().clients.is_empty());
+        assert_eq!(budget.taken.lock().all, 0);
+        assert!(budget.taken.lock().clients.is_empty());
     }
 
     #[test]
@@ -190,10 +187,10 @@ mod tests {
         let mut all = budget.reserve(client("ada"), 30).unwrap();
         let part = all.split_off_or_reserve(20).unwrap();
         let more = all.split_off_or_reserve(15).unwrap();
-        assert_eq!(budget.locked().all, 45);
+        assert_eq!(budget.taken.lock().all, 45);
         drop(all);
-        assert_eq!(budget.locked().all, 35);
+        assert_eq!(budget.taken.lock().all, 35);
         drop((part, more));
-        assert_eq!(budget.locked().all, 0);
+        assert_eq!(budget.taken.lock().all, 0);
     }
 }

@@ -3,9 +3,10 @@
 //! A new connection evicts a silent one: of its own address if that has its share, of any address if the server has its
 //! total. The caller reports the address of each connection, and the begin and end of authenticated requests.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
@@ -95,7 +96,7 @@ impl ConnectionLimiter {
     }
 
     fn admit_as(&self, network: Option<IpAddr>) -> Result<ConnectionPermit, ConnectionLimitError> {
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         if network.is_some() {
             let of_address = |connection: &Connection| connection.network == network;
             let all = state.connections.values();
@@ -123,10 +124,6 @@ impl ConnectionLimiter {
             id,
             evicted,
         })
-    }
-
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -170,7 +167,7 @@ impl ConnectionPermit {
     /// Begins an authenticated request. The connection is not evicted before the guard is dropped, and its silence
     /// restarts then.
     pub fn begin(&self) -> ActiveGuard {
-        if let Some(connection) = self.limiter.locked().connections.get_mut(&self.id) {
+        if let Some(connection) = self.limiter.state.lock().connections.get_mut(&self.id) {
             connection.authenticated = true;
             connection.active += 1;
         }
@@ -183,7 +180,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.limiter.locked().connections.remove(&self.id);
+        self.limiter.state.lock().connections.remove(&self.id);
     }
 }
 
@@ -196,7 +193,7 @@ pub struct ActiveGuard {
 
 impl Drop for ActiveGuard {
     fn drop(&mut self) {
-        let mut state = self.limiter.locked();
+        let mut state = self.limiter.state.lock();
         let now = state.next_event();
         if let Some(connection) = state.connections.get_mut(&self.id) {
             connection.active = connection.active.saturating_sub(1);

@@ -1,9 +1,10 @@
 //! The rate of requests, and the number of open requests, for each client.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use governor::clock::Clock;
@@ -86,7 +87,7 @@ impl RateLimiter {
         if self.addresses.len() < self.max_addresses {
             return true;
         }
-        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut swept = self.swept.lock();
         if swept.elapsed() >= SWEEP_INTERVAL {
             *swept = Instant::now();
             self.addresses.retain_recent();
@@ -125,7 +126,7 @@ impl OpenRequests {
 
     /// Opens a request until the guard is dropped; `None` if the client has too many.
     pub fn try_open(self: &Arc<Self>, key: RateLimitKey) -> Option<OpenRequestGuard> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let count = counts.entry(key.clone()).or_default();
         if *count >= self.per_client {
             return None;
@@ -148,7 +149,7 @@ pub struct OpenRequestGuard {
 impl Drop for OpenRequestGuard {
     fn drop(&mut self) {
         let counts = &self.requests.counts;
-        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = counts.lock();
         if let Some(count) = counts.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {

@@ -1,8 +1,9 @@
 //! The clients of this server, and their bearer tokens.
 
+use parking_lot::RwLock;
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -120,7 +121,7 @@ impl ClientRegistry {
 
     /// Replaces all clients. Ends the requests and streams whose token is not in the new list.
     pub fn replace(&self, clients: Vec<RegisteredClient>) {
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.write();
         let old = std::mem::replace(&mut *entries, Arc::new([]));
         let stays = |old: &Entry, client: &RegisteredClient| {
             old.client.name == client.name && old.client.digest == client.digest
@@ -142,7 +143,7 @@ impl ClientRegistry {
 
     /// Returns the names of all clients.
     pub fn names(&self) -> HashSet<String> {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.read();
         entries
             .iter()
             .map(|entry| entry.client.name.clone())
@@ -168,7 +169,7 @@ impl ClientRegistry {
             });
         }
         let shown = TokenDigest::new(token(headers)?);
-        let entries = Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner));
+        let entries = Arc::clone(&self.entries.read());
         let mut found = None;
         for entry in entries.iter() {
             if bool::from(entry.client.digest.0.ct_eq(&shown.0)) {

@@ -1,7 +1,8 @@
 //! The clients whose webhooks are notified.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +20,7 @@ struct State {
 impl ClientCancellations {
     /// Replaces the set of clients.
     pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.all = Some(Arc::clone(clients));
         state.removals.retain(|name, removed| {
             let stays = clients.contains(name);
@@ -32,7 +33,7 @@ impl ClientCancellations {
 
     /// Returns a token that is cancelled when the client is removed; `None` if it already is.
     pub(super) fn removal(&self, name: &str) -> Option<CancellationToken> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let known = state.all.as_ref();
         if known.is_some_and(|known| !known.contains(name)) {
             return None;

@@ -3,8 +3,9 @@
 //! Without room, a new notification replaces the oldest one in its own queue, because the newest says most. If its
 //! queue is empty, the new one is dropped. Other configurations lose nothing.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
@@ -104,12 +105,12 @@ impl DeliveryQueues {
 
     /// Returns the number of notifications that are queued or in flight.
     pub(super) fn waiting(&self) -> usize {
-        self.state().taken.deliveries
+        self.state.lock().taken.deliveries
     }
 
     /// Appends a notification to its queue.
     pub(super) fn push(&self, delivery: PushDelivery) -> Queued {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let mut put = Queued::default();
         while !state.fits(self.capacity, &delivery) {
             let Some(oldest) = state.pop_oldest(&delivery.address) else {
@@ -130,7 +131,7 @@ impl DeliveryQueues {
 
     /// Finishes the notification in flight and returns the next one. `None` removes the queue.
     pub(super) fn pop(&self, address: &ConfigKey) -> Option<NextDelivery> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let queue = state.queues.get_mut(address)?;
         let (done, next) = (queue.in_flight.take(), queue.waiting.pop_front());
         if let Some(next) = &next {
@@ -154,7 +155,7 @@ impl DeliveryQueues {
 
     /// Returns the notification in flight to the head of its queue.
     pub(super) fn push_front(&self, delivery: PushDelivery) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(queue) = state.queues.get_mut(&delivery.address) {
             queue.in_flight = None;
             queue.waiting.push_front(delivery);
@@ -163,13 +164,9 @@ impl DeliveryQueues {
 
     /// Removes and returns all queued notifications.
     pub(super) fn drain(&self) -> Vec<PushDelivery> {
-        let state = std::mem::take(&mut *self.state());
+        let state = std::mem::take(&mut *self.state.lock());
         let queues = state.queues.into_values();
         queues.flat_map(|queue| queue.waiting).collect()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,7 @@ use a2a::v1_0::{
 use serde_json::json;
 
 use super::retry::RetryPolicy;
-use super::{Notifier, PushCounts};
+use super::{Notifier, PushCounts, PushSender};
 use crate::call_context::Version;
 use crate::metrics::Metrics;
 use crate::settings::Limits;
@@ -50,12 +50,20 @@ impl Rig {
     }
 
     async fn with(limits: Limits, retry_policy: RetryPolicy) -> Self {
+        Self::with_sender(tcp(), limits, retry_policy).await
+    }
+
+    async fn with_sender(
+        sender: Arc<dyn PushSender>,
+        limits: Limits,
+        retry_policy: RetryPolicy,
+    ) -> Self {
         let store = MemoryStore::new();
         let record = record(TASK);
         store.create(&record).await.unwrap();
         let (kept, env) = (Arc::new(store.clone()), Arc::new(SystemEnvironment));
         let notifier =
-            Notifier::with_retry_policy(kept, tcp(), &limits, env, Metrics::new(), retry_policy);
+            Notifier::with_retry_policy(kept, sender, &limits, env, Metrics::new(), retry_policy);
         Self {
             store,
             notifier,

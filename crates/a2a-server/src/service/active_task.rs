@@ -1,7 +1,8 @@
 //! The tasks that this process works on.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use a2a::v1_0::Message;
 use tokio::sync::watch;
@@ -182,16 +183,16 @@ pub(super) struct ActiveTasks(Mutex<HashMap<String, Arc<ActiveTask>>>);
 
 impl ActiveTasks {
     pub(super) fn get(&self, task_id: &str) -> Option<Arc<ActiveTask>> {
-        self.locked().get(task_id).cloned()
+        self.0.lock().get(task_id).cloned()
     }
 
     pub(super) fn insert(&self, task_id: &str, active: Arc<ActiveTask>) {
-        self.locked().insert(task_id.to_owned(), active);
+        self.0.lock().insert(task_id.to_owned(), active);
     }
 
     /// Removes this entry, unless another run of the task has replaced it.
     pub(super) fn remove(&self, task_id: &str, active: &Arc<ActiveTask>) {
-        let mut all = self.locked();
+        let mut all = self.0.lock();
         if all
             .get(task_id)
             .is_some_and(|known| Arc::ptr_eq(known, active))
@@ -201,10 +202,6 @@ impl ActiveTasks {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.locked().len()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, Arc<ActiveTask>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().len()
     }
 }

@@ -3,9 +3,10 @@
 //!
 //! Once the server has answered, the id is free: some clients reuse ids, and their next message is no retry.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use a2a::v1_0::{Message, PartContent};
@@ -61,7 +62,7 @@ impl MessageDedup {
         let now = Instant::now();
         let digest = digest(message, agent);
         let key: Arc<str> = key(client, &message.message_id).into();
-        let mut known = self.locked();
+        let mut known = self.0.lock();
         known.evict_expired(now);
         if let Some(seen) = known.tasks.get(&key)
             && seen.digest == digest
@@ -87,7 +88,7 @@ impl MessageDedup {
     /// Forgets the message of the task `task_id`, after its answer or its rejection.
     pub(super) fn remove(&self, client: &str, message_id: &str, task_id: &str) {
         let key = key(client, message_id);
-        let mut known = self.locked();
+        let mut known = self.0.lock();
         // The id may belong to another message now.
         if known
             .tasks
@@ -96,10 +97,6 @@ impl MessageDedup {
         {
             known.tasks.remove(key.as_str());
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, DedupState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

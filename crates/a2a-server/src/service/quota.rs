@@ -1,8 +1,9 @@
 //! The unfinished tasks of each client.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use a2a::{A2aError, ErrorReason};
 
@@ -37,19 +38,19 @@ impl State {
 impl TaskQuota {
     /// Replaces the set of clients. Returns the tasks of others.
     pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) -> Vec<String> {
-        let mut state = self.locked();
+        let mut state = self.0.lock();
         state.clients = Some(Arc::clone(clients));
         state.tasks_of_removed()
     }
 
     /// Returns the tasks of removed clients.
     pub(super) fn tasks_of_removed(&self) -> Vec<String> {
-        self.locked().tasks_of_removed()
+        self.0.lock().tasks_of_removed()
     }
 
     /// Returns whether the operator has not removed this client.
     pub(super) fn is_client(&self, name: &str) -> bool {
-        self.locked().is_client(name)
+        self.0.lock().is_client(name)
     }
 
     /// Adds a task of a client, within `limit`.
@@ -59,7 +60,7 @@ impl TaskQuota {
         task_id: &str,
         limit: usize,
     ) -> Result<(), A2aError> {
-        let mut state = self.locked();
+        let mut state = self.0.lock();
         if !state.is_client(client) {
             let text = "the operator removed this client; ask for a new token";
             return Err(A2aError::new(ErrorReason::Unauthenticated, text));
@@ -85,7 +86,7 @@ impl TaskQuota {
 
     /// Removes a task. Returns whether it is time to prune.
     pub(super) fn remove(&self, client: &str, task_id: &str) -> bool {
-        let mut state = self.locked();
+        let mut state = self.0.lock();
         if let Some(tasks) = state.by_client.get_mut(client) {
             tasks.remove(task_id);
             if tasks.is_empty() {
@@ -102,16 +103,12 @@ impl TaskQuota {
 
     /// Returns at most `most` tasks of a client, starting at `from` and wrapping around.
     pub(super) fn sample(&self, client: &str, from: &str, most: usize) -> Vec<String> {
-        let state = self.locked();
+        let state = self.0.lock();
         let Some(tasks) = state.by_client.get(client) else {
             return Vec::new();
         };
         let after = tasks.range::<str, _>((Included(from), Unbounded));
         let before = tasks.range::<str, _>((Unbounded, Excluded(from)));
         after.chain(before).take(most).cloned().collect()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,7 @@
 //! Answers to sent messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2a::v1_0::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState};
 use futures_util::{StreamExt, stream};
@@ -15,6 +16,9 @@ use crate::call_context::{CallContext, Version};
 use crate::store::{TaskSubscription, TaskUpdate};
 use crate::task_record::TaskRecord;
 use a2a::A2aError;
+
+/// How much longer than a run a sender waits, so that it receives the end of a run that times out.
+const END_GRACE: Duration = Duration::from_secs(1);
 
 impl Core {
     pub(super) async fn send(
@@ -36,9 +40,11 @@ impl Core {
             Accepted::Active(active, task_id, _) => {
                 let end = match at_once {
                     true => None,
-                    false => tokio::time::timeout(self.settings.timeout, active.wait_ended())
-                        .await
-                        .ok(),
+                    false => {
+                        tokio::time::timeout(self.settings.timeout + END_GRACE, active.wait_ended())
+                            .await
+                            .ok()
+                    }
                 };
                 match end {
                     Some(end) => (task_id, end),
@@ -161,7 +167,7 @@ impl Core {
             }
         };
         // The task goes on after the timeout.
-        let _ = tokio::time::timeout(self.settings.timeout, follow).await;
+        let _ = tokio::time::timeout(self.settings.timeout + END_GRACE, follow).await;
         Ok(TaskEnd::Task(Arc::new(record)))
     }
 

@@ -126,8 +126,16 @@ impl TaskRunner {
                 let (reports, reported) = mpsc::channel(REPORT_CAPACITY);
                 let running = Running::start(self.core.metrics.clone(), reports, start);
                 let (ending, running) = self.work(running, reported).await;
-                held = Some((permit, running));
+                held = Some((Some(permit), running));
                 ending
+            }
+            Err(RunEnd::Canceled) if matches!(request, RunRequest::Reattach(_)) => {
+                // The run goes on outside of this process until it is reattached and canceled.
+                let start = self.start(request);
+                let (reports, _) = mpsc::channel(REPORT_CAPACITY);
+                let running = Running::start(self.core.metrics.clone(), reports, start);
+                held = Some((None, Some(running)));
+                RunEnd::Canceled
             }
             Err(ending) => ending,
         };

@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::v1_0::{

@@ -1,8 +1,9 @@
 //! The JSON values of messages in memory. A parsed value takes up to a hundred times its text, so limits on bytes do
 //! not bound memory.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use a2a::v1_0::{Message, PartContent};
 use serde_json::Value;
@@ -44,7 +45,7 @@ impl Weights {
         if values <= MAX_UNCOUNTED_VALUES {
             return Ok(None);
         }
-        let mut held = self.locked();
+        let mut held = self.0.lock();
         let own = held.get(client).copied().unwrap_or_default();
         let all: usize = held.values().sum();
         if own + values > MAX_PER_CLIENT || all + values > MAX_VALUES {
@@ -62,15 +63,11 @@ impl Weights {
             values,
         }))
     }
-
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for WeightPermit {
     fn drop(&mut self) {
-        let mut held = self.weights.locked();
+        let mut held = self.weights.0.lock();
         if let Some(own) = held.get_mut(&self.client) {
             *own -= self.values;
             if *own == 0 {
@@ -137,7 +134,7 @@ mod tests {
                 .unwrap()
                 .is_some()
         );
-        assert!(weights.locked().is_empty());
+        assert!(weights.0.lock().is_empty());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Tasks in memory, until the process ends.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use a2a::v1_0::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
@@ -11,10 +13,10 @@ use futures_util::future::{self, BoxFuture};
 
 use super::queues::Queues;
 use super::task_events::TaskEvents;
-use super::usage::Usage;
+use super::usage::{Usage, length, oldest};
 use super::{
-    Budget, Context, Cursor, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage,
-    TaskStore, TaskSubscription, body,
+    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
+    TaskSubscription, body,
 };
 use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
@@ -42,10 +44,6 @@ struct StoredTask {
     log: Vec<(i64, Arc<[u8]>)>,
     revision: u64,
     pushes: Vec<(TaskPushNotificationConfig, Version)>,
-}
-
-fn length(bytes: usize) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 impl StoredTask {
@@ -78,12 +76,8 @@ impl MemoryStore {
         Self::default()
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, MemoryState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn find(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
-        let (base, log) = match self.lock_state().tasks.get(task_id) {
+        let (base, log) = match self.state.lock().tasks.get(task_id) {
             Some(task) => (Arc::clone(&task.base), task.log.clone()),
             None => return Ok(None),
         };
@@ -106,7 +100,7 @@ impl MemoryStore {
         changes: usize,
     ) -> Result<(), StoreError> {
         let whole = body::encode(record)?.into();
-        if let Some(task) = self.lock_state().tasks.get_mut(&record.task.id)
+        if let Some(task) = self.state.lock().tasks.get_mut(&record.task.id)
             && Arc::ptr_eq(&task.base, base)
         {
             let before = task.bytes();
@@ -126,7 +120,7 @@ impl MemoryStore {
         change: &TaskChange,
     ) -> Result<(), StoreError> {
         let json = body::encode(change)?;
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         let task = state.tasks.get_mut(task_id).ok_or(StoreError::NotFound)?;
         if task.summary.is_terminal() {
             return Err(StoreError::Terminal);
@@ -174,11 +168,7 @@ impl MemoryState {
         let more = found.len() > filter.page_size;
         found.truncate(filter.page_size);
         let tasks: Vec<Summary> = found.into_iter().map(|(_, _, task)| task.clone()).collect();
-        SummaryPage {
-            next: tasks.last().filter(|_| more).map(Cursor::new),
-            tasks,
-            total,
-        }
+        SummaryPage::new(tasks, more, total)
     }
 
     /// Returns the ended tasks that exceed `retention`.
@@ -214,7 +204,7 @@ impl TaskStore for MemoryStore {
             Ok(task) => task,
             Err(error) => return done(Err(error)),
         };
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         if state.tasks.contains_key(&record.task.id) {
             return done(Err(StoreError::Conflict));
         }
@@ -252,11 +242,11 @@ impl TaskStore for MemoryStore {
     }
 
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>> {
-        done(Ok(self.lock_state().page(filter)))
+        done(Ok(self.state.lock().page(filter)))
     }
 
     fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let was = self.lock_state().forget(task_id, &self.usage);
+        let was = self.state.lock().forget(task_id, &self.usage);
         self.events.forget(task_id);
         done(Ok(was))
     }
@@ -283,7 +273,7 @@ impl TaskStore for MemoryStore {
         owner: &'a str,
         session: &'a str,
     ) -> BoxFuture<'a, Result<Context, StoreError>> {
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         let opened = state
             .contexts
             .entry(context_id.to_owned())
@@ -306,7 +296,7 @@ impl TaskStore for MemoryStore {
     }
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
-        let state = self.lock_state();
+        let state = self.state.lock();
         let tasks = state.tasks.values().map(|task| &task.summary);
         let open = tasks.filter(|task| !task.is_terminal()).cloned().collect();
         done(Ok(open))
@@ -317,7 +307,7 @@ impl TaskStore for MemoryStore {
         config: &'a TaskPushNotificationConfig,
         version: Version,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         let Some(task) = state.tasks.get_mut(&config.task_id) else {
             return done(Err(StoreError::NotFound));
         };
@@ -334,7 +324,8 @@ impl TaskStore for MemoryStore {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>> {
         done(Ok(self
-            .lock_state()
+            .state
+            .lock()
             .tasks
             .get(task_id)
             .map(|task| task.pushes.clone())
@@ -346,7 +337,7 @@ impl TaskStore for MemoryStore {
         task_id: &'a str,
         config_id: &'a str,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         let Some(task) = state.tasks.get_mut(task_id) else {
             return done(Ok(false));
         };
@@ -361,7 +352,7 @@ impl TaskStore for MemoryStore {
         retention: &'a Retention,
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>> {
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         let outlived = state.outlived(retention, now);
         for id in &outlived {
             state.forget(id, &self.usage);
@@ -375,7 +366,7 @@ impl TaskStore for MemoryStore {
         skip: usize,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        let state = self.lock_state();
+        let state = self.state.lock();
         let tasks = state.tasks.values().map(|task| &task.summary);
         let waits = tasks.filter(|task| is_interrupted(&task.state) && task.changed_ms < before_ms);
         let mut waits: Vec<_> = waits.map(|task| (task.changed_ms, &task.id)).collect();
@@ -391,43 +382,26 @@ impl TaskStore for MemoryStore {
         budget: &'a Budget,
         forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         let Some(lacks) = self.usage.lacks(owner, bytes, budget) else {
             return done(Ok(false));
         };
-        let mut lacks = usize::try_from(lacks).unwrap_or(usize::MAX);
         if lacks == 0 {
             return done(Ok(true));
         }
-        let task = state.tasks.values();
-        let own = task.filter(|task| task.summary.owner == owner && task.summary.is_terminal());
-        let mut settled: Vec<(i64, String, usize)> = own
-            .map(|task| {
-                (
-                    task.summary.changed_ms,
-                    task.summary.id.clone(),
-                    task.bytes(),
-                )
-            })
+        let tasks = state.tasks.values();
+        let own = tasks.filter(|task| task.summary.owner == owner && task.summary.is_terminal());
+        let mut ended: Vec<_> = own
+            .map(|task| (task.summary.changed_ms, &task.summary.id, task.bytes()))
             .collect();
-        settled.sort_unstable();
-        let mut oldest = Vec::new();
-        for (_, id, bytes) in settled {
-            if lacks == 0 {
-                break;
-            }
-            lacks = lacks.saturating_sub(bytes);
-            oldest.push(id);
+        ended.sort_unstable();
+        let ended = ended.into_iter();
+        let ended = ended.map(|(_, id, bytes)| Ok::<_, Infallible>((id.clone(), length(bytes))));
+        let Ok(ids) = oldest(ended, lacks);
+        for id in ids.iter().filter(|_| forget) {
+            state.forget(id, &self.usage);
         }
-        if lacks > 0 {
-            return done(Ok(false));
-        }
-        if forget {
-            for id in oldest {
-                state.forget(&id, &self.usage);
-            }
-        }
-        done(Ok(true))
+        done(Ok(!ids.is_empty()))
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {

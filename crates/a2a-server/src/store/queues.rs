@@ -1,7 +1,8 @@
 //! First-in, first-out queues by name, for stores of a single process.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
@@ -45,16 +46,16 @@ impl Queues {
 
     /// Returns the number of queues in use.
     pub fn len(&self) -> usize {
-        self.locked().len()
+        self.by_name.lock().len()
     }
 
     /// Returns whether all queues are empty.
     pub fn is_empty(&self) -> bool {
-        self.locked().is_empty()
+        self.by_name.lock().is_empty()
     }
 
     fn slot(&self, name: &str) -> (Arc<Semaphore>, QueueSlot) {
-        let mut by_name = self.locked();
+        let mut by_name = self.by_name.lock();
         let queue = by_name.entry(name.to_owned()).or_insert_with(|| Queue {
             semaphore: Arc::new(Semaphore::new(1)),
             members: 0,
@@ -66,10 +67,6 @@ impl Queues {
         };
         (queue.semaphore.clone(), slot)
     }
-
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, Queue>> {
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Membership in a queue, waiting or not.
@@ -80,7 +77,7 @@ struct QueueSlot {
 
 impl Drop for QueueSlot {
     fn drop(&mut self) {
-        let mut by_name = self.queues.locked();
+        let mut by_name = self.queues.by_name.lock();
         if let Some(queue) = by_name.get_mut(&self.name) {
             queue.members -= 1;
             if queue.members == 0 {

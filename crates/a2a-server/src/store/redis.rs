@@ -9,10 +9,11 @@
 //! snapshot. A failover to a replica loses what the replica has not received. Redis must not be a cluster, needs
 //! version 6.2, and `maxmemory-policy` has to be `noeviction` so that Redis does not evict tasks.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
@@ -216,11 +217,7 @@ impl TaskStore for RedisStore {
     }
 
     fn cancel_requests(&self) -> BoxStream<'static, String> {
-        let receiver = self
-            .cancellations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let receiver = self.cancellations.lock().take();
         match receiver {
             Some(receiver) => stream::unfold(receiver, |mut receiver| async move {
                 receiver.recv().await.map(|task_id| (task_id, receiver))
@@ -306,10 +303,7 @@ impl TaskStore for RedisStore {
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         // The heartbeat has to stop first: it would renew the lease.
-        self.background
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .abort_all();
+        self.background.lock().abort_all();
         self.inner.release_lease().boxed()
     }
 }

@@ -4,8 +4,9 @@
 //! writes in one transaction and then replies to each. Readers use their own connections and wait for no writer. Bodies
 //! stay on the disk; the store parses a task when the server uses it.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use chrono::{DateTime, Utc};
@@ -94,7 +95,6 @@ impl SqliteStore {
         let directory = &options.directory;
         database::create_directory(directory)?;
         let lock = DirectoryLock::acquire(directory, now)?;
-        database::refuse_journal(directory)?;
         let path = database::path(directory);
         let connection = database::open_writer(&path, options.fsync)?;
         let left = queries::last_key(&connection);
@@ -242,14 +242,13 @@ impl SqliteStore {
     }
 
     fn last_error(&self) -> Option<StoreError> {
-        let last = self.shared.last_error.lock();
-        last.unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.last_error.lock().clone()
     }
 }
 
 impl Shared {
     fn reader(&self) -> Result<Connection, StoreError> {
-        let mut readers = self.readers();
+        let mut readers = self.readers.lock();
         if readers.closed {
             return Err(closed());
         }
@@ -262,19 +261,11 @@ impl Shared {
     }
 
     fn give_back(&self, connection: Connection) {
-        let mut readers = self.readers();
+        let mut readers = self.readers.lock();
         if !readers.closed && readers.idle.len() < IDLE_READERS {
             readers.idle.push(connection);
         }
     }
-
-    fn readers(&self) -> MutexGuard<'_, Readers> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn length(bytes: usize) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 fn closed() -> StoreError {

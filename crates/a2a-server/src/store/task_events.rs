@@ -3,8 +3,9 @@
 //! Each subscriber has a bounded buffer. One that falls behind, or may have missed a change, receives a snapshot of the
 //! task. A slow subscriber therefore delays no other and needs no more memory than a fast one.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use a2a::v1_0::TaskState;
 use futures_util::StreamExt;
@@ -46,7 +47,7 @@ impl TaskEvents {
 
     /// Publishes the stored change that made `revision`.
     pub fn publish(&self, task_id: &str, revision: u64, change: &TaskChange) {
-        let mut senders = self.locked();
+        let mut senders = self.senders.lock();
         let Some(sender) = senders.get(task_id) else {
             return;
         };
@@ -59,24 +60,24 @@ impl TaskEvents {
 
     /// Sends every subscriber a snapshot, after changes of any task may have been missed.
     pub fn resync_all(&self) {
-        for sender in self.locked().values() {
+        for sender in self.senders.lock().values() {
             let _ = sender.send(None);
         }
     }
 
     /// Returns whether the task has subscribers.
     pub fn has_listeners(&self, task_id: &str) -> bool {
-        self.locked().contains_key(task_id)
+        self.senders.lock().contains_key(task_id)
     }
 
     /// Ends the subscriptions to a deleted task.
     pub fn forget(&self, task_id: &str) {
-        self.locked().remove(task_id);
+        self.senders.lock().remove(task_id);
     }
 
     /// Subscribes to a task. Call it before loading the task, so that no change is missed in between.
     pub fn subscribe(&self, task_id: &str) -> EventListener {
-        let mut senders = self.locked();
+        let mut senders = self.senders.lock();
         let sender = senders
             .entry(task_id.to_owned())
             .or_insert_with(|| Sender::new(self.capacity));
@@ -89,11 +90,7 @@ impl TaskEvents {
 
     /// Returns the number of tasks with subscribers.
     pub fn listened_tasks(&self) -> usize {
-        self.locked().len()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, Sender<TaskEvent>>> {
-        self.senders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.senders.lock().len()
     }
 }
 
@@ -146,7 +143,7 @@ impl EventListener {
 
 impl Drop for EventListener {
     fn drop(&mut self) {
-        let mut senders = self.events.locked();
+        let mut senders = self.events.senders.lock();
         // Under the lock, so that the last of two concurrent drops removes the entry.
         self.receiver = None;
         if senders

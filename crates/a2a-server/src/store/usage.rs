@@ -1,7 +1,8 @@
 //! The bytes of each client's tasks, for stores of a single process.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::Budget;
 
@@ -18,7 +19,7 @@ struct Counts {
 impl Usage {
     /// Adds `more` bytes of a client; a negative value subtracts.
     pub(super) fn add(&self, owner: &str, more: i64) {
-        let mut counts = self.locked();
+        let mut counts = self.0.lock();
         counts.total = counts.total.saturating_add_signed(more);
         match counts.by_owner.get_mut(owner) {
             Some(bytes) => {
@@ -38,12 +39,30 @@ impl Usage {
 
     /// Returns how many of its bytes a client has to free for `more` within `budget`; `None` if that does not suffice.
     pub(super) fn lacks(&self, owner: &str, more: u64, budget: &Budget) -> Option<u64> {
-        let counts = self.locked();
+        let counts = self.0.lock();
         let own = counts.by_owner.get(owner).copied().unwrap_or_default();
         budget.lacks(own, counts.total, more)
     }
+}
 
-    fn locked(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// Converts a length for [`Usage::add`].
+pub(super) fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Returns the ids of the first of `tasks`, given as id and size, that take `bytes` together; none if all of them take less.
+pub(super) fn oldest<E>(
+    tasks: impl IntoIterator<Item = Result<(String, i64), E>>,
+    bytes: u64,
+) -> Result<Vec<String>, E> {
+    let (mut ids, mut found) = (Vec::new(), 0_u64);
+    for task in tasks {
+        let (id, size) = task?;
+        ids.push(id);
+        found = found.saturating_add_signed(size);
+        if found >= bytes {
+            return Ok(ids);
+        }
     }
+    Ok(Vec::new())
 }

@@ -58,5 +58,5 @@ fn closed_request_frees_its_place() {
     drop(second);
     assert!(open.try_open(ada).is_some());
     drop(first);
-    assert!(open.counts.lock().unwrap().is_empty());
+    assert!(open.counts.lock().is_empty());
 }

@@ -120,9 +120,9 @@ async fn long_header_is_rejected() {
 /// Streams `one`, and then what the channel sends until it is dropped.
 fn streaming() -> (Router, mpsc::Sender<&'static str>) {
     let (send, receive) = mpsc::channel::<&'static str>(4);
-    let receive = Arc::new(std::sync::Mutex::new(Some(receive)));
+    let receive = Arc::new(parking_lot::Mutex::new(Some(receive)));
     let stream = move || {
-        let receive = receive.lock().unwrap().take().unwrap();
+        let receive = receive.lock().take().unwrap();
         let rest = futures_util::stream::unfold(receive, |mut receive| async move {
             Some((receive.recv().await?, receive))
         });
@@ -193,9 +193,9 @@ async fn shutdown_ignores_silent_connections() {
 #[tokio::test]
 async fn unread_response_is_cut_and_dropped() {
     let (received, dropped) = tokio::sync::oneshot::channel::<()>();
-    let received = Arc::new(std::sync::Mutex::new(Some(received)));
+    let received = Arc::new(parking_lot::Mutex::new(Some(received)));
     let endless = move || {
-        let received = received.lock().unwrap().take();
+        let received = received.lock().take();
         let all = futures_util::stream::repeat_with(move || {
             let _ends_with_the_answer = &received;
             Ok::<_, Infallible>(vec![0; MAX_HEADER])

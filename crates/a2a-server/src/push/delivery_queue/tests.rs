@@ -64,7 +64,7 @@ fn delivery_in_flight_counts_until_next_pop() {
     assert_eq!(queues.waiting(), 1);
     pop(&queues, "w1");
     assert_eq!(queues.waiting(), 0);
-    assert!(queues.state().origins.is_empty());
+    assert!(queues.state.lock().origins.is_empty());
 }
 
 #[test]

@@ -1,8 +1,16 @@
 //! Webhooks of a removed client.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use futures_util::future::{self, BoxFuture};
+use http::{HeaderMap, Response};
+use tokio::sync::Notify;
+use url::Url;
 
 use super::*;
+use crate::push::PushError;
 
 /// A webhook that fails until it is stopped.
 const PATIENT: RetryPolicy = RetryPolicy {
@@ -25,6 +33,44 @@ async fn webhook_of_removed_client_gets_nothing_more() {
     // The one in flight, and the queued one.
     assert_eq!((figures.delivered, figures.failed), (0, 2));
     assert_eq!(hook.rest().await, 0);
+}
+
+/// Counts the requests, which never end.
+#[derive(Default)]
+struct Stuck {
+    posts: AtomicUsize,
+    posted: Notify,
+}
+
+impl PushSender for Stuck {
+    fn accepts(&self, _: &Url) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn post(
+        &self,
+        _: Url,
+        _: HeaderMap,
+        _: Bytes,
+    ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
+        self.posts.fetch_add(1, Ordering::Relaxed);
+        self.posted.notify_one();
+        Box::pin(future::pending())
+    }
+}
+
+#[tokio::test]
+async fn removal_starts_no_queued_request() {
+    let sender = Arc::new(Stuck::default());
+    let mut rig = Rig::with_sender(sender.clone(), Limits::default(), PATIENT).await;
+    rig.register("w", "http://hook.test/", Version::V1_0).await;
+    rig.becomes(TaskState::Working).await;
+    sender.posted.notified().await;
+    rig.becomes(TaskState::Completed).await;
+    rig.notifier.barrier().await;
+    rig.notifier.retain_clients(&Arc::new(HashSet::new()));
+    assert_eq!(rig.done().await.failed, 2);
+    assert_eq!(sender.posts.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Captures log lines as text.
 
+use parking_lot::Mutex;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -13,7 +14,7 @@ pub(super) struct CapturedLog(Arc<Mutex<String>>);
 
 impl CapturedLog {
     pub(super) fn text(&self) -> String {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 
@@ -39,7 +40,7 @@ impl Subscriber for CapturedLog {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut text = self.0.lock().unwrap();
+        let mut text = self.0.lock();
         event.record(&mut Line(&mut text));
         text.push('\n');
     }

@@ -44,7 +44,7 @@ async fn remembered_messages_are_bounded() {
     for id in 0..MAX_MESSAGES + 5 {
         get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
     }
-    let known = dedup.0.lock().unwrap();
+    let known = dedup.0.lock();
     assert_eq!(known.tasks.len(), MAX_MESSAGES);
     assert_eq!(known.order.len(), MAX_MESSAGES);
 }
@@ -56,7 +56,7 @@ async fn answered_messages_free_their_room() {
         get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
         dedup.remove("p", &id.to_string(), "t");
     }
-    let known = dedup.0.lock().unwrap();
+    let known = dedup.0.lock();
     assert_eq!(known.tasks.len(), 0);
     assert!(known.order.len() <= MAX_MESSAGES);
 }

@@ -92,7 +92,7 @@ async fn cached_agents_outlast_executor_errors() {
     let theatre = theatre().await;
     let before = theatre.service.agents().await.unwrap();
     let gone = ExecutorError("the gateway is gone".to_owned());
-    *theatre.stage.agents.lock().unwrap() = Err(gone);
+    *theatre.stage.agents.lock() = Err(gone);
     tokio::time::advance(120 * SECOND).await;
     assert_eq!(theatre.service.agents().await.unwrap(), before);
 }
@@ -101,7 +101,7 @@ async fn cached_agents_outlast_executor_errors() {
 async fn agents_without_cache_are_unavailable() {
     let theatre = theatre().await;
     let gone = ExecutorError("the gateway is gone".to_owned());
-    *theatre.stage.agents.lock().unwrap() = Err(gone);
+    *theatre.stage.agents.lock() = Err(gone);
     let refusal = theatre.service.agents().await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
 }

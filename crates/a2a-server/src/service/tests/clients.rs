@@ -103,10 +103,10 @@ async fn end_of_removed_client_retries_store_errors() {
     let id = waiting(&mut theatre).await;
     let last = last_event(&theatre, &id).await;
     let away = StoreError::Failed("away".to_owned());
-    store.unread.lock().unwrap().insert(id.clone(), away);
+    store.unread.lock().insert(id.clone(), away);
     theatre.service.retain_clients(bob_alone());
     tokio::time::sleep(SECOND).await;
-    store.unread.lock().unwrap().clear();
+    store.unread.lock().clear();
     assert_eq!(theatre.state(&id).await, TaskState::InputRequired);
     assert_eq!(last.await, "status Canceled");
 }
@@ -145,7 +145,8 @@ async fn recovered_run_of_removed_client_is_stopped() {
     let behind = Arc::new(store.clone());
     let (settings, alive) = (Settings::default(), vec!["run".to_owned()]);
     let clients = Some(bob_alone());
-    let theatre = TestService::for_clients(settings, store, behind, alive, clients).await;
+    let mut theatre = TestService::for_clients(settings, store, behind, alive, clients).await;
+    theatre.run().await.cancel.cancelled().await;
     let task = theatre.ended("t").await;
     assert_eq!(task.status.state, TaskState::Canceled);
     assert!(said(&task).contains("removed"), "{}", said(&task));

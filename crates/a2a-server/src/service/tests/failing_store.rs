@@ -105,7 +105,7 @@ impl TaskStore for FailingStore {
     }
 
     fn load<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<TaskRecord>> {
-        if let Some(error) = self.unread.lock().unwrap().get(task_id) {
+        if let Some(error) = self.unread.lock().get(task_id) {
             return Box::pin(std::future::ready(Err(error.clone())));
         }
         self.memory.load(task_id)

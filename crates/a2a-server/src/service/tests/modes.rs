@@ -47,7 +47,7 @@ async fn one_matching_output_mode_is_enough() {
 #[tokio::test]
 async fn output_mode_of_skill_matches() {
     let theatre = theatre().await;
-    if let Ok(agents) = &mut *theatre.stage.agents.lock().unwrap() {
+    if let Ok(agents) = &mut *theatre.stage.agents.lock() {
         agents[0].skills.push(AgentSkill {
             id: "paint".to_owned(),
             name: "Paint".to_owned(),

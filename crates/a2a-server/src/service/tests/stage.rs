@@ -74,7 +74,7 @@ impl Stage {
 
 impl Executor for Stage {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
-        Box::pin(std::future::ready(self.agents.lock().unwrap().clone()))
+        Box::pin(std::future::ready(self.agents.lock().clone()))
     }
 
     fn run(

@@ -48,6 +48,23 @@ async fn append_with_lost_reply_is_stored_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn slow_store_delays_the_answer_of_a_timed_out_run() {
+    let store = FailingStore::new();
+    let settings = Settings {
+        timeout: 10 * SECOND,
+        ..Settings::default()
+    };
+    let mut theatre = store.open_with(settings).await;
+    let asked = theatre.ask(alice(), says("hello"));
+    let run = theatre.run().await;
+    run.report(artifact("a", "one")).await;
+    tokio::time::sleep(SECOND).await;
+    store.fail(1);
+    let answer = task(asked.await.unwrap().unwrap());
+    assert_eq!(answer.status.state, TaskState::Failed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn lasting_store_failure_stops_run() {
     let store = FailingStore::new();
     let mut theatre = store.open().await;
@@ -78,7 +95,7 @@ async fn list_skips_damaged_tasks() {
         made.changed_ms += i64::try_from(n).unwrap();
         store.create(&made).await.unwrap();
     }
-    let fails = |id: &str, error| store.unread.lock().unwrap().insert(id.to_owned(), error);
+    let fails = |id: &str, error| store.unread.lock().insert(id.to_owned(), error);
     let list = async || theatre.service.list(&alice(), lists::all()).await;
     fails("t2", StoreError::Damaged("secret place: torn".to_owned()));
     let listed = whole(list().await.unwrap()).await.unwrap();

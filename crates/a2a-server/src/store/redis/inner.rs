@@ -1,8 +1,8 @@
 //! The state that all parts of the store share.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::connection::RedisConnection;
@@ -56,21 +56,17 @@ impl Inner {
     }
 
     pub(super) fn is_running(&self, task_id: &str) -> bool {
-        self.running().contains(task_id)
+        self.running.lock().contains(task_id)
     }
 
     pub(super) fn mark_running(&self, task_id: &str) {
-        let mut running = self.running();
+        let mut running = self.running.lock();
         if !running.contains(task_id) {
             running.insert(task_id.to_owned());
         }
     }
 
     pub(super) fn mark_ended(&self, task_id: &str) {
-        self.running().remove(task_id);
-    }
-
-    fn running(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock().remove(task_id);
     }
 }

@@ -1,7 +1,8 @@
 //! The lease of this server, and the recovery of tasks whose server is dead.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
 use tokio::time::MissedTickBehavior;
@@ -97,10 +98,10 @@ impl Inner {
         &self,
         recovery: &Mutex<RecoveryState>,
     ) -> Result<Vec<Summary>, StoreError> {
-        while let Some(task_id) = { locked(recovery).canceled.pop() } {
+        while let Some(task_id) = { recovery.lock().canceled.pop() } {
             // A deleted task needs no cancel request.
             if let Err(StoreError::Failed(why)) = self.request_cancel(&task_id).await {
-                locked(recovery).canceled.push(task_id);
+                recovery.lock().canceled.push(task_id);
                 return Err(StoreError::Failed(why));
             }
         }
@@ -119,7 +120,7 @@ impl Inner {
         }
         let (mut tasks, mut done) = (Vec::new(), Vec::new());
         for task_id in taken {
-            if !locked(recovery).unconfirmed.contains(&task_id) {
+            if !recovery.lock().unconfirmed.contains(&task_id) {
                 match self.load(&task_id).await {
                     Ok(Some(record)) if !record.is_terminal() => {
                         self.mark_running(&task_id);
@@ -139,7 +140,7 @@ impl Inner {
             .iter()
             .fold(self.scripts.handed_out.call(), |call, id| call.arg(id));
         let confirmed: Result<String, StoreError> = self.connection.call(&call).await;
-        let mut recovery = locked(recovery);
+        let mut recovery = recovery.lock();
         recovery.canceled.extend(
             canceled
                 .into_iter()
@@ -164,10 +165,6 @@ impl Inner {
             .and_then(|seconds| seconds.parse::<u64>().ok())
             .is_some_and(|seconds| seconds.saturating_mul(1000) < self.lease_ms()))
     }
-}
-
-fn locked(recovery: &Mutex<RecoveryState>) -> MutexGuard<'_, RecoveryState> {
-    recovery.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a field of the `INFO` command.

@@ -8,9 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::inner::Inner;
 use super::tasks::{Row, summary};
-use crate::store::{
-    Budget, Cursor, Filter, Retention, StoreError, Summary, SummaryPage, state_word,
-};
+use crate::store::{Budget, Filter, Retention, StoreError, Summary, SummaryPage, state_word};
 
 /// Tasks that one step deletes. Redis serves no other command meanwhile.
 const PRUNE_BATCH: usize = 100;
@@ -53,11 +51,7 @@ impl Inner {
             .arg(since.map(|at| at.to_string()).unwrap_or_default());
         let (total, more, found): (usize, bool, Vec<Row>) = self.connection.call(&call).await?;
         let tasks: Vec<Summary> = found.into_iter().map(summary).collect();
-        Ok(SummaryPage {
-            next: tasks.last().filter(|_| more).map(Cursor::new),
-            tasks,
-            total,
-        })
+        Ok(SummaryPage::new(tasks, more, total))
     }
 
     pub(super) async fn unanswered(

@@ -1,7 +1,8 @@
 //! Wakes tasks in this process that wait for an event in Redis.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 
@@ -16,18 +17,18 @@ impl Notifiers {
     /// Adds the notifier of a slot.
     pub(super) fn insert(&self, slot: &str) -> Arc<Notify> {
         let notify = Arc::new(Notify::new());
-        self.slots().insert(slot.to_owned(), notify.clone());
+        self.slots.lock().insert(slot.to_owned(), notify.clone());
         notify
     }
 
     /// Removes the notifier of a slot.
     pub(super) fn remove(&self, slot: &str) {
-        self.slots().remove(slot);
+        self.slots.lock().remove(slot);
     }
 
     /// Notifies a slot that it may be at the head of its queue.
     pub(super) fn notify_slot(&self, slot: &str) {
-        if let Some(notify) = self.slots().get(slot) {
+        if let Some(notify) = self.slots.lock().get(slot) {
             notify.notify_one();
         }
     }
@@ -35,12 +36,8 @@ impl Notifiers {
     /// Notifies everyone, after notifications may have been lost.
     pub(super) fn notify_all(&self) {
         self.cancels.notify_one();
-        for notify in self.slots().values() {
+        for notify in self.slots.lock().values() {
             notify.notify_one();
         }
-    }
-
-    fn slots(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,15 +3,9 @@
 //! `task:ID` is a hash, `log:ID` a list of changes. Appending does not grow with the task. Loading a task with many
 //! changes compacts them.
 
-use a2a::v1_0::{Role, TaskStatus};
-use serde_json::Error;
-
 use super::inner::Inner;
-use crate::store::{Phase, StoreError, Summary, parse_state, state_word};
-use crate::task_record::{TaskChange, TaskRecord, excerpt};
-
-/// The number of changes from which loading a task compacts its log.
-const COMPACT_AFTER_CHANGES: usize = 64;
+use crate::store::{Phase, StoreError, Summary, SummaryChange, body, parse_state, state_word};
+use crate::task_record::{TaskChange, TaskRecord};
 
 /// Returns the word of the scripts for a phase.
 fn phase_word(phase: Phase) -> &'static str {
@@ -24,27 +18,27 @@ fn phase_word(phase: Phase) -> &'static str {
 
 impl Inner {
     pub(super) async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
-        let status = &record.task.status;
-        let phase = Phase::new(&status.state);
+        let summary = Summary::new(record);
+        let phase = Phase::new(&summary.state);
         let call = self
             .scripts
             .create
             .call()
             .arg(&record.task.id)
-            .arg(serde_json::to_vec(record).map_err(unwritten)?)
+            .arg(body::encode(record)?)
             .arg(record.revision)
             .arg(&record.owner)
             .arg(&record.task.context_id)
             .arg(&record.session)
-            .arg(state_word(&status.state))
-            .arg(since_us(status))
+            .arg(state_word(&summary.state))
+            .arg(number(summary.since_us))
             .arg(record.changed_ms)
             .arg(phase_word(phase))
             .arg(self.token())
             .arg(record.created_ms)
-            .arg(record.agent.as_deref().unwrap_or_default())
-            .arg(record.asked().unwrap_or_default())
-            .arg(status.message.as_ref().map(excerpt).unwrap_or_default());
+            .arg(summary.agent.unwrap_or_default())
+            .arg(summary.asked.unwrap_or_default())
+            .arg(summary.says.unwrap_or_default());
         let said: String = self.connection.call(&call).await?;
         self.outcome(&record.task.id, Some(phase), &said)
     }
@@ -56,19 +50,20 @@ impl Inner {
         at_ms: i64,
         change: &TaskChange,
     ) -> Result<(), StoreError> {
-        let (state, since_us, phase) = match change {
-            TaskChange::Status(status) => (
-                state_word(&status.state),
-                since_us(status),
-                Some(Phase::new(&status.state)),
-            ),
-            _ => ("", String::new(), None),
-        };
-        let (asked, says) = match change {
-            TaskChange::Status(status) => (String::new(), status.message.as_ref().map(excerpt)),
-            TaskChange::Message(message) if message.role == Role::User => (excerpt(message), None),
-            _ => (String::new(), None),
-        };
+        let (mut state, mut since, mut phase) = ("", String::new(), None);
+        let (mut asked, mut says) = (None, None);
+        match SummaryChange::new(change) {
+            SummaryChange::Status {
+                state: new,
+                since_us,
+                says: text,
+            } => {
+                (state, since) = (state_word(&new), number(since_us));
+                (phase, says) = (Some(Phase::new(&new)), text);
+            }
+            SummaryChange::Asked(text) => asked = Some(text),
+            SummaryChange::None => {}
+        }
         let call = self
             .scripts
             .append
@@ -76,13 +71,13 @@ impl Inner {
             .arg(task_id)
             .arg(revision)
             .arg(at_ms)
-            .arg(serde_json::to_vec(change).map_err(unwritten)?)
+            .arg(body::encode(change)?)
             .arg(self.token())
             .arg(state)
-            .arg(since_us)
+            .arg(since)
             .arg(phase.map_or("", phase_word))
             .arg(i32::from(self.is_running(task_id)))
-            .arg(asked)
+            .arg(asked.unwrap_or_default())
             .arg(says.unwrap_or_default());
         // A run survives a restart of Redis. After the lease, another server owns it.
         let said: String = self.connection.call_until(&call, self.lease).await?;
@@ -144,15 +139,12 @@ impl Inner {
         }
         let (base, from, log): (Vec<u8>, u64, Vec<Vec<u8>>) =
             redis::from_redis_value(found).map_err(|why| self.unread(task_id, &why.to_string()))?;
-        let mut record: TaskRecord = serde_json::from_slice(&base)
-            .map_err(|why| self.unread(task_id, &error_location(&why)))?;
-        let many = log.len() >= COMPACT_AFTER_CHANGES;
+        let mut record = body::decode_record(&base).map_err(|why| self.unread(task_id, &why))?;
+        let many = log.len() >= body::MAX_CHANGES;
         for entry in log {
             let (at_ms, change) = entry_of(&entry)
                 .ok_or_else(|| self.unread(task_id, "an entry of its log has no time"))?;
-            let change: TaskChange = serde_json::from_slice(change)
-                .map_err(|why| self.unread(task_id, &error_location(&why)))?;
-            record.apply(change, at_ms);
+            body::apply(&mut record, at_ms, change).map_err(|why| self.unread(task_id, &why))?;
         }
         if many {
             self.compact(&record, from).await;
@@ -162,7 +154,7 @@ impl Inner {
 
     /// Replaces the record at revision `from` and the changes up to `record` with `record`.
     async fn compact(&self, record: &TaskRecord, from: u64) {
-        let Ok(whole) = serde_json::to_vec(record) else {
+        let Ok(whole) = body::encode(record) else {
             return;
         };
         let call = self
@@ -249,19 +241,7 @@ fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
     Some((number, rest.get(1..)?))
 }
 
-/// Returns the timestamp of a status in microseconds since 1970, which Lua's numbers hold exactly.
-fn since_us(status: &TaskStatus) -> String {
-    status
-        .timestamp
-        .map(|at| at.timestamp_micros().to_string())
-        .unwrap_or_default()
-}
-
-fn unwritten(why: Error) -> StoreError {
-    StoreError::Failed(format!("cannot write the task as JSON: {why}"))
-}
-
-/// Describes where JSON is wrong. The text itself stays out of the error, because it may be a client's.
-fn error_location(why: &Error) -> String {
-    format!("line {}, column {}", why.line(), why.column())
+/// Writes a number for Lua; an empty text is `None`. Lua's numbers hold microseconds since 1970 exactly.
+fn number(value: Option<i64>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
 }

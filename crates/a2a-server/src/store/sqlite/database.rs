@@ -113,22 +113,6 @@ pub(super) fn open_private(path: &Path) -> Result<File, StoreError> {
     opened.map_err(|error| file_error("open", path, &error))
 }
 
-/// Refuses a directory that holds the journal of an earlier version: its tasks would seem to be gone.
-pub(super) fn refuse_journal(directory: &Path) -> Result<(), StoreError> {
-    let entries = directory
-        .read_dir()
-        .map_err(|error| file_error("list", directory, &error))?;
-    let journal = |path: &Path| path.extension().is_some_and(|end| end == "journal");
-    match entries.flatten().any(|entry| journal(&entry.path())) {
-        true => Err(StoreError::Failed(format!(
-            "cannot open the task store `{}`: it holds the journal of an earlier version, which this one does not read; \
-             move its `*.journal` files away, or give the server another directory",
-            directory.display()
-        ))),
-        false => Ok(()),
-    }
-}
-
 /// Opens the writing connection and creates the tables if they are missing.
 pub(super) fn open_writer(path: &Path, fsync: Fsync) -> Result<Connection, StoreError> {
     // SQLite gives its other files the mode of this one.

@@ -8,7 +8,7 @@ use super::database::SqlError;
 use super::tasks::number;
 use crate::call_context::Version;
 use crate::store::{
-    Context, Cursor, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_word,
+    Context, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_word, usage,
 };
 use crate::task_record::TaskRecord;
 
@@ -165,11 +165,8 @@ pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<SummaryPa
     let mut tasks: Vec<Summary> = rows.collect::<Result<_, _>>()?;
     let more = tasks.len() > filter.page_size;
     tasks.truncate(filter.page_size);
-    Ok(SummaryPage {
-        next: tasks.last().filter(|_| more).map(Cursor::new),
-        tasks,
-        total: usize::try_from(total).unwrap_or_default(),
-    })
+    let total = usize::try_from(total).unwrap_or_default();
+    Ok(SummaryPage::new(tasks, more, total))
 }
 
 fn conditions(filter: &Filter) -> (Vec<&'static str>, Vec<Value>) {
@@ -323,14 +320,6 @@ pub(super) fn oldest(
     let mut select = connection.prepare_cached(
         "SELECT id, bytes FROM tasks WHERE phase = 2 AND owner = ?1 ORDER BY changed_ms, id",
     )?;
-    let mut rows = select.query([owner])?;
-    let (mut ids, mut found) = (Vec::new(), 0_u64);
-    while let Some(row) = rows.next()? {
-        ids.push(row.get(0)?);
-        found = found.saturating_add_signed(row.get(1)?);
-        if found >= bytes {
-            return Ok(ids);
-        }
-    }
-    Ok(Vec::new())
+    let rows = select.query_map([owner], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(usage::oldest(rows, bytes)?)
 }

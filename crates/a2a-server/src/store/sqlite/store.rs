@@ -1,7 +1,5 @@
 //! The implementation of [`TaskStore`].
 
-use std::sync::PoisonError;
-
 use a2a::v1_0::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
@@ -10,13 +8,14 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::database::SqlError;
-use super::tasks::{self, Effect, NewTask};
+use super::tasks::{self, NewTask};
 use super::writer::{self, Command};
-use super::{DELETE_BATCH, Readers, SqliteStore, length, queries};
+use super::{DELETE_BATCH, Readers, SqliteStore, queries};
 use crate::call_context::Version;
+use crate::store::usage::length;
 use crate::store::{
-    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
-    TaskSubscription, body,
+    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryChange,
+    SummaryPage, TaskStore, TaskSubscription, body,
 };
 use crate::task_record::{TaskChange, TaskRecord};
 
@@ -48,7 +47,7 @@ impl TaskStore for SqliteStore {
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             let json = body::encode(change)?;
-            let (id, effect, bytes) = (task_id.to_owned(), Effect::new(change), json.len());
+            let (id, effect, bytes) = (task_id.to_owned(), SummaryChange::new(change), json.len());
             let work = move |connection: &Connection| {
                 let owner = tasks::append(connection, &id, revision, at_ms, &effect, &json)?;
                 Ok((owner, json))
@@ -143,8 +142,7 @@ impl TaskStore for SqliteStore {
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
         async move {
-            let left = self.shared.left.lock();
-            let left = left.unwrap_or_else(PoisonError::into_inner).take();
+            let left = self.shared.left.lock().take();
             match left {
                 Some(last) => {
                     self.read(move |connection| queries::open(connection, last))
@@ -268,7 +266,7 @@ impl TaskStore for SqliteStore {
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
-            *self.shared.readers() = Readers {
+            *self.shared.readers.lock() = Readers {
                 idle: Vec::new(),
                 closed: true,
             };

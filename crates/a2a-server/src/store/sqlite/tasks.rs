@@ -1,12 +1,11 @@
 //! Writes of tasks, contexts and push configurations.
 
-use a2a::v1_0::TaskState;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::database::SqlError;
 use crate::call_context::Version;
-use crate::store::{Phase, StoreError, Summary, since_us, state_word};
-use crate::task_record::TaskChange;
+use crate::store::usage::length;
+use crate::store::{Phase, StoreError, Summary, SummaryChange, state_word};
 
 /// A new task.
 pub(super) struct NewTask {
@@ -35,7 +34,7 @@ pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlEr
         task.created_ms,
         task.changed_ms,
         revision,
-        length(&new.json),
+        length(new.json.len()),
         task.asked,
         task.says,
     ])?;
@@ -48,44 +47,13 @@ pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlEr
     Ok(())
 }
 
-fn length(json: &[u8]) -> i64 {
-    i64::try_from(json.len()).unwrap_or(i64::MAX)
-}
-
-/// The columns of a task's row that a change updates.
-pub(super) enum Effect {
-    Status {
-        state: TaskState,
-        since_us: Option<i64>,
-        says: Option<String>,
-    },
-    Asked(String),
-    Body,
-}
-
-impl Effect {
-    pub(super) fn new(change: &TaskChange) -> Self {
-        match change {
-            TaskChange::Status(status) => Self::Status {
-                state: status.state.clone(),
-                since_us: since_us(status),
-                says: status.message.as_ref().map(crate::task_record::excerpt),
-            },
-            TaskChange::Message(message) if message.role == a2a::v1_0::Role::User => {
-                Self::Asked(crate::task_record::excerpt(message))
-            }
-            _ => Self::Body,
-        }
-    }
-}
-
 /// Appends a change, encoded as `json`, to a task at `revision`. Returns the owner of the task.
 pub(super) fn append(
     connection: &Connection,
     id: &str,
     revision: u64,
     at_ms: i64,
-    effect: &Effect,
+    effect: &SummaryChange,
     json: &[u8],
 ) -> Result<String, SqlError> {
     let mut find =
@@ -103,9 +71,9 @@ pub(super) fn append(
     }
     let next = at + 1;
     insert_log(connection, key, next, at_ms, json)?;
-    let bytes = length(json);
+    let bytes = length(json.len());
     match effect {
-        Effect::Status {
+        SummaryChange::Status {
             state,
             since_us,
             says,
@@ -124,12 +92,12 @@ pub(super) fn append(
                 since_us,
                 says
             ])?,
-        Effect::Asked(asked) => connection
+        SummaryChange::Asked(asked) => connection
             .prepare_cached(
                 "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5) WHERE key = ?1",
             )?
             .execute(params![key, at_ms, next, bytes, asked])?,
-        Effect::Body => connection
+        SummaryChange::None => connection
             .prepare_cached("UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4 WHERE key = ?1")?
             .execute(params![key, at_ms, next, bytes])?,
     };

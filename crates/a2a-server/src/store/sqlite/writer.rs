@@ -1,8 +1,9 @@
 //! The writing thread. It commits the waiting writes in one transaction.
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -216,8 +217,7 @@ impl Writer {
     }
 
     fn report(&self, error: Option<StoreError>) {
-        let last = self.last_error.lock();
-        *last.unwrap_or_else(PoisonError::into_inner) = error;
+        *self.last_error.lock() = error;
     }
 
     fn prepared(&self, sql: &str) -> Result<(), rusqlite::Error> {

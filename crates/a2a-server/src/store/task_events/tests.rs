@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use a2a::v1_0::{TaskState, TaskStatus};
 use futures_util::{FutureExt, StreamExt};
@@ -37,16 +38,16 @@ impl Task {
     }
 
     fn change(&self, change: &TaskChange) {
-        let mut record = self.record.lock().unwrap();
+        let mut record = self.record.lock();
         record.apply(change.clone(), 0);
         self.events.publish("t", record.revision, change);
     }
 
     fn subscribe(&self) -> futures_util::stream::BoxStream<'static, TaskUpdate> {
         let listener = self.events.subscribe("t");
-        let now = self.record.lock().unwrap().clone();
+        let now = self.record.lock().clone();
         let kept = self.record.clone();
-        let reload = move |_| std::future::ready(Some(kept.lock().unwrap().clone())).boxed();
+        let reload = move |_| std::future::ready(Some(kept.lock().clone())).boxed();
         listener.subscription(now, reload).updates
     }
 }
@@ -78,7 +79,7 @@ async fn slow_listener_continues_after_snapshot() {
     for _ in 0..5 {
         task.change(&working());
     }
-    let whole = task.record.lock().unwrap().clone();
+    let whole = task.record.lock().clone();
     assert_eq!(
         updates.next().await,
         Some(TaskUpdate::Snapshot(Box::new(whole)))
@@ -98,7 +99,7 @@ async fn lost_change_causes_snapshot() {
     let task = Task::new(8);
     let mut updates = task.subscribe();
     // Stored, but not published.
-    task.record.lock().unwrap().apply(working(), 0);
+    task.record.lock().apply(working(), 0);
     task.change(&working());
     assert!(
         matches!(updates.next().await, Some(TaskUpdate::Snapshot(record)) if record.revision == 2)
@@ -110,7 +111,7 @@ async fn loaded_change_is_not_repeated() {
     let task = Task::new(8);
     let listener = task.events.subscribe("t");
     task.change(&working());
-    let now = task.record.lock().unwrap().clone();
+    let now = task.record.lock().clone();
     let mut updates = listener
         .subscription(now, |_| std::future::ready(None).boxed())
         .updates;

@@ -78,11 +78,3 @@ fn failed_directory_creation_names_it() {
     let why = refused(std::path::Path::new("/proc/no/such"));
     assert!(why.starts_with("cannot create `/proc/no/such`:"), "{why}");
 }
-
-#[test]
-fn refuses_the_journal_of_an_earlier_version() {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("0000000001.journal"), "").unwrap();
-    let why = refused(directory.path());
-    assert!(why.contains("the journal of an earlier version"), "{why}");
-}

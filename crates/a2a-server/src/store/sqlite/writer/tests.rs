@@ -34,7 +34,7 @@ fn statements(sql: &'static str) -> (Box<dyn Write>, Answer) {
 }
 
 fn last_error(writer: &Writer) -> Option<StoreError> {
-    writer.last_error.lock().unwrap().clone()
+    writer.last_error.lock().clone()
 }
 
 /// Commits these statements as one group, and returns the result of each.
