@@ -6,33 +6,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::v1_0::{Message, Part, Role, TaskState};
+use a2a::v1_0::{Message, Part, TaskState};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::active_task::{ActiveTask, TaskEnd};
 use super::core::{Core, refused};
-use super::running::{Running, Start};
+use super::running::Running;
 use super::size::json_bytes;
 use super::status;
 use super::weight::WeightPermit;
-use crate::executor::{Job, Outcome, Report};
+use crate::executor::{Outcome, Report};
 use crate::store::{QueuePermit, QueueTicket, StoreError};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 
 mod persist;
 mod size_limit;
+mod start;
 
 pub(super) use persist::WriteError;
 
 /// How long a task may be silent before the server shows it as working. Within this time an agent can still answer with
 /// a message in place of a task.
 pub(super) const QUIET_PERIOD: Duration = Duration::from_millis(200);
-
-/// Reports that wait for the store.
-const REPORT_CAPACITY: usize = 16;
 
 /// The metadata key of a message's position in a chain of delegations.
 pub const DELEGATION: &str = "openclaw-remote-agent/delegation";
@@ -122,19 +120,14 @@ impl TaskRunner {
         let permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);
         let ending = match permit {
             Ok(permit) => {
-                let start = self.start(request);
-                let (reports, reported) = mpsc::channel(REPORT_CAPACITY);
-                let running = Running::start(self.core.metrics.clone(), reports, start);
+                let (running, reported) = self.start(request);
                 let (ending, running) = self.work(running, reported).await;
                 held = Some((Some(permit), running));
                 ending
             }
             Err(RunEnd::Canceled) if matches!(request, RunRequest::Reattach(_)) => {
                 // The run goes on outside of this process until it is reattached and canceled.
-                let start = self.start(request);
-                let (reports, _) = mpsc::channel(REPORT_CAPACITY);
-                let running = Running::start(self.core.metrics.clone(), reports, start);
-                held = Some((None, Some(running)));
+                held = Some((None, Some(self.start(request).0)));
                 RunEnd::Canceled
             }
             Err(ending) => ending,
@@ -222,50 +215,6 @@ impl TaskRunner {
             }
             Ok(_) => Err(WriteError::Superseded),
             Err(error) => Err(WriteError::Store(refused(error, id))),
-        }
-    }
-
-    /// Returns the function that starts the run. A large message moves to the run, and the store loads it again
-    /// afterwards.
-    fn start(&mut self, request: RunRequest) -> Start {
-        let executor = self.core.executor.clone();
-        let cut = || Outcome::Failed {
-            reason: status::INTERRUPTED,
-            text: status::CUT.to_owned(),
-        };
-        let history = self.record.task.history.take().unwrap_or_default();
-        self.continued = history.len() > 1;
-        let asked = |message: &Message| message.role == Role::User;
-        let message = if json_bytes(&history) >= UNLOAD_BYTES {
-            self.unloaded = true;
-            history.into_iter().rfind(asked)
-        } else {
-            let message = history.iter().rfind(|message| asked(message)).cloned();
-            self.record.task.history = Some(history).filter(|history| !history.is_empty());
-            message
-        };
-        let Some(message) = message else {
-            return Box::new(move |_, _| Box::pin(std::future::ready(cut())));
-        };
-        match request {
-            RunRequest::New { delegation } => {
-                let job = job(&self.record, message, delegation);
-                Box::new(move |reports, cancel| executor.run(job, reports, cancel))
-            }
-            RunRequest::Reattach(run) => {
-                let metadata = message.metadata.as_ref();
-                let delegation = metadata.and_then(|metadata| metadata.get(DELEGATION).cloned());
-                let job = job(&self.record, message, delegation);
-                Box::new(move |reports, cancel| {
-                    let again = executor.reattach(job, run, reports, cancel);
-                    Box::pin(async move {
-                        match again {
-                            Some(outcome) => outcome.await,
-                            None => cut(),
-                        }
-                    })
-                })
-            }
         }
     }
 
@@ -491,18 +440,5 @@ impl TaskRunner {
 
     fn env(&self) -> &dyn common::environment::Environment {
         &*self.core.env
-    }
-}
-
-/// Creates the job for the executor.
-fn job(record: &TaskRecord, message: Message, delegation: Option<serde_json::Value>) -> Job {
-    Job {
-        task_id: record.task.id.clone(),
-        context_id: record.task.context_id.clone(),
-        session: record.session.clone(),
-        agent: record.agent.clone(),
-        client: record.owner.clone(),
-        message,
-        delegation,
     }
 }

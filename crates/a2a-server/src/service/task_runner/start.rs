@@ -1,0 +1,81 @@
+//! The start of a run.
+
+use a2a::v1_0::{Message, Role};
+use tokio::sync::mpsc;
+
+use super::super::running::{Running, Start};
+use super::super::size::json_bytes;
+use super::super::status;
+use super::{DELEGATION, RunRequest, TaskRunner, UNLOAD_BYTES};
+use crate::executor::{Job, Outcome, Report};
+use crate::task_record::TaskRecord;
+
+/// Reports that wait for the store.
+const REPORT_CAPACITY: usize = 16;
+
+impl TaskRunner {
+    /// Starts the run.
+    pub(super) fn start(&mut self, request: RunRequest) -> (Running, mpsc::Receiver<Report>) {
+        let start = self.start_fn(request);
+        let (reports, reported) = mpsc::channel(REPORT_CAPACITY);
+        let running = Running::start(self.core.metrics.clone(), reports, start);
+        (running, reported)
+    }
+
+    /// Returns the function that starts the run. A large message moves to the run, and the store loads it again
+    /// afterwards.
+    fn start_fn(&mut self, request: RunRequest) -> Start {
+        let executor = self.core.executor.clone();
+        let cut = || Outcome::Failed {
+            reason: status::INTERRUPTED,
+            text: status::CUT.to_owned(),
+        };
+        let history = self.record.task.history.take().unwrap_or_default();
+        self.continued = history.len() > 1;
+        let asked = |message: &Message| message.role == Role::User;
+        let message = if json_bytes(&history) >= UNLOAD_BYTES {
+            self.unloaded = true;
+            history.into_iter().rfind(asked)
+        } else {
+            let message = history.iter().rfind(|message| asked(message)).cloned();
+            self.record.task.history = Some(history).filter(|history| !history.is_empty());
+            message
+        };
+        let Some(message) = message else {
+            return Box::new(move |_, _| Box::pin(std::future::ready(cut())));
+        };
+        match request {
+            RunRequest::New { delegation } => {
+                let job = job(&self.record, message, delegation);
+                Box::new(move |reports, cancel| executor.run(job, reports, cancel))
+            }
+            RunRequest::Reattach(run) => {
+                let metadata = message.metadata.as_ref();
+                let delegation = metadata.and_then(|metadata| metadata.get(DELEGATION).cloned());
+                let job = job(&self.record, message, delegation);
+                Box::new(move |reports, cancel| {
+                    let again = executor.reattach(job, run, reports, cancel);
+                    Box::pin(async move {
+                        match again {
+                            Some(outcome) => outcome.await,
+                            None => cut(),
+                        }
+                    })
+                })
+            }
+        }
+    }
+}
+
+/// Creates the job for the executor.
+fn job(record: &TaskRecord, message: Message, delegation: Option<serde_json::Value>) -> Job {
+    Job {
+        task_id: record.task.id.clone(),
+        context_id: record.task.context_id.clone(),
+        session: record.session.clone(),
+        agent: record.agent.clone(),
+        client: record.owner.clone(),
+        message,
+        delegation,
+    }
+}

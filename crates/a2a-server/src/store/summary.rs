@@ -1,0 +1,254 @@
+//! Summaries of tasks, their filters and pages.
+
+use std::fmt;
+use std::str::FromStr;
+
+use a2a::v1_0::{Role, TaskState, TaskStatus};
+use chrono::{DateTime, Utc};
+
+use crate::task_record::{TaskChange, TaskRecord, excerpt};
+
+/// The tasks that [`TaskStore::list`] returns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// Tasks of this client; `None` for the operator, who sees all.
+    pub owner: Option<String>,
+    /// Tasks of this context.
+    pub context_id: Option<String>,
+    /// Tasks in this state.
+    pub state: Option<TaskState>,
+    /// Tasks whose status has this timestamp or a later one.
+    pub changed_after: Option<DateTime<Utc>>,
+    /// The maximum number of tasks.
+    pub page_size: usize,
+    /// The end of the page before; `None` for the first page.
+    pub after: Option<Cursor>,
+}
+
+/// A position in the order of [`TaskStore::list`]: the last task of a page. Clients carry it as an opaque token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// When that task last changed, in milliseconds since 1970.
+    pub changed_ms: i64,
+    /// The id of that task.
+    pub task_id: String,
+}
+
+impl Cursor {
+    /// Creates the cursor behind a task.
+    pub fn new(task: &Summary) -> Self {
+        Self {
+            changed_ms: task.changed_ms,
+            task_id: task.id.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.changed_ms, self.task_id)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = CursorError;
+
+    fn from_str(token: &str) -> Result<Self, CursorError> {
+        let (changed_ms, task_id) = token.split_once('.').ok_or(CursorError)?;
+        Ok(Self {
+            changed_ms: changed_ms.parse().map_err(|_| CursorError)?,
+            task_id: task_id.to_owned(),
+        })
+    }
+}
+
+/// An error of a page token that this server did not issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("unknown page token")]
+pub struct CursorError;
+
+/// A task without its body, for lists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// The task id.
+    pub id: String,
+    /// The context id.
+    pub context_id: String,
+    /// The client that owns it.
+    pub owner: String,
+    /// The agent that works on it; `None` for the executor's default.
+    pub agent: Option<String>,
+    /// The state of its status.
+    pub state: TaskState,
+    /// The timestamp of its status, in microseconds since 1970.
+    pub since_us: Option<i64>,
+    /// When its first message arrived, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When it last changed, in milliseconds since 1970.
+    pub changed_ms: i64,
+    /// An excerpt of the client's first message.
+    pub asked: Option<String>,
+    /// An excerpt of the status message.
+    pub says: Option<String>,
+}
+
+impl Summary {
+    /// Creates the summary of a record.
+    pub fn new(record: &TaskRecord) -> Self {
+        let task = &record.task;
+        Self {
+            id: task.id.clone(),
+            context_id: task.context_id.clone(),
+            owner: record.owner.clone(),
+            agent: record.agent.clone(),
+            state: task.status.state.clone(),
+            since_us: since_us(&task.status),
+            created_ms: record.created_ms,
+            changed_ms: record.changed_ms,
+            asked: record.asked(),
+            says: task.status.message.as_ref().map(excerpt),
+        }
+    }
+
+    /// Applies a change made at `at_ms`.
+    pub(crate) fn apply(&mut self, change: &TaskChange, at_ms: i64) {
+        self.changed_ms = at_ms;
+        match SummaryChange::new(change) {
+            SummaryChange::Status {
+                state,
+                since_us,
+                says,
+            } => (self.state, self.since_us, self.says) = (state, since_us, says),
+            SummaryChange::Asked(asked) => {
+                self.asked.get_or_insert(asked);
+            }
+            SummaryChange::None => {}
+        }
+    }
+
+    /// Returns whether the task is in a terminal state.
+    pub fn is_terminal(&self) -> bool {
+        self.state.is_terminal()
+    }
+}
+
+fn since_us(status: &TaskStatus) -> Option<i64> {
+    status.timestamp.map(|at| at.timestamp_micros())
+}
+
+/// The part of a change that updates a summary.
+pub(crate) enum SummaryChange {
+    Status {
+        state: TaskState,
+        since_us: Option<i64>,
+        says: Option<String>,
+    },
+    /// An excerpt of a client's message. Only the first counts.
+    Asked(String),
+    None,
+}
+
+impl SummaryChange {
+    pub(crate) fn new(change: &TaskChange) -> Self {
+        match change {
+            TaskChange::Status(status) => Self::Status {
+                state: status.state.clone(),
+                since_us: since_us(status),
+                says: status.message.as_ref().map(excerpt),
+            },
+            TaskChange::Message(message) if message.role == Role::User => {
+                Self::Asked(excerpt(message))
+            }
+            _ => Self::None,
+        }
+    }
+}
+
+/// A page of tasks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SummaryPage {
+    /// The tasks, the last changed first.
+    pub tasks: Vec<Summary>,
+    /// The cursor of the next page; `None` on the last.
+    pub next: Option<Cursor>,
+    /// The number of tasks on all pages.
+    pub total: usize,
+}
+
+impl SummaryPage {
+    /// Creates a page. `more` tells whether another one follows.
+    pub(crate) fn new(tasks: Vec<Summary>, more: bool, total: usize) -> Self {
+        Self {
+            next: tasks.last().filter(|_| more).map(Cursor::new),
+            tasks,
+            total,
+        }
+    }
+}
+
+impl Filter {
+    /// Returns whether a task passes the filter, on whatever page.
+    pub fn matches(&self, task: &Summary) -> bool {
+        self.owner.as_ref().is_none_or(|owner| *owner == task.owner)
+            && self
+                .context_id
+                .as_ref()
+                .is_none_or(|context| *context == task.context_id)
+            && self.state.as_ref().is_none_or(|state| *state == task.state)
+            && self.changed_after.is_none_or(|after| {
+                task.since_us
+                    .is_some_and(|since| since >= after.timestamp_micros())
+            })
+    }
+}
+/// What a state means for the recovery of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// A server works on it.
+    Working = 0,
+    /// It waits for its client.
+    Interrupted = 1,
+    /// It has ended.
+    Terminal = 2,
+}
+
+impl Phase {
+    pub(crate) fn new(state: &TaskState) -> Self {
+        match state {
+            TaskState::InputRequired | TaskState::AuthRequired => Self::Interrupted,
+            state if state.is_terminal() => Self::Terminal,
+            _ => Self::Working,
+        }
+    }
+}
+
+/// Parses the state that stores write as `word`.
+pub(crate) fn parse_state(word: &str) -> TaskState {
+    const ALL: [TaskState; 8] = [
+        TaskState::Submitted,
+        TaskState::Working,
+        TaskState::Completed,
+        TaskState::Failed,
+        TaskState::Canceled,
+        TaskState::InputRequired,
+        TaskState::Rejected,
+        TaskState::AuthRequired,
+    ];
+    let known = ALL.into_iter().find(|state| state_word(state) == word);
+    known.unwrap_or(TaskState::Unspecified)
+}
+
+/// Returns the word that stores write for a state.
+pub(crate) fn state_word(state: &TaskState) -> &'static str {
+    match state {
+        TaskState::Unspecified => "unspecified",
+        TaskState::Submitted => "submitted",
+        TaskState::Working => "working",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Canceled => "canceled",
+        TaskState::InputRequired => "input-required",
+        TaskState::Rejected => "rejected",
+        TaskState::AuthRequired => "auth-required",
+    }
+}
