@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use crate::task_record::{TaskChange, TaskRecord, excerpt};
 
-/// The tasks that [`TaskStore::list`] returns.
+/// The tasks that [`TaskStore::list`](super::TaskStore::list) returns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     /// Tasks of this client; `None` for the operator, who sees all.
@@ -25,7 +25,7 @@ pub struct Filter {
     pub after: Option<Cursor>,
 }
 
-/// A position in the order of [`TaskStore::list`]: the last task of a page. Clients carry it as an opaque token.
+/// A position in the order of [`TaskStore::list`](super::TaskStore::list): the last task of a page. Clients carry it as an opaque token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// When that task last changed, in milliseconds since 1970.
