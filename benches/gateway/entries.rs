@@ -24,7 +24,7 @@ async fn pace(fsync: Fsync, writers: usize, workspaces: usize, took: Duration) -
     };
     let sessions = Sessions::open(&config, Arc::new(SystemEnvironment), Arc::new(Silent)).unwrap();
     let message = json!({"type": "message", "id": "m", "content": {"role": "user", "content": "x".repeat(200)}});
-    let message = Arc::new(Envelope::read(&message.to_string()).unwrap());
+    let message = Arc::new(Envelope::parse(&message.to_string()).unwrap());
     let begun = Instant::now();
     let tasks = (0..writers).map(|writer| {
         let (sessions, message) = (sessions.clone(), Arc::clone(&message));
@@ -32,7 +32,7 @@ async fn pace(fsync: Fsync, writers: usize, workspaces: usize, took: Duration) -
             let (agent, session) = (format!("a{}", writer % workspaces), format!("s{writer}"));
             let mut count = 0_u32;
             while begun.elapsed() < took {
-                let entry = Entry::of(&message, &session, SystemTime::now());
+                let entry = Entry::new(&message, &session, SystemTime::now());
                 sessions.append(&agent, &entry).await.unwrap();
                 count += 1;
             }

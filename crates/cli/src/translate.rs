@@ -112,7 +112,7 @@ fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value
         agent: args.agent.as_deref(),
     };
     let envelopes = match args.from {
-        Tongue::Envelope => vec![Envelope::read(line)?],
+        Tongue::Envelope => vec![Envelope::parse(line)?],
         Tongue::Fipa => from_fipa(&json(line)?, now)?,
         Tongue::A2a => vec![from_a2a(&json(line)?, &mut fill)?],
     };

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn what_is_malformed_is_answered_by_what_could_be_read_of_it() {
         let frame = r#"{"type": "dance", "id": "m", "correlationId": "top"}"#;
-        let answer = Envelope::read(frame).unwrap_err().answer();
+        let answer = Envelope::parse(frame).unwrap_err().answer();
         assert_eq!(answer.content()["code"], 2004);
         assert_eq!(answer.correlation_id(), Some("top"));
         assert_eq!(answer.parent_id(), Some("m"));

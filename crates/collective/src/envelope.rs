@@ -37,7 +37,7 @@ impl Envelope {
     ///
     /// # Errors
     /// What is wrong: 2001 no JSON, 2003 no object, 2002 no type, 2004 a type that is not known.
-    pub fn read(frame: &str) -> Result<Self, Malformed> {
+    pub fn parse(frame: &str) -> Result<Self, Malformed> {
         let value: Value = serde_json::from_str(frame).map_err(|e| Malformed {
             code: ErrorCode::InvalidJson,
             message: format!("the message is not JSON: {e}"),
@@ -96,7 +96,7 @@ impl Envelope {
     }
 
     /// A text of its content.
-    pub fn said(&self, field: &str) -> Option<&str> {
+    pub fn content_str(&self, field: &str) -> Option<&str> {
         self.content().get(field).and_then(Value::as_str)
     }
 

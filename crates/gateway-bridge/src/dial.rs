@@ -189,7 +189,7 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
         (Some("welcome"), _) if value.get("gateway").is_some_and(Value::is_object) => {
             Ok((Greeting::HeretekJs(value), None))
         }
-        _ if Envelope::read(&text).is_ok() => Ok((Greeting::Silent, Some(text))),
+        _ if Envelope::parse(&text).is_ok() => Ok((Greeting::Silent, Some(text))),
         _ => Err(unknown_protocol(settings)),
     }
 }

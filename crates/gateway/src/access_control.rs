@@ -1,4 +1,4 @@
-//! Where a request for a WebSocket may go to and come from.
+//! The check of host, origin and proxy of a request.
 
 use http::{HeaderMap, Uri};
 use http_server::forwarded::is_forwarded;
@@ -6,13 +6,13 @@ use http_server::host::{self, HostNames};
 
 use super::config::ServerConfig;
 
-/// Which requests may open a WebSocket, whatever they ask for.
+/// The hosts and origins that may open a WebSocket.
 pub(super) struct AccessControl {
     names: HostNames,
-    /// Of the gateway's own URL.
+    /// The scheme of the gateway's own origin.
     scheme: &'static str,
     origins: Vec<String>,
-    /// A client that is not on this machine may connect: it has to show a credential.
+    /// Whether requests may pass a proxy: only if clients must authenticate.
     accepts_forwarded: bool,
 }
 
@@ -31,15 +31,15 @@ impl AccessControl {
         }
     }
 
-    /// Checks where a request goes and comes from.
+    /// Checks the host, the origin and the proxy headers of a request.
     ///
     /// # Errors
-    /// Why it may not open a WebSocket, and what to do.
+    /// The reason for a refusal, with a hint.
     pub(super) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), &'static str> {
         let host = host::requested_host(headers, uri).ok();
         let Some(host) = host.filter(|host| self.names.contains(host.host())) else {
             return Err(
-                "cannot open a WebSocket: `Host` is no name of this gateway; connect to its address, or add the name to `hosts` of its configuration",
+                "cannot open a WebSocket: `Host` is not a name of this gateway; connect to its address, or add the name to `hosts` of its configuration",
             );
         };
         let own = format!("{}://{host}", self.scheme);
@@ -51,7 +51,7 @@ impl AccessControl {
         }
         if is_forwarded(headers) && !self.accepts_forwarded {
             return Err(
-                "cannot open a WebSocket: a proxy forwarded the request, and this gateway asks its clients for no credential; set `auth`, or connect directly",
+                "cannot open a WebSocket: a proxy forwarded the request, and this gateway does not authenticate clients; set `auth`, or connect directly",
             );
         }
         Ok(())

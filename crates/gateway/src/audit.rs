@@ -1,4 +1,4 @@
-//! The audit log: who sent what type of message to whom, when, and what came of it; never what was said (000 §13.4).
+//! The audit log: sender, recipient, type, time and outcome of each message, without its content (Heretek A2A §13.4).
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,13 +11,13 @@ use common::audit::Lines;
 use common::audit::fields::{short, time};
 use common::log::Log;
 
-/// The audit log of a gateway. Where it is switched off it takes lines and does nothing.
+/// The audit log of a gateway. A disabled one ignores its records.
 pub struct Audit(Option<Lines>);
 
-/// One message.
+/// The record of one message.
 #[derive(Debug, Clone, Serialize)]
-pub struct Passed<'a> {
-    /// When it came in, in UTC.
+pub struct AuditRecord<'a> {
+    /// When the gateway received it, in UTC.
     #[serde(serialize_with = "time")]
     pub time: SystemTime,
     /// Its id.
@@ -30,51 +30,50 @@ pub struct Passed<'a> {
         serialize_with = "word"
     )]
     pub kind: Option<Kind>,
-    /// Who sent it: the agent, or the client's id where it is none.
+    /// The sender: an agent, or the id of a client without agents.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub from: Option<&'a str>,
-    /// Whom it was for: an agent, a service, `triad`, `*` or nobody.
+    /// The recipient: an agent, a service, `triad`, `*`, or none.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub to: Option<&'a str>,
-    /// Who sent it, by the credential.
+    /// The identity of the sender's credential.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub identity: Option<&'a str>,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What came of a message.
+/// The outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was handed to whom it was for.
+    /// The gateway delivered it.
     Delivered,
-    /// The gateway did what it asked for.
+    /// The gateway carried it out.
     Done,
-    /// Nobody was there to hand it to, or nobody needs to know.
+    /// It had no recipient, or needed none.
     Dropped,
-    /// It was answered with an error.
+    /// The gateway refused it with this error.
     Refused(ErrorCode),
 }
 
 impl Audit {
-    /// The log in the file that `config` names. The first line opens it.
+    /// Creates the log of the file that `config` names. The first record opens the file.
     pub fn new(config: &ServerConfig, log: Arc<dyn Log>) -> Self {
         let lines = || Lines::new(config.audit_path(), config.audit.max_bytes, log);
         Self(config.audit.enabled.then(lines))
     }
 
-    /// Takes a line, which is written soon and by somebody else. Where thousands wait for the disk, whoever brings one more
-    /// waits too.
-    pub fn write(&self, passed: &Passed<'_>) {
+    /// Queues a record for the writer thread. Blocks while the queue is full.
+    pub fn write(&self, record: &AuditRecord<'_>) {
         if let Some(lines) = &self.0 {
-            // Writing to memory fails only where a map has keys that are no strings, and there is no map.
-            let mut line = serde_json::to_string(passed).unwrap_or_default();
+            // Serializing fails only for maps whose keys are not strings, which a record lacks.
+            let mut line = serde_json::to_string(record).unwrap_or_default();
             line.push('\n');
             lines.write(line);
         }
     }
 
-    /// Returns when every line that was taken is written. Blocks.
+    /// Writes the queued records. Blocks.
     pub fn close(&self) {
         if let Some(lines) = &self.0 {
             lines.close();

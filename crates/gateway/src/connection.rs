@@ -1,7 +1,6 @@
 //! One WebSocket, from its upgrade to its end.
 //!
-//! Three things go on side by side and none waits for another: the client is read, what waits for it is written, and its time
-//! is watched.
+//! Three futures run side by side: one reads, one writes the outbox, one checks the timeouts.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,137 +18,146 @@ use collective::CloseCode;
 use http_server::serve::Connection;
 
 use super::client::Client;
-use super::hub::Hub;
-use super::names::CLIENT;
+use super::handlers::FrameHandler;
+use super::keepalive;
+use super::names::CLIENT_ID_PREFIX;
 use super::outbox::{Close, Item, Next, Outbox};
 use super::socket::Socket;
-use super::talk::Talk;
-use super::watch::watch;
+use super::state::GatewayState;
 
-/// Most frames are small, and each connection has one of these.
-const READ_BUFFER: usize = 4 * 1024;
+/// The size of a connection's read buffer. Most frames are small.
+const READ_BUFFER_BYTES: usize = 4 * 1024;
 
-/// What is written at a time, in bytes.
-const BATCH: usize = 64 * 1024;
+/// The maximum size of one write.
+const MAX_BATCH_BYTES: usize = 64 * 1024;
 
-/// Adds the client of a connection. It keeps its place among unauthenticated connections until it is authenticated. `None` where
-/// there are as many clients as there may be.
-pub(super) fn enter(hub: &Hub, connection: Connection) -> Option<Arc<Client>> {
-    let id = format!("{CLIENT}{}", hub.env.uuid());
-    let outbox = Outbox::new(hub.config.limits.queue_bytes, Arc::clone(&hub.load));
-    let client = Client::new(id, outbox, hub.env.now());
+/// Registers the client of a connection. The connection counts as unauthenticated until the client is authenticated. Returns
+/// `None` if the gateway has its maximum number of clients.
+pub(super) fn register(state: &GatewayState, connection: Connection) -> Option<Arc<Client>> {
+    let id = format!("{CLIENT_ID_PREFIX}{}", state.env.uuid());
+    let outbox = Outbox::new(
+        state.config.limits.queue_bytes,
+        Arc::clone(&state.queue_budget),
+    );
+    let client = Client::new(id, outbox, state.env.now());
     let certificate = connection.client_certificate();
-    let known = certificate.and_then(|certificate| hub.keyring.certificate(certificate));
-    if let Some(identity) = known.or_else(|| hub.keyring.anonymous().ok()) {
-        client.identify(identity.into());
+    let identity = certificate.and_then(|certificate| state.keyring.certificate(certificate));
+    if let Some(identity) = identity.or_else(|| state.keyring.anonymous().ok()) {
+        client.authenticate(identity.into());
     }
     client.hold(connection);
-    let limit = hub.config.limits.connections;
-    let entered = hub.registry_mut().enter(&client, limit, hub.env.now());
-    entered.then_some(client)
+    let limit = state.config.limits.connections;
+    let registered = state
+        .registry_mut()
+        .add_client(&client, limit, state.env.now());
+    registered.then_some(client)
 }
 
-/// Serves a client over a connection that was upgraded, until it ends.
-pub(super) async fn serve<S>(hub: Arc<Hub>, client: Arc<Client>, stream: S)
+/// Serves a client over an upgraded connection until it ends.
+pub(super) async fn serve<S>(state: Arc<GatewayState>, client: Arc<Client>, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let largest = Some(hub.config.limits.frame_bytes);
+    let max_bytes = Some(state.config.limits.frame_bytes);
     let config = WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER)
-        .write_buffer_size(BATCH)
-        .max_message_size(largest)
-        .max_frame_size(largest);
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(MAX_BATCH_BYTES)
+        .max_message_size(max_bytes)
+        .max_frame_size(max_bytes);
     let socket = Socket::new(stream, config).await;
     {
         let (mut sink, mut frames) = (&socket, &socket);
-        let mut talk = Talk::new(Arc::clone(&hub), Arc::clone(&client));
-        let mut reading = pin!(read_all(&mut talk, &mut frames));
-        let mut writing = pin!(write_all(&hub, &client.outbox, &mut sink));
+        let mut handler = FrameHandler::new(Arc::clone(&state), Arc::clone(&client));
+        let mut reading = pin!(read_all(&mut handler, &mut frames));
+        let mut writing = pin!(write_all(&state, &client.outbox, &mut sink));
         tokio::select! {
             () = &mut reading => {}
-            // What the client still says is read, so that it reads the last of what it was told.
-            said = &mut writing => if said.is_ok() {
-                hub.leave(&client);
-                let _ = timeout(hub.pace.farewell, &mut reading).await;
+            // Reading goes on, so that the client can read the close frame.
+            written = &mut writing => if written.is_ok() {
+                state.remove_client(&client);
+                let _ = timeout(state.timeouts.close, &mut reading).await;
             },
-            () = watch(&hub, &client) => {}
+            () = keepalive::run(&state, &client) => {}
         }
     }
-    hub.leave(&client);
+    state.remove_client(&client);
     if let Some(socket) = socket.into_inner() {
-        end(socket, hub.pace.farewell).await;
+        drain(socket, state.timeouts.close).await;
     }
 }
 
-/// Reads until the client ends the connection, or breaks it. Once we have said the end, nothing it says counts.
+/// Reads until the connection ends. Ignores messages after the gateway closed the connection.
 async fn read_all(
-    talk: &mut Talk,
+    handler: &mut FrameHandler,
     frames: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
 ) {
     while let Some(frame) = frames.next().await {
-        talk.client.heard(talk.hub.env.now());
-        if talk.client.outbox.is_over() {
+        handler.client.touch(handler.state.env.now());
+        if handler.client.outbox.is_closed() {
             continue;
         }
-        talk.client.works(true);
+        handler.client.set_busy(true);
         let close = match frame {
-            Ok(Message::Text(text)) => talk.text(&text).await,
-            Ok(Message::Binary(_)) => talk.binary().await,
+            Ok(Message::Text(text)) => handler.handle_text(&text).await,
+            Ok(Message::Binary(_)) => handler.handle_binary().await,
             Ok(_) => None,
-            Err(error) => match fault(&error) {
+            Err(error) => match close_for(&error) {
                 Some(close) => {
-                    talk.client.outbox.finish(close);
-                    // Nothing more can be read. The end is still to be written.
+                    handler.client.outbox.close(close);
+                    // The stream is unusable, but the close frame must still be written.
                     return std::future::pending().await;
                 }
                 None => return,
             },
         };
-        talk.client.heard(talk.hub.env.now());
-        talk.client.works(false);
+        handler.client.touch(handler.state.env.now());
+        handler.client.set_busy(false);
         if let Some(close) = close {
-            talk.client.outbox.finish(close);
+            handler.client.outbox.close(close);
         }
     }
 }
 
-/// What a client did wrong that ends its connection; nothing where the connection is just over.
-fn fault(error: &Error) -> Option<Close> {
+/// Returns the close frame for an error of the client, and `None` for a connection that ended.
+fn close_for(error: &Error) -> Option<Close> {
     use tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake;
     let (code, reason) = match error {
         Error::Capacity(_) => (CloseCode::TooLarge, "the message is too large"),
         Error::Protocol(ResetWithoutClosingHandshake) => return None,
-        Error::Protocol(_) => (CloseCode::Policy, "the frames do not keep to RFC 6455"),
+        Error::Protocol(_) => (CloseCode::Policy, "invalid frame (RFC 6455)"),
         Error::Utf8(_) => (CloseCode::Policy, "a text frame is not UTF-8"),
         _ => return None,
     };
     Some(Close { code, reason })
 }
 
-/// Writes what waits until the end is written, or the connection breaks.
+/// Writes the outbox up to its close frame.
 async fn write_all(
-    hub: &Hub,
+    state: &GatewayState,
     outbox: &Outbox,
     sink: &mut (impl Sink<Message, Error = Error> + Unpin),
 ) -> Result<(), Error> {
     loop {
-        match outbox.next(BATCH, || hub.env.now()).await {
+        match outbox.next_batch(MAX_BATCH_BYTES, || state.env.now()).await {
             Next::Write(items) => {
                 for item in items {
                     let message = match item {
                         Item::Text(text) => Message::Text(text),
                         Item::Ping => Message::Ping(bytes::Bytes::new()),
-                        Item::Perishable(_, until, expired) if hub.millis() > until => {
-                            expired();
+                        Item::Expiring {
+                            expires_at,
+                            on_expired,
+                            ..
+                        } if state.now_millis() > expires_at => {
+                            on_expired();
                             continue;
                         }
-                        Item::Perishable(text, ..) => Message::Text(text),
+                        Item::Expiring { text, .. } => Message::Text(text),
                     };
                     sink.feed(message).await?;
                 }
                 sink.flush().await?;
-                outbox.written();
+                outbox.batch_written();
             }
             Next::Close(close) => {
                 let frame = CloseFrame {
@@ -162,12 +170,12 @@ async fn write_all(
     }
 }
 
-/// Lets the other side read the last word before the connection goes: a socket that is dropped with bytes unread takes back what it wrote.
-async fn end<S>(mut socket: WebSocketStream<S>, within: Duration)
+/// Reads until the client closes: dropping a socket with unread bytes resets it, which can discard the close frame.
+async fn drain<S>(mut socket: WebSocketStream<S>, limit: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let _ = timeout(within, async {
+    let _ = timeout(limit, async {
         let _ = socket.close(None).await;
         let mut stream = socket.into_inner();
         let _ = stream.shutdown().await;

@@ -1,4 +1,4 @@
-//! Frames that the gateway writes of its own accord.
+//! Messages that the gateway sends on its own.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use collective::{Envelope, GATEWAY, Kind};
 
 use super::status::Status;
 
-/// How an agent is, for who subscribed to it (000 §6.2).
+/// Builds the status of an agent for subscribers (Heretek A2A §6.2).
 pub(super) fn status(agent: &str, status: Status, previous: Option<Status>) -> String {
     let mut content = json!({"agent": agent, "status": status.as_str()});
     if let Some(previous) = previous {
@@ -17,7 +17,7 @@ pub(super) fn status(agent: &str, status: Status, previous: Option<Status>) -> S
         .to_text()
 }
 
-/// The connection is about to end (000 §5.5).
+/// Builds a disconnect (Heretek A2A §5.5).
 pub(super) fn disconnect(reason: &str, message: &str) -> String {
     let content = json!({"reason": reason, "message": message});
     Envelope::new(Kind::Disconnect, content)
@@ -25,7 +25,7 @@ pub(super) fn disconnect(reason: &str, message: &str) -> String {
         .to_text()
 }
 
-/// Are you there?
+/// Builds a ping.
 pub(super) fn ping(id: &str, timestamp: u64) -> String {
     Envelope::new(Kind::Ping, json!({}))
         .with("id", id)
@@ -33,7 +33,7 @@ pub(super) fn ping(id: &str, timestamp: u64) -> String {
         .to_text()
 }
 
-/// Something happened, for who subscribed to the channel. `content` is what the event is about.
+/// Builds an event for the subscribers of a channel.
 pub(super) fn event(channel: &str, mut content: Value) -> String {
     content["event"] = channel.into();
     content["channel"] = channel.into();

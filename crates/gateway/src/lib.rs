@@ -1,67 +1,89 @@
-//! The reference gateway of `a2a-v1`: the collective's agents connect to it, and it passes their messages on.
+//! The reference gateway of the collective protocol `a2a-v1`.
 //!
-//! `config/` says how it is set up, `access/` who may do what, `sessions/` keeps what was said, `audit.rs` who said
-//! something to whom, and `tls.rs` secures connections.
+//! Agents connect over WebSockets. The gateway routes messages between them, stores messages in sessions, counts the
+//! votes of the triad and calls HTTP services.
 //!
-//! `server.rs` listens (`probe.rs` finds out who else does). `upgrade.rs` opens a WebSocket where
-//! `access_control.rs` allows it, `connection.rs` carries it: `outbox.rs`
-//! holds what waits for it, `watch.rs` its time, `talk.rs` what it says, frame by frame. `hub.rs` is what all connections
-//! share: `registry.rs` knows who is there and `watchers.rs` who wants to hear of it; `greet.rs`, `deliver.rs`, `replies.rs`,
-//! `lists.rs`, `broadcast.rs`, `services.rs`, `own_service.rs` and `triad.rs` each answer a group of message types.
+//! | module | content |
+//! |---|---|
+//! | [`config`], [`access`] | configuration, authentication, authorization |
+//! | [`sessions`], [`manage`], [`audit`] | session store, operations on it, audit log |
+//! | [`clients`] | clients of a gateway for the command |
+//! | `server`, `upgrade`, `connection` | the listener, the upgrade request, one WebSocket |
+//! | `keepalive`, `outbox`, `client` | timeouts, send queue and pending requests of one client |
+//! | `state` | what all connections share: `registry`, `subscriptions`, `triad`, `services` |
+//! | `handlers` | one handler per group of message types |
+//!
+//! # Examples
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use common::{environment::SystemEnvironment, log::Silent};
+//! use openclaw_remote_agent_gateway::{Server, config::ServerConfig};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let state_dir = std::env::temp_dir().join("gateway-example");
+//! let config = ServerConfig {
+//!     listen: "127.0.0.1:0".parse()?,
+//!     state_dir: state_dir.clone(),
+//!     ..ServerConfig::default()
+//! };
+//! let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::new(Silent)).await?;
+//! assert!(server.url().starts_with("ws://127.0.0.1:"));
+//!
+//! let shutdown = CancellationToken::new();
+//! shutdown.cancel();
+//! server.run(shutdown).await;
+//! # std::fs::remove_dir_all(state_dir)?;
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
 pub mod access;
 mod access_control;
 pub mod audit;
-mod broadcast;
 mod client;
 pub mod clients;
 pub mod config;
 mod connection;
-mod deliver;
+mod error;
 mod frames;
-mod greet;
-mod hub;
-mod lists;
+mod handlers;
+mod keepalive;
 pub mod manage;
 mod names;
 mod outbox;
-mod own_service;
-mod pace;
 mod probe;
-mod proposals;
-mod questions;
-mod refusal;
 mod registry;
-mod replies;
 mod reply_context;
 mod server;
 mod services;
 pub mod sessions;
-mod shutdown;
 mod socket;
+mod state;
 mod status;
-mod talk;
+mod subscriptions;
+mod timeouts;
 pub mod tls;
 mod triad;
 mod upgrade;
-mod watch;
-mod watchers;
 
 use std::path::Path;
 
 use common::config::ConfigError;
 
-pub use pace::Pace;
-pub use probe::{Occupant, who_answers};
+pub use probe::{Occupant, identify_occupant};
 pub use server::{Server, StartError};
-pub use services::{Health, health};
+pub use timeouts::Timeouts;
 
-/// Reads the configuration in the file at `path`, and every file it names, as a gateway that starts would.
+/// Reads the configuration file at `path` and every file that it names, as the gateway does when it starts.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place.
+/// The first fault, with its place.
 pub fn validate(path: &Path) -> Result<config::ServerConfig, ConfigError> {
     let config = config::ServerConfig::read(path)?;
     access::Keyring::load(&config)?;

@@ -1,4 +1,4 @@
-//! What people do with a gateway's sessions (000 §7.3, §7.5), as JSON in and out: for the command, and for who asks the gateway's own service.
+//! Operations on sessions (Heretek A2A §7.3, §7.5) with JSON arguments and results, for the command and the service `gateway`.
 
 use std::io::{self, Cursor, Write};
 use std::time::{Duration, SystemTime};
@@ -8,47 +8,47 @@ use serde_json::{Value, json};
 use super::sessions::{SessionError, Sessions, Summary};
 use collective::ErrorCode;
 
-/// The least bytes that a session takes in a list.
-const SUMMARY_BYTES: usize = 64;
+/// The minimum size of a session in a list.
+const MIN_SUMMARY_BYTES: usize = 64;
 
-/// What can be done with sessions.
+/// An operation on sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Makes one: `agent`, `sessionId`?
+    /// Creates a session: `agent`, `sessionId`?
     Create,
-    /// Lists them: `agent`?, `archived`? (those of the archive too)
+    /// Lists sessions: `agent`?, `archived`? (includes the archive)
     List,
-    /// Its entries: `agent`, `sessionId`
+    /// Returns the entries of a session: `agent`, `sessionId`
     Get,
-    /// Brings it to the disk: `agent`, `sessionId`
+    /// Syncs a session to disk: `agent`, `sessionId`
     Commit,
-    /// Puts old ones aside: `agent`, `olderThanMs`
+    /// Archives old sessions: `agent`, `olderThanMs`
     Archive,
-    /// Takes it away: `agent`, `sessionId`
+    /// Deletes a session: `agent`, `sessionId`
     Delete,
-    /// Its entries as JSON Lines: `agent`, `sessionId`
+    /// Returns the entries as JSON Lines: `agent`, `sessionId`
     Export,
-    /// Makes one of JSON Lines: `agent`, `jsonl`, `sessionId`?
+    /// Creates a session from JSON Lines: `agent`, `jsonl`, `sessionId`?
     Import,
 }
 
-/// Why something cannot be done with sessions.
+/// The error of an operation on sessions.
 #[derive(Debug, thiserror::Error)]
 pub enum ManageError {
-    /// The sessions do not allow it.
+    /// The session store refuses it.
     #[error(transparent)]
     Sessions(#[from] SessionError),
-    /// A field is missing, or is none that can be used.
-    #[error("`content.{0}` is missing, or is no {1}")]
+    /// A field is missing, or not of the named type.
+    #[error("`content.{0}` is missing or not a {1}")]
     Field(&'static str, &'static str),
-    /// What was asked for is larger than whoever asks can take.
+    /// The result is larger than a message.
     #[error(
-        "the answer would be larger than a message may be; `remote-agent gateway sessions export` reads the files themselves, and other sessions are listed with `content.agent`"
+        "the result is larger than a message; export it with `remote-agent gateway sessions export`, or list one agent with `content.agent`"
     )]
     TooLarge,
-    /// The work was given up.
-    #[error("the work on the sessions was given up; try again")]
-    GivenUp,
+    /// The operation was cancelled.
+    #[error("the operation on the sessions was cancelled; try again")]
+    Cancelled,
 }
 
 impl Operation {
@@ -64,7 +64,7 @@ impl Operation {
         Self::Import,
     ];
 
-    /// Its name, as the gateway's own service knows it.
+    /// Returns its name (`content.operation`).
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "sessions.create",
@@ -78,26 +78,26 @@ impl Operation {
         }
     }
 
-    /// The operation of this name.
+    /// Returns the operation with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|operation| operation.as_str() == word)
     }
 
-    /// It changes nothing.
-    pub fn only_reads(self) -> bool {
+    /// Returns whether it changes nothing.
+    pub fn is_read_only(self) -> bool {
         matches!(self, Self::List | Self::Get | Self::Export)
     }
 }
 
 impl ManageError {
-    /// Its error of the registry.
+    /// Returns its code in the error registry.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Sessions(error) => error.code(),
             Self::Field(..) | Self::TooLarge => ErrorCode::InvalidContent,
-            Self::GivenUp => ErrorCode::AgentError,
+            Self::Cancelled => ErrorCode::AgentError,
         }
     }
 
@@ -110,24 +110,26 @@ impl ManageError {
     }
 }
 
-/// Does it, and says what came of it, in at most about `most` bytes.
+/// Performs an operation. The result has at most about `max_bytes`.
 ///
 /// # Errors
-/// Why it cannot be done.
+/// Invalid arguments, a result above `max_bytes`, or an error of the store.
 pub async fn manage(
     sessions: &Sessions,
     operation: Operation,
-    with: &Value,
-    most: usize,
+    arguments: &Value,
+    max_bytes: usize,
 ) -> Result<Value, ManageError> {
     let text = |field: &'static str| {
-        let text = with[field].as_str();
-        text.ok_or(ManageError::Field(field, "text"))
+        let text = arguments[field].as_str();
+        text.ok_or(ManageError::Field(field, "string"))
     };
     match operation {
         Operation::Create => {
             let agent = text("agent")?;
-            let id = sessions.create(agent, with["sessionId"].as_str()).await?;
+            let id = sessions
+                .create(agent, arguments["sessionId"].as_str())
+                .await?;
             return Ok(json!({"agent": agent, "sessionId": id}));
         }
         Operation::Commit => {
@@ -137,36 +139,35 @@ pub async fn manage(
         }
         _ => {}
     }
-    let (sessions, with) = (sessions.clone(), with.clone());
-    // It reads and writes files.
-    let work = move || blocking(&sessions, operation, &with, most);
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| ManageError::GivenUp)?
+    let (sessions, arguments) = (sessions.clone(), arguments.clone());
+    let work = move || perform_blocking(&sessions, operation, &arguments, max_bytes);
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|_| ManageError::Cancelled)?
 }
 
-fn blocking(
+fn perform_blocking(
     sessions: &Sessions,
     operation: Operation,
-    with: &Value,
-    most: usize,
+    arguments: &Value,
+    max_bytes: usize,
 ) -> Result<Value, ManageError> {
-    let mut room = Room(most);
+    let mut remaining = RemainingBytes(max_bytes);
     let text = |field: &'static str| {
-        let text = with[field].as_str();
-        text.ok_or(ManageError::Field(field, "text"))
+        let text = arguments[field].as_str();
+        text.ok_or(ManageError::Field(field, "string"))
     };
     if operation == Operation::List {
-        let agents = match with["agent"].as_str() {
+        let agents = match arguments["agent"].as_str() {
             Some(agent) => vec![agent.to_owned()],
             None => sessions.agents()?,
         };
         let mut all = Vec::new();
-        let archived = with["archived"] == true;
-        // One more than fit into the answer.
-        let limit = most / SUMMARY_BYTES + 1;
+        let archived = arguments["archived"] == true;
+        // One more than fits into the result.
+        let limit = max_bytes / MIN_SUMMARY_BYTES + 1;
         for agent in agents {
             for summary in sessions.list(&agent, archived, limit)? {
-                all.push(room.take(listed(&summary))?);
+                all.push(remaining.charge(summary_json(&summary))?);
             }
         }
         return Ok(json!({ "sessions": all }));
@@ -174,7 +175,7 @@ fn blocking(
     let agent = text("agent")?;
     match operation {
         Operation::Archive => {
-            let older = with["olderThanMs"]
+            let older = arguments["olderThanMs"]
                 .as_u64()
                 .ok_or(ManageError::Field("olderThanMs", "whole number"))?;
             let archived = sessions.archive(agent, Duration::from_millis(older))?;
@@ -187,20 +188,26 @@ fn blocking(
         }
         Operation::Import => {
             let mut from = Cursor::new(text("jsonl")?.as_bytes());
-            let (id, entries) = sessions.import(agent, &mut from, with["sessionId"].as_str())?;
+            let (id, entries) =
+                sessions.import(agent, &mut from, arguments["sessionId"].as_str())?;
             Ok(json!({"agent": agent, "sessionId": id, "entries": entries}))
         }
         Operation::Get => {
             let session = text("sessionId")?;
             let entries = sessions.get(agent, session)?;
-            let entries: Result<Vec<Value>, ManageError> =
-                entries.map(|entry| room.take(json!(entry?))).collect();
+            let entries: Result<Vec<Value>, ManageError> = entries
+                .map(|entry| remaining.charge(json!(entry?)))
+                .collect();
             Ok(json!({"agent": agent, "sessionId": session, "entries": entries?}))
         }
         _ => {
             let session = text("sessionId")?;
             let (mut to, mut over) = (Vec::new(), false);
-            let exported = sessions.export(agent, session, &mut Within(&mut to, most, &mut over));
+            let exported = sessions.export(
+                agent,
+                session,
+                &mut LimitedWriter(&mut to, max_bytes, &mut over),
+            );
             if over {
                 return Err(ManageError::TooLarge);
             }
@@ -210,21 +217,21 @@ fn blocking(
     }
 }
 
-/// How many bytes an answer may still take.
-struct Room(usize);
+/// The number of bytes that remain for the result.
+struct RemainingBytes(usize);
 
-impl Room {
-    fn take(&mut self, value: Value) -> Result<Value, ManageError> {
+impl RemainingBytes {
+    fn charge(&mut self, value: Value) -> Result<Value, ManageError> {
         let left = self.0.checked_sub(value.to_string().len());
         self.0 = left.ok_or(ManageError::TooLarge)?;
         Ok(value)
     }
 }
 
-/// Writes to memory, so many bytes at most; the flag says that there were more.
-struct Within<'a>(&'a mut Vec<u8>, usize, &'a mut bool);
+/// Writes to memory up to a limit. Sets the flag if there was more.
+struct LimitedWriter<'a>(&'a mut Vec<u8>, usize, &'a mut bool);
 
-impl Write for Within<'_> {
+impl Write for LimitedWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len().saturating_add(bytes.len()) > self.1 {
             *self.2 = true;
@@ -239,7 +246,7 @@ impl Write for Within<'_> {
     }
 }
 
-fn listed(summary: &Summary) -> Value {
+fn summary_json(summary: &Summary) -> Value {
     let time = |at: SystemTime| humantime::format_rfc3339_millis(at).to_string();
     json!({
         "agent": summary.agent,

@@ -1,27 +1,26 @@
-//! What an agent can be called.
+//! Valid names of agents.
 
 use collective::{ErrorCode, GATEWAY};
 
 use super::sessions;
 
-/// What an agent cannot be called, because others are.
+/// Names with another meaning.
 const RESERVED: [&str; 2] = [GATEWAY, "triad"];
 
-/// How the ids of connections begin.
-pub(super) const CLIENT: &str = "client-";
+/// The prefix of the ids of connections.
+pub(super) const CLIENT_ID_PREFIX: &str = "client-";
 
-/// An agent's name is its workspace's, and is written in lists, paths and targets.
+/// Checks an agent's name, which lists, paths and targets contain.
 ///
 /// # Errors
-/// 2005 it is no name, 5004 the gateway means something else by it.
-pub(super) fn agent(name: &str) -> Result<(), (ErrorCode, String)> {
+/// 2005 for an invalid name, 5004 for a reserved one.
+pub(super) fn validate_agent_name(name: &str) -> Result<(), (ErrorCode, String)> {
     if !sessions::is_agent_name(name) {
-        let message = "an agent's name has 1 to 64 letters, digits, `-`, `_` and `.`, a letter, a digit or `_` first, and no dot last";
+        let message = "invalid agent name; use 1 to 64 letters, digits, `-`, `_` and `.`, a letter, a digit or `_` first, and no dot last";
         return Err((ErrorCode::InvalidContent, message.to_owned()));
     }
-    if RESERVED.contains(&name) || name.starts_with(CLIENT) {
-        let message =
-            format!("no agent can be called `{name}`: the gateway means something else by it");
+    if RESERVED.contains(&name) || name.starts_with(CLIENT_ID_PREFIX) {
+        let message = format!("the name `{name}` is reserved; choose another name");
         return Err((ErrorCode::PermissionDenied, message));
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! What waits to be written to one client, bounded for each and for all together.
+//! The send queue of one client, bounded per client and for all clients.
 //!
-//! Whoever has something for a client puts it here and never waits for its socket. A client that does not read fills its own
-//! outbox alone; what no longer fits is refused to its sender, who is told so.
+//! Senders never wait for a client's socket. A client that does not read fills only its own outbox, and senders get an error
+//! for messages that do not fit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,91 +13,123 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::CloseCode;
 
-/// What an entry costs beside its text, in bytes: the entry itself and the frame's head.
-const OVERHEAD: usize = 96;
+/// The size of an entry beside its text, in bytes: the entry and the frame header.
+const ENTRY_OVERHEAD_BYTES: usize = 96;
 
-/// The bytes that wait for all clients together.
+/// The byte budget that all outboxes share.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct ByteBudget {
     queued: AtomicUsize,
-    most: usize,
+    max_bytes: usize,
 }
 
-impl Load {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+impl ByteBudget {
+    pub(super) fn new(max_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             queued: AtomicUsize::new(0),
-            most,
+            max_bytes,
         })
     }
 
-    fn take(&self, bytes: usize, beyond: bool) -> bool {
+    /// Acquires bytes. `exceed` acquires them even above the limit.
+    fn try_acquire(&self, bytes: usize, exceed: bool) -> bool {
         let before = self.queued.fetch_add(bytes, Ordering::Relaxed);
-        let fits = beyond || before.saturating_add(bytes) <= self.most;
+        let fits = exceed || before.saturating_add(bytes) <= self.max_bytes;
         if !fits {
-            self.give_back(bytes);
+            self.release(bytes);
         }
         fits
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// How many bytes wait.
+    /// Returns the number of queued bytes.
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
     }
 }
 
-/// Why something is not taken.
+/// Why an outbox does not accept a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EnqueueError {
-    /// The client has too much to read already, or all clients together.
+    /// The outbox, or the budget of all outboxes, is exhausted.
     Full,
-    /// The client is gone.
-    Gone,
+    /// The connection is closed.
+    Closed,
 }
 
-/// The end of a connection, as the other side is told.
+/// A close frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Close {
     pub(super) code: CloseCode,
     pub(super) reason: &'static str,
 }
 
-/// What is told where a message waited longer than it was meant to live.
-pub(super) type Expired = Box<dyn FnOnce() + Send>;
+impl Close {
+    pub(super) const NORMAL: Self = Self::new(CloseCode::Normal, "");
+    pub(super) const AUTH_REQUIRED: Self = Self::new(CloseCode::Policy, "authentication required");
+    pub(super) const INVALID_CREDENTIAL: Self = Self::new(CloseCode::Policy, "invalid credential");
+    pub(super) const TOKEN_EXPIRED: Self =
+        Self::new(CloseCode::Policy, "the credential has expired");
+    pub(super) const UNSUPPORTED_VERSION: Self =
+        Self::new(CloseCode::Policy, "unsupported protocol version");
+    pub(super) const RATE_LIMITED: Self = Self::new(CloseCode::Policy, "too many messages");
+    pub(super) const SLOW_READER: Self =
+        Self::new(CloseCode::Policy, "the client does not read its messages");
+    pub(super) const IDLE: Self =
+        Self::new(CloseCode::GoingAway, "the client was silent for too long");
+    pub(super) const RESTART: Self = Self::new(
+        CloseCode::GoingAway,
+        "the agent must restart; connect again",
+    );
+    pub(super) const SHUTDOWN: Self =
+        Self::new(CloseCode::GoingAway, "the gateway is shutting down");
 
-/// Something to write.
+    pub(super) const fn new(code: CloseCode, reason: &'static str) -> Self {
+        Self { code, reason }
+    }
+}
+
+/// A callback for a message that expired in the outbox.
+pub(super) type OnExpired = Box<dyn FnOnce() + Send>;
+
+/// An entry of an outbox.
 pub(super) enum Item {
     /// A message.
     Text(Utf8Bytes),
-    /// A message that is not delivered after this time, in milliseconds since 1970.
-    Perishable(Utf8Bytes, u64, Expired),
-    /// A ping of the WebSocket.
+    /// A message with a time to live.
+    Expiring {
+        text: Utf8Bytes,
+        /// In milliseconds since 1970.
+        expires_at: u64,
+        /// Called in place of a write after that time.
+        on_expired: OnExpired,
+    },
+    /// A WebSocket ping frame.
     Ping,
 }
 
 impl Item {
     fn cost(&self) -> usize {
         match self {
-            Self::Text(text) | Self::Perishable(text, ..) => text.len() + OVERHEAD,
-            Self::Ping => OVERHEAD,
+            Self::Text(text) | Self::Expiring { text, .. } => text.len() + ENTRY_OVERHEAD_BYTES,
+            Self::Ping => ENTRY_OVERHEAD_BYTES,
         }
     }
 }
 
-/// What waits for one client.
+/// The send queue of one client.
 pub(super) struct Outbox {
     state: Mutex<State>,
-    /// Something has been put in, or the end has been said.
+    /// Notified of a new entry, and of the close frame.
     filled: Notify,
-    /// Something has been written.
+    /// Notified of written entries, and of the close frame.
     drained: Notify,
-    most: usize,
-    load: Arc<Load>,
+    max_bytes: usize,
+    budget: Arc<ByteBudget>,
 }
 
 #[derive(Default)]
@@ -105,12 +137,13 @@ struct State {
     queue: VecDeque<Item>,
     /// The bytes of the queue and of what is being written.
     bytes: usize,
-    /// How many entries were put in and written since the beginning.
-    put: u64,
+    /// The number of all entries so far.
+    pushed: u64,
+    /// The number of entries that left the queue so far.
     written: u64,
     writing: Option<Writing>,
-    end: Option<Close>,
-    gone: bool,
+    close: Option<Close>,
+    abandoned: bool,
 }
 
 struct Writing {
@@ -119,22 +152,22 @@ struct Writing {
     bytes: usize,
 }
 
-/// What the writer is to do next.
+/// The next step of the writer.
 pub(super) enum Next {
-    /// Write these.
+    /// Write these entries.
     Write(Vec<Item>),
-    /// Say the end: everything before it has been written.
+    /// Write the close frame; every entry is written.
     Close(Close),
 }
 
 impl Outbox {
-    pub(super) fn new(most: usize, load: Arc<Load>) -> Self {
+    pub(super) fn new(max_bytes: usize, budget: Arc<ByteBudget>) -> Self {
         Self {
             state: Mutex::default(),
             filled: Notify::new(),
             drained: Notify::new(),
-            most,
-            load,
+            max_bytes,
+            budget,
         }
     }
 
@@ -142,106 +175,106 @@ impl Outbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts something in, and gives its number.
-    pub(super) fn put(&self, item: Item) -> Result<u64, EnqueueError> {
-        self.put_in(item, false)
+    /// Appends an entry without waiting. Returns its number.
+    pub(super) fn push(&self, item: Item) -> Result<u64, EnqueueError> {
+        self.push_within(item, false)
     }
 
-    /// `beyond`: it may be more than all outboxes together should hold.
-    fn put_in(&self, item: Item, beyond: bool) -> Result<u64, EnqueueError> {
+    /// `exceed` allows the entry to exceed the budget of all outboxes.
+    fn push_within(&self, item: Item, exceed: bool) -> Result<u64, EnqueueError> {
         let cost = item.cost();
         let mut state = self.state();
-        if state.gone || state.end.is_some() {
-            return Err(EnqueueError::Gone);
+        if state.abandoned || state.close.is_some() {
+            return Err(EnqueueError::Closed);
         }
-        // One entry always fits, or a message larger than the limit could never be read by anybody.
-        let fits = state.bytes == 0 || state.bytes.saturating_add(cost) <= self.most;
-        if !fits || !self.load.take(cost, beyond) {
+        // An empty outbox accepts any entry, so that a message above the limit can be delivered.
+        let fits = state.bytes == 0 || state.bytes.saturating_add(cost) <= self.max_bytes;
+        if !fits || !self.budget.try_acquire(cost, exceed) {
             return Err(EnqueueError::Full);
         }
         state.bytes += cost;
-        state.put += 1;
+        state.pushed += 1;
         state.queue.push_back(item);
-        let number = state.put;
+        let number = state.pushed;
         drop(state);
         self.filled.notify_one();
         Ok(number)
     }
 
-    /// Puts in a message.
-    pub(super) fn text(&self, text: impl Into<Utf8Bytes>) -> Result<u64, EnqueueError> {
-        self.put(Item::Text(text.into()))
+    /// Appends a message without waiting. Returns its number.
+    pub(super) fn try_send(&self, text: impl Into<Utf8Bytes>) -> Result<u64, EnqueueError> {
+        self.push(Item::Text(text.into()))
     }
 
-    /// Puts in an answer to the client's own message, and waits for room: who does not read what it asked for is not
-    /// read from. Others may fill all there is: the one answer of a client that reads is taken all the same.
-    pub(super) async fn answer(&self, text: Utf8Bytes) -> Result<(), EnqueueError> {
+    /// Appends a reply to the client's own message, and waits for room: the gateway does not read from a client that does not
+    /// read its replies. An empty outbox accepts a reply even if others exhausted the budget.
+    pub(super) async fn send(&self, text: Utf8Bytes) -> Result<(), EnqueueError> {
         loop {
             let drained = self.drained.notified();
-            let beyond = self.state().bytes == 0;
-            match self.put_in(Item::Text(text.clone()), beyond) {
+            let exceed = self.state().bytes == 0;
+            match self.push_within(Item::Text(text.clone()), exceed) {
                 Err(EnqueueError::Full) => drained.await,
-                put => return put.map(drop),
+                pushed => return pushed.map(drop),
             }
         }
     }
 
-    /// Says the end. What was put in before is written first; nothing is taken after.
-    pub(super) fn finish(&self, close: Close) {
+    /// Closes the connection after the queued entries are written. The first close frame wins.
+    pub(super) fn close(&self, close: Close) {
         let mut state = self.state();
-        state.end.get_or_insert(close);
+        state.close.get_or_insert(close);
         drop(state);
         self.filled.notify_one();
         self.drained.notify_waiters();
     }
 
-    /// Says the end without writing what waits.
-    pub(super) fn cut_short(&self, close: Close) {
+    /// Drops the queued entries and closes the connection.
+    pub(super) fn abort(&self, close: Close) {
         let mut state = self.state();
-        state.end = Some(close);
-        self.forget_queue(&mut state);
+        state.close = Some(close);
+        self.clear_queue(&mut state);
         drop(state);
         self.filled.notify_one();
         self.drained.notify_waiters();
     }
 
-    /// The connection is no more.
-    pub(super) fn gone(&self) {
+    /// Drops the queued entries of a connection that ended.
+    pub(super) fn abandon(&self) {
         let mut state = self.state();
-        state.gone = true;
-        self.forget_queue(&mut state);
-        // Some of what is being written may have left.
-        self.put_away(&mut state);
+        state.abandoned = true;
+        self.clear_queue(&mut state);
+        // A part of the current batch may have left.
+        self.finish_batch(&mut state);
         drop(state);
         self.drained.notify_waiters();
     }
 
-    /// Counts what is being written as written.
-    fn put_away(&self, state: &mut State) {
+    /// Counts the current batch as written.
+    fn finish_batch(&self, state: &mut State) {
         if let Some(writing) = state.writing.take() {
             state.written += writing.entries;
             state.bytes -= writing.bytes;
-            self.load.give_back(writing.bytes);
+            self.budget.release(writing.bytes);
         }
     }
 
-    fn forget_queue(&self, state: &mut State) {
+    fn clear_queue(&self, state: &mut State) {
         let queued: usize = state.queue.iter().map(Item::cost).sum();
         state.queue = VecDeque::new();
         state.bytes -= queued;
-        self.load.give_back(queued);
+        self.budget.release(queued);
     }
 
-    /// What is to be written next, at most about `bytes` of it, and at least one entry.
-    pub(super) async fn next(&self, bytes: usize, now: impl Fn() -> Instant) -> Next {
+    /// Waits for the next batch: at least one entry, and otherwise at most `max_bytes`.
+    pub(super) async fn next_batch(&self, max_bytes: usize, now: impl Fn() -> Instant) -> Next {
         loop {
             let filled = self.filled.notified();
             {
                 let mut state = self.state();
                 if !state.queue.is_empty() {
-                    return Next::Write(take(&mut state, bytes, now()));
+                    return Next::Write(take_batch(&mut state, max_bytes, now()));
                 }
-                if let Some(close) = state.end {
+                if let Some(close) = state.close {
                     return Next::Close(close);
                 }
             }
@@ -249,51 +282,51 @@ impl Outbox {
         }
     }
 
-    /// What was taken last has been handed to the system.
-    pub(super) fn written(&self) {
+    /// Records that the operating system has the last batch.
+    pub(super) fn batch_written(&self) {
         let mut state = self.state();
-        self.put_away(&mut state);
+        self.finish_batch(&mut state);
         drop(state);
         self.drained.notify_waiters();
     }
 
-    /// Whether the entry of this number has been handed to the system, or some of it may have been.
-    pub(super) fn may_have_left(&self, number: u64) -> bool {
+    /// Returns whether the entry with this number is written or is in the current batch.
+    pub(super) fn may_be_written(&self, number: u64) -> bool {
         let state = self.state();
         let writing = state.writing.as_ref().map_or(0, |writing| writing.entries);
         state.written + writing >= number
     }
 
-    /// Since when the socket takes nothing of what is being written.
+    /// Returns the start of the write that is not complete.
     pub(super) fn writing_since(&self) -> Option<Instant> {
         self.state().writing.as_ref().map(|writing| writing.since)
     }
 
-    /// There is no way back: the end has been said, or come.
-    pub(super) fn is_over(&self) -> bool {
+    /// Returns whether the connection ended or will end.
+    pub(super) fn is_closed(&self) -> bool {
         let state = self.state();
-        state.gone || state.end.is_some()
+        state.abandoned || state.close.is_some()
     }
 
-    /// What waits, taken out as text, for tests.
+    /// Removes the queued messages.
     #[cfg(test)]
     pub(super) fn drain(&self) -> Vec<String> {
         let mut state = self.state();
-        let items = take(&mut state, usize::MAX, Instant::now());
+        let items = take_batch(&mut state, usize::MAX, Instant::now());
         drop(state);
-        self.written();
+        self.batch_written();
         let texts = items.into_iter().filter_map(|item| match item {
-            Item::Text(text) | Item::Perishable(text, ..) => Some(text.to_string()),
+            Item::Text(text) | Item::Expiring { text, .. } => Some(text.to_string()),
             Item::Ping => None,
         });
         texts.collect()
     }
 }
 
-fn take(state: &mut State, bytes: usize, now: Instant) -> Vec<Item> {
+fn take_batch(state: &mut State, max_bytes: usize, now: Instant) -> Vec<Item> {
     let (mut taken, mut cost) = (Vec::new(), 0);
     while let Some(item) = state.queue.front() {
-        if cost > 0 && cost + item.cost() > bytes {
+        if cost > 0 && cost + item.cost() > max_bytes {
             break;
         }
         cost += item.cost();

@@ -1,7 +1,7 @@
-//! Who is there: the agents that are known, who serves each, how each is, and who wants to hear of it.
+//! The agents, the connections that serve them, and the subscriptions to their status.
 //!
-//! One lock holds both agents and watchers. A change and the news of it, or the present state and a subscription, happen under it
-//! together, so that no watcher misses a change or hears of two in the wrong order. Nothing waits while it is held.
+//! One lock guards agents and subscriptions: a status change and its publication are one step, as are a subscription and the
+//! current status. So subscribers get every change, in order. The code never waits while it holds the lock.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,32 +13,31 @@ use collective::ErrorCode;
 
 use super::client::Client;
 use super::config::AgentConfig;
+use super::error::RequestError;
 use super::frames;
-use super::refusal::Refusal;
+use super::outbox::Close;
 use super::status::Status;
-use super::talk::NO_CREDENTIAL;
-use super::watchers::Subscriptions;
+use super::subscriptions::Subscriptions;
 
-/// So many agents that nobody configured are remembered when they are gone.
-const REMEMBERED: usize = 1024;
+/// The number of unconfigured agents that stay listed after they disconnected.
+const MAX_OFFLINE_AGENTS: usize = 1024;
 
-/// So many agents that nobody configured are known, there or not: a list of all fits in one frame.
-const MAX_UNKNOWN_AGENTS: usize = 4096;
+/// The maximum number of unconfigured agents. A list of all agents fits in one frame.
+const MAX_UNCONFIGURED_AGENTS: usize = 4096;
 
-/// The role of an agent that nobody configured.
-const ROLE: &str = "agent";
+/// The role of unconfigured agents.
+const DEFAULT_ROLE: &str = "agent";
 
-/// Who is there.
+/// The agents and connected clients.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     agents: HashMap<Arc<str>, Agent>,
     clients: HashMap<Arc<str>, Arc<Client>>,
-    pub(super) watchers: Subscriptions,
-    /// Agents that nobody configured, in the order they left.
-    left: VecDeque<Arc<str>>,
-    places: usize,
-    /// So many agents can be known.
-    most: usize,
+    pub(super) subscriptions: Subscriptions,
+    /// Unconfigured agents that are offline, in the order in which they disconnected.
+    offline: VecDeque<Arc<str>>,
+    last_position: usize,
+    max_agents: usize,
 }
 
 #[derive(Debug)]
@@ -48,11 +47,11 @@ struct Agent {
     status: Status,
     server: Option<Arc<Client>>,
     configured: bool,
-    /// Its place in lists: as configured, then as they came.
-    place: usize,
+    /// The position in lists: configured agents first, then in order of arrival.
+    position: usize,
 }
 
-/// An agent as lists have it.
+/// An agent in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) name: Arc<str>,
@@ -62,10 +61,10 @@ pub(super) struct Listed {
 }
 
 impl Registry {
-    /// Knows the agents of the configuration; none of them is there yet.
+    /// Creates a registry of the configured agents, all offline.
     pub(super) fn new(agents: &[AgentConfig]) -> Self {
         let mut registry = Self {
-            most: agents.len() + MAX_UNKNOWN_AGENTS,
+            max_agents: agents.len() + MAX_UNCONFIGURED_AGENTS,
             ..Self::default()
         };
         for agent in agents {
@@ -74,20 +73,23 @@ impl Registry {
         registry
     }
 
-    /// Knows one more agent, as if it had been configured. One that is served already stays so.
+    /// Adds an agent as if it were configured. Keeps its connection, if it has one.
     ///
     /// # Errors
-    /// 2005 it is configured, 3003 too many are known.
-    pub(super) fn learn(&mut self, agent: &AgentConfig) -> Result<(), Refusal> {
+    /// 2005 if the agent is configured already, 3003 if the registry is full.
+    pub(super) fn add_agent(&mut self, agent: &AgentConfig) -> Result<(), RequestError> {
         let known = self.agents.get(agent.name.as_str());
         if known.is_some_and(|known| known.configured) {
-            let message = format!("an agent `{}` is known already", agent.name);
-            return Err(Refusal::new(ErrorCode::InvalidContent, message));
+            let message = format!(
+                "the agent `{}` exists already; choose another name",
+                agent.name
+            );
+            return Err(RequestError::new(ErrorCode::InvalidContent, message));
         }
         if known.is_none() {
-            self.has_room(1)?;
+            self.check_capacity(1)?;
         }
-        self.left.retain(|left| **left != *agent.name);
+        self.offline.retain(|offline| **offline != *agent.name);
         self.configure(agent);
         Ok(())
     }
@@ -95,9 +97,9 @@ impl Registry {
     fn configure(&mut self, agent: &AgentConfig) {
         let name: Arc<str> = agent.name.as_str().into();
         let before = self.agents.remove(&name);
-        let place = match &before {
-            Some(before) => before.place,
-            None => self.place(),
+        let position = match &before {
+            Some(before) => before.position,
+            None => self.next_position(),
         };
         let known = Agent {
             role: agent.role.as_str().into(),
@@ -107,30 +109,35 @@ impl Registry {
                 .map_or(Status::Offline, |before| before.status),
             server: before.and_then(|before| before.server),
             configured: true,
-            place,
+            position,
         };
         self.agents.insert(name, known);
     }
 
-    fn has_room(&self, more: usize) -> Result<(), Refusal> {
-        if self.agents.len() + more <= self.most {
+    fn check_capacity(&self, more: usize) -> Result<(), RequestError> {
+        if self.agents.len() + more <= self.max_agents {
             return Ok(());
         }
-        Err(Refusal::busy(
-            "as many agents are known as the gateway can list; no more can be served",
+        Err(RequestError::busy(
+            "the gateway has its maximum number of agents; try again later",
             Duration::from_mins(1),
         ))
     }
 
-    fn place(&mut self) -> usize {
-        self.places += 1;
-        self.places
+    fn next_position(&mut self) -> usize {
+        self.last_position += 1;
+        self.last_position
     }
 
-    /// Adds a client. Where there are `most` already, the longest-silent one that is not authenticated gives way; `false`
-    /// where there is none.
-    pub(super) fn enter(&mut self, client: &Arc<Client>, most: usize, now: Instant) -> bool {
-        if self.clients.len() >= most && !self.evict(now) {
+    /// Adds a client. If there are `max_clients` already, evicts the unauthenticated client that was idle longest; returns `false`
+    /// if every client is authenticated.
+    pub(super) fn add_client(
+        &mut self,
+        client: &Arc<Client>,
+        max_clients: usize,
+        now: Instant,
+    ) -> bool {
+        if self.clients.len() >= max_clients && !self.evict_unauthenticated(now) {
             return false;
         }
         let id = Arc::clone(client.id());
@@ -138,91 +145,90 @@ impl Registry {
         true
     }
 
-    fn evict(&mut self, now: Instant) -> bool {
+    fn evict_unauthenticated(&mut self, now: Instant) -> bool {
         let all = self.clients.values();
         let unauthenticated = all.filter(|client| client.identity().is_none());
-        let silent = unauthenticated.max_by_key(|client| client.silent(now));
-        let Some(client) = silent.cloned() else {
+        let idlest = unauthenticated.max_by_key(|client| client.idle_time(now));
+        let Some(client) = idlest.cloned() else {
             return false;
         };
-        client.outbox.finish(NO_CREDENTIAL);
-        self.leave(&client);
+        client.outbox.close(Close::AUTH_REQUIRED);
+        self.remove_client(&client);
         true
     }
 
-    /// A client has gone, and with it the agents it served.
-    pub(super) fn leave(&mut self, client: &Arc<Client>) {
+    /// Removes a client, and sets its agents offline.
+    pub(super) fn remove_client(&mut self, client: &Arc<Client>) {
         self.clients.remove(client.id());
-        self.watchers.forget(client);
-        for name in client.serve(Vec::new()).iter() {
-            self.unserve(name, client);
+        self.subscriptions.remove_client(client);
+        for name in client.replace_names(Vec::new()).iter() {
+            self.detach(name, client);
         }
     }
 
-    /// Every client.
     pub(super) fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.clients.values()
     }
 
-    /// Takes `names` as the agents that `client` serves, instead of what it served before.
+    /// Replaces the agents that `client` serves.
     ///
     /// # Errors
-    /// 5004: somebody else serves one of them. Then nothing changes.
-    pub(super) fn serve(
+    /// 5004 if another connection serves one of them, 3003 if the registry is full. Then nothing changes.
+    pub(super) fn set_agents(
         &mut self,
         client: &Arc<Client>,
         names: Vec<Arc<str>>,
-    ) -> Result<(), Refusal> {
-        let taken = names.iter().find(|name| {
+    ) -> Result<(), RequestError> {
+        let conflict = names.iter().find(|name| {
             let server = self
                 .agents
                 .get(*name)
                 .and_then(|agent| agent.server.as_ref());
             server.is_some_and(|server| !Arc::ptr_eq(server, client))
         });
-        if let Some(name) = taken {
-            return Err(Refusal::new(
+        if let Some(name) = conflict {
+            return Err(RequestError::new(
                 ErrorCode::PermissionDenied,
                 format!(
-                    "`{name}` is served by another connection, and nobody else can be it until that connection ends"
+                    "another connection serves `{name}`; end that connection first, or choose another name"
                 ),
             ));
         }
-        let strangers = names.iter().filter(|name| !self.knows(name)).count();
-        self.has_room(strangers)?;
-        let before = client.serve(names.clone());
+        let added = names.iter().filter(|name| !self.contains(name)).count();
+        self.check_capacity(added)?;
+        let before = client.replace_names(names.clone());
         for name in before.iter().filter(|name| !names.contains(name)) {
-            self.unserve(name, client);
+            self.detach(name, client);
         }
         for name in &names {
-            self.serve_one(name, client);
+            self.attach(name, client);
         }
         Ok(())
     }
 
-    fn serve_one(&mut self, name: &Arc<str>, client: &Arc<Client>) {
+    fn attach(&mut self, name: &Arc<str>, client: &Arc<Client>) {
         if !self.agents.contains_key(name) {
-            let place = self.place();
-            let stranger = Agent {
-                role: ROLE.into(),
+            let position = self.next_position();
+            let agent = Agent {
+                role: DEFAULT_ROLE.into(),
                 description: None,
                 status: Status::Offline,
                 server: None,
                 configured: false,
-                place,
+                position,
             };
-            self.agents.insert(Arc::clone(name), stranger);
+            self.agents.insert(Arc::clone(name), agent);
         }
-        self.left.retain(|left| left != name);
+        self.offline.retain(|offline| offline != name);
         if let Some(agent) = self.agents.get_mut(name)
             && agent.server.is_none()
         {
             agent.server = Some(Arc::clone(client));
-            self.change(name, Status::Online);
+            self.set_status(name, Status::Online);
         }
     }
 
-    fn unserve(&mut self, name: &Arc<str>, client: &Arc<Client>) {
+    fn detach(&mut self, name: &Arc<str>, client: &Arc<Client>) {
         let Some(agent) = self.agents.get_mut(name) else {
             return;
         };
@@ -235,19 +241,19 @@ impl Registry {
         }
         agent.server = None;
         let configured = agent.configured;
-        self.change(name, Status::Offline);
+        self.set_status(name, Status::Offline);
         if !configured {
-            self.left.push_back(Arc::clone(name));
-            if self.left.len() > REMEMBERED
-                && let Some(forgotten) = self.left.pop_front()
+            self.offline.push_back(Arc::clone(name));
+            if self.offline.len() > MAX_OFFLINE_AGENTS
+                && let Some(oldest) = self.offline.pop_front()
             {
-                self.agents.remove(&forgotten);
+                self.agents.remove(&oldest);
             }
         }
     }
 
-    /// Changes how an agent is, and tells whoever wants to know.
-    pub(super) fn change(&mut self, name: &str, status: Status) {
+    /// Sets the status of an agent, and publishes the change.
+    pub(super) fn set_status(&mut self, name: &str, status: Status) {
         let Some((name, agent)) = self.agents.get_key_value(name) else {
             return;
         };
@@ -259,71 +265,67 @@ impl Registry {
             agent.status = status;
         }
         let text: Utf8Bytes = frames::status(&name, status, Some(previous)).into();
-        self.watchers.tell_status(&name, &text);
+        self.subscriptions.publish_status(&name, &text);
     }
 
-    /// Who serves an agent that takes messages.
+    /// Returns the connection of an agent that accepts messages, or of the client with this id.
     ///
     /// # Errors
-    /// 3001 nobody is called so, 3002 it is not there or has failed, 3003 it is busy.
-    pub(super) fn reach(&self, name: &str) -> Result<Arc<Client>, Refusal> {
+    /// 3001 if the name is unknown, 3002 if the agent is offline or failed, 3003 if it is busy.
+    pub(super) fn recipient(&self, name: &str) -> Result<Arc<Client>, RequestError> {
         let Some(agent) = self.agents.get(name) else {
-            // Whoever is no agent can be written to by the id that the gateway stamps on what it sends.
             let client = self.clients.get(name);
             let client = client.filter(|client| client.identity().is_some());
-            return client.map(Arc::clone).ok_or_else(|| {
-                let message =
-                    format!("nobody here is called `{name}`; `discovery` lists who is there");
-                Refusal::new(ErrorCode::AgentNotFound, message)
-            });
+            return client
+                .map(Arc::clone)
+                .ok_or_else(|| RequestError::unknown_agent(name));
         };
         match (agent.status, &agent.server) {
-            (Status::Busy, Some(_)) => Err(Refusal::busy(
+            (Status::Busy, Some(_)) => Err(RequestError::busy(
                 format!("`{name}` is busy; the message was not delivered, send it again later"),
                 Duration::from_secs(1),
             )),
-            (Status::Error, Some(_)) => Err(Refusal::new(
+            (Status::Error, Some(_)) => Err(RequestError::new(
                 ErrorCode::AgentOffline,
                 format!("`{name}` has failed; the message was not delivered"),
             )),
             (Status::Online | Status::Idle, Some(server)) => Ok(Arc::clone(server)),
-            (Status::Offline, _) | (_, None) => Err(Refusal::offline(name)),
+            (Status::Offline, _) | (_, None) => Err(RequestError::offline(name)),
         }
     }
 
-    /// Who serves an agent that hears what is said to it, busy or not.
-    pub(super) fn listener(&self, name: &str) -> Option<&Arc<Client>> {
+    /// Returns the connection of an agent, unless the agent failed.
+    pub(super) fn server(&self, name: &str) -> Option<&Arc<Client>> {
         let agent = self
             .agents
             .get(name)
-            .filter(|agent| agent.status.listens())?;
+            .filter(|agent| agent.status.is_reachable())?;
         agent.server.as_ref()
     }
 
-    /// Whether an agent of this name is known.
-    pub(super) fn knows(&self, name: &str) -> bool {
+    /// Returns whether the registry has an agent with this name.
+    pub(super) fn contains(&self, name: &str) -> bool {
         self.agents.contains_key(name)
     }
 
-    /// How an agent is.
     #[cfg(test)]
     pub(super) fn status(&self, name: &str) -> Option<Status> {
         self.agents.get(name).map(|agent| agent.status)
     }
 
-    /// The agents that are known and that nobody serves.
-    pub(super) fn absent(&self) -> impl Iterator<Item = &str> {
-        let absent = self
+    /// Returns the agents without a connection.
+    pub(super) fn offline_agents(&self) -> impl Iterator<Item = &str> {
+        let offline = self
             .agents
             .iter()
             .filter(|(_, agent)| agent.server.is_none());
-        absent.map(|(name, _)| &**name)
+        offline.map(|(name, _)| &**name)
     }
 
-    /// Every agent that is known.
+    /// Lists all agents.
     pub(super) fn list(&self) -> Vec<Listed> {
         let mut all: Vec<_> = self.agents.iter().collect();
-        all.sort_by_key(|(_, agent)| agent.place);
+        all.sort_by_key(|(_, agent)| agent.position);
         let listed = |(name, agent): (&Arc<str>, &Agent)| Listed {
             name: Arc::clone(name),
             role: Arc::clone(&agent.role),

@@ -1,45 +1,45 @@
-//! What is kept of a message while it is worked on: what an answer goes by, and what the audit log notes.
+//! The fields of a message that replies and the audit log need.
 
 use serde_json::Value;
 
 use collective::{Envelope, Kind};
 
-use super::refusal::Refusal;
+use super::error::RequestError;
 
-/// The head of a message. The message itself is passed on without a copy.
+/// The fields of a message that replies and the audit log need; the message itself moves on without a copy.
 #[derive(Debug, Clone)]
 pub(super) struct ReplyContext {
     pub(super) kind: Kind,
     pub(super) id: Option<String>,
     pub(super) correlation: Option<String>,
-    /// Whom it is for.
+    /// The recipient.
     pub(super) destination: Option<String>,
-    /// Its sender wants an answer whatever comes of it.
-    pub(super) wants_answer: bool,
+    /// Whether the sender requires a response (`metadata.requiresResponse`).
+    pub(super) requires_response: bool,
 }
 
 impl ReplyContext {
-    pub(super) fn of(envelope: &Envelope) -> Self {
+    pub(super) fn new(envelope: &Envelope) -> Self {
         Self {
             kind: envelope.kind(),
             id: envelope.id().map(str::to_owned),
             correlation: envelope.correlation_id().map(str::to_owned),
             destination: destination(envelope).map(str::to_owned),
-            wants_answer: envelope.metadata("requiresResponse") == Some(&Value::Bool(true)),
+            requires_response: envelope.metadata("requiresResponse") == Some(&Value::Bool(true)),
         }
     }
 
-    /// An answer of the gateway.
-    pub(super) fn answer(&self, kind: Kind, content: Value) -> Envelope {
-        self.refer(Envelope::new(kind, content))
+    /// Builds a reply of the gateway.
+    pub(super) fn reply(&self, kind: Kind, content: Value) -> Envelope {
+        self.with_references(Envelope::new(kind, content))
     }
 
-    /// The error that says why not.
-    pub(super) fn refuse(&self, refusal: &Refusal) -> Envelope {
-        self.refer(refusal.answer(None))
+    /// Builds an error in reply.
+    pub(super) fn error(&self, error: &RequestError) -> Envelope {
+        self.with_references(error.to_envelope())
     }
 
-    fn refer(&self, answer: Envelope) -> Envelope {
+    fn with_references(&self, answer: Envelope) -> Envelope {
         let fields = [("correlationId", &self.correlation), ("parentId", &self.id)];
         let known = fields
             .into_iter()
@@ -53,7 +53,7 @@ impl ReplyContext {
 fn destination(envelope: &Envelope) -> Option<&str> {
     match envelope.kind() {
         Kind::Proposal | Kind::Vote => Some("triad"),
-        Kind::Request => envelope.agent().or_else(|| envelope.said("service")),
+        Kind::Request => envelope.agent().or_else(|| envelope.content_str("service")),
         Kind::Broadcast => Some("*"),
         _ => envelope.agent(),
     }

@@ -1,4 +1,4 @@
-//! The gateway as a whole: it listens, serves whoever connects, and ends when it is told to.
+//! The server: it listens, serves connections and shuts down.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,24 +17,27 @@ use http_server::serve::{ConnectionConfig, serve};
 use super::access::Keyring;
 use super::audit::Audit;
 use super::config::ServerConfig;
-use super::hub::{Hub, Parts};
-use super::pace::Pace;
+use super::error::RequestError;
+use super::frames;
+use super::outbox::Close;
 use super::probe::{self, Occupant};
 use super::sessions::{SessionError, Sessions};
+use super::state::{GatewayState, StateParts};
+use super::timeouts::Timeouts;
 use super::{tls, upgrade};
 
-/// So many connections may have no authenticated client. One more takes the place of the longest-silent one.
+/// The maximum number of unauthenticated connections. One more evicts the one that was idle longest.
 const MAX_UNAUTHENTICATED: usize = 512;
 
-/// So many of them may come from one address, or from one /64 network of IPv6.
+/// The same per address, or per /64 network of IPv6.
 const MAX_UNAUTHENTICATED_PER_ADDRESS: usize = 128;
 
-/// The largest head of a request, in bytes.
+/// The maximum size of a request head.
 const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// A gateway that listens.
+/// A gateway with its listener.
 pub struct Server {
-    hub: Arc<Hub>,
+    state: Arc<GatewayState>,
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
@@ -43,57 +46,57 @@ pub struct Server {
 /// Why a gateway does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration, or a file that it names, cannot be used.
+    /// The configuration, or a file that it names, is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The port is somebody else's.
+    /// Another program listens on the port.
     #[error("the port {} of {} is taken: {occupant}", address.port(), address.ip())]
     Taken {
-        /// The address that was asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// Who answers there, and what to do.
+        /// The program that answers there.
         occupant: Occupant,
     },
-    /// Nothing can listen there.
+    /// The address is unusable.
     #[error(
-        "cannot listen on {address}: {error}; choose an address of this machine and a port that may be used"
+        "cannot listen on {address}: {error}; choose an address of this machine and a permitted port"
     )]
     Listen {
-        /// The address that was asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The sessions cannot be opened.
+    /// The session store is unusable.
     #[error(transparent)]
     Sessions(#[from] SessionError),
-    /// Outgoing connections cannot be made.
+    /// The client for outgoing connections is unusable.
     #[error(transparent)]
     Net(#[from] NetError),
 }
 
 impl Server {
-    /// Listens, and opens the sessions. Nobody is served before [`run`](Self::run).
+    /// Binds the listener and opens the sessions. Connections wait until [`run`](Self::run).
     ///
     /// # Errors
-    /// Why it cannot. Where the port is taken, who answers there.
+    /// [`StartError::Taken`] names the program on an occupied port; the other variants name what is unusable.
     pub async fn bind(
         config: ServerConfig,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, StartError> {
-        Self::bind_at(config, env, log, Pace::default()).await
+        Self::bind_with_timeouts(config, env, log, Timeouts::default()).await
     }
 
-    /// As [`bind`](Self::bind), with other waits.
+    /// Does the same as [`bind`](Self::bind) with other timeouts.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind).
-    pub async fn bind_at(
+    /// The same as [`bind`](Self::bind).
+    pub async fn bind_with_timeouts(
         config: ServerConfig,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
-        pace: Pace,
+        timeouts: Timeouts,
     ) -> Result<Self, StartError> {
         let keyring = Keyring::load(&config)?;
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
@@ -103,9 +106,9 @@ impl Server {
             address: config.listen,
             error,
         })?;
-        let sessions = open_sessions(&config, &env, &log).await?;
+        let sessions = Sessions::open(&config, Arc::clone(&env), Arc::clone(&log))?;
         let audit = Audit::new(&config, Arc::clone(&log));
-        let parts = Parts {
+        let parts = StateParts {
             config,
             keyring,
             sessions,
@@ -115,46 +118,49 @@ impl Server {
             log,
         };
         Ok(Self {
-            hub: Hub::new(parts, pace),
+            state: GatewayState::new(parts, timeouts),
             listener,
             address,
             tls,
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL to connect to.
+    /// Returns the URL of the gateway.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "wss" } else { "ws" };
         format!("{scheme}://{}/", self.address)
     }
 
-    /// Serves whoever connects until `shutdown` is cancelled; then everybody is told, and it ends within seconds.
+    /// Serves connections until `shutdown` is cancelled. Then sends every client `disconnect` and returns within seconds.
     pub async fn run(self, shutdown: CancellationToken) {
         let Self {
-            hub, listener, tls, ..
+            state,
+            listener,
+            tls,
+            ..
         } = self;
         let config = ConnectionConfig {
             total: MAX_UNAUTHENTICATED,
             per_address: MAX_UNAUTHENTICATED_PER_ADDRESS,
             max_header_bytes: MAX_HEADER_BYTES,
-            handshake_timeout: hub.pace.opening,
-            header_timeout: hub.pace.opening,
-            eviction_grace: hub.pace.eviction,
-            drain_timeout: hub.pace.shutdown,
+            handshake_timeout: state.timeouts.handshake,
+            header_timeout: state.timeouts.handshake,
+            eviction_grace: state.timeouts.eviction_grace,
+            drain_timeout: state.timeouts.shutdown,
             ..ConnectionConfig::default()
         };
-        let app = upgrade::router(Arc::clone(&hub));
-        let log = Arc::clone(&hub.log);
+        let app = upgrade::router(Arc::clone(&state));
+        let log = Arc::clone(&state.log);
         let warn = |message: &str| log.log(Level::Warn, message);
         let serving = serve(listener, tls, app, config, shutdown.clone(), warn);
         let ending = async {
             shutdown.cancelled().await;
-            end(&hub).await;
+            shut_down(&state).await;
         };
         tokio::join!(serving, ending);
     }
@@ -165,31 +171,36 @@ async fn listen(address: SocketAddr, net: &dyn Net) -> Result<TcpListener, Start
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(StartError::Taken {
             address,
-            occupant: probe::who_answers(net, address).await,
+            occupant: probe::identify_occupant(net, address).await,
         }),
         Err(error) => Err(StartError::Listen { address, error }),
     }
 }
 
-async fn open_sessions(
-    config: &ServerConfig,
-    env: &Arc<dyn Environment>,
-    log: &Arc<dyn Log>,
-) -> Result<Sessions, StartError> {
-    Ok(Sessions::open(config, Arc::clone(env), Arc::clone(log))?)
-}
-
-/// Takes leave of everybody, and brings what was said to the disk.
-async fn end(hub: &Arc<Hub>) {
-    hub.say_goodbye();
-    hub.tasks.close();
-    let _ = tokio::time::timeout(hub.pace.shutdown, hub.tasks.wait()).await;
-    let kept = Arc::clone(hub);
-    let kept = tokio::task::spawn_blocking(move || {
-        if let Err(error) = kept.sessions.close() {
-            kept.log.log(Level::Error, &error.to_string());
+/// Fails pending requests and proposals, closes every connection, and flushes sessions and audit log.
+async fn shut_down(state: &Arc<GatewayState>) {
+    state.stopping.cancel();
+    let clients: Vec<_> = state.registry().clients().cloned().collect();
+    for client in &clients {
+        state.fail_pending(client, |_| RequestError::shutting_down());
+    }
+    state
+        .triad
+        .fail_pending(&RequestError::shutting_down(), state.now_millis());
+    let disconnect = frames::disconnect("shutdown", Close::SHUTDOWN.reason);
+    for client in &clients {
+        let _ = client.outbox.try_send(disconnect.clone());
+        client.outbox.close(Close::SHUTDOWN);
+    }
+    state.tasks.close();
+    let _ = tokio::time::timeout(state.timeouts.shutdown, state.tasks.wait()).await;
+    let limit = state.timeouts.shutdown;
+    let state = Arc::clone(state);
+    let flush = tokio::task::spawn_blocking(move || {
+        if let Err(error) = state.sessions.close() {
+            state.log.log(Level::Error, &error.to_string());
         }
-        kept.audit.close();
+        state.audit.close();
     });
-    let _ = tokio::time::timeout(hub.pace.shutdown, kept).await;
+    let _ = tokio::time::timeout(limit, flush).await;
 }

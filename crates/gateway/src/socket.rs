@@ -1,8 +1,8 @@
-//! A WebSocket whose buffers do not stay as large as the largest frame that they ever held.
+//! A WebSocket that releases large buffers.
 //!
-//! tungstenite's buffers grow and never shrink, and a thousand connections that carried one large frame each would hold on to
-//! all of that. So, when nothing is on its way in either direction, the state of the protocol is made anew over the same
-//! stream. Whether nothing is on its way only the stream can tell, so that what is read is followed from frame to frame.
+//! The buffers of tungstenite grow and never shrink: a thousand connections that carried one large frame each would keep all
+//! of that memory. This module replaces the protocol state over the same stream while no frame is in progress in either
+//! direction. To know that, the stream parses the frame headers that it reads.
 
 use std::io;
 use std::pin::Pin;
@@ -15,31 +15,31 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-/// A frame above this is worth making room again, in bytes.
-const LARGE: usize = 16 * 1024;
+/// The size of a frame whose buffers are released.
+const LARGE_FRAME_BYTES: usize = 16 * 1024;
 
-/// The longest head of a frame (RFC 6455 §5.2).
-const HEAD: usize = 14;
+/// The maximum size of a frame header (RFC 6455 §5.2).
+const MAX_HEADER_BYTES: usize = 14;
 
-/// The server's end of a WebSocket. A reference to it receives and another one sends, side by side in one task.
+/// The server's side of a WebSocket. One reference receives while another one sends, in the same task.
 pub(super) struct Socket<S>(Mutex<Inner<S>>);
 
 struct Inner<S> {
-    /// `None` never lasts longer than a call.
-    socket: Option<WebSocketStream<Watched<S>>>,
+    /// `None` only within a call.
+    socket: Option<WebSocketStream<FrameTracker<S>>>,
     config: WebSocketConfig,
-    /// Something is written that may not have left the buffer.
+    /// Whether the write buffer may have data.
     unsent: bool,
-    /// One of the two has said the end.
+    /// Whether a side sent a close frame.
     closing: bool,
     #[cfg(test)]
     renewed: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    /// A socket over a connection that was upgraded.
+    /// Creates a socket over an upgraded connection.
     pub(super) async fn new(stream: S, config: WebSocketConfig) -> Self {
-        let stream = Watched::new(stream);
+        let stream = FrameTracker::new(stream);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         Self(Mutex::new(Inner {
             socket: Some(socket),
@@ -51,8 +51,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }))
     }
 
-    /// The socket as it is.
-    pub(super) fn into_inner(self) -> Option<WebSocketStream<Watched<S>>> {
+    /// Returns the inner socket.
+    pub(super) fn into_inner(self) -> Option<WebSocketStream<FrameTracker<S>>> {
         let inner = self.0.into_inner();
         inner.unwrap_or_else(PoisonError::into_inner).socket
     }
@@ -74,24 +74,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Inner<S> {
         if received.is_ready() || !self.renew() {
             return received;
         }
-        // The new one has to hear of what comes.
+        // The new socket must register the waker.
         self.receive(cx)
     }
 
-    /// Lets go of buffers that are large and empty, where all that was read has been told. Says whether it did.
+    /// Replaces the protocol state if its buffers are large and empty. Returns whether it did.
     fn renew(&mut self) -> bool {
         if self.unsent || self.closing {
             return false;
         }
         let Some(mut socket) = self.socket.take_if(|socket| {
             let stream = socket.get_ref();
-            stream.large && stream.is_between_messages() && !stream.stuck
+            stream.large && stream.is_between_messages() && !stream.write_pending
         }) else {
             return false;
         };
         socket.get_mut().large = false;
         let (stream, config) = (socket.into_inner(), Some(self.config));
-        // Nothing is waited for here: it is a future for the sake of those that shake hands.
+        // Ready at once: only handshakes wait.
         let new = WebSocketStream::from_raw_socket(stream, Role::Server, config);
         self.socket = new.now_or_never();
         #[cfg(test)]
@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Inner<S> {
         true
     }
 
-    fn socket(&mut self) -> Result<&mut WebSocketStream<Watched<S>>, Error> {
+    fn socket(&mut self) -> Result<&mut WebSocketStream<FrameTracker<S>>, Error> {
         self.socket.as_mut().ok_or(Error::AlreadyClosed)
     }
 }
@@ -125,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Message> for &Socket<S> {
         let mut inner = self.inner();
         inner.unsent = true;
         inner.closing |= message.is_close();
-        let large = message.len() > LARGE;
+        let large = message.len() > LARGE_FRAME_BYTES;
         let socket = inner.socket()?;
         socket.get_mut().large |= large;
         socket.start_send_unpin(message)
@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Message> for &Socket<S> {
         let mut inner = self.inner();
         ready!(inner.socket()?.poll_flush_unpin(cx))?;
         inner.unsent = false;
-        // Only who receives knows whether all that was read is told, and may wait for long.
+        // The receiving side renews the socket, and may be pending for long.
         if inner.socket()?.get_ref().large {
             cx.waker().wake_by_ref();
         }
@@ -149,68 +149,68 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Message> for &Socket<S> {
     }
 }
 
-/// A stream that knows where it is among the frames that are read from it, and whether it takes what is written.
-pub(super) struct Watched<S> {
+/// A stream that tracks the frames read from it, and whether its writes are pending.
+pub(super) struct FrameTracker<S> {
     stream: S,
-    head: [u8; HEAD],
-    /// So much of a head has come.
-    heading: usize,
-    /// So much of a payload is to come.
-    left: u64,
-    /// A message has begun whose last frame has not.
+    header: [u8; MAX_HEADER_BYTES],
+    /// The number of header bytes read.
+    header_bytes: usize,
+    /// The number of payload bytes still to read.
+    payload_left: u64,
+    /// Whether a message lacks its last frame.
     unfinished: bool,
-    /// A large frame was read or written.
+    /// Whether a large frame was read or written.
     large: bool,
-    /// It took less than it was to write.
-    stuck: bool,
+    /// Whether a write is pending.
+    write_pending: bool,
 }
 
-impl<S> Watched<S> {
+impl<S> FrameTracker<S> {
     fn new(stream: S) -> Self {
         Self {
             stream,
-            head: [0; HEAD],
-            heading: 0,
-            left: 0,
+            header: [0; MAX_HEADER_BYTES],
+            header_bytes: 0,
+            payload_left: 0,
             unfinished: false,
             large: false,
-            stuck: false,
+            write_pending: false,
         }
     }
 
     fn is_between_messages(&self) -> bool {
-        self.heading == 0 && self.left == 0 && !self.unfinished
+        self.header_bytes == 0 && self.payload_left == 0 && !self.unfinished
     }
 
-    /// Follows what was read.
-    fn see(&mut self, mut bytes: &[u8]) {
+    /// Parses the frame headers in bytes that were read.
+    fn track(&mut self, mut bytes: &[u8]) {
         while let [first, rest @ ..] = bytes {
-            if self.left > 0 {
+            if self.payload_left > 0 {
                 let passed = bytes
                     .len()
-                    .min(usize::try_from(self.left).unwrap_or(usize::MAX));
-                self.left -= passed as u64;
+                    .min(usize::try_from(self.payload_left).unwrap_or(usize::MAX));
+                self.payload_left -= passed as u64;
                 bytes = &bytes[passed..];
                 continue;
             }
-            self.head[self.heading] = *first;
-            self.heading += 1;
+            self.header[self.header_bytes] = *first;
+            self.header_bytes += 1;
             bytes = rest;
-            if let Some(payload) = payload(&self.head[..self.heading]) {
-                self.heading = 0;
-                self.left = payload;
-                self.large |= payload > LARGE as u64;
-                // Frames that control the connection come between those of a message.
-                if self.head[0] & 0x08 == 0 {
-                    self.unfinished = self.head[0] & 0x80 == 0;
+            if let Some(payload) = payload_length(&self.header[..self.header_bytes]) {
+                self.header_bytes = 0;
+                self.payload_left = payload;
+                self.large |= payload > LARGE_FRAME_BYTES as u64;
+                // Control frames may occur between the frames of a message.
+                if self.header[0] & 0x08 == 0 {
+                    self.unfinished = self.header[0] & 0x80 == 0;
                 }
             }
         }
     }
 }
 
-/// How long the payload is that follows this head; `None` where the head is not whole (RFC 6455 §5.2).
-fn payload(head: &[u8]) -> Option<u64> {
+/// Returns the length of the payload after a header, or `None` if the header is incomplete (RFC 6455 §5.2).
+fn payload_length(head: &[u8]) -> Option<u64> {
     let second = *head.get(1)?;
     let more = match second & 0x7f {
         126 => 2,
@@ -232,7 +232,7 @@ fn payload(head: &[u8]) -> Option<u64> {
     })
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FrameTracker<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -240,25 +240,25 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        self.see(&buf.filled()[before..]);
+        self.track(&buf.filled()[before..]);
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FrameTracker<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.stuck = written.is_pending();
+        self.write_pending = written.is_pending();
         written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.stuck = flushed.is_pending();
+        self.write_pending = flushed.is_pending();
         flushed
     }
 

@@ -1,17 +1,17 @@
-//! How an agent is (000 §8.2).
+//! The status of an agent (Heretek A2A §8.2).
 
-/// How an agent is.
+/// The status of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Status {
-    /// It is connected and takes messages.
+    /// Connected; accepts messages.
     Online,
-    /// It is not connected.
+    /// Not connected.
     Offline,
-    /// It works on something and takes nothing else.
+    /// Connected; accepts no messages because it is working.
     Busy,
-    /// It is connected and has nothing to do.
+    /// Connected without work; accepts messages.
     Idle,
-    /// It failed, and takes nothing.
+    /// Failed; accepts no messages.
     Error,
 }
 
@@ -24,7 +24,7 @@ impl Status {
         Self::Error,
     ];
 
-    /// The status that `word` stands for. `active` is what the registry of 000 §8.1 calls an agent that is there.
+    /// Parses a status. `active` (Heretek A2A §8.1) means online.
     pub(super) fn from_word(word: &str) -> Option<Self> {
         if word.eq_ignore_ascii_case("active") {
             return Some(Self::Online);
@@ -32,7 +32,7 @@ impl Status {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// The word of the wire.
+    /// Returns the word of the wire.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Online => "online",
@@ -43,8 +43,8 @@ impl Status {
         }
     }
 
-    /// It hears what is said to it, though it may not take work.
-    pub(super) fn listens(self) -> bool {
+    /// Returns whether the agent gets notifications, though it may not accept messages.
+    pub(super) fn is_reachable(self) -> bool {
         matches!(self, Self::Online | Self::Idle | Self::Busy)
     }
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h_30_active_is_online_and_every_word_is_read_back() {
+    fn h_30_parses_every_status_and_active_as_online() {
         assert_eq!(Status::from_word("Active"), Some(Status::Online));
         for status in Status::ALL {
             assert_eq!(Status::from_word(status.as_str()), Some(status));

@@ -1,4 +1,4 @@
-//! Connections that are TLS.
+//! TLS of the listener.
 
 use http_server::tls::{self, TlsFile, TlsFiles};
 use tokio_rustls::TlsAcceptor;
@@ -6,10 +6,10 @@ use tokio_rustls::TlsAcceptor;
 use super::config::TlsConfig;
 use common::config::ConfigError;
 
-/// Accepts connections with the certificate in the files, and asks clients for one where there are authorities for them.
+/// Creates the TLS acceptor. Requests client certificates if `files` names client authorities.
 ///
 /// # Errors
-/// A file cannot be used, with its place in the configuration and why. What is in it is not shown.
+/// The first unusable file, with its place in the configuration; never its content.
 pub fn acceptor(files: &TlsConfig) -> Result<TlsAcceptor, ConfigError> {
     let files = TlsFiles {
         certificates: &files.cert_file,

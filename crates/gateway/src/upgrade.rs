@@ -1,7 +1,6 @@
-//! The request that opens a WebSocket (RFC 6455 §4.2), and the answer to any other.
+//! The upgrade request (RFC 6455 §4.2), and responses to all others.
 //!
-//! axum's own `WebSocketUpgrade` does not serve here: it hides the stream below its WebSocket, which `socket.rs` needs to let
-//! go of large buffers.
+//! axum's `WebSocketUpgrade` hides the stream below its WebSocket, which `socket.rs` needs to release large buffers.
 
 use std::sync::Arc;
 
@@ -20,32 +19,32 @@ use http_server::serve::Connection;
 use hyper_util::rt::TokioIo;
 
 use super::connection;
-use super::hub::Hub;
+use super::state::GatewayState;
 use collective::SUBPROTOCOL;
 use egress::websocket;
 
-/// What the gateway calls itself in HTTP.
+/// The `Server` header.
 const SERVER_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
 /// Routes requests: the WebSocket is at `/`.
-pub(super) fn router(hub: Arc<Hub>) -> Router {
+pub(super) fn router(state: Arc<GatewayState>) -> Router {
     Router::new()
         .route("/", any(open))
         .fallback(not_found)
-        // Before anything else is answered: a page from elsewhere learns nothing, not even which paths there are.
-        .layer(from_fn_with_state(Arc::clone(&hub), control))
+        // First, so that a page of another origin learns nothing, not even which paths exist.
+        .layer(from_fn_with_state(Arc::clone(&state), check_access))
         .layer(map_response(add_server_name))
-        .with_state(hub)
+        .with_state(state)
 }
 
-/// A request for a WebSocket that can be granted.
+/// The response to a valid upgrade request.
 #[derive(Debug)]
-struct Granted {
+struct Accepted {
     accept: String,
     subprotocol: bool,
 }
 
-/// Why a request is not granted.
+/// The response to any other request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Refused {
     status: StatusCode,
@@ -80,12 +79,12 @@ async fn add_server_name(mut response: Response) -> Response {
     response
 }
 
-async fn control(
-    State(hub): State<Arc<Hub>>,
+async fn check_access(
+    State(state): State<Arc<GatewayState>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Refused> {
-    let allowed = hub.access.check(request.headers(), request.uri());
+    let allowed = state.access.check(request.headers(), request.uri());
     allowed.map_err(|message| Refused::new(StatusCode::FORBIDDEN, message))?;
     Ok(next.run(request).await)
 }
@@ -93,30 +92,30 @@ async fn control(
 async fn not_found() -> Refused {
     Refused::new(
         StatusCode::NOT_FOUND,
-        "this gateway of a2a-v1 is at `/`, and nothing else is here",
+        "not found; the gateway of a2a-v1 is at `/`",
     )
 }
 
-/// Opens a WebSocket, and serves it once the connection is upgraded.
+/// Upgrades a connection and serves it.
 async fn open(
-    State(hub): State<Arc<Hub>>,
+    State(state): State<Arc<GatewayState>>,
     Extension(connection): Extension<Connection>,
     mut request: Request,
 ) -> Result<Response, Refused> {
     if request.uri().query().is_some() {
         return Err(not_found().await);
     }
-    let granted = grant(&request)?;
-    let client = connection::enter(&hub, connection).ok_or(Refused::new(
+    let accepted = accept(&request)?;
+    let client = connection::register(&state, connection).ok_or(Refused::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "this gateway has as many connections as it may; try again later",
     ))?;
     let upgrade = hyper::upgrade::on(&mut request);
-    let tasks = hub.tasks.clone();
+    let tasks = state.tasks.clone();
     tasks.spawn(async move {
         match upgrade.await {
-            Ok(stream) => connection::serve(hub, client, TokioIo::new(stream)).await,
-            Err(_) => hub.leave(&client),
+            Ok(stream) => connection::serve(state, client, TokioIo::new(stream)).await,
+            Err(_) => state.remove_client(&client),
         }
     });
     let mut response = Response::new(Body::empty());
@@ -124,17 +123,17 @@ async fn open(
     let headers = response.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    if let Ok(accept) = HeaderValue::try_from(granted.accept) {
+    if let Ok(accept) = HeaderValue::try_from(accepted.accept) {
         headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     }
-    if granted.subprotocol {
+    if accepted.subprotocol {
         let subprotocol = HeaderValue::from_static(SUBPROTOCOL);
         headers.insert(SEC_WEBSOCKET_PROTOCOL, subprotocol);
     }
     Ok(response)
 }
 
-fn grant(request: &Request) -> Result<Granted, Refused> {
+fn accept(request: &Request) -> Result<Accepted, Refused> {
     let headers = request.headers();
     let upgrades = has_token(headers, &CONNECTION, "upgrade")
         && has_token(headers, &UPGRADE, "websocket")
@@ -143,11 +142,11 @@ fn grant(request: &Request) -> Result<Granted, Refused> {
     if request.method() != Method::GET || !upgrades || !is_version_13 {
         return Err(Refused::new(
             StatusCode::UPGRADE_REQUIRED,
-            "this is a gateway of a2a-v1; connect with a WebSocket",
+            "WebSocket required: this is a gateway of a2a-v1",
         ));
     }
     match only(headers, &SEC_WEBSOCKET_KEY) {
-        Some(key) if !key.is_empty() && key.len() <= 64 => Ok(Granted {
+        Some(key) if !key.is_empty() && key.len() <= 64 => Ok(Accepted {
             accept: websocket::accept(key),
             subprotocol: has_token(headers, &SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL),
         }),
@@ -158,7 +157,7 @@ fn grant(request: &Request) -> Result<Granted, Refused> {
     }
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that occurs once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {

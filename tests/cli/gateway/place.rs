@@ -118,7 +118,7 @@ async fn relative_state_directory_is_that_of_the_running_gateway() {
 }
 
 #[tokio::test]
-async fn created_agent_is_no_business_of_another_gateway() {
+async fn gateway_with_other_state_is_not_informed() {
     let (ours, theirs) = (
         scratch("gateway-create-ours"),
         scratch("gateway-create-theirs"),
@@ -139,7 +139,7 @@ async fn created_agent_is_no_business_of_another_gateway() {
     ];
     let created = run(&create).await;
     exits(&created, 0);
-    has(&created.stderr, &["elsewhere"]);
+    has(&created.stderr, &["another state directory"]);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
     exits(&status, 2);
 }
@@ -153,7 +153,7 @@ async fn offline_agent_says_that_it_is_offline() {
     has(&status.stderr, &["`beta` is offline"]);
     let restart = run(&["gateway", "agents", "restart", "beta", "--url", &url]).await;
     exits(&restart, 1);
-    has(&restart.stderr, &["`beta` is offline"]);
+    has(&restart.stderr, &["`beta`: it is offline"]);
     assert!(!restart.stderr.contains("message"), "{}", restart.stderr);
 }
 

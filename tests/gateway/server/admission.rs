@@ -112,11 +112,11 @@ fn raise_file_limit() {
 async fn clients_that_connect_at_once_all_get_in() {
     raise_file_limit();
     // Evicted or not: what they have sent is read.
-    let pace = Pace {
-        eviction: Duration::from_secs(3600),
-        ..Pace::default()
+    let timeouts = Timeouts {
+        eviction_grace: Duration::from_secs(3600),
+        ..Timeouts::default()
     };
-    let gateway = Gateway::paced(json!({}), pace).await;
+    let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
     let clients = futures_util::future::join_all((0..OPENING).map(|_| gateway.client())).await;
     for mut client in clients {
         client.advertise(&[]).await;
@@ -127,11 +127,11 @@ async fn clients_that_connect_at_once_all_get_in() {
 #[tokio::test]
 async fn silent_sockets_of_one_address_keep_no_client_out() {
     raise_file_limit();
-    let pace = Pace {
-        opening: Duration::from_secs(3600),
-        ..Pace::default()
+    let timeouts = Timeouts {
+        handshake: Duration::from_secs(3600),
+        ..Timeouts::default()
     };
-    let gateway = Gateway::paced(json!({}), pace).await;
+    let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
     let mut silent = Vec::new();
     for _ in 0..OPENING {
         silent.push(TcpStream::connect(gateway.address).await.unwrap());
@@ -145,15 +145,15 @@ async fn silent_sockets_of_one_address_keep_no_client_out() {
 
 #[tokio::test]
 async fn connections_without_credential_keep_no_client_out() {
-    let pace = Pace {
-        credential: Duration::from_secs(3600),
-        ..Pace::default()
+    let timeouts = Timeouts {
+        authentication: Duration::from_secs(3600),
+        ..Timeouts::default()
     };
     let settings = json!({
         "auth": {"keys": [{"name": "k", "sha256": digest("KEY")}]},
         "limits": {"connections": 8},
     });
-    let gateway = Gateway::paced(settings, pace).await;
+    let gateway = Gateway::with_timeouts(settings, timeouts).await;
     let mut nameless = Vec::new();
     for _ in 0..8 {
         nameless.push(gateway.client().await);

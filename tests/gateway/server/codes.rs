@@ -23,7 +23,7 @@ fn said(agent: &str) -> Value {
 async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
     let config = config(settings);
     let log = config.state_dir.join("audit.jsonl");
-    let mut gateway = Gateway::of(config, Pace::default()).await;
+    let mut gateway = Gateway::of(config, Timeouts::default()).await;
     let mut client = gateway.client().await;
     for (code, frame) in frames {
         let text = frame

@@ -21,11 +21,11 @@ async fn h_47_a_client_that_takes_leave_is_gone_at_once_and_its_close_is_answere
 
 #[tokio::test]
 async fn h_47_who_takes_leave_and_does_not_close_is_closed_with_1000() {
-    let pace = Pace {
-        farewell: Duration::from_millis(50),
-        ..Pace::default()
+    let timeouts = Timeouts {
+        close: Duration::from_millis(50),
+        ..Timeouts::default()
     };
-    let gateway = Gateway::paced(json!({}), pace).await;
+    let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
     let mut client = gateway.client().await;
     client
         .say(json!({"type": "disconnect", "content": {"reason": "shutdown"}}))
@@ -64,11 +64,11 @@ async fn h_47_a_gateway_that_shuts_down_tells_everybody_and_answers_what_is_open
 
 #[tokio::test]
 async fn a_shutdown_does_not_wait_for_who_does_not_read() {
-    let pace = Pace {
+    let timeouts = Timeouts {
         shutdown: Duration::from_millis(300),
-        ..Pace::default()
+        ..Timeouts::default()
     };
-    let mut gateway = Gateway::paced(json!({}), pace).await;
+    let mut gateway = Gateway::with_timeouts(json!({}), timeouts).await;
     let _silent = gateway.client().await;
     gateway.shutdown.cancel();
     timeout(Duration::from_secs(5), gateway.running.take().unwrap())
@@ -117,7 +117,7 @@ async fn a_taken_port_says_who_has_it() {
     let gateway = Gateway::start(json!({})).await;
     let mut second = config(json!({}));
     second.listen = gateway.address;
-    let Err(StartError::Taken { occupant, .. }) = bind(second, Pace::default()).await else {
+    let Err(StartError::Taken { occupant, .. }) = bind(second, Timeouts::default()).await else {
         panic!("two gateways on one port");
     };
     assert_eq!(occupant, Occupant::A2aV1);
@@ -151,7 +151,7 @@ async fn a_taken_port_says_that_it_is_a_web_server_or_says_nothing() {
                 kept.push(stream);
             }
         });
-        let Err(StartError::Taken { occupant, .. }) = bind(taken, Pace::default()).await else {
+        let Err(StartError::Taken { occupant, .. }) = bind(taken, Timeouts::default()).await else {
             panic!("a taken port was given");
         };
         assert_eq!(occupant, expected);

@@ -196,11 +196,11 @@ async fn h_11_a_credential_that_does_not_hold_ends_the_connection() {
 
 #[tokio::test]
 async fn a_client_that_says_no_credential_is_not_waited_for() {
-    let pace = Pace {
-        credential: Duration::from_millis(40),
-        ..Pace::default()
+    let timeouts = Timeouts {
+        authentication: Duration::from_millis(40),
+        ..Timeouts::default()
     };
-    let gateway = Gateway::paced(keys(), pace).await;
+    let gateway = Gateway::with_timeouts(keys(), timeouts).await;
     let mut client = gateway.client().await;
     assert_eq!(client.refused().await, 5001);
     assert_eq!(client.closed().await, 1008);

@@ -40,13 +40,14 @@ async fn who_never_lets_up_is_closed_with_1008() {
 
 #[tokio::test]
 async fn a_reader_that_never_reads_costs_its_queue_and_no_more() {
-    let pace = Pace {
-        reading: Duration::from_secs(2),
-        farewell: Duration::from_millis(100),
-        ..Pace::default()
+    let timeouts = Timeouts {
+        write: Duration::from_secs(2),
+        close: Duration::from_millis(100),
+        ..Timeouts::default()
     };
     let limits = json!({"queueBytes": 2_000_000, "totalQueueBytes": 4_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
-    let gateway = Gateway::paced(json!({"fsync": "never", "limits": limits}), pace).await;
+    let gateway =
+        Gateway::with_timeouts(json!({"fsync": "never", "limits": limits}), timeouts).await;
     let _deaf = gateway.serving(&["alpha"]).await;
     let mut watcher = gateway.client().await;
     watcher.ask(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;

@@ -154,11 +154,11 @@ async fn who_leaves_without_an_answer_leaves_an_error() {
 
 #[tokio::test]
 async fn who_does_not_answer_in_time_leaves_an_error_and_may_answer_later() {
-    let pace = Pace {
-        answer: Duration::from_millis(60),
-        ..Pace::default()
+    let timeouts = Timeouts {
+        reply: Duration::from_millis(60),
+        ..Timeouts::default()
     };
-    let gateway = Gateway::paced(json!({}), pace).await;
+    let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.say(message("alpha", "c-1")).await;
     let asked = alpha.hear().await;

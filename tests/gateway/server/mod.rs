@@ -17,7 +17,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use futures_util::{SinkExt as _, StreamExt as _};
-use gateway_server::{Pace, Server, StartError, config::ServerConfig};
+use gateway_server::{Server, StartError, Timeouts, config::ServerConfig};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -59,22 +59,28 @@ fn config(settings: Value) -> ServerConfig {
     config
 }
 
-async fn bind(config: ServerConfig, pace: Pace) -> Result<Server, StartError> {
-    Server::bind_at(config, Arc::new(SystemEnvironment), Arc::new(Silent), pace).await
+async fn bind(config: ServerConfig, timeouts: Timeouts) -> Result<Server, StartError> {
+    Server::bind_with_timeouts(
+        config,
+        Arc::new(SystemEnvironment),
+        Arc::new(Silent),
+        timeouts,
+    )
+    .await
 }
 
 impl Gateway {
     async fn start(settings: Value) -> Self {
-        Self::paced(settings, Pace::default()).await
+        Self::with_timeouts(settings, Timeouts::default()).await
     }
 
-    async fn paced(settings: Value, pace: Pace) -> Self {
-        Self::of(config(settings), pace).await
+    async fn with_timeouts(settings: Value, timeouts: Timeouts) -> Self {
+        Self::of(config(settings), timeouts).await
     }
 
-    async fn of(config: ServerConfig, pace: Pace) -> Self {
+    async fn of(config: ServerConfig, timeouts: Timeouts) -> Self {
         let folder = config.state_dir.clone();
-        let server = bind(config, pace).await.unwrap();
+        let server = bind(config, timeouts).await.unwrap();
         let shutdown = CancellationToken::new();
         Self {
             address: server.address(),

@@ -77,7 +77,7 @@ async fn sessions_of_another_gateway_are_locked() {
     let gateway = Gateway::start(json!({})).await;
     let mut second = config(json!({}));
     second.state_dir.clone_from(&gateway.folder);
-    let Err(StartError::Sessions(error)) = bind(second, Pace::default()).await else {
+    let Err(StartError::Sessions(error)) = bind(second, Timeouts::default()).await else {
         panic!("two gateways have one folder");
     };
     assert_eq!(error.code().number(), 4003);
@@ -99,7 +99,7 @@ async fn a_session_that_cannot_be_read_is_corrupt_and_the_others_go_on() {
     std::fs::write(file(&gateway), bytes).unwrap();
     let mut again = config(json!({}));
     again.state_dir.clone_from(&gateway.folder);
-    let again = Gateway::of(again, Pace::default()).await;
+    let again = Gateway::of(again, Timeouts::default()).await;
     let (mut alpha, mut client) = (again.serving(&["alpha"]).await, again.client().await);
     client.say(in_session("s-1", "c-3")).await;
     let error = client.hear().await;

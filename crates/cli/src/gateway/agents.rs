@@ -117,7 +117,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 .manage("agents.restart", json!({ "agent": name }))
                 .await;
             let answer = asked.map_err(|trouble| failure(&trouble))?;
-            asker.leave().await;
+            asker.disconnect().await;
             lines.write(match as_json {
                 true => answer.to_string(),
                 false => format!(
@@ -135,7 +135,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 async fn agents(place: &Place) -> Result<Vec<Value>, Failure> {
     match place.listed().await? {
         Ok(agents) => Ok(agents),
-        Err(trouble) if trouble.why == ClientErrorKind::Unreachable => {
+        Err(trouble) if trouble.kind == ClientErrorKind::Unreachable => {
             note(format_args!(
                 "no gateway answers at {}; these are the agents of the configuration",
                 place.url()?

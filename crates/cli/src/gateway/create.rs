@@ -92,15 +92,16 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &Lines) -> Result<Exi
     });
     match args.inform(door, &before.state_dir).await {
         Ok(()) => note(format_args!("the gateway at {url} knows it")),
-        Err(trouble) => match trouble.why {
+        Err(trouble) => match trouble.kind {
             ClientErrorKind::Unreachable => note(format_args!(
                 "no gateway answers at {url}; one that starts with this configuration knows the agent"
             )),
             // It is another gateway, or it knows the agent already.
-            ClientErrorKind::Stranger(_) | ClientErrorKind::Refused(ErrorCode::InvalidContent) => {
+            ClientErrorKind::WrongServer(_)
+            | ClientErrorKind::Refused(ErrorCode::InvalidContent) => {
                 note(format_args!("{url} was not informed: {trouble}"));
             }
-            ClientErrorKind::Late | ClientErrorKind::Refused(_) => {
+            ClientErrorKind::Timeout | ClientErrorKind::Refused(_) => {
                 let failure = failure(&trouble);
                 let message = format!(
                     "cannot inform the gateway at {url} of the new agent, which it knows from its next start on: {}",
@@ -117,7 +118,7 @@ impl Args {
     /// Informs the gateway that runs, if it has this state directory.
     async fn inform(&self, door: Endpoint, state_dir: &Path) -> Result<(), ClientError> {
         let connector = Connector::new()?;
-        let mut asker = connector.ask(door).await?;
+        let mut asker = connector.connect(door).await?;
         let with = json!({
             "agent": self.name,
             "role": self.role,
@@ -125,7 +126,7 @@ impl Args {
             "stateDir": state_dir.display().to_string(),
         });
         asker.manage("agents.create", with).await?;
-        asker.leave().await;
+        asker.disconnect().await;
         Ok(())
     }
 }

@@ -96,29 +96,30 @@ impl Embedded {
         &self.url
     }
 
-    /// Puts an agent behind it, and waits until it is connected.
+    /// Starts an agent and waits until it is connected.
     ///
     /// # Errors
-    /// It cannot connect.
+    /// The agent cannot connect.
     pub(crate) async fn agent(&mut self, script: Script) -> Result<(), Failure> {
         let url = self.url.parse().map_err(|_| Failure::new("no URL"))?;
-        let door = Endpoint::new(url);
+        let endpoint = Endpoint::new(url);
         let connected = CancellationToken::new();
-        let tell = connected.clone();
+        let on_connected = connected.clone();
         let connector = self.connector.clone();
         let shutdown = self.shutdown.clone();
         let name = script.name.clone();
         self.tasks.spawn(async move {
-            let tell = move |happening: &AgentEvent| {
-                if matches!(happening, AgentEvent::Connected(_)) {
-                    tell.cancel();
+            let on_event = move |event: &AgentEvent| {
+                if matches!(event, AgentEvent::Connected(_)) {
+                    on_connected.cancel();
                 }
             };
-            // What is in its way shows in what it does not say.
-            let _ = connector.serve(door, script, tell, shutdown).await;
+            // The timeout below reports an agent that cannot connect.
+            let _ = connector.serve(endpoint, script, on_event, shutdown).await;
         });
-        let waited = tokio::time::timeout(Endpoint::PATIENCE, connected.cancelled()).await;
-        waited.map_err(|_| {
+        let connected =
+            tokio::time::timeout(Endpoint::DEFAULT_TIMEOUT, connected.cancelled()).await;
+        connected.map_err(|_| {
             Failure::new(format!(
                 "the agent `{name}` cannot connect to `{}`",
                 self.url

@@ -117,7 +117,7 @@ impl Place {
     pub(super) async fn ask(&self) -> Result<Requester, Failure> {
         let door = self.door()?;
         Self::connector()?
-            .ask(door)
+            .connect(door)
             .await
             .map_err(|trouble| failure(&trouble))
     }
@@ -129,9 +129,9 @@ impl Place {
     pub(super) async fn listed(&self) -> Result<Result<Vec<Value>, ClientError>, Failure> {
         let (connector, door) = (Self::connector()?, self.door()?);
         let listed = async {
-            let mut asker = connector.ask(door).await?;
+            let mut asker = connector.connect(door).await?;
             let found = asker.discover().await?;
-            asker.leave().await;
+            asker.disconnect().await;
             Ok(found["agents"].as_array().cloned().unwrap_or_default())
         };
         Ok(listed.await)
@@ -160,9 +160,9 @@ fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
 
 /// The trouble as the command ends with it.
 pub(super) fn failure(trouble: &ClientError) -> Failure {
-    let (exit, next) = match trouble.why {
-        ClientErrorKind::Unreachable | ClientErrorKind::Stranger(_) => (Exit::Unreachable, ""),
-        ClientErrorKind::Late => (Exit::Timeout, "; a larger `--timeout-ms` waits longer"),
+    let (exit, next) = match trouble.kind {
+        ClientErrorKind::Unreachable | ClientErrorKind::WrongServer(_) => (Exit::Unreachable, ""),
+        ClientErrorKind::Timeout => (Exit::Timeout, "; a larger `--timeout-ms` waits longer"),
         ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
             Exit::Auth,
             "; name the environment variable with the key or token with `--token-env VAR`",

@@ -196,7 +196,7 @@ impl Place {
         let config = self.files.read()?;
         let folder = config.state_dir.display().to_string();
         let (env, log) = (Arc::new(SystemEnvironment), Arc::new(Silent));
-        let sessions = match operation.only_reads() {
+        let sessions = match operation.is_read_only() {
             true => Ok(Sessions::read_only(&config, env, log)),
             false => Sessions::open(&config, env, log),
         };
@@ -233,7 +233,7 @@ impl Place {
         let mut asker = self.ask().await.map_err(cannot)?;
         let asked = asker.manage(operation.as_str(), with).await;
         let answer = asked.map_err(|trouble| failure(&trouble))?;
-        asker.leave().await;
+        asker.disconnect().await;
         Ok(answer)
     }
 }

@@ -44,12 +44,12 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let lines = Lines::default();
     let connector = Place::connector()?;
     let url = args.place.url()?;
-    let mut asker = match connector.ask(args.place.door()?).await {
+    let mut asker = match connector.connect(args.place.door()?).await {
         Ok(asker) => asker,
         Err(trouble) => {
             if args.json {
-                let dialect = match trouble.why {
-                    ClientErrorKind::Stranger(dialect) => dialect,
+                let dialect = match trouble.kind {
+                    ClientErrorKind::WrongServer(dialect) => dialect,
                     _ => None,
                 };
                 let status = json!({"url": url, "ok": false, "dialect": dialect, "message": trouble.message});
@@ -72,7 +72,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     if args.deep {
         for service in &mut services {
             let health = connector.health(service["healthEndpoint"].as_str()).await;
-            well &= matches!(health, Health::Well | Health::Unknown);
+            well &= matches!(health, Health::Healthy | Health::Unknown);
             service["health"] = health.to_string().into();
         }
     }
@@ -95,7 +95,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     } else {
         show(&status, args.deep, &lines);
     }
-    asker.leave().await;
+    asker.disconnect().await;
     Ok(if well { Exit::Ok } else { Exit::Failed })
 }
 

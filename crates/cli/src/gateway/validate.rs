@@ -117,7 +117,7 @@ fn envelopes(text: &str, as_json: bool, lines: &Lines) -> Result<Exit, Failure> 
     let (mut good, mut bad) = (0_u64, 0_u64);
     let all = text.lines().zip(1_u64..);
     for (line, number) in all.filter(|(line, _)| !line.trim().is_empty()) {
-        let checked = Envelope::read(line).and_then(|envelope| {
+        let checked = Envelope::parse(line).and_then(|envelope| {
             collective::validate(&envelope)?;
             Ok(envelope.kind())
         });

@@ -3,7 +3,7 @@
 use super::*;
 
 fn refused(frame: &str) -> Malformed {
-    Envelope::read(frame).unwrap_err()
+    Envelope::parse(frame).unwrap_err()
 }
 
 #[test]
@@ -14,7 +14,7 @@ fn the_example_of_the_specification_is_read_field_by_field() {
         "timestamp": 1711843200000,
         "metadata": {"priority": "normal", "requiresResponse": true, "threadId": "thread-abc", "correlationId": "corr-xyz"}
     }"#;
-    let envelope = Envelope::read(frame).unwrap();
+    let envelope = Envelope::parse(frame).unwrap();
     assert_eq!(envelope.kind(), Kind::Message);
     assert_eq!(
         envelope.id(),
@@ -26,7 +26,7 @@ fn the_example_of_the_specification_is_read_field_by_field() {
     );
     assert_eq!(envelope.session_id(), Some("sess-12345"));
     assert_eq!(
-        envelope.said("content"),
+        envelope.content_str("content"),
         Some("Proposal received: Implement feature X")
     );
     assert_eq!(envelope.metadata("priority"), Some(&json!("normal")));
@@ -108,9 +108,9 @@ fn h_23_a_correlation_id_beside_the_content_counts_where_the_metadata_has_none()
 
 #[test]
 fn an_envelope_without_content_has_null_for_it() {
-    let envelope = Envelope::read(r#"{"type":"ping"}"#).unwrap();
+    let envelope = Envelope::parse(r#"{"type":"ping"}"#).unwrap();
     assert_eq!(envelope.content(), &Value::Null);
-    assert_eq!(envelope.said("content"), None);
+    assert_eq!(envelope.content_str("content"), None);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn fields_are_set_and_taken_away() {
 
 #[test]
 fn metadata_that_is_no_object_is_left_alone() {
-    let envelope = Envelope::read(r#"{"type":"ping","metadata":"none"}"#).unwrap();
+    let envelope = Envelope::parse(r#"{"type":"ping","metadata":"none"}"#).unwrap();
     let envelope = envelope.with_metadata("ttl", 5);
     assert_eq!(envelope.field("metadata"), Some(&json!("none")));
 }
@@ -139,7 +139,7 @@ fn metadata_that_is_no_object_is_left_alone() {
 fn what_is_written_is_read_as_the_same() {
     let envelope =
         Envelope::new(Kind::Broadcast, json!({"message": "Grüße\n日本"})).with("from", "steward");
-    assert_eq!(Envelope::read(&envelope.to_text()), Ok(envelope));
+    assert_eq!(Envelope::parse(&envelope.to_text()), Ok(envelope));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(super) const A2A_V1: DialectCodec = DialectCodec {
     dialect: SUBPROTOCOL,
     has_triad: true,
     encode: |envelope| envelope.to_text(),
-    decode: Envelope::read,
+    decode: Envelope::parse,
 };
 
 /// The connection, shared by its reader and all callers.

@@ -11,7 +11,7 @@ use super::connection::A2aV1Connection;
 /// Returns the proposal that a vote, a decision or an event with a decision is about.
 pub(super) fn proposal_id(envelope: &Envelope) -> Option<&str> {
     match envelope.kind() {
-        Kind::Vote | Kind::Decision => envelope.said("proposalId"),
+        Kind::Vote | Kind::Decision => envelope.content_str("proposalId"),
         Kind::Event => decided(envelope)?.get("proposalId").and_then(Value::as_str),
         _ => None,
     }
@@ -23,7 +23,7 @@ fn decided(envelope: &Envelope) -> Option<&Value> {
         return Some(envelope.content());
     }
     let name = envelope
-        .said("event")
+        .content_str("event")
         .or(envelope.field("event").and_then(Value::as_str));
     if !name.is_some_and(|name| name.contains("decision")) {
         return None;

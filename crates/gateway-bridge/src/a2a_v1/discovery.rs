@@ -94,7 +94,7 @@ pub(super) fn handle_list(connection: &A2aV1Connection, envelope: &Envelope) {
 pub(super) fn handle_status(connection: &A2aV1Connection, envelope: &Envelope) {
     let sender = envelope.from().filter(|from| *from != GATEWAY);
     let Some(agent) = envelope
-        .said("agent")
+        .content_str("agent")
         .or(sender)
         .filter(|agent| is_name(agent))
     else {
@@ -106,7 +106,7 @@ pub(super) fn handle_status(connection: &A2aV1Connection, envelope: &Envelope) {
             excerpt(agent)
         ));
     }
-    let status = MemberStatus::from_word(envelope.said("status").unwrap_or_default());
+    let status = MemberStatus::from_word(envelope.content_str("status").unwrap_or_default());
     if !connection.agents.set_status(agent, status) {
         return;
     }

@@ -20,10 +20,10 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
     let beside = envelope.field("error").and_then(Value::as_str);
     let details = envelope.field("details").and_then(Value::as_str);
     let text = envelope
-        .said("message")
+        .content_str("message")
         .or(details)
         .or(beside)
-        .or(envelope.said("error"));
+        .or(envelope.content_str("error"));
     let text = text.map(excerpt).unwrap_or_default();
     let queued = [envelope.field("queued"), envelope.content().get("queued")];
     if queued.contains(&Some(&Value::Bool(true))) {
@@ -53,7 +53,7 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
 
 /// The error that the content names, by its word or else its number.
 pub(super) fn code_in_content(envelope: &Envelope) -> Option<ErrorCode> {
-    let by_name = envelope.said("error").and_then(ErrorCode::from_name);
+    let by_name = envelope.content_str("error").and_then(ErrorCode::from_name);
     let number = envelope.content().get("code").and_then(Value::as_u64);
     by_name.or_else(|| number.and_then(ErrorCode::from_number))
 }

@@ -134,7 +134,7 @@ impl HandshakeReader {
             let envelope = self.next().await?;
             match envelope.kind() {
                 Kind::AuthResponse => check_auth(&envelope, &self.settings)?,
-                Kind::Handshake if envelope.said("action") == Some("acknowledge") => {
+                Kind::Handshake if envelope.content_str("action") == Some("acknowledge") => {
                     return Ok(envelope);
                 }
                 _ => {}
@@ -155,7 +155,7 @@ impl HandshakeReader {
                 },
             };
             let text = without_token(&text, &self.settings);
-            let Ok(envelope) = Envelope::read(&text) else {
+            let Ok(envelope) = Envelope::parse(&text) else {
                 continue;
             };
             match envelope.kind() {
@@ -177,7 +177,7 @@ fn is_challenge(envelope: &Envelope) -> bool {
 }
 
 fn check_auth(envelope: &Envelope, settings: &Settings) -> Result<(), HandshakeError> {
-    let status = envelope.said("status").unwrap_or_default();
+    let status = envelope.content_str("status").unwrap_or_default();
     if ACCEPTED_AUTH_STATUSES
         .iter()
         .any(|word| word.eq_ignore_ascii_case(status))
@@ -197,7 +197,9 @@ fn check_auth(envelope: &Envelope, settings: &Settings) -> Result<(), HandshakeE
 }
 
 fn version(acknowledged: &Envelope, settings: &Settings) -> Result<(), HandshakeError> {
-    let said = acknowledged.said("protocolVersion").unwrap_or_default();
+    let said = acknowledged
+        .content_str("protocolVersion")
+        .unwrap_or_default();
     if is_compatible(said) {
         return Ok(());
     }

@@ -144,7 +144,7 @@ impl FrameReader<'_> {
 
     /// Handles the gateway's `disconnect` (Heretek A2A §5.5). After `manual` only a new call connects again.
     fn dismissed(&self, envelope: &Envelope) {
-        let reason = excerpt(envelope.said("reason").unwrap_or("no reason"));
+        let reason = excerpt(envelope.content_str("reason").unwrap_or("no reason"));
         let why = format!("the gateway disconnected ({reason})");
         self.connection.mark_closed(&why, reason == "manual");
     }

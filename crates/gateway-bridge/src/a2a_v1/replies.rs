@@ -183,7 +183,7 @@ fn failed(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, envelope:
 /// A vote is a step on the way. It decides nothing here: the gateway counts.
 fn vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = envelope.from().unwrap_or_default();
-    let vote = envelope.said("vote").and_then(Vote::from_word);
+    let vote = envelope.content_str("vote").and_then(Vote::from_word);
     let member = connection
         .settings
         .triad
@@ -211,7 +211,7 @@ fn vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) 
         data["confidence"] = confidence.clone();
         text.push_str(&format!(" (confidence {confidence})"));
     }
-    if let Some(reasoning) = envelope.said("reasoning") {
+    if let Some(reasoning) = envelope.content_str("reasoning") {
         data["reasoning"] = reasoning.into();
         text.push_str(&format!(": {reasoning}"));
     }

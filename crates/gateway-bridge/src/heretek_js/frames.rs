@@ -20,7 +20,7 @@ pub(super) fn write(envelope: Envelope) -> String {
 /// What this gateway says as an envelope.
 pub(super) fn read(frame: &str) -> Result<Envelope, Malformed> {
     let Ok(value) = serde_json::from_str::<Value>(frame) else {
-        return Envelope::read(frame);
+        return Envelope::parse(frame);
     };
     match value.get("type").and_then(Value::as_str) {
         Some("discover") => {

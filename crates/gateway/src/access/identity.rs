@@ -1,33 +1,33 @@
-//! Who somebody is.
+//! Identities of clients.
 
 use std::time::SystemTime;
 
-/// Who is at the other end of a connection.
+/// The identity of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The name of its key, certificate or token; `anonymous` where nobody is asked.
+    /// The name of its key, certificate or token; `anonymous` without authentication.
     pub name: String,
     /// Its roles.
     pub roles: Vec<String>,
-    /// The agent that it is, where its credential says so.
+    /// The agent that its credential names.
     pub agent: Option<String>,
 }
 
-/// Who has shown a credential, and for how long it is good.
+/// The identity of a valid credential, with its expiry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// Who it is.
+pub struct Authenticated {
+    /// The identity.
     pub identity: Identity,
-    /// When the credential is no longer good; never where it says no end.
-    pub until: Option<SystemTime>,
+    /// The end of its validity; `None` means never.
+    pub expires_at: Option<SystemTime>,
 }
 
-impl From<Identity> for Known {
-    /// Somebody without a credential that could end.
+impl From<Identity> for Authenticated {
+    /// An identity that does not expire.
     fn from(identity: Identity) -> Self {
         Self {
             identity,
-            until: None,
+            expires_at: None,
         }
     }
 }

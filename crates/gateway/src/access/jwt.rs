@@ -1,4 +1,4 @@
-//! JSON Web TokenVerifier (RFC 7519), signed (RFC 7515 §7.1).
+//! JSON Web Tokens (RFC 7519), signed (RFC 7515 §7.1).
 
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,17 +8,17 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::{Map, Value, json};
 
-use super::{AccessError, Identity, Known};
+use super::{AccessError, Authenticated, Identity};
 use crate::config::{JwtAlgorithm, JwtConfig};
 use crate::names;
 use collective::ErrorCode;
 use common::config::ConfigError;
 use common::jws::{KeySet, Signature};
 
-/// A shared key that is shorter could be guessed (RFC 7518 §3.2).
-const SHORTEST_KEY: usize = 32;
+/// The minimum length of a shared key (RFC 7518 §3.2).
+const MIN_KEY_BYTES: usize = 32;
 
-/// What tokens are checked with.
+/// Verifies tokens.
 pub(super) struct TokenVerifier {
     key: Key,
     algorithm: JwtAlgorithm,
@@ -32,7 +32,7 @@ enum Key {
     Public(KeySet),
 }
 
-/// Problem a token does not count: the end of a sentence that begins with the token.
+/// Why a token is invalid: the end of a sentence that begins with "the token".
 type Problem = String;
 
 impl TokenVerifier {
@@ -42,13 +42,13 @@ impl TokenVerifier {
             (Some(path), _) => {
                 let place = "/auth/jwt/keyFile";
                 let file = fs::read(path).map_err(|e| {
-                    let message = format!("the file `{}` cannot be read: {e}", path.display());
+                    let message = format!("cannot read `{}`: {e}", path.display());
                     ConfigError::at(place, message)
                 })?;
                 let key = file.trim_ascii_end();
-                if key.len() < SHORTEST_KEY {
+                if key.len() < MIN_KEY_BYTES {
                     let message = format!(
-                        "the key in `{}` has fewer than {SHORTEST_KEY} bytes and could be guessed; make one: `openssl rand -base64 48`",
+                        "the key in `{}` has fewer than {MIN_KEY_BYTES} bytes; create one with `openssl rand -base64 48`",
                         path.display()
                     );
                     return Err(ConfigError::at(place, message));
@@ -57,15 +57,18 @@ impl TokenVerifier {
             }
             (None, Some(path)) => {
                 let place = "/auth/jwt/jwksFile";
-                let wrong = |why: String| {
-                    let message = format!("the file `{}` cannot be used: {why}", path.display());
+                let wrong = |problem: String| {
+                    let message = format!("invalid key set `{}`: {problem}", path.display());
                     ConfigError::at(place, message)
                 };
                 let file = fs::read(path).map_err(|e| wrong(e.to_string()))?;
                 Key::Public(KeySet::parse(&file).map_err(wrong)?)
             }
             (None, None) => {
-                return Err(ConfigError::at("/auth/jwt", "it names no key file"));
+                return Err(ConfigError::at(
+                    "/auth/jwt",
+                    "no key file; set `keyFile` or `jwksFile`",
+                ));
             }
         };
         Ok(Self {
@@ -77,19 +80,23 @@ impl TokenVerifier {
         })
     }
 
-    /// Whose token this is.
-    pub(super) fn identify(&self, token: &str, now: SystemTime) -> Result<Known, AccessError> {
+    /// Returns the identity of a valid token.
+    pub(super) fn authenticate(
+        &self,
+        token: &str,
+        now: SystemTime,
+    ) -> Result<Authenticated, AccessError> {
         let claims = self.verify(token).map_err(failed)?;
         let time = |claim: &str| match claims.get(claim) {
             None => Ok(None),
             Some(value) => match value.as_f64().map(Duration::try_from_secs_f64) {
                 Some(Ok(since)) => Ok(UNIX_EPOCH.checked_add(since)),
-                _ => Err(failed(format!("has a `{claim}` that is no time"))),
+                _ => Err(failed(format!("has a `{claim}` that is not a time"))),
             },
         };
-        let end = time("exp")?.ok_or_else(|| failed("says no end (`exp`)".into()))?;
-        let until = end.checked_add(self.leeway).filter(|until| *until > now);
-        if until.is_none() {
+        let expiry = time("exp")?.ok_or_else(|| failed("has no expiry (`exp`)".into()))?;
+        let expires_at = expiry.checked_add(self.leeway).filter(|end| *end > now);
+        if expires_at.is_none() {
             return Err(AccessError::new(
                 ErrorCode::TokenExpired,
                 "the token has expired; get a new one",
@@ -98,70 +105,73 @@ impl TokenVerifier {
         if let Some(begin) = time("nbf")?
             && begin > now.checked_add(self.leeway).unwrap_or(now)
         {
-            return Err(failed("is not good yet (`nbf`)".into()));
+            return Err(failed("is not valid yet (`nbf`)".into()));
         }
         let identity = self.identity(&claims).map_err(failed)?;
-        Ok(Known { identity, until })
+        Ok(Authenticated {
+            identity,
+            expires_at,
+        })
     }
 
-    /// What the token claims, where its signature holds.
+    /// Verifies the signature, and returns the claims.
     fn verify(&self, token: &str) -> Result<Map<String, Value>, Problem> {
         let mut parts = token.split('.');
         let (Some(header), Some(payload), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err("has not three parts".into());
+            return Err("does not have three parts".into());
         };
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| "is not base64url");
         let about: Map<String, Value> = serde_json::from_slice(&decode(header)?)
-            .map_err(|_| "has a header that is no JSON object")?;
+            .map_err(|_| "has a header that is not a JSON object")?;
         let named = about.get("alg").and_then(Value::as_str);
         if named != Some(self.algorithm.as_str()) {
             return Err(format!("is not signed with {}", self.algorithm.as_str()));
         }
-        // What it names must be understood, and nothing is (RFC 7515 §4.1.11).
+        // The recipient must understand every extension that `crit` names (RFC 7515 §4.1.11), and supports none.
         if about.contains_key("crit") {
-            return Err("has critical extensions, and none are understood".into());
+            return Err("has unsupported critical extensions (`crit`)".into());
         }
         let content = decode(payload)?;
         match &self.key {
             Key::Shared(key) => {
                 let (signed, _) = token.rsplit_once('.').unwrap_or_default();
                 hmac::verify(key, signed.as_bytes(), &decode(signature)?)
-                    .map_err(|_| "has a signature that does not hold")?;
+                    .map_err(|_| "has an invalid signature")?;
             }
             Key::Public(keys) => {
                 Signature::read(&json!({ "protected": header, "signature": signature }))
                     .and_then(|read| read.verify(keys, &content))
-                    .map_err(|why| format!("has a signature that does not count: {why}"))?;
+                    .map_err(|problem| format!("has an invalid signature: {problem}"))?;
             }
         }
-        serde_json::from_slice(&content).map_err(|_| "claims nothing that is a JSON object".into())
+        serde_json::from_slice(&content).map_err(|_| "has claims that are not a JSON object".into())
     }
 
     fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, Problem> {
         let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
         if self.issuer.is_some() && text("iss") != self.issuer.as_deref() {
-            return Err("was issued by somebody else (`iss`)".into());
+            return Err("has another issuer (`iss`)".into());
         }
         if let Some(wanted) = &self.audience {
-            let meant = match claims.get("aud") {
+            let matches = match claims.get("aud") {
                 Some(Value::String(one)) => one == wanted,
                 Some(Value::Array(all)) => all.iter().any(|one| one == wanted),
                 _ => false,
             };
-            if !meant {
-                return Err("is for somebody else (`aud`)".into());
+            if !matches {
+                return Err("has another audience (`aud`)".into());
             }
         }
         if let Some(agent) = text("agent") {
-            names::agent(agent)
-                .map_err(|(_, why)| format!("has an `agent` that is none: {why}"))?;
+            names::validate_agent_name(agent)
+                .map_err(|(_, message)| format!("has an invalid `agent`: {message}"))?;
         }
         let name = text("sub").filter(|name| !name.is_empty());
         let words = |words: &str| words.split_whitespace().map(str::to_owned).collect();
         Ok(Identity {
-            name: name.ok_or("names nobody (`sub`)")?.to_owned(),
+            name: name.ok_or("has no subject (`sub`)")?.to_owned(),
             roles: match claims.get("roles") {
                 Some(Value::String(text)) => words(text),
                 Some(Value::Array(all)) => {

@@ -1,4 +1,4 @@
-//! The credentials that are known.
+//! The accepted credentials.
 
 use std::time::SystemTime;
 
@@ -6,15 +6,14 @@ use ring::digest::{SHA256, digest};
 
 use super::jwt::TokenVerifier;
 use super::permissions::Rules;
-use super::{AccessError, Identity, Known, Operation};
+use super::{AccessError, Authenticated, Identity, Operation};
 use crate::config::ServerConfig;
 use collective::ErrorCode;
 use common::config::ConfigError;
 
-/// The bytes of a SHA-256.
 const DIGEST_BYTES: usize = 32;
 
-/// Who may connect, and what they may do.
+/// The accepted credentials and the permissions of their identities.
 pub struct Keyring {
     required: bool,
     keys: Vec<Key>,
@@ -30,10 +29,10 @@ struct Key {
 }
 
 impl Keyring {
-    /// The keyring of a configuration that was checked. Reads the key files it names.
+    /// Loads the keyring of a valid configuration, with its key files.
     ///
     /// # Errors
-    /// A key file cannot be used, with its place in the configuration.
+    /// The first unusable key file, with its place in the configuration.
     pub fn load(config: &ServerConfig) -> Result<Self, ConfigError> {
         let auth = config.auth.clone().unwrap_or_default();
         let key = |name: String, sha256: &str, roles, agent, expires: Option<String>| Key {
@@ -56,19 +55,18 @@ impl Keyring {
         })
     }
 
-    /// Whether whoever connects has to say who they are.
+    /// Returns whether clients must authenticate.
     pub fn is_required(&self) -> bool {
         self.required
     }
 
-    /// Who somebody is that has shown nothing.
+    /// Returns the identity of clients without a credential.
     ///
     /// # Errors
-    /// 5001: a credential is needed.
+    /// 5001 if clients must authenticate.
     pub fn anonymous(&self) -> Result<Identity, AccessError> {
         if self.required {
-            let message =
-                "this gateway wants a credential; send `auth` with an API key or a token first";
+            let message = "authentication required; send `auth` with an API key or a token first";
             return Err(AccessError::new(ErrorCode::AuthRequired, message));
         }
         Ok(Identity {
@@ -78,59 +76,63 @@ impl Keyring {
         })
     }
 
-    /// Whose API key or token this is.
+    /// Returns the identity of an API key or token.
     ///
     /// # Errors
-    /// 5002 it is nobody's, 5003 it is no longer good.
-    pub fn identify(&self, credential: &str, now: SystemTime) -> Result<Known, AccessError> {
+    /// 5002 for an unknown or invalid credential, 5003 for an expired one.
+    pub fn authenticate(
+        &self,
+        credential: &str,
+        now: SystemTime,
+    ) -> Result<Authenticated, AccessError> {
         if let Some(key) = find(&self.keys, credential.as_bytes()) {
             return match key.expires {
                 Some(end) if end <= now => {
                     let message = format!("the API key of `{}` has expired", key.identity.name);
                     Err(AccessError::new(ErrorCode::TokenExpired, message))
                 }
-                until => Ok(Known {
+                expires_at => Ok(Authenticated {
                     identity: key.identity.clone(),
-                    until,
+                    expires_at,
                 }),
             };
         }
         match &self.tokens {
             Some(tokens) if credential.matches('.').count() == 2 => {
-                tokens.identify(credential, now)
+                tokens.authenticate(credential, now)
             }
             _ => Err(AccessError::new(
                 ErrorCode::AuthFailed,
-                "this gateway does not know the credential",
+                "unknown credential; check the API key or token",
             )),
         }
     }
 
-    /// Whose certificate this is, in DER; nobody's where it is not listed.
+    /// Returns the identity of a certificate in DER, or `None` if it is not listed.
     pub fn certificate(&self, der: &[u8]) -> Option<Identity> {
         Some(find(&self.certificates, der)?.identity.clone())
     }
 
-    /// Whether `who` may do something, while it speaks as an agent.
+    /// Checks that `identity` may perform an operation while it speaks as an agent.
     ///
     /// # Errors
-    /// 5004: it may not.
-    pub fn may(
+    /// 5004 without permission.
+    pub fn authorize(
         &self,
-        who: &Identity,
+        identity: &Identity,
         speaks_as: Option<&str>,
         operation: Operation<'_>,
     ) -> Result<(), AccessError> {
-        self.rules.may(who, speaks_as, operation)
+        self.rules.authorize(identity, speaks_as, operation)
     }
 }
 
-/// The key with this content. Every key is looked at to its end, so that time tells nothing.
+/// Finds the key with this content. Compares all bytes of all keys, so that the time reveals nothing.
 fn find<'a>(keys: &'a [Key], content: &[u8]) -> Option<&'a Key> {
-    let shown = digest(&SHA256, content);
+    let actual = digest(&SHA256, content);
     let mut found = None;
     for key in keys {
-        let pairs = key.digest.iter().zip(shown.as_ref());
+        let pairs = key.digest.iter().zip(actual.as_ref());
         let different = pairs.fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
         if different == 0 {
             found = Some(key);
@@ -139,7 +141,7 @@ fn find<'a>(keys: &'a [Key], content: &[u8]) -> Option<&'a Key> {
     found
 }
 
-/// The bytes of a digest, which the schema has looked at.
+/// Decodes a digest, whose form the schema has checked.
 fn hex(digits: &str) -> [u8; DIGEST_BYTES] {
     let digits: Vec<u32> = digits.chars().filter_map(|c| c.to_digit(16)).collect();
     let mut bytes = [0; DIGEST_BYTES];

@@ -1,17 +1,17 @@
-//! Who connects, what they may do, and how fast.
+//! Authentication, authorization and rate limits.
 
 mod error;
 mod identity;
 mod jwt;
 mod keyring;
 mod permissions;
-mod rate;
+mod rate_limit;
 
 pub use error::AccessError;
-pub use identity::{Identity, Known};
+pub use identity::{Authenticated, Identity};
 pub use keyring::Keyring;
 pub use permissions::Operation;
-pub use rate::RateLimit;
+pub use rate_limit::RateLimit;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What somebody may do.
+//! Permissions of roles and agents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -7,28 +7,28 @@ use super::{AccessError, Identity};
 use crate::config::{Permissions, ServerConfig};
 use collective::{ErrorCode, GATEWAY};
 
-/// What somebody wants to do.
+/// An operation that needs permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// A message to this agent.
+    /// Send a message to this agent.
     Send(&'a str),
-    /// A proposal to the triad.
+    /// Send a proposal to the triad.
     Propose,
-    /// A vote.
+    /// Vote.
     Vote,
-    /// A subscription.
+    /// Subscribe to a channel.
     Subscribe,
-    /// A message to everybody.
+    /// Broadcast a message.
     Broadcast,
-    /// A request to this service.
+    /// Send a request to this service.
     Request(&'a str),
-    /// A look at the sessions of this workspace.
+    /// Read the sessions of this workspace.
     Workspace(&'a str),
-    /// To speak as this agent and to take its messages.
+    /// Speak as this agent and receive its messages.
     Serve(&'a str),
 }
 
-/// What roles and agents may do.
+/// The permissions of roles and agents.
 pub(super) struct Rules {
     roles: BTreeMap<String, Permissions>,
     agents: HashMap<String, Permissions>,
@@ -45,17 +45,17 @@ impl Rules {
         }
     }
 
-    /// Whether one of the roles of `who` allows it, and the agent `speaks_as` does not forbid it.
-    pub(super) fn may(
+    /// Checks that a role of the identity allows the operation, and that the agent `speaks_as` does not forbid it.
+    pub(super) fn authorize(
         &self,
-        who: &Identity,
+        identity: &Identity,
         speaks_as: Option<&str>,
         operation: Operation<'_>,
     ) -> Result<(), AccessError> {
-        if !self.by_role(who, speaks_as, operation) {
+        if !self.by_role(identity, speaks_as, operation) {
             let message = format!(
-                "`{}` may not {operation}; the gateway's operator can allow it to a role",
-                who.name
+                "`{}` may not {operation}; the gateway's operator can allow it for a role",
+                identity.name
             );
             return Err(AccessError::new(ErrorCode::PermissionDenied, message));
         }
@@ -71,27 +71,35 @@ impl Rules {
         }
     }
 
-    fn by_role(&self, who: &Identity, speaks_as: Option<&str>, operation: Operation<'_>) -> bool {
-        // Without roles, to be let in is all that is needed. Who is a certain agent is that one alone even so.
+    fn by_role(
+        &self,
+        identity: &Identity,
+        speaks_as: Option<&str>,
+        operation: Operation<'_>,
+    ) -> bool {
+        // Without roles, authentication suffices, but a credential for one agent serves only that agent.
         if self.roles.is_empty() {
-            return match (operation, &who.agent) {
+            return match (operation, &identity.agent) {
                 (Operation::Serve(name), Some(agent)) => agent == name,
                 _ => true,
             };
         }
-        if matches!(operation, Operation::Serve(name) if who.agent.as_deref() == Some(name)) {
+        if matches!(operation, Operation::Serve(name) if identity.agent.as_deref() == Some(name)) {
             return true;
         }
-        // What it speaks as was allowed when it began to.
+        // Permission was checked when it began to speak as the agent.
         if is_own(speaks_as, operation) && !matches!(operation, Operation::Serve(_)) {
             return true;
         }
-        let mut roles = who.roles.iter().filter_map(|role| self.roles.get(role));
+        let mut roles = identity
+            .roles
+            .iter()
+            .filter_map(|role| self.roles.get(role));
         roles.any(|role| role.allow(operation))
     }
 }
 
-/// An agent and its own workspace.
+/// Returns whether the operation concerns the agent itself.
 fn is_own(speaks_as: Option<&str>, operation: Operation<'_>) -> bool {
     match operation {
         Operation::Workspace(name) | Operation::Serve(name) => speaks_as == Some(name),
@@ -108,7 +116,7 @@ impl Permissions {
             Operation::Vote => self.vote,
             Operation::Subscribe => self.subscribe,
             Operation::Broadcast => self.broadcast,
-            // Whoever manages the gateway can do more than any service: `*` does not mean it.
+            // `*` excludes the service `gateway`, which manages the gateway.
             Operation::Request(GATEWAY) => self.request.iter().any(|one| one == GATEWAY),
             Operation::Request(service) => listed(&self.request, service),
             Operation::Workspace(agent) => listed(&self.workspaces, agent),
@@ -125,9 +133,13 @@ impl fmt::Display for Operation<'_> {
             Self::Vote => f.write_str("vote"),
             Self::Subscribe => f.write_str("subscribe"),
             Self::Broadcast => f.write_str("broadcast"),
-            Self::Request(service) => write!(f, "ask the service `{}`", service.escape_debug()),
+            Self::Request(service) => write!(
+                f,
+                "send requests to the service `{}`",
+                service.escape_debug()
+            ),
             Self::Workspace(agent) => {
-                write!(f, "see the workspace `{}`", agent.escape_debug())
+                write!(f, "read the workspace `{}`", agent.escape_debug())
             }
             Self::Serve(agent) => write!(f, "speak as `{}`", agent.escape_debug()),
         }

@@ -107,7 +107,7 @@ fn alice() -> Identity {
 }
 
 fn refused(keyring: &Keyring, credential: &str) -> (ErrorCode, String) {
-    let denied = keyring.identify(credential, now()).unwrap_err();
+    let denied = keyring.authenticate(credential, now()).unwrap_err();
     (denied.code, denied.message)
 }
 
@@ -116,9 +116,10 @@ fn an_open_gateway_asks_nobody_and_one_with_auth_everybody() {
     let open = load(&json!({}));
     assert!(!open.is_required());
     let nobody = open.anonymous().unwrap();
-    open.may(&nobody, Some("alpha"), Operation::Send("beta"))
+    open.authorize(&nobody, Some("alpha"), Operation::Send("beta"))
         .unwrap();
-    open.may(&nobody, None, Operation::Serve("beta")).unwrap();
+    open.authorize(&nobody, None, Operation::Serve("beta"))
+        .unwrap();
     let closed = load(&json!({"auth": {"keys": [{"name": "k", "sha256": sha256(b"x")}]}}));
     assert!(closed.is_required());
     assert_eq!(
@@ -136,7 +137,7 @@ fn an_api_key_is_known_by_its_digest() {
             {"name": "steward", "sha256": sha256(b"key-1").to_lowercase(), "roles": ["r"], "agent": "steward"},
         ]},
     }));
-    let known = keyring.identify("key-1", now()).unwrap().identity;
+    let known = keyring.authenticate("key-1", now()).unwrap().identity;
     let steward = Identity {
         name: "steward".into(),
         roles: vec!["r".into()],
@@ -156,7 +157,7 @@ fn an_api_key_that_has_expired_is_5003() {
     let keyring =
         load(&json!({"auth": {"keys": [{"name": "k", "sha256": sha256(b"x"), "expiresAt": end}]}}));
     keyring
-        .identify("x", now() - Duration::from_secs(1))
+        .authenticate("x", now() - Duration::from_secs(1))
         .unwrap();
     assert_eq!(refused(&keyring, "x").0, ErrorCode::TokenExpired);
 }
@@ -187,16 +188,22 @@ fn a_token_says_who_its_bearer_is() {
     let file = KeyFile::new(&[SECRET, b"\n"].concat());
     let keyring = load(&file.gateway("HS256"));
     assert_eq!(
-        keyring.identify(&hs256(&claims()), now()).unwrap().identity,
+        keyring
+            .authenticate(&hs256(&claims()), now())
+            .unwrap()
+            .identity,
         alice()
     );
     let listed = but("roles", json!(["reader", 7, "writer"]));
     assert_eq!(
-        keyring.identify(&hs256(&listed), now()).unwrap().identity,
+        keyring
+            .authenticate(&hs256(&listed), now())
+            .unwrap()
+            .identity,
         alice()
     );
     let bare = json!({"sub": "bob", "iss": "me", "aud": "gateway", "exp": NOW as f64 + 0.5});
-    let bob = keyring.identify(
+    let bob = keyring.authenticate(
         &hs256(&json!({"exp": NOW + 1, "sub": "bob", "iss": "me", "aud": "gateway"})),
         now(),
     );
@@ -208,7 +215,7 @@ fn a_token_says_who_its_bearer_is() {
             agent: None
         }
     );
-    keyring.identify(&hs256(&bare), now()).unwrap();
+    keyring.authenticate(&hs256(&bare), now()).unwrap();
 }
 
 #[test]
@@ -233,8 +240,14 @@ fn a_token_of_every_algorithm_is_checked_with_its_key() {
         ed.sign(signed).as_ref().to_vec()
     });
     let (for_es256, for_eddsa) = (load(&file.gateway("ES256")), load(&file.gateway("EdDSA")));
-    assert_eq!(for_es256.identify(&es256, now()).unwrap().identity, alice());
-    assert_eq!(for_eddsa.identify(&eddsa, now()).unwrap().identity, alice());
+    assert_eq!(
+        for_es256.authenticate(&es256, now()).unwrap().identity,
+        alice()
+    );
+    assert_eq!(
+        for_eddsa.authenticate(&eddsa, now()).unwrap().identity,
+        alice()
+    );
     // The configuration says which algorithm counts, and never the token.
     assert_eq!(refused(&for_es256, &eddsa).0, ErrorCode::AuthFailed);
     assert_eq!(refused(&for_eddsa, &es256).0, ErrorCode::AuthFailed);
@@ -251,7 +264,10 @@ fn a_token_of_an_rsa_key_is_taken() {
     let file = KeyFile::new(made["jwks"].to_string().as_bytes());
     let keyring = load(&file.gateway("RS256"));
     let signed = made["token"].as_str().unwrap();
-    assert_eq!(keyring.identify(signed, now()).unwrap().identity, alice());
+    assert_eq!(
+        keyring.authenticate(signed, now()).unwrap().identity,
+        alice()
+    );
     let forged = signed.replacen('.', ".A", 1);
     assert_eq!(refused(&keyring, &forged).0, ErrorCode::AuthFailed);
 }
@@ -308,14 +324,14 @@ fn a_token_whose_time_is_up_is_5003() {
     let file = KeyFile::new(SECRET);
     let keyring = load(&file.gateway("HS256"));
     let token = |end: u64| hs256(&but("exp", json!(end)));
-    keyring.identify(&token(NOW + 1), now()).unwrap();
+    keyring.authenticate(&token(NOW + 1), now()).unwrap();
     assert_eq!(refused(&keyring, &token(NOW)).0, ErrorCode::TokenExpired);
     let mut lenient = file.gateway("HS256");
     lenient["auth"]["jwt"]["leewayMs"] = json!(2000);
     let lenient = load(&lenient);
-    lenient.identify(&token(NOW - 1), now()).unwrap();
+    lenient.authenticate(&token(NOW - 1), now()).unwrap();
     lenient
-        .identify(&hs256(&but("nbf", json!(NOW + 2))), now())
+        .authenticate(&hs256(&but("nbf", json!(NOW + 2))), now())
         .unwrap();
     assert_eq!(
         refused(&lenient, &token(NOW - 2)).0,

@@ -11,7 +11,7 @@ use crate::config::AuditConfig;
 use common::log::Silent;
 
 /// The lines of a log into which `passed` was written, and of the one put aside before.
-fn written(passed: &[Passed<'_>], max_bytes: u64) -> [Vec<Value>; 2] {
+fn written(passed: &[AuditRecord<'_>], max_bytes: u64) -> [Vec<Value>; 2] {
     let path = std::env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
     let config = ServerConfig {
         audit: AuditConfig {
@@ -33,8 +33,8 @@ fn written(passed: &[Passed<'_>], max_bytes: u64) -> [Vec<Value>; 2] {
     })
 }
 
-fn passed(id: &str) -> Passed<'_> {
-    Passed {
+fn passed(id: &str) -> AuditRecord<'_> {
+    AuditRecord {
         time: UNIX_EPOCH + Duration::from_millis(1500),
         id: Some(id),
         kind: Some(Kind::Message),
@@ -47,7 +47,7 @@ fn passed(id: &str) -> Passed<'_> {
 
 #[test]
 fn h_50_a_line_says_id_time_source_destination_type_and_outcome_alone() {
-    let refused = Passed {
+    let refused = AuditRecord {
         kind: None,
         from: None,
         to: None,

@@ -1,4 +1,4 @@
-//! An agent that answers and votes as it is told, for people who want to see a collective at work, and for tests.
+//! A scripted agent, which replies and votes, for demonstrations and tests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,88 +10,88 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ClientError, Endpoint,
-    line::{ClientConnection, MessageSender, new_id},
+    connection::{ClientConnection, MessageSender, new_id},
 };
 use collective::{Envelope, ErrorCode, Kind, Vote};
 use common::environment::Environment;
 use egress::Net;
 
-/// How long it waits before it connects again, at first and at most.
+/// The delay before the agent connects again: the first and the maximum.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
-/// The channel on which the triad's decisions are told.
+/// The channel of the triad's decisions.
 const DECISIONS: &str = "triad:decision";
 
-/// So many answers may be on their way; who asks more is told that the agent is busy.
-const ANSWERS: usize = 1024;
+/// The maximum number of replies in progress. Further requests get the error `AGENT_BUSY`.
+const MAX_REPLIES: usize = 1024;
 
-/// What the agent does.
+/// The behavior of the agent.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// The name it serves.
+    /// Its name.
     pub name: String,
-    /// How it votes; without it, never.
+    /// Its votes; `None` means that it never votes.
     pub ballot: Option<Ballot>,
-    /// How long it thinks before it votes or answers.
+    /// The delay of each vote and reply.
     pub delay: Duration,
-    /// What it answers; `{text}` is what it was told.
+    /// Its reply; `{text}` stands for the message.
     pub reply: String,
 }
 
 impl Script {
-    /// The reason for a vote, where nobody gives another.
+    /// The default reason for a vote.
     pub const REASON: &str = "My script says so.";
 
-    /// What is answered, where nobody says anything else.
+    /// The default reply.
     pub const REPLY: &str = "You said: {text}";
 }
 
-/// How the agent votes.
+/// The vote of the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ballot {
     /// Its vote.
     pub vote: Vote,
-    /// Why.
+    /// Its reason.
     pub reasoning: String,
-    /// How sure it is, from 0 to 1.
+    /// Its confidence, from 0 to 1.
     pub confidence: Option<f64>,
 }
 
-/// What happens to the agent.
+/// An event of the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// It is connected, under this id.
+    /// It connected, with this id.
     Connected(String),
-    /// It is not, and tries again after the pause.
+    /// The connection failed; it connects again after the delay.
     Lost(ClientError, Duration),
-    /// It was told something, and by whom.
-    Heard(String, String),
-    /// It answered.
+    /// It received a message: sender and text.
+    Received(String, String),
+    /// It sent this reply.
     Answered(String),
-    /// It is asked to vote: on which proposal, and its words.
+    /// It received a proposal: id and text.
     Asked(String, String),
-    /// It voted.
+    /// It voted on a proposal.
     Voted(String, Vote),
-    /// A decision: on which proposal, and its result.
+    /// The triad decided a proposal: id and result.
     Decided(String, String),
-    /// The gateway said that something was wrong.
-    Scolded(ClientError),
-    /// The gateway sent it away for good.
-    Dismissed(String),
+    /// The gateway sent an error.
+    Error(ClientError),
+    /// The gateway ended the connection for good, with this message.
+    Disconnected(String),
 }
 
-/// Serves the name until `shutdown`, or until the gateway does not want it. Connects again when the connection is lost; what is in the way then
-/// is told, not given back.
+/// Serves the agent until `shutdown`, or until the gateway ends the connection for good. Connects again when the connection is
+/// lost.
 ///
 /// # Errors
-/// Something else answers there, or the gateway does not take the agent.
+/// No gateway of `a2a-v1`, or a refused agent or credential.
 pub(super) async fn serve(
     net: Arc<dyn Net>,
-    door: Endpoint,
+    endpoint: Endpoint,
     script: Script,
     env: Arc<dyn Environment>,
-    tell: impl Fn(&AgentEvent) + Send + Sync,
+    on_event: impl Fn(&AgentEvent) + Send + Sync,
     shutdown: CancellationToken,
 ) -> Result<(), ClientError> {
     let names = [script.name.as_str()];
@@ -99,32 +99,32 @@ pub(super) async fn serve(
     loop {
         let opened = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            opened = ClientConnection::open(&*net, &door, &names, &env) => opened,
+            opened = ClientConnection::open(&*net, &endpoint, &names, &env) => opened,
         };
-        let trouble = match opened {
-            Ok((line, welcome)) => {
+        let error = match opened {
+            Ok((connection, welcome)) => {
                 pause = INITIAL_BACKOFF;
-                tell(&AgentEvent::Connected(welcome.client_id));
-                let speaker = line.speaker().clone();
-                let attended = tokio::select! {
+                on_event(&AgentEvent::Connected(welcome.client_id));
+                let sender = connection.sender().clone();
+                let ended = tokio::select! {
                     () = shutdown.cancelled() => {
-                        speaker.leave().await;
+                        sender.disconnect().await;
                         return Ok(());
                     }
-                    attended = attend(line, &script, &*env, &tell) => attended,
+                    ended = run(connection, &script, &*env, &on_event) => ended,
                 };
-                match attended {
+                match ended {
                     Ok(()) => return Ok(()),
-                    Err(trouble) => trouble,
+                    Err(error) => error,
                 }
             }
-            Err(trouble) => trouble,
+            Err(error) => error,
         };
-        if !trouble.may_pass() {
-            return Err(trouble);
+        if !error.is_retryable() {
+            return Err(error);
         }
         let wait = jittered(pause, &*env);
-        tell(&AgentEvent::Lost(trouble, wait));
+        on_event(&AgentEvent::Lost(error, wait));
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = tokio::time::sleep(wait) => {}
@@ -133,58 +133,58 @@ pub(super) async fn serve(
     }
 }
 
-/// Between half of the pause and all of it, so that agents which lost the same gateway do not all come back at once.
+/// Returns between half of the delay and all of it, so that agents of one gateway do not reconnect at the same time.
 pub(super) fn jittered(pause: Duration, env: &dyn Environment) -> Duration {
     let random = env.uuid().as_u128() % 1000;
     let random = u32::try_from(random).unwrap_or_default();
     pause / 2 + pause / 2 * random / 1000
 }
 
-/// Listens until the gateway sends the agent away for good, which is `Ok`, or the connection is lost.
-async fn attend(
-    mut line: ClientConnection,
+/// Handles messages until the gateway ends the connection for good, which is `Ok`, or the connection is lost.
+async fn run(
+    mut connection: ClientConnection,
     script: &Script,
     env: &dyn Environment,
-    tell: &(impl Fn(&AgentEvent) + Send + Sync),
+    on_event: &(impl Fn(&AgentEvent) + Send + Sync),
 ) -> Result<(), ClientError> {
     let decisions = match script.ballot {
-        Some(_) => Some(hear_decisions(line.speaker(), env).await?),
+        Some(_) => Some(subscribe_decisions(connection.sender(), env).await?),
         None => None,
     };
-    let mut answers: JoinSet<Result<AgentEvent, ClientError>> = JoinSet::new();
+    let mut replies: JoinSet<Result<AgentEvent, ClientError>> = JoinSet::new();
     loop {
         let envelope = tokio::select! {
-            heard = line.hear() => heard?,
-            Some(done) = answers.join_next() => {
-                // Who was stopped has nothing to tell.
+            received = connection.recv() => received?,
+            Some(done) = replies.join_next() => {
+                // An aborted reply has no event.
                 if let Ok(done) = done {
-                    tell(&done?);
+                    on_event(&done?);
                 }
                 continue;
             }
         };
         let answer = match envelope.kind() {
-            Kind::Message => message(&envelope, script, tell),
-            Kind::Proposal => proposal(&envelope, script, tell),
+            Kind::Message => reply_to_message(&envelope, script, on_event),
+            Kind::Proposal => vote_on_proposal(&envelope, script, on_event),
             Kind::Decision => {
-                tell(&decided(&envelope));
+                on_event(&decision_event(&envelope));
                 None
             }
-            Kind::Event if envelope.said("channel") == Some(DECISIONS) => {
-                tell(&decided(&envelope));
+            Kind::Event if envelope.content_str("channel") == Some(DECISIONS) => {
+                on_event(&decision_event(&envelope));
                 None
             }
-            // Who may not hear of decisions can vote all the same.
+            // An agent may vote without permission to subscribe.
             Kind::Error if decisions.is_some() && envelope.parent_id() == decisions.as_deref() => {
                 None
             }
             Kind::Error => {
-                tell(&AgentEvent::Scolded(ClientError::of_error(&envelope)));
+                on_event(&AgentEvent::Error(ClientError::from_error(&envelope)));
                 None
             }
-            Kind::Disconnect if envelope.said("reason") == Some("manual") => {
-                let said = envelope.said("message").unwrap_or_default();
-                tell(&AgentEvent::Dismissed(said.to_owned()));
+            Kind::Disconnect if envelope.content_str("reason") == Some("manual") => {
+                let message = envelope.content_str("message").unwrap_or_default();
+                on_event(&AgentEvent::Disconnected(message.to_owned()));
                 return Ok(());
             }
             _ => None,
@@ -192,50 +192,50 @@ async fn attend(
         let Some((answer, done)) = answer else {
             continue;
         };
-        let speaker = line.speaker().clone();
-        if answers.len() < ANSWERS {
-            answers.spawn(after(script.delay, speaker, answer, done));
+        let sender = connection.sender().clone();
+        if replies.len() < MAX_REPLIES {
+            replies.spawn(send_after(script.delay, sender, answer, done));
         } else {
-            let busy = "the agent has too much to answer; try again later";
+            let busy = "the agent is busy; try again later";
             let busy = Envelope::error(ErrorCode::AgentBusy, busy, Some(&envelope));
             let busy = busy.with("from", script.name.as_str());
             let to = envelope.from().map(str::to_owned);
-            speaker.say(busy.with("agent", to)).await?;
+            sender.send(busy.with("agent", to)).await?;
         }
     }
 }
 
-/// Asks to hear what comes of what is voted on (000 §6.2). Returns the id of the question.
-async fn hear_decisions(
-    speaker: &MessageSender,
+/// Subscribes to decisions (Heretek A2A §6.2). Returns the id of the request.
+async fn subscribe_decisions(
+    sender: &MessageSender,
     env: &dyn Environment,
 ) -> Result<String, ClientError> {
     let id = new_id(env);
-    let question = Envelope::new(Kind::Subscribe, json!({"channel": DECISIONS}));
-    speaker.say(question.with("id", id.as_str())).await?;
+    let request = Envelope::new(Kind::Subscribe, json!({"channel": DECISIONS}));
+    sender.send(request.with("id", id.as_str())).await?;
     Ok(id)
 }
 
-async fn after(
+async fn send_after(
     delay: Duration,
-    speaker: MessageSender,
+    sender: MessageSender,
     answer: Envelope,
     done: AgentEvent,
 ) -> Result<AgentEvent, ClientError> {
     tokio::time::sleep(delay).await;
-    speaker.say(answer).await?;
+    sender.send(answer).await?;
     Ok(done)
 }
 
-/// What the agent answers. Only who wants an answer gets one: two agents of this kind would talk for ever.
-fn message(
+/// What the agent replies. Only who wants an answer gets one: two agents of this kind would talk for ever.
+fn reply_to_message(
     envelope: &Envelope,
     script: &Script,
-    tell: &impl Fn(&AgentEvent),
+    on_event: &impl Fn(&AgentEvent),
 ) -> Option<(Envelope, AgentEvent)> {
-    let from = envelope.from().unwrap_or("somebody");
-    let text = words(&envelope.content()["content"]);
-    tell(&AgentEvent::Heard(from.to_owned(), text.clone()));
+    let from = envelope.from().unwrap_or("unknown");
+    let text = message_text(&envelope.content()["content"]);
+    on_event(&AgentEvent::Received(from.to_owned(), text.clone()));
     if envelope.metadata("requiresResponse") != Some(&Value::Bool(true)) {
         return None;
     }
@@ -248,15 +248,15 @@ fn message(
     Some((answer, AgentEvent::Answered(reply)))
 }
 
-/// The agent's vote (000 §10.4).
-fn proposal(
+/// Builds the vote on a proposal (Heretek A2A §10.4).
+fn vote_on_proposal(
     envelope: &Envelope,
     script: &Script,
-    tell: &impl Fn(&AgentEvent),
+    on_event: &impl Fn(&AgentEvent),
 ) -> Option<(Envelope, AgentEvent)> {
     let id = envelope.correlation_id().or(envelope.id())?;
-    let text = envelope.said("proposal").unwrap_or_default();
-    tell(&AgentEvent::Asked(id.to_owned(), text.to_owned()));
+    let text = envelope.content_str("proposal").unwrap_or_default();
+    on_event(&AgentEvent::Asked(id.to_owned(), text.to_owned()));
     let ballot = script.ballot.as_ref()?;
     let mut content = json!({
         "proposalId": id, "vote": ballot.vote.as_str(), "reasoning": ballot.reasoning,
@@ -270,13 +270,13 @@ fn proposal(
     Some((answer, AgentEvent::Voted(id.to_owned(), ballot.vote)))
 }
 
-fn decided(envelope: &Envelope) -> AgentEvent {
-    let said = |field| envelope.said(field).unwrap_or_default().to_owned();
-    AgentEvent::Decided(said("proposalId"), said("result"))
+fn decision_event(envelope: &Envelope) -> AgentEvent {
+    let text = |field| envelope.content_str(field).unwrap_or_default().to_owned();
+    AgentEvent::Decided(text("proposalId"), text("result"))
 }
 
-/// The words of a message: a text, or the texts of its parts.
-fn words(content: &Value) -> String {
+/// Returns the text of a message, or of its parts.
+fn message_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         content => {
@@ -291,15 +291,17 @@ fn words(content: &Value) -> String {
 }
 
 impl AgentEvent {
-    /// What happened as JSON, for programs.
+    /// Returns the event as JSON, for programs.
     pub fn json(&self) -> Value {
         match self {
             Self::Connected(client) => json!({"happened": "connected", "clientId": client}),
-            Self::Lost(trouble, wait) => {
+            Self::Lost(error, wait) => {
                 let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                json!({"happened": "lost", "message": trouble.message, "againInMs": wait})
+                json!({"happened": "lost", "message": error.message, "againInMs": wait})
             }
-            Self::Heard(from, text) => json!({"happened": "heard", "from": from, "text": text}),
+            Self::Received(from, text) => {
+                json!({"happened": "received", "from": from, "text": text})
+            }
             Self::Answered(text) => json!({"happened": "answered", "text": text}),
             Self::Asked(id, proposal) => {
                 json!({"happened": "asked", "proposalId": id, "proposal": proposal})
@@ -310,8 +312,8 @@ impl AgentEvent {
             Self::Decided(id, result) => {
                 json!({"happened": "decided", "proposalId": id, "result": result})
             }
-            Self::Scolded(trouble) => json!({"happened": "error", "message": trouble.message}),
-            Self::Dismissed(said) => json!({"happened": "dismissed", "message": said}),
+            Self::Error(error) => json!({"happened": "error", "message": error.message}),
+            Self::Disconnected(message) => json!({"happened": "disconnected", "message": message}),
         }
     }
 }
@@ -320,16 +322,16 @@ impl fmt::Display for AgentEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connected(client) => write!(f, "connected as {client}"),
-            Self::Lost(trouble, wait) => {
-                write!(f, "{trouble}; again in {:.1} s", wait.as_secs_f64())
+            Self::Lost(error, wait) => {
+                write!(f, "{error}; again in {:.1} s", wait.as_secs_f64())
             }
-            Self::Heard(from, text) => write!(f, "<- {from}: {text}"),
+            Self::Received(from, text) => write!(f, "<- {from}: {text}"),
             Self::Answered(text) => write!(f, "-> {text}"),
             Self::Asked(id, proposal) => write!(f, "<- proposal {id}: {proposal}"),
             Self::Voted(id, vote) => write!(f, "-> vote {} on {id}", vote.as_str()),
             Self::Decided(id, result) => write!(f, "<- decision {id}: {result}"),
-            Self::Scolded(trouble) => write!(f, "<- {trouble}"),
-            Self::Dismissed(said) => write!(f, "the gateway sent us away: {said}"),
+            Self::Error(error) => write!(f, "<- {error}"),
+            Self::Disconnected(message) => write!(f, "the gateway ended the connection: {message}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What connects clients to gateways: sockets, time and randomness in one hand.
+//! The factory of clients, with their sockets, clock and ids.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,80 +12,82 @@ use super::{AgentEvent, ClientError, ClientErrorKind, Endpoint, Requester, Scrip
 use common::environment::{Environment, SystemEnvironment};
 use egress::{HttpClient, Net, Request, access};
 
-/// How long a service has to say how it is.
-const HEALTH: Duration = Duration::from_secs(5);
+/// The timeout of a health request.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What connects clients to gateways.
+/// Connects clients to gateways.
 #[derive(Clone)]
 pub struct Connector {
     net: Arc<dyn Net>,
     env: Arc<dyn Environment>,
 }
 
-/// How a service says it is (000 §6.4).
+/// The health of a service (Heretek A2A §6.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// It answers with success.
-    Well,
-    /// It answers with this status.
-    Ill(u16),
-    /// It does not answer. ClientErrorKind, as a sentence.
-    Away(String),
-    /// It has no endpoint that tells.
+    /// Its health endpoint responds with success.
+    Healthy,
+    /// Its health endpoint responds with this HTTP status.
+    Unhealthy(u16),
+    /// Its health endpoint does not respond, for this reason.
+    Unreachable(String),
+    /// It has no health endpoint.
     Unknown,
 }
 
 impl Connector {
-    /// With this machine's sockets, time and randomness.
+    /// Creates a connector with the sockets and the clock of the system.
     ///
     /// # Errors
-    /// The system gives no TLS.
+    /// The TLS configuration of the system is unusable.
     pub fn new() -> Result<Self, ClientError> {
         let http = HttpClient::new();
         let http = http
             .map_err(|error| ClientError::new(ClientErrorKind::Unreachable, error.to_string()))?;
-        Ok(Self::over(Arc::new(http), Arc::new(SystemEnvironment)))
+        Ok(Self::with_parts(
+            Arc::new(http),
+            Arc::new(SystemEnvironment),
+        ))
     }
 
-    /// With these.
-    pub(super) fn over(net: Arc<dyn Net>, env: Arc<dyn Environment>) -> Self {
+    pub(super) fn with_parts(net: Arc<dyn Net>, env: Arc<dyn Environment>) -> Self {
         Self { net, env }
     }
 
-    /// One who asks the gateway.
+    /// Connects a requester.
     ///
     /// # Errors
-    /// Nobody can be reached, something else answers, or the gateway does not take us.
-    pub async fn ask(&self, door: Endpoint) -> Result<Requester, ClientError> {
-        Requester::connect(&*self.net, door, Arc::clone(&self.env)).await
+    /// The same as [`Requester::connect`].
+    pub async fn connect(&self, endpoint: Endpoint) -> Result<Requester, ClientError> {
+        Requester::connect(&*self.net, endpoint, Arc::clone(&self.env)).await
     }
 
-    /// Serves a name until `shutdown`, or until the gateway sends the agent away. Connects again when the connection is lost; that is told, not
-    /// given back.
+    /// Serves a scripted agent until `shutdown`, or until the gateway ends the connection for good. Connects again when the
+    /// connection is lost, and reports that to `on_event`.
     ///
     /// # Errors
-    /// Something else answers there, or the gateway does not take the agent.
+    /// No gateway of `a2a-v1`, or a refused agent or credential.
     pub async fn serve(
         &self,
-        door: Endpoint,
+        endpoint: Endpoint,
         script: Script,
-        tell: impl Fn(&AgentEvent) + Send + Sync,
+        on_event: impl Fn(&AgentEvent) + Send + Sync,
         shutdown: CancellationToken,
     ) -> Result<(), ClientError> {
         let (net, env) = (Arc::clone(&self.net), Arc::clone(&self.env));
-        agent::serve(net, door, script, env, tell, shutdown).await
+        agent::serve(net, endpoint, script, env, on_event, shutdown).await
     }
 
-    /// Asks a service how it is, at the address that its gateway names. Such an address is held to what is public, or written as this machine's.
+    /// Requests the health endpoint of a service. The address must be public, or written as one of this machine.
     pub async fn health(&self, endpoint: Option<&str>) -> Health {
         let Some(url) = endpoint.and_then(|endpoint| Url::parse(endpoint).ok()) else {
             return Health::Unknown;
         };
         let allowed = match access::allowed(&url, false, true) {
             Ok(allowed) => allowed,
-            Err(error) => return Health::Away(error.to_string()),
+            Err(error) => return Health::Unreachable(error.to_string()),
         };
-        let asked = self.net.exchange(Request {
+        let response = self.net.exchange(Request {
             method: Method::GET,
             url,
             headers: HeaderMap::new(),
@@ -95,11 +97,13 @@ impl Connector {
             repeatable: true,
             authorization: None,
         });
-        match tokio::time::timeout(HEALTH, asked).await {
-            Ok(Ok(response)) if response.status.is_success() => Health::Well,
-            Ok(Ok(response)) => Health::Ill(response.status.as_u16()),
-            Ok(Err(error)) => Health::Away(error.to_string()),
-            Err(_) => Health::Away(format!("no answer within {} s", HEALTH.as_secs())),
+        match tokio::time::timeout(HEALTH_TIMEOUT, response).await {
+            Ok(Ok(response)) if response.status.is_success() => Health::Healthy,
+            Ok(Ok(response)) => Health::Unhealthy(response.status.as_u16()),
+            Ok(Err(error)) => Health::Unreachable(error.to_string()),
+            Err(_) => {
+                Health::Unreachable(format!("no response within {} s", HEALTH_TIMEOUT.as_secs()))
+            }
         }
     }
 }
@@ -113,9 +117,9 @@ impl fmt::Debug for Connector {
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Well => f.write_str("well"),
-            Self::Ill(status) => write!(f, "ill: HTTP {status}"),
-            Self::Away(why) => write!(f, "away: {why}"),
+            Self::Healthy => f.write_str("healthy"),
+            Self::Unhealthy(status) => write!(f, "unhealthy: HTTP {status}"),
+            Self::Unreachable(reason) => write!(f, "unreachable: {reason}"),
             Self::Unknown => f.write_str("unknown"),
         }
     }

@@ -1,4 +1,4 @@
-//! ClientErrorKind a client of a gateway cannot go on.
+//! Errors of the clients.
 
 use std::fmt;
 
@@ -8,118 +8,118 @@ use super::Endpoint;
 use collective::{CloseCode, Envelope, ErrorCode};
 use egress::{NetError, NetFault, websocket::WsError};
 
-/// ClientErrorKind a client of a gateway cannot go on.
+/// An error of a client of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientError {
-    /// What kind of trouble it is.
-    pub why: ClientErrorKind,
+    /// The kind.
+    pub kind: ClientErrorKind,
     /// What failed, why, and what to do: a sentence without a full stop.
     pub message: String,
 }
 
-/// What kind of trouble it is.
+/// The kind of a [`ClientError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientErrorKind {
-    /// Nobody can be reached there, or the connection broke.
+    /// No connection, or a lost one.
     Unreachable,
-    /// Something else answers there: a gateway of this dialect, where that is known.
-    Stranger(Option<&'static str>),
-    /// The gateway did not answer in time.
-    Late,
-    /// The gateway answered with an error of the registry.
+    /// Not a gateway of `a2a-v1`; contains its dialect, if known.
+    WrongServer(Option<&'static str>),
+    /// The gateway did not respond in time.
+    Timeout,
+    /// The gateway responded with this error of the registry.
     Refused(ErrorCode),
 }
 
 impl ClientError {
-    pub(super) fn new(why: ClientErrorKind, message: impl Into<String>) -> Self {
+    pub(super) fn new(kind: ClientErrorKind, message: impl Into<String>) -> Self {
         Self {
-            why,
+            kind,
             message: message.into(),
         }
     }
 
-    /// Another attempt may end otherwise.
-    pub fn may_pass(&self) -> bool {
-        match self.why {
-            ClientErrorKind::Unreachable | ClientErrorKind::Late => true,
-            ClientErrorKind::Stranger(_) => false,
+    /// Returns whether another attempt may succeed.
+    pub fn is_retryable(&self) -> bool {
+        match self.kind {
+            ClientErrorKind::Unreachable | ClientErrorKind::Timeout => true,
+            ClientErrorKind::WrongServer(_) => false,
             ClientErrorKind::Refused(code) => code == ErrorCode::AgentBusy,
         }
     }
 
-    pub(super) fn late(door: &Endpoint, what: &str) -> Self {
-        let (place, millis) = (door.shown(), door.timeout.as_millis());
+    pub(super) fn timeout(endpoint: &Endpoint, action: &str) -> Self {
+        let (place, millis) = (endpoint.redacted_url(), endpoint.timeout.as_millis());
         Self::new(
-            ClientErrorKind::Late,
-            format!("the gateway at `{place}` has not {what} within {millis} ms"),
+            ClientErrorKind::Timeout,
+            format!("the gateway at `{place}` did not {action} within {millis} ms"),
         )
     }
 
-    /// The gateway's own word.
-    pub(super) fn of_error(error: &Envelope) -> Self {
+    /// Creates the error of an error message.
+    pub(super) fn from_error(error: &Envelope) -> Self {
         let content = error.content();
         let name = error
-            .said("error")
+            .content_str("error")
             .or_else(|| error.field("error")?.as_str())
             .unwrap_or_default();
         let number = content["code"].as_u64().and_then(ErrorCode::from_number);
         let code = number
             .or_else(|| ErrorCode::from_name(name))
             .unwrap_or(ErrorCode::ProtocolError);
-        let said = error.said("message").unwrap_or(name);
+        let text = error.content_str("message").unwrap_or(name);
         Self::new(
             ClientErrorKind::Refused(code),
-            format!("the gateway answers {code}: {said}"),
+            format!("the gateway responded with {code}: {text}"),
         )
     }
 
-    pub(super) fn of_net(error: &NetError, door: &Endpoint) -> Self {
+    pub(super) fn from_net(error: &NetError, endpoint: &Endpoint) -> Self {
         let next = match error.fault() {
-            NetFault::AddressRefused if door.url.scheme() == "wss" => {
-                "; a gateway on another machine has to be allowed"
+            NetFault::AddressRefused if endpoint.url.scheme() == "wss" => {
+                "; allow gateways on other machines first"
             }
             NetFault::AddressRefused => {
-                "; a gateway on another machine has to be allowed, and needs a `wss` URL"
+                "; allow gateways on other machines first, and use a `wss` URL"
             }
             NetFault::Unreachable => {
-                "; is this the gateway's address? `remote-agent gateway` starts one"
+                "; check the address, or start a gateway with `remote-agent gateway`"
             }
             _ => "",
         };
-        let why = match error.fault() {
-            NetFault::AddressRefused | NetFault::Tls => ClientErrorKind::Stranger(None),
+        let kind = match error.fault() {
+            NetFault::AddressRefused | NetFault::Tls => ClientErrorKind::WrongServer(None),
             _ => ClientErrorKind::Unreachable,
         };
-        Self::new(why, format!("{error}{next}"))
+        Self::new(kind, format!("{error}{next}"))
     }
 
-    /// What a close frame says.
-    pub(super) fn of_close(code: Option<u16>, reason: &str, door: &Endpoint) -> Self {
-        let place = door.shown();
+    /// Creates the error of a close frame.
+    pub(super) fn from_close(code: Option<u16>, reason: &str, endpoint: &Endpoint) -> Self {
+        let place = endpoint.redacted_url();
         let known = code.and_then(CloseCode::from_number);
         let code = code.map_or_else(|| "no code".to_owned(), |code| code.to_string());
         let reason = match reason {
             "" => String::new(),
-            said => format!(", \"{said}\""),
+            reason => format!(", \"{reason}\""),
         };
         let message = format!("the gateway at `{place}` closed the connection ({code}{reason})");
         match known {
             Some(CloseCode::Policy | CloseCode::Unauthorized) => Self::new(
                 ClientErrorKind::Refused(ErrorCode::PermissionDenied),
-                format!("{message}: it does not allow what was done, or wants another credential"),
+                format!("{message}: it refused the operation or the credential; check both"),
             ),
             _ => Self::new(ClientErrorKind::Unreachable, message),
         }
     }
 
-    /// ClientErrorKind there is no WebSocket.
-    pub(super) fn of_upgrade(error: WsError, door: &Endpoint) -> Self {
-        let place = door.shown();
+    /// Creates the error of a failed upgrade.
+    pub(super) fn from_upgrade(error: WsError, endpoint: &Endpoint) -> Self {
+        let place = endpoint.redacted_url();
         match error {
-            WsError::Net(error) => Self::of_net(&error, door),
-            WsError::Handshake(why) => Self::new(
-                ClientErrorKind::Stranger(None),
-                format!("`{place}` answers with an upgrade that cannot be used: {why}"),
+            WsError::Net(error) => Self::from_net(&error, endpoint),
+            WsError::Handshake(error) => Self::new(
+                ClientErrorKind::WrongServer(None),
+                format!("`{place}` sent an invalid upgrade response: {error}"),
             ),
             WsError::NoUpgrade {
                 status,
@@ -128,24 +128,23 @@ impl ClientError {
                 let page = status.is_success() && content_type.as_deref() == Some("text/html");
                 let message = match status {
                     _ if page => format!(
-                        "`{place}` answers with a web page, as OpenClaw's Control UI does, and not with a gateway: wrong path or port"
+                        "`{place}` is a web page, such as OpenClaw's Control UI, not a gateway; check path and port"
                     ),
                     StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                        format!(
-                            "`{place}` lets nobody connect without a credential (HTTP {status})"
-                        )
+                        format!("`{place}` requires a credential (HTTP {status})")
                     }
                     StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                        let message =
-                            format!("`{place}` takes no connection just now (HTTP {status})");
+                        let message = format!(
+                            "`{place}` accepts no connection at the moment (HTTP {status}); try again later"
+                        );
                         return Self::new(ClientErrorKind::Unreachable, message);
                     }
                     status => format!(
-                        "`{place}` answers HTTP {} and no WebSocket: wrong path or port",
+                        "`{place}` responds with HTTP {} and no WebSocket; check path and port",
                         status.as_u16()
                     ),
                 };
-                Self::new(ClientErrorKind::Stranger(None), message)
+                Self::new(ClientErrorKind::WrongServer(None), message)
             }
         }
     }

@@ -1,13 +1,12 @@
-//! Clients of an `a2a-v1` gateway beside the bridge: an agent that answers and votes as it is told, and one that asks on behalf of people.
+//! Clients of an `a2a-v1` gateway for the command: a scripted agent and a requester.
 //!
-//! `line.rs` connects, says who is there and carries envelopes; `agent.rs` serves a name and comes back when the connection is lost; `asker.rs`
-//! asks one thing after another. They speak no other dialect, and say so where they meet one.
+//! They support no other dialect, and name a gateway of another one in their error.
 
 mod agent;
-mod asker;
+mod connection;
 mod connector;
 mod error;
-mod line;
+mod requester;
 #[cfg(test)]
 mod tests;
 
@@ -21,43 +20,43 @@ use url::Url;
 use egress::credential::Trust;
 
 pub use agent::{AgentEvent, Ballot, Script};
-pub use asker::Requester;
+pub use connection::Welcome;
 pub use connector::{Connector, Health};
 pub use error::{ClientError, ClientErrorKind};
-pub use line::Welcome;
+pub use requester::Requester;
 
-/// Where the gateway is, and what proves who we are.
+/// The address of a gateway and the credential for it.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Its address, `ws` or `wss`.
+    /// The URL, `ws` or `wss`.
     pub url: Url,
     /// The API key or JWT.
     pub token: Option<SecretString>,
-    /// How the connection is secured, where not as the system does it.
+    /// The TLS trust; `None` means that of the system.
     pub trust: Option<Arc<Trust>>,
-    /// An address that is not loopback will do, with `wss`.
+    /// Whether an address other than loopback is allowed, with `wss`.
     pub allow_remote: bool,
-    /// How long connecting, and each answer, may take.
+    /// The timeout of the handshake and of each response.
     pub timeout: Duration,
 }
 
 impl Endpoint {
-    /// How long connecting, and each answer, may take where nobody says.
-    pub const PATIENCE: Duration = Duration::from_secs(5);
+    /// The default of [`timeout`](Self::timeout).
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// A gateway on this machine that wants no credential.
+    /// Creates the endpoint of a gateway on this machine without authentication.
     pub fn new(url: Url) -> Self {
         Self {
             url,
             token: None,
             trust: None,
             allow_remote: false,
-            timeout: Self::PATIENCE,
+            timeout: Self::DEFAULT_TIMEOUT,
         }
     }
 
-    /// The address without what may hold a credential.
-    fn shown(&self) -> String {
+    /// Returns the URL without user info, query and fragment, which may contain a credential.
+    fn redacted_url(&self) -> String {
         let mut url = self.url.clone();
         let _ = url.set_username("");
         let _ = url.set_password(None);
@@ -70,7 +69,7 @@ impl Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
-            .field("url", &self.shown())
+            .field("url", &self.redacted_url())
             .field("token", &self.token.is_some())
             .field("allow_remote", &self.allow_remote)
             .field("timeout", &self.timeout)

@@ -1,4 +1,4 @@
-//! The scripted agent and the asker, with gateways that say literal JSON.
+//! The scripted agent and the requester, with gateways that send literal JSON.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,15 +16,15 @@ use collective::{ErrorCode, Kind, Vote};
 use common::environment::{Clock, IdGenerator};
 use testkit::conformance::gateways::Gateways;
 
-/// An agent that serves `alpha`, and what happens to it.
+/// An agent that serves `alpha`, with its events.
 struct Agent {
-    heard: mpsc::UnboundedReceiver<AgentEvent>,
+    events: mpsc::UnboundedReceiver<AgentEvent>,
     served: JoinHandle<Result<(), ClientError>>,
     shutdown: CancellationToken,
 }
 
 impl Agent {
-    fn of(gateway: &Gateways, vote: Option<Vote>) -> Self {
+    fn start(gateway: &Gateways, vote: Option<Vote>) -> Self {
         let script = Script {
             name: "alpha".to_owned(),
             ballot: vote.map(|vote| Ballot {
@@ -35,30 +35,30 @@ impl Agent {
             delay: Duration::ZERO,
             reply: "I read: {text}".to_owned(),
         };
-        let (tell, heard) = mpsc::unbounded_channel();
-        let tell = Mutex::new(tell);
-        let door = Endpoint::new(gateway.url().parse().unwrap());
+        let (on_event, events) = mpsc::unbounded_channel();
+        let on_event = Mutex::new(on_event);
+        let endpoint = Endpoint::new(gateway.url().parse().unwrap());
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
         let served = tokio::spawn(async move {
-            let tell = move |happening: &AgentEvent| {
-                let _ = tell.lock().unwrap().send(happening.clone());
+            let on_event = move |event: &AgentEvent| {
+                let _ = on_event.lock().unwrap().send(event.clone());
             };
             Connector::new()
                 .unwrap()
-                .serve(door, script, tell, stop)
+                .serve(endpoint, script, on_event, stop)
                 .await
         });
         Self {
-            heard,
+            events,
             served,
             shutdown,
         }
     }
 
     async fn next(&mut self) -> AgentEvent {
-        let next = tokio::time::timeout(Duration::from_secs(10), self.heard.recv());
-        next.await.expect("something happens").expect("it serves")
+        let next = tokio::time::timeout(Duration::from_secs(10), self.events.recv());
+        next.await.expect("an event").expect("a running agent")
     }
 
     async fn connected(&mut self) {
@@ -67,36 +67,39 @@ impl Agent {
     }
 }
 
-/// A gateway that takes everybody, says `first` to who is taken, and then keeps to `rules`.
+/// Starts a gateway that acknowledges every client, sends it `first`, and then follows `rules`.
 async fn gateway(first: &[Value], rules: &[Value]) -> Gateways {
-    let taken = json!({"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1",
+    let acknowledge = json!({"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1",
         "availableAgents": ["alpha"], "protocolVersion": "1.0.0"}}});
-    let acts: Vec<Value> = [taken].into_iter().chain(first.iter().cloned()).collect();
+    let acts: Vec<Value> = [acknowledge]
+        .into_iter()
+        .chain(first.iter().cloned())
+        .collect();
     let mut on = rules.to_vec();
     on.push(json!({"when": {"/type": "handshake"}, "do": acts}));
     let profile = json!({"upgrade": {"protocol": "echo"}, "on": on});
     Gateways::start(&profile).await.unwrap()
 }
 
-/// What the agent has said of this type, once it has.
-async fn said(gateway: &Gateways, kind: &str) -> Value {
+/// Waits for a message of this type from the agent.
+async fn received(gateway: &Gateways, kind: &str) -> Value {
     let when = json!({ "/type": kind });
-    let waited = tokio::time::timeout(Duration::from_secs(10), gateway.log().frame(1, &when));
-    waited.await.expect("it is said")
+    let frame = tokio::time::timeout(Duration::from_secs(10), gateway.log().frame(1, &when));
+    frame.await.expect("a message of the agent")
 }
 
 #[tokio::test]
-async fn an_agent_votes_with_the_id_of_the_proposal_its_reason_and_how_sure_it_is() {
+async fn vote_has_proposal_id_reasoning_and_confidence() {
     let proposal = json!({"send": {"type": "proposal", "id": "m-1", "from": "steward",
         "content": {"proposal": "Ship it"}, "metadata": {"correlationId": "prop-1"}}});
     let gateway = gateway(&[proposal], &[]).await;
-    let mut alpha = Agent::of(&gateway, Some(Vote::Reject));
+    let mut alpha = Agent::start(&gateway, Some(Vote::Reject));
     alpha.connected().await;
     assert_eq!(
         alpha.next().await,
         AgentEvent::Asked("prop-1".into(), "Ship it".into())
     );
-    let vote = said(&gateway, "vote").await;
+    let vote = received(&gateway, "vote").await;
     assert_eq!(
         vote["content"],
         json!({"proposalId": "prop-1", "vote": "reject", "reasoning": "The tests are green.", "confidence": 0.9})
@@ -116,12 +119,12 @@ async fn an_agent_votes_with_the_id_of_the_proposal_its_reason_and_how_sure_it_i
 }
 
 #[tokio::test]
-async fn an_agent_that_votes_hears_of_decisions_and_one_that_may_not_is_not_scolded() {
+async fn voter_reports_decision_though_subscription_failed() {
     let refused = json!({"when": {"/type": "subscribe"}, "do": [
         {"send": {"type": "error", "content": {"error": "PERMISSION_DENIED", "code": 5004, "message": "no"}, "metadata": {"parentId": "{{/id}}"}}},
         {"send": {"type": "event", "content": {"channel": "triad:decision", "proposalId": "prop-1", "result": "approved"}}}]});
     let gateway = gateway(&[], &[refused]).await;
-    let mut alpha = Agent::of(&gateway, Some(Vote::Approve));
+    let mut alpha = Agent::start(&gateway, Some(Vote::Approve));
     alpha.connected().await;
     assert_eq!(
         alpha.next().await,
@@ -130,15 +133,15 @@ async fn an_agent_that_votes_hears_of_decisions_and_one_that_may_not_is_not_scol
 }
 
 #[tokio::test]
-async fn an_agent_answers_who_wants_an_answer_and_nobody_else() {
-    let message = |id: &str, wants: bool| {
+async fn agent_replies_only_if_required() {
+    let message = |id: &str, required: bool| {
         json!({"send": {"type": "message", "id": id, "from": "steward", "agent": "alpha", "sessionId": "s-1",
-            "content": {"role": "user", "content": id}, "metadata": {"correlationId": id, "requiresResponse": wants}}})
+            "content": {"role": "user", "content": id}, "metadata": {"correlationId": id, "requiresResponse": required}}})
     };
     let gateway = gateway(&[message("m-1", false), message("m-2", true)], &[]).await;
-    let mut alpha = Agent::of(&gateway, None);
+    let mut alpha = Agent::start(&gateway, None);
     alpha.connected().await;
-    let answer = said(&gateway, "message").await;
+    let answer = received(&gateway, "message").await;
     assert_eq!(
         answer["content"],
         json!({"role": "agent", "content": "I read: m-2"})
@@ -153,11 +156,11 @@ async fn an_agent_answers_who_wants_an_answer_and_nobody_else() {
     );
     assert_eq!(
         alpha.next().await,
-        AgentEvent::Heard("steward".into(), "m-1".into())
+        AgentEvent::Received("steward".into(), "m-1".into())
     );
     assert_eq!(
         alpha.next().await,
-        AgentEvent::Heard("steward".into(), "m-2".into())
+        AgentEvent::Received("steward".into(), "m-2".into())
     );
     assert_eq!(
         alpha.next().await,
@@ -168,16 +171,16 @@ async fn an_agent_answers_who_wants_an_answer_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn h_09_client_refuses_another_major_version() {
+async fn agent_rejects_other_major_version() {
     for version in [json!("2.0.0"), json!("0.9"), json!(1), json!(null)] {
-        let taken = json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake",
+        let acknowledge = json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake",
             "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": version}}}]});
-        let gateway = gateway(&[], &[taken]).await;
-        let alpha = Agent::of(&gateway, None);
+        let gateway = gateway(&[], &[acknowledge]).await;
+        let alpha = Agent::start(&gateway, None);
         let ended = tokio::time::timeout(Duration::from_secs(10), alpha.served).await;
-        let trouble = ended.expect("it ends").unwrap().unwrap_err();
+        let error = ended.expect("an end").unwrap().unwrap_err();
         assert_eq!(
-            trouble.why,
+            error.kind,
             ClientErrorKind::Refused(ErrorCode::ProtocolError),
             "{version}"
         );
@@ -185,86 +188,90 @@ async fn h_09_client_refuses_another_major_version() {
 }
 
 #[tokio::test]
-async fn h_47_an_agent_comes_back_after_a_pause_when_the_gateway_shuts_down() {
+async fn agent_reconnects_after_gateway_shutdown() {
     let first = json!({"connection": 1, "when": {"/type": "handshake"}, "do": [
         {"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": "1.0.0"}}},
         {"send": {"type": "disconnect", "content": {"reason": "shutdown"}}},
         {"close": {"code": 1001}}]});
     let gateway = gateway(&[], &[first]).await;
-    let mut alpha = Agent::of(&gateway, None);
+    let mut alpha = Agent::start(&gateway, None);
     alpha.connected().await;
-    let AgentEvent::Lost(trouble, pause) = alpha.next().await else {
-        panic!("it is not lost")
+    let AgentEvent::Lost(error, pause) = alpha.next().await else {
+        panic!("not lost")
     };
-    assert_eq!(trouble.why, ClientErrorKind::Unreachable);
+    assert_eq!(error.kind, ClientErrorKind::Unreachable);
     assert!(pause <= Duration::from_millis(250), "{pause:?}");
     alpha.connected().await;
 }
 
 #[tokio::test]
-async fn h_47_an_agent_that_was_sent_away_for_good_stays_away() {
-    let away =
+async fn agent_stays_disconnected_when_gateway_says_manual() {
+    let disconnect =
         json!({"send": {"type": "disconnect", "content": {"reason": "manual", "message": "bye"}}});
-    let gateway = gateway(&[away], &[]).await;
-    let mut alpha = Agent::of(&gateway, None);
+    let gateway = gateway(&[disconnect], &[]).await;
+    let mut alpha = Agent::start(&gateway, None);
     alpha.connected().await;
-    assert_eq!(alpha.next().await, AgentEvent::Dismissed("bye".into()));
+    assert_eq!(alpha.next().await, AgentEvent::Disconnected("bye".into()));
     assert_eq!(alpha.served.await.unwrap(), Ok(()));
 }
 
 #[tokio::test]
-async fn an_agent_that_is_stopped_takes_leave() {
+async fn stopped_agent_sends_disconnect() {
     let gateway = gateway(&[], &[]).await;
-    let mut alpha = Agent::of(&gateway, None);
+    let mut alpha = Agent::start(&gateway, None);
     alpha.connected().await;
     alpha.shutdown.cancel();
     assert_eq!(alpha.served.await.unwrap(), Ok(()));
-    let goodbye = said(&gateway, "disconnect").await;
-    assert_eq!(goodbye["content"]["reason"], "manual");
+    let sent = received(&gateway, "disconnect").await;
+    assert_eq!(sent["content"]["reason"], "manual");
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_taken_ends_with_the_gateways_word() {
+async fn refused_agent_ends_with_the_error_of_the_gateway() {
     let refused = json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "error",
         "content": {"error": "PERMISSION_DENIED", "code": 5004, "message": "`alpha` is served by another connection"}}}]});
     let gateway = gateway(&[], &[refused]).await;
-    let trouble = Agent::of(&gateway, None).served.await.unwrap().unwrap_err();
+    let error = Agent::start(&gateway, None)
+        .served
+        .await
+        .unwrap()
+        .unwrap_err();
     assert_eq!(
-        trouble.why,
+        error.kind,
         ClientErrorKind::Refused(ErrorCode::PermissionDenied)
     );
-    assert!(trouble.message.contains("another connection"), "{trouble}");
+    assert!(error.message.contains("another connection"), "{error}");
 }
 
 #[tokio::test]
-async fn who_asks_takes_the_answer_to_its_own_question_and_passes_over_others() {
+async fn requester_skips_replies_to_other_requests() {
     let answers = json!({"when": {"/type": "discovery"}, "do": [
         {"send": {"type": "discovery", "content": {"agents": []}, "metadata": {"correlationId": "another"}}},
         {"send": {"type": "discovery", "content": {"agents": [{"name": "alpha"}]}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}}}]});
     let gateway = gateway(&[], &[answers]).await;
-    let door = Endpoint::new(gateway.url().parse().unwrap());
-    let mut asker = Connector::new().unwrap().ask(door).await.unwrap();
-    let found = asker.discover().await.unwrap();
+    let endpoint = Endpoint::new(gateway.url().parse().unwrap());
+    let mut requester = Connector::new().unwrap().connect(endpoint).await.unwrap();
+    let found = requester.discover().await.unwrap();
     assert_eq!(found["agents"][0]["name"], "alpha");
 }
 
 #[tokio::test]
-async fn who_asks_in_vain_is_told_after_its_patience() {
+async fn request_without_reply_times_out() {
     let gateway = gateway(&[], &[]).await;
-    let door = Endpoint {
+    let endpoint = Endpoint {
         timeout: Duration::from_millis(200),
         ..Endpoint::new(gateway.url().parse().unwrap())
     };
-    let mut asker = Connector::new().unwrap().ask(door).await.unwrap();
-    let trouble = asker.ask(Kind::Ping, json!({})).await.unwrap_err();
-    assert_eq!(trouble.why, ClientErrorKind::Late);
-    assert!(trouble.message.contains("200 ms"), "{trouble}");
+    let mut requester = Connector::new().unwrap().connect(endpoint).await.unwrap();
+    let error = requester.request(Kind::Ping, json!({})).await.unwrap_err();
+    assert_eq!(error.kind, ClientErrorKind::Timeout);
+    assert!(error.message.contains("200 ms"), "{error}");
 }
 
-/// An environment with one random number.
-struct Chance(u128);
+/// An environment whose random ids are all the same.
+struct FixedId(u128);
 
-impl Clock for Chance {
+impl Clock for FixedId {
     fn now(&self) -> std::time::Instant {
         std::time::Instant::now()
     }
@@ -274,15 +281,15 @@ impl Clock for Chance {
     }
 }
 
-impl IdGenerator for Chance {
+impl IdGenerator for FixedId {
     fn uuid(&self) -> Uuid {
         Uuid::from_u128(self.0)
     }
 }
 
 #[test]
-fn h_47_half_of_a_pause_is_left_to_chance() {
+fn half_of_the_backoff_is_random() {
     let pause = Duration::from_secs(8);
-    let waits = [0, 500, 999].map(|random| jittered(pause, &Chance(random)));
+    let waits = [0, 500, 999].map(|random| jittered(pause, &FixedId(random)));
     assert_eq!(waits, [4000, 6000, 7996].map(Duration::from_millis));
 }

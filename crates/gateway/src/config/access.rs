@@ -13,7 +13,7 @@ use common::validation;
 pub struct AuthConfig {
     /// API keys.
     pub keys: Vec<KeyConfig>,
-    /// JSON Web TokenVerifier.
+    /// JSON Web Tokens.
     pub jwt: Option<JwtConfig>,
     /// Clients' certificates, where connections are TLS.
     pub certificates: Vec<CertificateConfig>,
@@ -51,7 +51,7 @@ pub struct CertificateConfig {
     pub agent: Option<String>,
 }
 
-/// JSON Web TokenVerifier (RFC 7519): `sub` is the name, `roles` a list or words, `agent` the agent that its bearer is.
+/// JSON Web Tokens (RFC 7519): `sub` is the name, `roles` a list or words, `agent` the agent that its bearer is.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtConfig {

@@ -2,146 +2,147 @@
 
 use super::*;
 
-const NORMAL: Close = Close {
-    code: CloseCode::Normal,
-    reason: "",
-};
-
-fn outbox(most: usize, in_all: usize) -> (Outbox, Arc<Load>) {
-    let load = Load::new(in_all);
-    (Outbox::new(most, Arc::clone(&load)), load)
+fn outbox(most: usize, in_all: usize) -> (Outbox, Arc<ByteBudget>) {
+    let budget = ByteBudget::new(in_all);
+    (Outbox::new(most, Arc::clone(&budget)), budget)
 }
 
 fn texts(items: Vec<Item>) -> Vec<String> {
     let text = |item| match item {
-        Item::Text(text) | Item::Perishable(text, ..) => text.to_string(),
+        Item::Text(text) | Item::Expiring { text, .. } => text.to_string(),
         Item::Ping => "ping".to_owned(),
     };
     items.into_iter().map(text).collect()
 }
 
 async fn write(outbox: &Outbox, bytes: usize) -> Vec<String> {
-    match outbox.next(bytes, Instant::now).await {
+    match outbox.next_batch(bytes, Instant::now).await {
         Next::Write(items) => texts(items),
         Next::Close(close) => panic!("{close:?}"),
     }
 }
 
 #[tokio::test]
-async fn what_is_put_in_is_written_in_order_and_in_pieces() {
+async fn entries_are_written_in_order_and_in_batches() {
     let (outbox, _) = outbox(10_000, 10_000);
     for text in ["a", "b", "c"] {
-        outbox.text(text.to_owned()).unwrap();
+        outbox.try_send(text.to_owned()).unwrap();
     }
-    assert_eq!(write(&outbox, 2 * (OVERHEAD + 1)).await, ["a", "b"]);
-    outbox.written();
+    assert_eq!(
+        write(&outbox, 2 * (ENTRY_OVERHEAD_BYTES + 1)).await,
+        ["a", "b"]
+    );
+    outbox.batch_written();
     assert_eq!(write(&outbox, 1).await, ["c"]);
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
-    let (outbox, load) = outbox(2 * (OVERHEAD + 10), 10_000);
-    outbox.text("0123456789".to_owned()).unwrap();
-    outbox.text("0123456789".to_owned()).unwrap();
-    assert_eq!(outbox.text("x".to_owned()), Err(EnqueueError::Full));
-    assert_eq!(load.queued(), 2 * (OVERHEAD + 10));
+fn full_outbox_rejects_messages() {
+    let (outbox, budget) = outbox(2 * (ENTRY_OVERHEAD_BYTES + 10), 10_000);
+    outbox.try_send("0123456789".to_owned()).unwrap();
+    outbox.try_send("0123456789".to_owned()).unwrap();
+    assert_eq!(outbox.try_send("x".to_owned()), Err(EnqueueError::Full));
+    assert_eq!(budget.queued(), 2 * (ENTRY_OVERHEAD_BYTES + 10));
 }
 
 #[test]
-fn one_message_fits_however_large() {
+fn empty_outbox_accepts_any_size() {
     let (outbox, _) = outbox(10, 10_000);
-    outbox.text("x".repeat(1_000)).unwrap();
-    assert_eq!(outbox.text("y".to_owned()), Err(EnqueueError::Full));
+    outbox.try_send("x".repeat(1_000)).unwrap();
+    assert_eq!(outbox.try_send("y".to_owned()), Err(EnqueueError::Full));
 }
 
 #[test]
-fn all_outboxes_together_are_bounded() {
-    let load = Load::new(OVERHEAD + 5);
-    let one = Outbox::new(10_000, Arc::clone(&load));
-    let two = Outbox::new(10_000, Arc::clone(&load));
-    one.text("12345".to_owned()).unwrap();
-    assert_eq!(two.text("x".to_owned()), Err(EnqueueError::Full));
-    one.gone();
-    two.text("x".to_owned()).unwrap();
+fn byte_budget_bounds_all_outboxes() {
+    let budget = ByteBudget::new(ENTRY_OVERHEAD_BYTES + 5);
+    let one = Outbox::new(10_000, Arc::clone(&budget));
+    let two = Outbox::new(10_000, Arc::clone(&budget));
+    one.try_send("12345".to_owned()).unwrap();
+    assert_eq!(two.try_send("x".to_owned()), Err(EnqueueError::Full));
+    one.abandon();
+    two.try_send("x".to_owned()).unwrap();
 }
 
 #[tokio::test]
-async fn what_is_being_written_still_counts() {
-    let (outbox, load) = outbox(OVERHEAD + 10, 10_000);
-    outbox.text("0123456789".to_owned()).unwrap();
+async fn batch_in_writing_counts() {
+    let (outbox, budget) = outbox(ENTRY_OVERHEAD_BYTES + 10, 10_000);
+    outbox.try_send("0123456789".to_owned()).unwrap();
     write(&outbox, usize::MAX).await;
-    assert_eq!(outbox.text("x".to_owned()), Err(EnqueueError::Full));
+    assert_eq!(outbox.try_send("x".to_owned()), Err(EnqueueError::Full));
     assert!(outbox.writing_since().is_some());
-    outbox.written();
+    outbox.batch_written();
     assert!(outbox.writing_since().is_none());
-    assert_eq!(load.queued(), 0);
+    assert_eq!(budget.queued(), 0);
 }
 
 #[tokio::test]
-async fn the_end_comes_behind_what_was_put_in() {
+async fn close_follows_queued_messages() {
     let (outbox, _) = outbox(10_000, 10_000);
-    outbox.text("last".to_owned()).unwrap();
-    outbox.finish(NORMAL);
-    assert_eq!(outbox.text("late".to_owned()), Err(EnqueueError::Gone));
+    outbox.try_send("last".to_owned()).unwrap();
+    outbox.close(Close::NORMAL);
+    assert_eq!(
+        outbox.try_send("late".to_owned()),
+        Err(EnqueueError::Closed)
+    );
     assert_eq!(write(&outbox, usize::MAX).await, ["last"]);
-    outbox.written();
-    let next = outbox.next(usize::MAX, Instant::now).await;
-    assert!(matches!(next, Next::Close(close) if close == NORMAL));
+    outbox.batch_written();
+    let next = outbox.next_batch(usize::MAX, Instant::now).await;
+    assert!(matches!(next, Next::Close(close) if close == Close::NORMAL));
 }
 
 #[tokio::test]
-async fn a_cut_forgets_what_waits() {
-    let (outbox, load) = outbox(10_000, 10_000);
-    outbox.text("never read".to_owned()).unwrap();
-    outbox.cut_short(NORMAL);
-    let next = outbox.next(usize::MAX, Instant::now).await;
+async fn abort_drops_queued_messages() {
+    let (outbox, budget) = outbox(10_000, 10_000);
+    outbox.try_send("never read".to_owned()).unwrap();
+    outbox.abort(Close::NORMAL);
+    let next = outbox.next_batch(usize::MAX, Instant::now).await;
     assert!(matches!(next, Next::Close(_)));
-    assert_eq!(load.queued(), 0);
+    assert_eq!(budget.queued(), 0);
 }
 
 #[tokio::test]
-async fn an_answer_waits_for_room() {
-    let (outbox, _) = outbox(OVERHEAD + 1, 10_000);
-    outbox.text("1".to_owned()).unwrap();
-    let answer = outbox.answer("2".into());
-    tokio::pin!(answer);
-    assert!(futures_util::poll!(&mut answer).is_pending());
+async fn reply_waits_for_room() {
+    let (outbox, _) = outbox(ENTRY_OVERHEAD_BYTES + 1, 10_000);
+    outbox.try_send("1".to_owned()).unwrap();
+    let reply = outbox.send("2".into());
+    tokio::pin!(reply);
+    assert!(futures_util::poll!(&mut reply).is_pending());
     write(&outbox, usize::MAX).await;
-    outbox.written();
-    answer.await.unwrap();
+    outbox.batch_written();
+    reply.await.unwrap();
     assert_eq!(outbox.drain(), ["2"]);
 }
 
 #[tokio::test]
-async fn nobody_waits_for_room_in_the_outbox_of_who_is_gone() {
-    let (outbox, _) = outbox(OVERHEAD + 1, 10_000);
-    outbox.text("1".to_owned()).unwrap();
-    let answer = outbox.answer("2".into());
-    tokio::pin!(answer);
-    assert!(futures_util::poll!(&mut answer).is_pending());
-    outbox.gone();
-    assert_eq!(answer.await, Err(EnqueueError::Gone));
+async fn abandoned_outbox_wakes_waiting_sender() {
+    let (outbox, _) = outbox(ENTRY_OVERHEAD_BYTES + 1, 10_000);
+    outbox.try_send("1".to_owned()).unwrap();
+    let reply = outbox.send("2".into());
+    tokio::pin!(reply);
+    assert!(futures_util::poll!(&mut reply).is_pending());
+    outbox.abandon();
+    assert_eq!(reply.await, Err(EnqueueError::Closed));
 }
 
 #[tokio::test]
-async fn an_answer_is_taken_though_others_hold_all_there_is() {
-    let load = Load::new(OVERHEAD + 5);
-    let full = Outbox::new(10_000, Arc::clone(&load));
-    let reads = Outbox::new(10_000, Arc::clone(&load));
-    full.text("12345".to_owned()).unwrap();
-    reads.answer("answer".into()).await.unwrap();
+async fn reply_exceeds_exhausted_budget() {
+    let budget = ByteBudget::new(ENTRY_OVERHEAD_BYTES + 5);
+    let full = Outbox::new(10_000, Arc::clone(&budget));
+    let reads = Outbox::new(10_000, Arc::clone(&budget));
+    full.try_send("12345".to_owned()).unwrap();
+    reads.send("answer".into()).await.unwrap();
     assert_eq!(reads.drain(), ["answer"]);
 }
 
 #[tokio::test]
-async fn what_has_left_is_told_from_what_still_waits() {
+async fn written_entries_differ_from_queued_ones() {
     let (outbox, _) = outbox(10_000, 10_000);
     for text in ["written", "being written", "waits"] {
-        outbox.text(text.to_owned()).unwrap();
+        outbox.try_send(text.to_owned()).unwrap();
     }
     write(&outbox, 1).await;
-    outbox.written();
+    outbox.batch_written();
     write(&outbox, 1).await;
-    outbox.gone();
-    assert!(outbox.may_have_left(1) && outbox.may_have_left(2) && !outbox.may_have_left(3));
+    outbox.abandon();
+    assert!(outbox.may_be_written(1) && outbox.may_be_written(2) && !outbox.may_be_written(3));
 }

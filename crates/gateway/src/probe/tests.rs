@@ -2,27 +2,27 @@
 
 use super::*;
 
-fn says(text: &str) -> Occupant {
-    known(&Frame::Text(text.to_owned()))
+fn occupant(text: &str) -> Occupant {
+    recognize(&Frame::Text(text.to_owned()))
 }
 
 #[test]
-fn gateways_are_told_apart_by_what_they_say() {
+fn first_frame_identifies_gateway() {
     let challenge =
         r#"{"type":"event","event":"connect.challenge","payload":{"nonce":"n","ts":1}}"#;
-    assert_eq!(says(challenge), Occupant::OpenClaw);
+    assert_eq!(occupant(challenge), Occupant::OpenClaw);
     let acknowledge = r#"{"type":"handshake","content":{"action":"acknowledge","clientId":"c"}}"#;
-    assert_eq!(says(acknowledge), Occupant::A2aV1);
-    let who =
+    assert_eq!(occupant(acknowledge), Occupant::A2aV1);
+    let error =
         r#"{"type":"error","content":{"error":"AUTH_REQUIRED","message":"who?","code":5001}}"#;
-    assert_eq!(says(who), Occupant::A2aV1);
+    assert_eq!(occupant(error), Occupant::A2aV1);
     let welcome = r#"{"type":"welcome","clientId":"gw-1","gateway":{"version":"1.0.0"}}"#;
-    assert_eq!(says(welcome), Occupant::HeretekJs);
-    assert_eq!(says("hello"), Occupant::Unknown);
+    assert_eq!(occupant(welcome), Occupant::HeretekJs);
+    assert_eq!(occupant("hello"), Occupant::Unknown);
 }
 
 #[test]
-fn every_occupant_is_named_with_what_to_do() {
+fn text_of_occupant_has_next_step() {
     let all = [
         Occupant::OpenClaw,
         Occupant::A2aV1,

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use super::*;
-use crate::outbox::{Load, Outbox};
-use crate::watchers::Channel;
+use crate::outbox::{ByteBudget, Outbox};
+use crate::subscriptions::Channel;
 
 fn client(id: &str) -> Arc<Client> {
-    let outbox = Outbox::new(1 << 20, Load::new(1 << 20));
+    let outbox = Outbox::new(1 << 20, ByteBudget::new(1 << 20));
     Client::new(id.to_owned(), outbox, Instant::now())
 }
 
@@ -25,88 +25,96 @@ fn names(names: &[&str]) -> Vec<Arc<str>> {
     names.iter().map(|name| Arc::from(*name)).collect()
 }
 
-fn code(reached: Result<Arc<Client>, Refusal>) -> u16 {
-    reached.unwrap_err().code.number()
+fn code(found: Result<Arc<Client>, RequestError>) -> u16 {
+    found.unwrap_err().code.number()
 }
 
 #[test]
-fn h_27_who_is_unknown_is_told_from_who_is_away_failed_or_busy() {
+fn error_code_follows_status_of_recipient() {
     let (mut registry, one) = (registry(), client("client-1"));
-    assert_eq!(code(registry.reach("nobody")), 3001);
-    assert_eq!(code(registry.reach("alpha")), 3002);
-    registry.serve(&one, names(&["alpha"])).unwrap();
-    assert!(Arc::ptr_eq(&registry.reach("alpha").unwrap(), &one));
-    registry.change("alpha", Status::Idle);
-    registry.reach("alpha").unwrap();
-    registry.change("alpha", Status::Busy);
-    assert_eq!(code(registry.reach("alpha")), 3003);
-    registry.change("alpha", Status::Error);
-    assert_eq!(code(registry.reach("alpha")), 3002);
+    assert_eq!(code(registry.recipient("unknown")), 3001);
+    assert_eq!(code(registry.recipient("alpha")), 3002);
+    registry.set_agents(&one, names(&["alpha"])).unwrap();
+    assert!(Arc::ptr_eq(&registry.recipient("alpha").unwrap(), &one));
+    registry.set_status("alpha", Status::Idle);
+    registry.recipient("alpha").unwrap();
+    registry.set_status("alpha", Status::Busy);
+    assert_eq!(code(registry.recipient("alpha")), 3003);
+    registry.set_status("alpha", Status::Error);
+    assert_eq!(code(registry.recipient("alpha")), 3002);
 }
 
 #[test]
-fn the_first_who_serves_a_name_has_it_until_it_leaves() {
+fn first_client_keeps_agent_until_it_disconnects() {
     let mut registry = registry();
     let (one, two) = (client("client-1"), client("client-2"));
-    registry.serve(&one, names(&["alpha"])).unwrap();
-    let refused = registry.serve(&two, names(&["beta", "alpha"])).unwrap_err();
+    registry.set_agents(&one, names(&["alpha"])).unwrap();
+    let refused = registry
+        .set_agents(&two, names(&["beta", "alpha"]))
+        .unwrap_err();
     assert_eq!(refused.code.number(), 5004);
     assert_eq!(
         registry.status("beta"),
         Some(Status::Offline),
         "all or nothing"
     );
-    registry.leave(&one);
-    registry.serve(&two, names(&["beta", "alpha"])).unwrap();
+    registry.remove_client(&one);
+    registry
+        .set_agents(&two, names(&["beta", "alpha"]))
+        .unwrap();
     assert_eq!(registry.status("alpha"), Some(Status::Online));
 }
 
 #[test]
-fn a_name_that_is_advertised_no_longer_is_given_up() {
+fn unadvertised_agent_is_released() {
     let (mut registry, one) = (registry(), client("client-1"));
-    registry.serve(&one, names(&["alpha", "beta"])).unwrap();
-    registry.serve(&one, names(&["beta"])).unwrap();
+    registry
+        .set_agents(&one, names(&["alpha", "beta"]))
+        .unwrap();
+    registry.set_agents(&one, names(&["beta"])).unwrap();
     assert_eq!(registry.status("alpha"), Some(Status::Offline));
     assert_eq!(registry.status("beta"), Some(Status::Online));
 }
 
 #[test]
-fn agents_are_listed_as_configured_and_then_as_they_came() {
+fn list_has_configured_agents_first() {
     let (mut registry, one) = (registry(), client("client-1"));
-    registry.serve(&one, names(&["zoe", "adam"])).unwrap();
+    registry.set_agents(&one, names(&["zoe", "adam"])).unwrap();
     let listed = registry.list();
     let listed: Vec<&str> = listed.iter().map(|agent| &*agent.name).collect();
     assert_eq!(listed, ["beta", "alpha", "zoe", "adam"]);
 }
 
 #[test]
-fn strangers_are_remembered_when_they_left_and_not_without_end() {
+fn offline_unconfigured_agents_are_bounded() {
     let (mut registry, one) = (registry(), client("client-1"));
-    for n in 0..=REMEMBERED {
+    for n in 0..=MAX_OFFLINE_AGENTS {
         registry
-            .serve(&one, names(&[&format!("stranger-{n}")]))
+            .set_agents(&one, names(&[&format!("guest-{n}")]))
             .unwrap();
     }
-    registry.serve(&one, Vec::new()).unwrap();
-    assert_eq!(registry.status("stranger-0"), None);
-    assert_eq!(registry.status("stranger-1"), Some(Status::Offline));
-    assert_eq!(registry.list().len(), 2 + REMEMBERED);
+    registry.set_agents(&one, Vec::new()).unwrap();
+    assert_eq!(registry.status("guest-0"), None);
+    assert_eq!(registry.status("guest-1"), Some(Status::Offline));
+    assert_eq!(registry.list().len(), 2 + MAX_OFFLINE_AGENTS);
 }
 
 #[test]
-fn watchers_hear_of_the_agents_they_named() {
+fn subscribers_get_status_of_their_agents() {
     let mut registry = registry();
     let (agent, all, one) = (client("client-1"), client("client-2"), client("client-3"));
-    registry.watchers.add(Channel::Status, &all, None);
+    registry.subscriptions.insert(Channel::Status, &all, None);
     registry
-        .watchers
-        .add(Channel::Status, &one, Some(["beta".to_owned()].into()));
-    registry.serve(&agent, names(&["alpha"])).unwrap();
-    registry.serve(&agent, names(&["alpha", "beta"])).unwrap();
-    registry.leave(&agent);
-    let heard = |client: &Client| {
+        .subscriptions
+        .insert(Channel::Status, &one, Some(["beta".to_owned()].into()));
+    registry.set_agents(&agent, names(&["alpha"])).unwrap();
+    registry
+        .set_agents(&agent, names(&["alpha", "beta"]))
+        .unwrap();
+    registry.remove_client(&agent);
+    let received = |client: &Client| {
         let frames = client.outbox.drain();
-        let said = frames.iter().map(|frame| {
+        let changes = frames.iter().map(|frame| {
             let frame: serde_json::Value = serde_json::from_str(frame).unwrap();
             let content = &frame["content"];
             format!(
@@ -115,12 +123,12 @@ fn watchers_hear_of_the_agents_they_named() {
             )
             .replace('"', "")
         });
-        said.collect::<Vec<_>>()
+        changes.collect::<Vec<_>>()
     };
     let of_beta = ["beta offline online", "beta online offline"];
-    assert_eq!(heard(&one), of_beta);
+    assert_eq!(received(&one), of_beta);
     assert_eq!(
-        heard(&all),
+        received(&all),
         [
             "alpha offline online",
             of_beta[0],

@@ -41,7 +41,7 @@ pub struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// Returns the entry for a message received at `now`: `content.content` if the content has the form of a message (Heretek
     /// A2A §4.2), otherwise the content itself with the role `agent`.
-    pub fn of(envelope: &'a Envelope, session_id: &'a str, now: SystemTime) -> Self {
+    pub fn new(envelope: &'a Envelope, session_id: &'a str, now: SystemTime) -> Self {
         let content = envelope.content();
         let role = content.get("role").and_then(Value::as_str);
         let role = role.filter(|role| ROLES.contains(role));

@@ -214,7 +214,7 @@ impl<'a> Source<'a> {
 
     /// What the answer, the votes and the decision have in common.
     fn task_id(&self, fill: &mut Fill<'_>) -> String {
-        let of_proposal = self.envelope.said("proposalId");
+        let of_proposal = self.envelope.content_str("proposalId");
         let ids = [
             of_proposal,
             self.envelope.correlation_id(),

@@ -56,12 +56,13 @@ fn performative(envelope: &Envelope) -> &'static str {
     match envelope.kind() {
         Kind::Request => "request",
         Kind::Proposal => "propose",
-        Kind::Vote | Kind::Response => match envelope.said("vote").and_then(Vote::from_word) {
+        Kind::Vote | Kind::Response => match envelope.content_str("vote").and_then(Vote::from_word)
+        {
             Some(Vote::Approve) => "agree",
             Some(Vote::Reject) => "refuse",
             Some(Vote::Abstain) | None => "inform",
         },
-        Kind::Decision if envelope.said("result") == Some("approved") => "accept-proposal",
+        Kind::Decision if envelope.content_str("result") == Some("approved") => "accept-proposal",
         Kind::Decision => "reject-proposal",
         Kind::Error if is_about_the_message(envelope.content()) => "not-understood",
         Kind::Error => "failure",

@@ -26,7 +26,7 @@ fn allowed(roles: Value, speaks_as: Option<&str>, agents: Value) -> Vec<usize> {
     };
     let all = operations().into_iter().enumerate();
     all.filter(
-        |(_, operation)| match keyring.may(&who, speaks_as, *operation) {
+        |(_, operation)| match keyring.authorize(&who, speaks_as, *operation) {
             Ok(()) => true,
             Err(denied) => {
                 assert_eq!(denied.code, ErrorCode::PermissionDenied);
@@ -78,7 +78,7 @@ fn an_agent_is_held_to_its_own_permissions_as_well() {
     // So it is where nobody is asked who they are.
     let keyring = load(&json!({"agents": agents}));
     let nobody = keyring.anonymous().unwrap();
-    let may = |operation| keyring.may(&nobody, Some("beta"), operation).is_ok();
+    let may = |operation| keyring.authorize(&nobody, Some("beta"), operation).is_ok();
     assert!(
         may(Operation::Vote) && !may(Operation::Send("alpha")) && may(Operation::Workspace("beta"))
     );
@@ -100,9 +100,11 @@ fn who_is_an_agent_by_credential_is_that_agent_alone() {
         agent: Some("alpha".into()),
     };
     for keyring in [load(&json!({})), load(&json!({"roles": {"r": {}}}))] {
-        keyring.may(&who, None, Operation::Serve("alpha")).unwrap();
         keyring
-            .may(&who, None, Operation::Serve("beta"))
+            .authorize(&who, None, Operation::Serve("alpha"))
+            .unwrap();
+        keyring
+            .authorize(&who, None, Operation::Serve("beta"))
             .unwrap_err();
     }
 }
@@ -115,7 +117,9 @@ fn a_role_that_nobody_wrote_down_allows_nothing() {
         roles: vec!["admin".into()],
         agent: None,
     };
-    let denied = keyring.may(&who, None, Operation::Propose).unwrap_err();
+    let denied = keyring
+        .authorize(&who, None, Operation::Propose)
+        .unwrap_err();
     assert_eq!(denied.code, ErrorCode::PermissionDenied);
     assert!(
         denied.message.contains("`x`") && denied.message.contains("propose"),
@@ -124,15 +128,18 @@ fn a_role_that_nobody_wrote_down_allows_nothing() {
 }
 
 #[test]
-fn a_client_may_burst_and_then_send_at_its_rate() {
+fn client_bursts_then_keeps_its_rate() {
     let start = Instant::now();
     let at = |millis| start + Duration::from_millis(millis);
     let mut limit = RateLimit::new(10, 3, start);
-    let taken =
-        |limit: &mut RateLimit, millis| (0..20).filter(|_| limit.take(at(millis)).is_ok()).count();
+    let taken = |limit: &mut RateLimit, millis| {
+        (0..20)
+            .filter(|_| limit.try_acquire(at(millis)).is_ok())
+            .count()
+    };
     assert_eq!(taken(&mut limit, 0), 3);
-    assert_eq!(limit.take(at(0)), Err(Duration::from_millis(100)));
-    assert_eq!(limit.take(at(60)), Err(Duration::from_millis(40)));
+    assert_eq!(limit.try_acquire(at(0)), Err(Duration::from_millis(100)));
+    assert_eq!(limit.try_acquire(at(60)), Err(Duration::from_millis(40)));
     assert_eq!(taken(&mut limit, 100), 1);
     assert_eq!(taken(&mut limit, 250), 1);
     assert_eq!(taken(&mut limit, 300), 1);
@@ -141,20 +148,20 @@ fn a_client_may_burst_and_then_send_at_its_rate() {
 }
 
 #[test]
-fn in_the_long_run_a_client_has_its_rate_and_no_more() {
+fn long_run_keeps_the_rate() {
     let start = Instant::now();
     let mut limit = RateLimit::new(200, 400, start);
     let tries = (0..10_000).map(|milli| start + Duration::from_millis(milli));
-    let taken = tries.filter(|now| limit.take(*now).is_ok()).count();
+    let taken = tries.filter(|now| limit.try_acquire(*now).is_ok()).count();
     // Ten seconds' worth, and the burst.
     assert_eq!(taken, 2000 + 399);
 }
 
 #[test]
-fn a_limit_of_nothing_is_a_limit_of_one() {
+fn zero_limit_is_one() {
     let start = Instant::now();
     let mut limit = RateLimit::new(0, 0, start);
-    assert!(limit.take(start).is_ok() && limit.take(start).is_err());
+    assert!(limit.try_acquire(start).is_ok() && limit.try_acquire(start).is_err());
     let mut fast = RateLimit::new(u64::MAX, u64::MAX, start);
-    assert!((0..1000).all(|_| fast.take(start).is_ok()));
+    assert!((0..1000).all(|_| fast.try_acquire(start).is_ok()));
 }

@@ -20,9 +20,9 @@ async fn entries_have_the_form_of_the_specification() {
 async fn a_message_becomes_what_was_said() {
     let text =
         r#"{"type": "message", "id": "m", "content": {"role": "assistant", "content": [1]}}"#;
-    let message = Envelope::read(text).unwrap();
+    let message = Envelope::parse(text).unwrap();
     let now = UNIX_EPOCH + Duration::from_millis(5);
-    let kept = Entry::of(&message, "s", now);
+    let kept = Entry::new(&message, "s", now);
     assert_eq!(
         (kept.timestamp, &*kept.role, &*kept.id),
         (5, "assistant", "m")
@@ -30,8 +30,8 @@ async fn a_message_becomes_what_was_said() {
     assert_eq!(*kept.content, json!([1]));
     // What is not a message's content is kept whole, and nobody can invent a role.
     let text = r#"{"type": "broadcast", "content": {"role": "root", "message": "x"}}"#;
-    let message = Envelope::read(text).unwrap();
-    let kept = Entry::of(&message, "s", now);
+    let message = Envelope::parse(text).unwrap();
+    let kept = Entry::new(&message, "s", now);
     assert_eq!((&*kept.role, &*kept.id), ("agent", ""));
     assert_eq!(*kept.content, json!({"role": "root", "message": "x"}));
 }

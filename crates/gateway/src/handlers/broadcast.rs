@@ -1,4 +1,4 @@
-//! Messages to everybody.
+//! Broadcasts.
 
 use std::sync::Arc;
 
@@ -7,32 +7,31 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::{Envelope, GATEWAY, Kind};
 
-use super::access::Operation;
-use super::audit::Outcome;
-use super::client::Client;
-use super::hub::Hub;
-use super::refusal::Refusal;
-use super::reply_context::ReplyContext;
+use crate::access::Operation;
+use crate::audit::Outcome;
+use crate::client::Client;
+use crate::error::RequestError;
+use crate::reply_context::ReplyContext;
+use crate::state::GatewayState;
 
-impl Hub {
-    /// Hands a message to every client but its sender, and answers whom it reached: agents by name, other clients by id.
-    /// Known agents that are not there are among those it did not reach.
-    pub(super) async fn broadcast(
+impl GatewayState {
+    /// Sends a message to every other client. Replies with the agents, or ids of other clients, that got it and those that
+    /// did not; offline agents are among the latter.
+    pub(super) async fn handle_broadcast(
         &self,
         client: &Arc<Client>,
         envelope: Envelope,
         context: &ReplyContext,
-    ) -> Result<Outcome, Refusal> {
-        self.may(client, envelope.from(), Operation::Broadcast)?;
+    ) -> Result<Outcome, RequestError> {
+        self.authorize(client, envelope.from(), Operation::Broadcast)?;
         let from = client.name(envelope.from());
         let mut envelope = envelope.with("from", &*from);
         if envelope.id().is_none() {
             envelope = envelope.with("id", format!("msg-{}", self.env.uuid()));
         }
         if envelope.field("timestamp").is_none() {
-            envelope = envelope.with("timestamp", self.millis());
+            envelope = envelope.with("timestamp", self.now_millis());
         }
-        // Written once, for everybody.
         let text: Utf8Bytes = envelope.to_text().into();
         let (mut delivered, mut failed): (Vec<Value>, Vec<Value>) = Default::default();
         {
@@ -44,7 +43,7 @@ impl Hub {
                 if other.identity().is_none() {
                     continue;
                 }
-                let reached = match other.outbox.text(text.clone()) {
+                let reached = match other.outbox.try_send(text.clone()) {
                     Ok(_) => &mut delivered,
                     Err(_) => &mut failed,
                 };
@@ -53,7 +52,7 @@ impl Hub {
                     names => reached.extend(names.iter().map(|name| Value::from(&**name))),
                 }
             }
-            let absent = registry.absent().map(Value::from);
+            let absent = registry.offline_agents().map(Value::from);
             failed.extend(absent);
         }
         let outcome = if delivered.is_empty() {
@@ -62,11 +61,9 @@ impl Hub {
             Outcome::Delivered
         };
         let content = json!({"result": {"delivered": delivered, "failed": failed}});
-        self.answer(
+        self.send(
             client,
-            context
-                .answer(Kind::Response, content)
-                .with("from", GATEWAY),
+            context.reply(Kind::Response, content).with("from", GATEWAY),
         )
         .await;
         Ok(outcome)

@@ -1,4 +1,4 @@
-//! Who wants to hear of what (000 §6.2).
+//! Subscriptions to channels (Heretek A2A §6.2).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::client::Client;
 
-/// What can be subscribed to.
+/// A channel that clients subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channel {
-    /// How agents are.
+    /// Status changes of agents.
     Status,
-    /// What the triad decides.
+    /// Decisions of the triad.
     Decisions,
 }
 
@@ -33,23 +33,23 @@ impl Channel {
     }
 }
 
-/// Who wants to hear of what.
+/// The subscriptions of all clients.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    status: HashMap<Arc<str>, Subscriber>,
+    status: HashMap<Arc<str>, StatusSubscriber>,
     decisions: HashMap<Arc<str>, Arc<Client>>,
 }
 
 #[derive(Debug)]
-struct Subscriber {
+struct StatusSubscriber {
     client: Arc<Client>,
-    /// The agents that it wants to hear of; of all where it names none.
+    /// The agents of the subscription; `None` means all.
     agents: Option<HashSet<String>>,
 }
 
 impl Subscriptions {
-    /// From now on `client` hears of the channel, in place of what it subscribed to there before.
-    pub(super) fn add(
+    /// Subscribes `client`. Replaces its earlier subscription to the channel.
+    pub(super) fn insert(
         &mut self,
         channel: Channel,
         client: &Arc<Client>,
@@ -58,7 +58,7 @@ impl Subscriptions {
         let id = Arc::clone(client.id());
         let client = Arc::clone(client);
         match channel {
-            Channel::Status => drop(self.status.insert(id, Subscriber { client, agents })),
+            Channel::Status => drop(self.status.insert(id, StatusSubscriber { client, agents })),
             Channel::Decisions => drop(self.decisions.insert(id, client)),
         }
     }
@@ -70,28 +70,29 @@ impl Subscriptions {
         }
     }
 
-    pub(super) fn forget(&mut self, client: &Client) {
+    pub(super) fn remove_client(&mut self, client: &Client) {
         for channel in Channel::ALL {
             self.remove(channel, client);
         }
     }
 
-    /// Who has no room for the news misses it: it is not reading.
-    pub(super) fn tell_status(&self, agent: &str, text: &Utf8Bytes) {
-        for watcher in self.status.values() {
-            if watcher
+    /// Sends a status change to its subscribers. A subscriber whose outbox is full misses it.
+    pub(super) fn publish_status(&self, agent: &str, text: &Utf8Bytes) {
+        for subscriber in self.status.values() {
+            if subscriber
                 .agents
                 .as_ref()
                 .is_none_or(|agents| agents.contains(agent))
             {
-                let _ = watcher.client.outbox.text(text.clone());
+                let _ = subscriber.client.outbox.try_send(text.clone());
             }
         }
     }
 
-    pub(super) fn tell_decision(&self, text: &Utf8Bytes) {
+    /// Sends a decision to its subscribers. A subscriber whose outbox is full misses it.
+    pub(super) fn publish_decision(&self, text: &Utf8Bytes) {
         for client in self.decisions.values() {
-            let _ = client.outbox.text(text.clone());
+            let _ = client.outbox.try_send(text.clone());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What there is: agents, services, workspaces, channels (000 §6).
+//! Discovery, workspaces and subscriptions (Heretek A2A §6).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use serde_json::{Value, json};
 
 use collective::{Envelope, ErrorCode, GATEWAY, Kind};
 
-use super::access::Operation;
-use super::audit::Outcome;
-use super::client::Client;
-use super::frames;
-use super::hub::Hub;
-use super::refusal::Refusal;
-use super::reply_context::ReplyContext;
-use super::sessions::Summary;
-use super::watchers::Channel;
+use crate::access::Operation;
+use crate::audit::Outcome;
+use crate::client::Client;
+use crate::error::RequestError;
+use crate::frames;
+use crate::reply_context::ReplyContext;
+use crate::sessions::Summary;
+use crate::state::GatewayState;
+use crate::subscriptions::Channel;
 
-/// So many agents may one subscription name: they are kept as long as it is.
+/// The maximum number of agents in one subscription.
 const MAX_SUBSCRIBED_AGENTS: usize = 1024;
 
-/// So many sessions of a workspace are listed in one answer.
+/// The maximum number of sessions in one reply.
 const MAX_LISTED_SESSIONS: usize = 1000;
 
-impl Hub {
-    /// Lists agents and services (000 §6.1, §6.4).
-    pub(super) async fn discovery(
+impl GatewayState {
+    /// Lists agents and services (Heretek A2A §6.1, §6.4).
+    pub(super) async fn handle_discovery(
         &self,
         client: &Client,
         envelope: &Envelope,
         context: &ReplyContext,
-    ) -> Result<Outcome, Refusal> {
-        only_action(envelope, &["list"])?;
+    ) -> Result<Outcome, RequestError> {
+        check_action(envelope, &["list"])?;
         let listed = self.registry().list();
         let agents: Vec<Value> = listed
             .iter()
@@ -40,7 +40,7 @@ impl Hub {
                     "name": &*agent.name,
                     "role": &*agent.role,
                     "status": agent.status.as_str(),
-                    // Below the gateway's own directory, which is nobody's business here.
+                    // Relative: clients do not learn the gateway's directory.
                     "workspace": format!("agents/{}", agent.name),
                 });
                 if let Some(description) = &agent.description {
@@ -50,51 +50,54 @@ impl Hub {
             })
             .collect();
         let content = json!({"agents": agents, "services": self.services.list()});
-        self.answer(client, context.answer(Kind::Discovery, content))
+        self.send(client, context.reply(Kind::Discovery, content))
             .await;
         Ok(Outcome::Done)
     }
 
-    /// Lists workspaces, or the sessions of one (000 §6.3).
-    pub(super) async fn workspace(
+    /// Lists workspaces, or the sessions of one (Heretek A2A §6.3).
+    pub(super) async fn handle_workspace(
         &self,
         client: &Client,
         envelope: &Envelope,
         context: &ReplyContext,
-    ) -> Result<Outcome, Refusal> {
-        only_action(envelope, &["list", "get"])?;
-        let content = match (envelope.said("action"), envelope.said("agent")) {
+    ) -> Result<Outcome, RequestError> {
+        check_action(envelope, &["list", "get"])?;
+        let content = match (
+            envelope.content_str("action"),
+            envelope.content_str("agent"),
+        ) {
             (Some("get"), None) => {
-                let message = "`content.agent` is missing: it says whose workspace is meant";
-                return Err(Refusal::new(ErrorCode::MissingField, message));
+                let message = "`content.agent` is missing; it names the workspace";
+                return Err(RequestError::new(ErrorCode::MissingField, message));
             }
             (Some("get"), Some(agent)) => {
-                if !self.registry().knows(agent) {
-                    let message = format!("nobody here is called `{agent}`");
-                    return Err(Refusal::new(ErrorCode::AgentNotFound, message));
+                if !self.registry().contains(agent) {
+                    return Err(RequestError::unknown_agent(agent));
                 }
-                self.may(client, envelope.from(), Operation::Workspace(agent))?;
-                let mut workspace = self.described(agent);
+                self.authorize(client, envelope.from(), Operation::Workspace(agent))?;
+                let mut workspace = self.describe_workspace(agent);
                 workspace["sessionList"] = self.session_list(agent).await?;
                 json!({"workspaces": [workspace]})
             }
             _ => {
                 let listed = self.registry().list();
-                let seen = listed.iter().filter(|agent| {
+                let visible = listed.iter().filter(|agent| {
                     let operation = Operation::Workspace(&agent.name);
-                    self.may(client, envelope.from(), operation).is_ok()
+                    self.authorize(client, envelope.from(), operation).is_ok()
                 });
-                let workspaces: Vec<Value> =
-                    seen.map(|agent| self.described(&agent.name)).collect();
+                let workspaces: Vec<Value> = visible
+                    .map(|agent| self.describe_workspace(&agent.name))
+                    .collect();
                 json!({"workspaces": workspaces})
             }
         };
-        self.answer(client, context.answer(Kind::Workspace, content))
+        self.send(client, context.reply(Kind::Workspace, content))
             .await;
         Ok(Outcome::Done)
     }
 
-    fn described(&self, agent: &str) -> Value {
+    fn describe_workspace(&self, agent: &str) -> Value {
         let path = self.config.state_dir.join("agents").join(agent);
         json!({
             "agent": agent,
@@ -103,16 +106,12 @@ impl Hub {
         })
     }
 
-    async fn session_list(&self, agent: &str) -> Result<Value, Refusal> {
+    async fn session_list(&self, agent: &str) -> Result<Value, RequestError> {
         let (sessions, agent) = (self.sessions.clone(), agent.to_owned());
-        // It reads files.
         let list = move || sessions.list(&agent, true, MAX_LISTED_SESSIONS);
         let listed = tokio::task::spawn_blocking(list).await;
         let listed = listed.map_err(|_| {
-            Refusal::new(
-                ErrorCode::AgentError,
-                "the sessions could not be listed; try again",
-            )
+            RequestError::new(ErrorCode::AgentError, "cannot list the sessions; try again")
         })??;
         let entry = |summary: &Summary| {
             json!({
@@ -124,64 +123,69 @@ impl Hub {
         Ok(listed.iter().map(entry).collect())
     }
 
-    /// Subscribes to a channel, or no longer (000 §6.2). Who subscribes to how agents are is told how they are now.
-    pub(super) async fn subscription(
+    /// Subscribes to a channel, or unsubscribes (Heretek A2A §6.2). A new subscriber to status changes gets the current status
+    /// of each agent.
+    pub(super) async fn handle_subscription(
         &self,
         client: &Arc<Client>,
         envelope: &Envelope,
         context: &ReplyContext,
-    ) -> Result<Outcome, Refusal> {
-        let word = envelope.said("channel").unwrap_or_default();
+    ) -> Result<Outcome, RequestError> {
+        let word = envelope.content_str("channel").unwrap_or_default();
         let channel = Channel::from_word(word).ok_or_else(|| {
             let known = Channel::ALL
                 .map(|channel| format!("`{}`", channel.as_str()))
                 .join(" and ");
-            Refusal::new(
+            RequestError::new(
                 ErrorCode::InvalidContent,
-                format!("there is no such channel; there are {known}"),
+                format!("unknown `content.channel`; the channels are {known}"),
             )
         })?;
-        let begins = context.kind == Kind::Subscribe;
-        if begins {
-            self.may(client, envelope.from(), Operation::Subscribe)?;
+        let subscribes = context.kind == Kind::Subscribe;
+        if subscribes {
+            self.authorize(client, envelope.from(), Operation::Subscribe)?;
         }
         let agents = envelope.content().get("agents").and_then(Value::as_array);
         if agents.is_some_and(|names| names.len() > MAX_SUBSCRIBED_AGENTS) {
             let message = format!(
-                "`content.agents` names {MAX_SUBSCRIBED_AGENTS} agents at most; leave it out to hear of all"
+                "`content.agents` has more than {MAX_SUBSCRIBED_AGENTS} names; omit it to subscribe to all agents"
             );
-            return Err(Refusal::new(ErrorCode::InvalidContent, message));
+            return Err(RequestError::new(ErrorCode::InvalidContent, message));
         }
         let agents: Option<HashSet<String>> = agents.map(|names| {
             let names = names.iter().filter_map(Value::as_str);
             names.map(str::to_owned).collect()
         });
-        let status = if begins { "subscribed" } else { "unsubscribed" };
+        let status = if subscribes {
+            "subscribed"
+        } else {
+            "unsubscribed"
+        };
         let content = json!({"channel": channel.as_str(), "status": status});
-        let answer = context.answer(context.kind, content).with("from", GATEWAY);
-        self.answer(client, answer).await;
+        let answer = context.reply(context.kind, content).with("from", GATEWAY);
+        self.send(client, answer).await;
         let mut registry = self.registry_mut();
-        if !begins {
-            registry.watchers.remove(channel, client);
+        if !subscribes {
+            registry.subscriptions.remove(channel, client);
             return Ok(Outcome::Done);
         }
         if channel == Channel::Status {
-            // Under the lock that changes need: what comes next is new.
+            // The lock is held: later changes follow these.
             let wanted = |name: &str| agents.as_ref().is_none_or(|agents| agents.contains(name));
             for agent in registry.list().iter().filter(|agent| wanted(&agent.name)) {
                 let _ = client
                     .outbox
-                    .text(frames::status(&agent.name, agent.status, None));
+                    .try_send(frames::status(&agent.name, agent.status, None));
             }
         }
-        registry.watchers.add(channel, client, agents);
+        registry.subscriptions.insert(channel, client, agents);
         Ok(Outcome::Done)
     }
 }
 
-fn only_action(envelope: &Envelope, known: &[&str]) -> Result<(), Refusal> {
+fn check_action(envelope: &Envelope, known: &[&str]) -> Result<(), RequestError> {
     if envelope
-        .said("action")
+        .content_str("action")
         .is_some_and(|action| known.contains(&action))
     {
         return Ok(());
@@ -191,9 +195,9 @@ fn only_action(envelope: &Envelope, known: &[&str]) -> Result<(), Refusal> {
         .map(|action| format!("`{action}`"))
         .collect::<Vec<_>>();
     let message = format!(
-        "`content.action` of a `{}` is {}",
+        "`content.action` of `{}` must be {}",
         envelope.kind(),
         known.join(" or ")
     );
-    Err(Refusal::new(ErrorCode::InvalidContent, message))
+    Err(RequestError::new(ErrorCode::InvalidContent, message))
 }

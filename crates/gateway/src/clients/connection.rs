@@ -1,0 +1,254 @@
+//! A client's connection to a gateway.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::HeaderMap;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use super::{ClientError, ClientErrorKind, Endpoint};
+use collective::{
+    Envelope, ErrorCode, Kind, LARGEST_FRAME, PROTOCOL_VERSION, SUBPROTOCOL, is_compatible,
+};
+use common::environment::Environment;
+use egress::{
+    Access, Net,
+    websocket::{self, Dial, Frame, Receiver, Sender},
+};
+
+/// The acknowledgement of the gateway (Heretek A2A §5.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Welcome {
+    /// The id of this connection.
+    pub client_id: String,
+    /// The names of the available agents.
+    pub agents: Vec<String>,
+    /// The protocol version of the gateway.
+    pub protocol_version: String,
+    /// The WebSocket subprotocol that the gateway selected.
+    pub subprotocol: Option<String>,
+    /// Whether the client authenticated.
+    pub authenticated: bool,
+}
+
+/// An open connection.
+pub(super) struct ClientConnection {
+    sender: MessageSender,
+    receiver: Receiver,
+    endpoint: Endpoint,
+}
+
+/// The sending half of a connection. Clones share the connection.
+#[derive(Clone)]
+pub(super) struct MessageSender {
+    socket: Sender,
+    env: Arc<dyn Environment>,
+}
+
+impl MessageSender {
+    /// Sends an envelope with the current time, and with a new id if it has none.
+    pub(super) async fn send(&self, envelope: Envelope) -> Result<(), ClientError> {
+        let since_1970 = self.env.system_time().duration_since(UNIX_EPOCH);
+        let now = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or_default();
+        let envelope = match envelope.id() {
+            Some(_) => envelope,
+            None => envelope.with("id", new_id(&*self.env)),
+        };
+        let text = envelope.with("timestamp", now).to_text();
+        let sent = self.socket.text(text).await;
+        sent.map_err(|error| ClientError::new(ClientErrorKind::Unreachable, error.to_string()))
+    }
+
+    /// Sends a disconnect (Heretek A2A §5.5) and closes, within a second.
+    pub(super) async fn disconnect(&self) {
+        let message = Envelope::new(Kind::Disconnect, json!({"reason": "manual"}));
+        let disconnect = async {
+            let _ = self.send(message).await;
+            let _ = self.socket.close(1000, "").await;
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), disconnect).await;
+    }
+}
+
+/// Creates a message id (Heretek A2A §4.4).
+pub(super) fn new_id(env: &dyn Environment) -> String {
+    format!("msg-{}", env.uuid())
+}
+
+impl ClientConnection {
+    /// Connects, authenticates if the endpoint has a credential, and advertises the agents of this client.
+    pub(super) async fn open(
+        net: &dyn Net,
+        endpoint: &Endpoint,
+        agents: &[&str],
+        env: &Arc<dyn Environment>,
+    ) -> Result<(Self, Welcome), ClientError> {
+        let deadline = Instant::now() + endpoint.timeout;
+        let opened = timeout_at(deadline, Self::handshake(net, endpoint, agents, env)).await;
+        opened.unwrap_or_else(|_| Err(ClientError::timeout(endpoint, "complete the handshake")))
+    }
+
+    async fn handshake(
+        net: &dyn Net,
+        endpoint: &Endpoint,
+        agents: &[&str],
+        env: &Arc<dyn Environment>,
+    ) -> Result<(Self, Welcome), ClientError> {
+        let remote = endpoint.allow_remote && endpoint.url.scheme() == "wss";
+        let dial = Dial {
+            url: endpoint.url.clone(),
+            protocols: vec![SUBPROTOCOL.to_owned()],
+            headers: HeaderMap::new(),
+            access: match remote {
+                true => Access::Private,
+                false => Access::Loopback,
+            },
+            trust: endpoint.trust.clone(),
+            frame_bytes: LARGEST_FRAME,
+        };
+        let opened = websocket::connect(net, dial).await;
+        let opened = opened.map_err(|error| ClientError::from_upgrade(error, endpoint))?;
+        let mut connection = Self {
+            sender: MessageSender {
+                socket: opened.sender,
+                env: Arc::clone(env),
+            },
+            receiver: opened.receiver,
+            endpoint: endpoint.clone(),
+        };
+        let authenticated = endpoint.token.is_some();
+        if let Some(token) = &endpoint.token {
+            let content = json!({"token": token.expose_secret()});
+            connection
+                .sender
+                .send(Envelope::new(Kind::Auth, content))
+                .await?;
+            connection.await_auth().await?;
+        }
+        let capabilities = json!({
+            "supportedMessageTypes": ["message", "proposal", "vote", "decision", "status", "event", "error"],
+            "supportedAgents": agents,
+            "version": PROTOCOL_VERSION,
+        });
+        let content = json!({"action": "advertise", "capabilities": capabilities});
+        connection
+            .sender
+            .send(Envelope::new(Kind::Handshake, content))
+            .await?;
+        let acknowledgement = connection.await_acknowledge().await?;
+        let names = acknowledgement.content()["availableAgents"].as_array();
+        let names = names.into_iter().flatten().filter_map(Value::as_str);
+        let welcome = Welcome {
+            client_id: acknowledgement
+                .content_str("clientId")
+                .unwrap_or_default()
+                .to_owned(),
+            agents: names.map(str::to_owned).collect(),
+            protocol_version: acknowledgement
+                .content_str("protocolVersion")
+                .unwrap_or_default()
+                .to_owned(),
+            subprotocol: opened.protocol,
+            authenticated,
+        };
+        let version = welcome.protocol_version.as_str();
+        if !is_compatible(version) {
+            let code = ErrorCode::ProtocolError;
+            let message = format!(
+                "unsupported gateway at `{}`: {code}: it speaks version `{version}` of a2a-v1, and this client speaks {PROTOCOL_VERSION}",
+                endpoint.redacted_url()
+            );
+            return Err(ClientError::new(ClientErrorKind::Refused(code), message));
+        }
+        Ok((connection, welcome))
+    }
+
+    /// Returns the sending half.
+    pub(super) fn sender(&self) -> &MessageSender {
+        &self.sender
+    }
+
+    async fn await_auth(&mut self) -> Result<(), ClientError> {
+        loop {
+            let envelope = self.recv().await?;
+            match envelope.kind() {
+                Kind::AuthResponse => {
+                    let status = envelope.content_str("status").unwrap_or_default();
+                    if matches!(status, "ok" | "success" | "authenticated") {
+                        return Ok(());
+                    }
+                    return Err(ClientError::from_error(&envelope));
+                }
+                Kind::Error => return Err(ClientError::from_error(&envelope)),
+                _ => {}
+            }
+        }
+    }
+
+    async fn await_acknowledge(&mut self) -> Result<Envelope, ClientError> {
+        loop {
+            let envelope = self.recv().await?;
+            match envelope.kind() {
+                Kind::Handshake if envelope.content_str("action") == Some("acknowledge") => {
+                    return Ok(envelope);
+                }
+                Kind::Error => return Err(ClientError::from_error(&envelope)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Receives the next envelope. Replies to pings, and skips frames that are not envelopes.
+    ///
+    /// This method is cancel safe.
+    pub(super) async fn recv(&mut self) -> Result<Envelope, ClientError> {
+        loop {
+            let text = match self.receiver.next().await {
+                Frame::Text(text) => text,
+                Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
+                Frame::Closed { code, reason } => {
+                    return Err(ClientError::from_close(code, &reason, &self.endpoint));
+                }
+                Frame::Broken(error) => return Err(ClientError::from_net(&error, &self.endpoint)),
+            };
+            let envelope = match Envelope::parse(&text) {
+                Ok(envelope) => envelope,
+                Err(_) if is_welcome(&text) => {
+                    return Err(
+                        self.wrong_server("heretek-js", "is the archived JavaScript gateway")
+                    );
+                }
+                Err(_) => continue,
+            };
+            if envelope.field("event") == Some(&json!("connect.challenge")) {
+                return Err(self.wrong_server("openclaw", "is OpenClaw's own gateway"));
+            }
+            if envelope.kind() == Kind::Ping {
+                // Spawned, so that receiving does not wait for the gateway to read.
+                let pong = Envelope::answer(Kind::Pong, json!({}), &envelope);
+                let sender = self.sender.clone();
+                tokio::spawn(async move { sender.send(pong).await });
+                continue;
+            }
+            return Ok(envelope);
+        }
+    }
+
+    fn wrong_server(&self, dialect: &'static str, description: &str) -> ClientError {
+        let place = self.endpoint.redacted_url();
+        ClientError::new(
+            ClientErrorKind::WrongServer(Some(dialect)),
+            format!(
+                "`{place}` {description}, which does not support a2a-v1; start a gateway that does with `remote-agent gateway`, on another port"
+            ),
+        )
+    }
+}
+
+/// Returns whether a frame is the first message of the JavaScript gateway.
+fn is_welcome(text: &str) -> bool {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    value["type"] == "welcome" && value["gateway"].is_object()
+}

@@ -1,0 +1,136 @@
+//! A client that sends one request after another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    ClientError, Endpoint, Welcome,
+    connection::{ClientConnection, new_id},
+};
+use collective::{Envelope, GATEWAY, Kind};
+use common::environment::Environment;
+use egress::Net;
+
+/// A client that sends one request after another.
+pub struct Requester {
+    connection: ClientConnection,
+    endpoint: Endpoint,
+    env: Arc<dyn Environment>,
+    /// The acknowledgement of the gateway.
+    pub welcome: Welcome,
+}
+
+impl Requester {
+    /// Connects to a gateway.
+    ///
+    /// # Errors
+    /// No connection, no gateway of `a2a-v1`, or a refused credential.
+    pub async fn connect(
+        net: &dyn Net,
+        endpoint: Endpoint,
+        env: Arc<dyn Environment>,
+    ) -> Result<Self, ClientError> {
+        let (connection, welcome) = ClientConnection::open(net, &endpoint, &[], &env).await?;
+        Ok(Self {
+            connection,
+            endpoint,
+            env,
+            welcome,
+        })
+    }
+
+    /// Sends a request and waits for the response, which has the correlation id or names the message of the request.
+    ///
+    /// # Errors
+    /// An error response, a timeout, or a lost connection.
+    pub async fn request(&mut self, kind: Kind, content: Value) -> Result<Envelope, ClientError> {
+        let id = new_id(&*self.env);
+        let request = Envelope::new(kind, content)
+            .with("id", id.as_str())
+            .with_metadata("correlationId", id.as_str())
+            .with_metadata("requiresResponse", true);
+        let deadline = Instant::now() + self.endpoint.timeout;
+        let answer = timeout_at(deadline, self.exchange(request, &id)).await;
+        answer.unwrap_or_else(|_| Err(ClientError::timeout(&self.endpoint, "respond")))
+    }
+
+    async fn exchange(&mut self, request: Envelope, id: &str) -> Result<Envelope, ClientError> {
+        let kind = request.kind();
+        self.connection.sender().send(request).await?;
+        loop {
+            let envelope = self.connection.recv().await?;
+            let reference = envelope.correlation_id().or(envelope.parent_id());
+            // Gateways that follow the examples of Heretek A2A send responses without a reference.
+            let matches = match reference {
+                Some(reference) => reference == id,
+                None => {
+                    let answer = match kind {
+                        Kind::Ping => Kind::Pong,
+                        Kind::Request => Kind::Response,
+                        kind => kind,
+                    };
+                    envelope.kind() == answer || envelope.kind() == Kind::Error
+                }
+            };
+            match envelope.kind() {
+                _ if !matches => {}
+                Kind::Error => return Err(ClientError::from_error(&envelope)),
+                _ => return Ok(envelope),
+            }
+        }
+    }
+
+    /// Sends a ping (Heretek A2A A.2), and returns the round-trip time.
+    ///
+    /// # Errors
+    /// The same as [`request`](Self::request).
+    pub async fn ping(&mut self) -> Result<Duration, ClientError> {
+        let started = self.env.now();
+        self.request(Kind::Ping, json!({})).await?;
+        Ok(self.env.now().saturating_duration_since(started))
+    }
+
+    /// Returns the content of a discovery (Heretek A2A §6.1).
+    ///
+    /// # Errors
+    /// The same as [`request`](Self::request).
+    pub async fn discover(&mut self) -> Result<Value, ClientError> {
+        let answer = self
+            .request(Kind::Discovery, json!({"action": "list"}))
+            .await?;
+        Ok(answer.content().clone())
+    }
+
+    /// Sends a request to the service `gateway`, and returns its result.
+    ///
+    /// # Errors
+    /// The same as [`request`](Self::request).
+    pub async fn manage(
+        &mut self,
+        operation: &str,
+        arguments: Value,
+    ) -> Result<Value, ClientError> {
+        let mut content = arguments;
+        content["service"] = GATEWAY.into();
+        content["operation"] = operation.into();
+        let answer = self.request(Kind::Request, content).await?;
+        Ok(answer.content()["result"].clone())
+    }
+
+    /// Disconnects, within a second.
+    pub async fn disconnect(self) {
+        self.connection.sender().disconnect().await;
+    }
+}
+
+impl std::fmt::Debug for Requester {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Requester")
+            .field("endpoint", &self.endpoint)
+            .field("welcome", &self.welcome)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! The service `gateway`, with which the command manages a running gateway.
+//!
+//! `content.operation` is an operation of `manage.rs` or one of these:
+//! - `agents.create` with `content.agent`, `content.role` and optionally `content.description` registers an agent until the
+//!   gateway stops. The command writes the configuration.
+//! - `agents.restart` with `content.agent` sends `disconnect` with the reason `shutdown` to the agent's connection and closes
+//!   it, so that the client connects again.
+//!
+//! A gateway refuses a `content.stateDir` that is not its own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::services::ENVELOPE_BYTES;
+use crate::access::Operation;
+use crate::audit::Outcome;
+use crate::client::Client;
+use crate::config::AgentConfig;
+use crate::error::RequestError;
+use crate::frames;
+use crate::manage::{self, ManageError};
+use crate::names;
+use crate::outbox::Close;
+use crate::reply_context::ReplyContext;
+use crate::state::GatewayState;
+use collective::{Envelope, ErrorCode, GATEWAY, Kind};
+
+impl GatewayState {
+    /// Handles a request to the service `gateway`.
+    pub(super) async fn gateway_service(
+        self: &Arc<Self>,
+        client: &Arc<Client>,
+        envelope: &Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        self.authorize(client, envelope.from(), Operation::Request(GATEWAY))?;
+        let operation = envelope.content_str("operation").unwrap_or_default();
+        if let Some(agent) = envelope.content_str("agent") {
+            self.authorize(client, envelope.from(), Operation::Workspace(agent))?;
+        }
+        if operation == "agents.restart" {
+            let result = self.restart_agent(envelope.content_str("agent").unwrap_or_default())?;
+            self.send_result(client, context, result).await;
+            return Ok(Outcome::Done);
+        }
+        if operation == "agents.create" {
+            self.check_state_dir(envelope)?;
+            let result = self.create_agent(envelope)?;
+            self.send_result(client, context, result).await;
+            return Ok(Outcome::Done);
+        }
+        let Some(operation) = manage::Operation::from_word(operation) else {
+            let known = manage::Operation::ALL.map(|operation| operation.as_str());
+            let message = format!(
+                "unknown `content.operation`; the operations of the gateway are `agents.create`, `agents.restart`, {}",
+                known.map(|word| format!("`{word}`")).join(", ")
+            );
+            return Err(RequestError::new(ErrorCode::InvalidContent, message));
+        };
+        self.check_state_dir(envelope)?;
+        let max_bytes = self
+            .config
+            .limits
+            .frame_bytes
+            .saturating_sub(ENVELOPE_BYTES);
+        let permit = self.management.acquire().await;
+        let result = manage::manage(&self.sessions, operation, envelope.content(), max_bytes).await;
+        drop(permit);
+        let mut result = result.map_err(|error: ManageError| {
+            RequestError::new(error.code(), error.public_message())
+        })?;
+        if let Some(listed) = result["sessions"].as_array_mut() {
+            // Without `content.agent` the list has every workspace.
+            listed.retain(|session| {
+                let agent = session["agent"].as_str().unwrap_or_default();
+                let operation = Operation::Workspace(agent);
+                self.authorize(client, envelope.from(), operation).is_ok()
+            });
+        }
+        self.send_result(client, context, result).await;
+        Ok(Outcome::Done)
+    }
+
+    async fn send_result(&self, client: &Arc<Client>, context: &ReplyContext, result: Value) {
+        let content = json!({"service": GATEWAY, "result": result});
+        let response = context.reply(Kind::Response, content).with("from", GATEWAY);
+        self.send(client, response).await;
+    }
+
+    /// Refuses a request for a gateway with another state directory.
+    fn check_state_dir(&self, envelope: &Envelope) -> Result<(), RequestError> {
+        let Some(state_dir) = envelope.content_str("stateDir") else {
+            return Ok(());
+        };
+        let real = |path: &Path| path.canonicalize().ok();
+        if real(Path::new(state_dir)).is_some()
+            && real(Path::new(state_dir)) == real(&self.config.state_dir)
+        {
+            return Ok(());
+        }
+        Err(RequestError::new(
+            ErrorCode::InvalidContent,
+            "this gateway has another state directory; ask the gateway of `content.stateDir`",
+        ))
+    }
+
+    fn create_agent(&self, envelope: &Envelope) -> Result<Value, RequestError> {
+        let text = |field: &str| {
+            envelope.content_str(field).ok_or_else(|| {
+                let message = format!("`content.{field}` is missing or not a string");
+                RequestError::new(ErrorCode::MissingField, message)
+            })
+        };
+        let (name, role) = (text("agent")?, text("role")?);
+        names::validate_agent_name(name)
+            .map_err(|(code, message)| RequestError::new(code, message))?;
+        let agent = AgentConfig {
+            name: name.to_owned(),
+            role: role.to_owned(),
+            description: envelope.content_str("description").map(str::to_owned),
+            permissions: None,
+        };
+        self.registry_mut().add_agent(&agent)?;
+        Ok(json!({"agent": name, "role": role}))
+    }
+
+    fn restart_agent(&self, agent: &str) -> Result<Value, RequestError> {
+        let server = {
+            let registry = self.registry();
+            if !registry.contains(agent) {
+                return Err(RequestError::unknown_agent(agent));
+            }
+            registry.server(agent).cloned()
+        };
+        let Some(server) = server else {
+            let message = format!("cannot restart `{agent}`: it is offline");
+            return Err(RequestError::new(ErrorCode::AgentOffline, message));
+        };
+        let _ = server
+            .outbox
+            .try_send(frames::disconnect("shutdown", Close::RESTART.reason));
+        server.outbox.close(Close::RESTART);
+        let clients = server.names();
+        let names: Vec<&str> = clients.iter().map(|name| &**name).collect();
+        Ok(json!({"agent": agent, "reconnects": names}))
+    }
+}

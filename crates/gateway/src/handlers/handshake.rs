@@ -1,0 +1,165 @@
+//! Authentication, handshake, ping and disconnect (Heretek A2A §5).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use collective::{Envelope, ErrorCode, GATEWAY, Kind, PROTOCOL_VERSION, is_compatible};
+
+use crate::access::Operation;
+use crate::audit::Outcome;
+use crate::client::Client;
+use crate::error::RequestError;
+use crate::names;
+use crate::outbox::Close;
+use crate::reply_context::ReplyContext;
+use crate::state::GatewayState;
+
+/// The maximum number of agents that one connection serves.
+const MAX_SERVED_AGENTS: usize = 256;
+
+impl GatewayState {
+    /// Handles a credential (Heretek A2A §5.4).
+    pub(super) async fn handle_auth(
+        &self,
+        client: &Arc<Client>,
+        envelope: &Envelope,
+        context: &ReplyContext,
+    ) -> Option<Close> {
+        let result = self.authenticate(client, envelope);
+        let (content, outcome) = match &result {
+            Ok(()) => (json!({"status": "ok"}), Outcome::Done),
+            Err(error) => {
+                let content = json!({
+                    "status": "failed",
+                    "error": error.code.name(),
+                    "code": error.code.number(),
+                    "message": error.message,
+                });
+                (content, Outcome::Refused(error.code))
+            }
+        };
+        let answer = context.reply(Kind::AuthResponse, content);
+        self.send(client, answer.with("from", GATEWAY)).await;
+        self.record(client, Some(context), None, outcome);
+        result.is_err().then_some(Close::INVALID_CREDENTIAL)
+    }
+
+    fn authenticate(&self, client: &Client, envelope: &Envelope) -> Result<(), RequestError> {
+        collective::validate(envelope)?;
+        if !self.keyring.is_required() {
+            return Ok(());
+        }
+        let token = envelope.content_str("token").unwrap_or_default();
+        let authenticated = self.keyring.authenticate(token, self.env.system_time())?;
+        match client.identity() {
+            Some(before) if *before != authenticated.identity => Err(RequestError::new(
+                ErrorCode::AuthFailed,
+                "this connection has another identity already; open a new connection",
+            )),
+            _ => {
+                client.authenticate(authenticated);
+                Ok(())
+            }
+        }
+    }
+
+    /// Handles the agents that a client advertises (Heretek A2A §5.2) and acknowledges them (Heretek A2A §5.3).
+    pub(super) async fn handle_handshake(
+        &self,
+        client: &Arc<Client>,
+        envelope: &Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        if envelope.content_str("action") != Some("advertise") {
+            return Err(RequestError::new(
+                ErrorCode::InvalidContent,
+                "the only `content.action` of a client's handshake is `advertise`",
+            ));
+        }
+        let capabilities = envelope.content().get("capabilities");
+        let version = capabilities.and_then(|all| all.get("version")?.as_str());
+        // The version is optional, as the handshake is.
+        if let Some(version) = version.filter(|version| !is_compatible(version)) {
+            let version: String = version.chars().take(32).collect();
+            let message = format!(
+                "cannot serve version `{version}` of a2a-v1: this gateway speaks {PROTOCOL_VERSION}; use a client of version 1"
+            );
+            return Err(RequestError::new(ErrorCode::ProtocolError, message));
+        }
+        let served = capabilities.and_then(|all| all.get("supportedAgents"));
+        let served = served.and_then(Value::as_array);
+        if served.is_some_and(|names| names.len() > MAX_SERVED_AGENTS) {
+            let message = format!(
+                "`supportedAgents` has more than {MAX_SERVED_AGENTS} agents; open another connection for the rest"
+            );
+            return Err(RequestError::new(ErrorCode::InvalidContent, message));
+        }
+        let served = served.map(|names| {
+            let mut served: Vec<Arc<str>> = Vec::new();
+            for name in names.iter().filter_map(Value::as_str) {
+                if !served.iter().any(|known| **known == *name) {
+                    served.push(name.into());
+                }
+            }
+            served
+        });
+        let mut advertised = Vec::new();
+        if let Some(names) = served {
+            for name in &names {
+                names::validate_agent_name(name)
+                    .map_err(|(code, message)| RequestError::new(code, message))?;
+                self.authorize_serve(client, name)?;
+            }
+            self.registry_mut().set_agents(client, names.clone())?;
+            advertised = names;
+        }
+        let available: Vec<Value> = {
+            let listed = self.registry().list();
+            listed.iter().map(|agent| (*agent.name).into()).collect()
+        };
+        let content = json!({
+            "action": "acknowledge",
+            "clientId": &**client.id(),
+            "availableAgents": available,
+            "protocolVersion": PROTOCOL_VERSION,
+        });
+        self.send(client, context.reply(Kind::Handshake, content))
+            .await;
+        // After the acknowledgement, which clients expect first.
+        for name in &advertised {
+            self.send_pending_proposals(name, client);
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn authorize_serve(&self, client: &Client, name: &str) -> Result<(), RequestError> {
+        let Some(identity) = client.identity() else {
+            return Ok(());
+        };
+        Ok(self
+            .keyring
+            .authorize(identity, None, Operation::Serve(name))?)
+    }
+
+    /// Replies to a ping.
+    pub(super) async fn handle_ping(
+        &self,
+        client: &Client,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        self.send(client, context.reply(Kind::Pong, json!({})))
+            .await;
+        Ok(Outcome::Done)
+    }
+
+    /// Handles a disconnect (Heretek A2A §5.5): the agents go offline at once, and the client gets time to close.
+    pub(super) fn handle_disconnect(&self, client: &Arc<Client>) {
+        self.registry_mut().remove_client(client);
+        let (client, wait) = (Arc::clone(client), self.timeouts.close);
+        self.tasks.spawn(async move {
+            tokio::time::sleep(wait).await;
+            client.outbox.close(Close::NORMAL);
+        });
+    }
+}

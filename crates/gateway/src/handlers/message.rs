@@ -1,0 +1,318 @@
+//! Messages and status reports.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use collective::{Envelope, ErrorCode, Kind};
+
+use crate::access::Operation;
+use crate::audit::Outcome;
+use crate::client::{Client, InsertError, PendingRequest};
+use crate::error::RequestError;
+use crate::names::CLIENT_ID_PREFIX;
+use crate::outbox::{EnqueueError, Item};
+use crate::reply_context::ReplyContext;
+use crate::sessions::Entry;
+use crate::state::GatewayState;
+use crate::status::Status;
+
+/// The maximum number of own requests of one client that are pending.
+const MAX_OPEN_REQUESTS: usize = 1024;
+
+impl GatewayState {
+    /// Handles a message: the reply to a pending request, or a new message for an agent.
+    pub(super) async fn handle_message(
+        &self,
+        client: &Arc<Client>,
+        envelope: Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        let pending = client.pending.find(&envelope);
+        if let Some(pending) = pending {
+            // A message with the same ids for a third agent is a new one.
+            let is_reply = envelope.agent().is_none_or(|agent| {
+                let requester = pending.requester.upgrade();
+                *agent == *pending.requester_name
+                    || requester.is_some_and(|requester| requester.has_name(agent))
+            });
+            if is_reply {
+                return self.deliver_reply(client, &pending, envelope).await;
+            }
+        }
+        self.forward(client, envelope, context).await
+    }
+
+    /// Handles a status: progress of a pending request, or the status of an agent (Heretek A2A §8.2).
+    pub(super) async fn handle_status(
+        &self,
+        client: &Arc<Client>,
+        envelope: Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        let pending = client.pending.find(&envelope);
+        if let Some(pending) = pending {
+            let sent = pending.requester.upgrade().is_some_and(|requester| {
+                let progress = self.stamp_reply(envelope, &pending);
+                requester.outbox.try_send(progress.to_text()).is_ok()
+            });
+            return Ok(if sent {
+                Outcome::Delivered
+            } else {
+                Outcome::Dropped
+            });
+        }
+        let word = envelope.content_str("status").ok_or_else(|| {
+            RequestError::new(
+                ErrorCode::MissingField,
+                "`content.status` is missing; it is the status of an agent",
+            )
+        })?;
+        let status = Status::from_word(word).ok_or_else(|| {
+            let message =
+                "`content.status` is one of `online`, `offline`, `busy`, `idle` and `error`";
+            RequestError::new(ErrorCode::InvalidContent, message)
+        })?;
+        let names = client.names();
+        let agents: Vec<&Arc<str>> = match envelope.content_str("agent") {
+            Some(one) => names.iter().filter(|name| ***name == *one).collect(),
+            None => names.iter().collect(),
+        };
+        if agents.is_empty() {
+            return Err(RequestError::new(
+                ErrorCode::PermissionDenied,
+                "only the connection that serves an agent reports its status; advertise the agent in `supportedAgents` first",
+            ));
+        }
+        {
+            let mut registry = self.registry_mut();
+            for name in agents {
+                registry.set_status(name, status);
+            }
+        }
+        self.acknowledge(client, context).await;
+        Ok(Outcome::Done)
+    }
+
+    /// Sends `{"result": "ok"}` if the sender requires a response.
+    pub(super) async fn acknowledge(&self, client: &Client, context: &ReplyContext) {
+        if context.requires_response {
+            let content = serde_json::json!({"result": "ok"});
+            self.send(client, context.reply(Kind::Response, content))
+                .await;
+        }
+    }
+
+    /// Stores a message in its session, then sends it to its recipient.
+    pub(super) async fn forward(
+        &self,
+        client: &Arc<Client>,
+        envelope: Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        let agent: Arc<str> = envelope.agent().unwrap_or_default().into();
+        let from = client.name(envelope.from());
+        self.authorize(client, envelope.from(), Operation::Send(&agent))?;
+        let server = self.registry().recipient(&agent)?;
+        let now = self.now_millis();
+        if envelope.is_expired(now) {
+            return Err(ttl_expired(&agent));
+        }
+        let id: Arc<str> = match envelope.id() {
+            Some(id) => id.into(),
+            None => format!("msg-{}", self.env.uuid()).into(),
+        };
+        let has_workspace = self.registry().contains(&agent);
+        let session = match has_workspace {
+            true => Some(self.session(client, &agent, &envelope, context).await?),
+            false => envelope.session_id().map(Into::into),
+        };
+        let mut envelope = envelope
+            .with("id", &*id)
+            .with("from", &*from)
+            .with("sessionId", session.as_deref());
+        if envelope.field("timestamp").is_none() {
+            envelope = envelope.with("timestamp", now);
+        }
+        let key = match context.requires_response || context.correlation.is_some() {
+            false => None,
+            true => Some(self.register_pending(
+                client,
+                &server,
+                context,
+                &agent,
+                from,
+                &id,
+                session.clone(),
+            )?),
+        };
+        if let Err(error) = self.store(&agent, &envelope, session.as_deref()).await {
+            return Err(self.withdraw(&server, key.as_deref(), error));
+        }
+        if let Some(key) = &key {
+            envelope = envelope.with_metadata("correlationId", &**key);
+        }
+        match server.outbox.push(self.outbox_item(
+            client,
+            &server,
+            &envelope,
+            context,
+            key.as_deref(),
+        )) {
+            Ok(number) => {
+                if let Some(key) = &key {
+                    server.pending.set_outbox_number(key, number);
+                }
+                Ok(Outcome::Delivered)
+            }
+            Err(error) => {
+                let error = RequestError::undelivered(&agent, error);
+                Err(self.withdraw(&server, key.as_deref(), error))
+            }
+        }
+    }
+
+    /// Returns the session of a message: its own, else a new one. Messages of a connection that get no reply share one
+    /// session, because their sender never learns its id.
+    async fn session(
+        &self,
+        client: &Client,
+        agent: &str,
+        envelope: &Envelope,
+        context: &ReplyContext,
+    ) -> Result<Arc<str>, RequestError> {
+        if let Some(id) = envelope.session_id() {
+            return Ok(id.into());
+        }
+        if self.config.strict {
+            return Ok(self.sessions.create(agent, None).await?.into());
+        }
+        if context.requires_response {
+            return Ok(format!("sess-{}", self.env.uuid()).into());
+        }
+        let connection = client.id().trim_start_matches(CLIENT_ID_PREFIX);
+        Ok(format!("sess-{connection}").into())
+    }
+
+    /// Stores a message in the session of an agent.
+    pub(super) async fn store(
+        &self,
+        agent: &str,
+        envelope: &Envelope,
+        session: Option<&str>,
+    ) -> Result<(), RequestError> {
+        let Some(session) = session.filter(|_| self.registry().contains(agent)) else {
+            return Ok(());
+        };
+        let stored = self.sessions.append(
+            agent,
+            &Entry::new(envelope, session, self.env.system_time()),
+        );
+        Ok(stored.await?)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is a field of the request")]
+    fn register_pending(
+        &self,
+        client: &Arc<Client>,
+        server: &Client,
+        context: &ReplyContext,
+        agent: &Arc<str>,
+        requester_name: Arc<str>,
+        message: &Arc<str>,
+        session: Option<Arc<str>>,
+    ) -> Result<Arc<str>, RequestError> {
+        if client.open_requests.fetch_add(1, Ordering::Relaxed) >= MAX_OPEN_REQUESTS {
+            client.open_requests.fetch_sub(1, Ordering::Relaxed);
+            return Err(RequestError::busy(
+                format!(
+                    "{MAX_OPEN_REQUESTS} messages of this connection wait for replies; wait for one of them"
+                ),
+                Duration::from_secs(1),
+            ));
+        }
+        let correlation_id = context
+            .correlation
+            .as_deref()
+            .map_or_else(|| Arc::clone(message), Into::into);
+        let pending = PendingRequest {
+            requester: Arc::downgrade(client),
+            requester_name,
+            correlation_id,
+            message_id: Arc::clone(message),
+            agent: Arc::clone(agent),
+            session,
+            reply_required: context.requires_response,
+            outbox_number: None,
+            deadline: self.env.now() + self.timeouts.reply,
+            is_stored: false,
+        };
+        server.pending.insert(pending).map_err(|error| {
+            client.open_requests.fetch_sub(1, Ordering::Relaxed);
+            let error = match error {
+                InsertError::Full => EnqueueError::Full,
+                InsertError::Closed => EnqueueError::Closed,
+            };
+            RequestError::undelivered(agent, error)
+        })
+    }
+
+    /// Removes the pending request of a message that was not delivered, and passes its error on.
+    fn withdraw(&self, server: &Client, key: Option<&str>, error: RequestError) -> RequestError {
+        if let Some(pending) = key.and_then(|key| server.pending.remove(Some(key), None)) {
+            self.complete(&pending);
+        }
+        error
+    }
+
+    /// Returns the entry for the recipient's outbox. The outbox checks the `ttl` of a message again before it writes it.
+    fn outbox_item(
+        &self,
+        client: &Arc<Client>,
+        server: &Arc<Client>,
+        envelope: &Envelope,
+        context: &ReplyContext,
+        key: Option<&str>,
+    ) -> Item {
+        let text = envelope.to_text().into();
+        let seconds = envelope.metadata("ttl").and_then(Value::as_f64);
+        let (Some(written), Some(seconds)) = (envelope.timestamp(), seconds) else {
+            return Item::Text(text);
+        };
+        let millis = Duration::try_from_secs_f64(seconds.max(0.0)).map_or(u64::MAX, |ttl| {
+            u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
+        });
+        let (sender, server) = (Arc::downgrade(client), Arc::downgrade(server));
+        let (context, key) = (context.clone(), key.map(str::to_owned));
+        let expires_at = written.saturating_add(millis);
+        let agent: Arc<str> = envelope.agent().unwrap_or_default().into();
+        let on_expired = Box::new(move || {
+            let Some(sender) = sender.upgrade() else {
+                return;
+            };
+            let server = server.upgrade().zip(key.as_deref());
+            let pending = server.and_then(|(server, key)| server.pending.remove(Some(key), None));
+            if pending.is_some() {
+                sender.open_requests.fetch_sub(1, Ordering::Relaxed);
+            }
+            let error = context
+                .error(&ttl_expired(&agent))
+                .with("timestamp", expires_at);
+            let _ = sender.outbox.try_send(error.to_text());
+        });
+        Item::Expiring {
+            text,
+            expires_at,
+            on_expired,
+        }
+    }
+}
+
+fn ttl_expired(agent: &str) -> RequestError {
+    RequestError::new(
+        ErrorCode::InvalidContent,
+        format!("the message is older than its `ttl` and was not delivered to `{agent}`"),
+    )
+}

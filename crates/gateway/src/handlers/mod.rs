@@ -1,0 +1,206 @@
+//! Handlers of the messages that clients send, one module per group of message types.
+
+mod broadcast;
+mod discovery;
+mod gateway_service;
+mod handshake;
+mod message;
+mod reply;
+mod services;
+mod triad;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use collective::{Envelope, ErrorCode, Kind, validate};
+
+use super::access::RateLimit;
+use super::audit::Outcome;
+use super::client::Client;
+use super::error::RequestError;
+use super::frames;
+use super::outbox::Close;
+use super::reply_context::ReplyContext;
+use super::state::GatewayState;
+
+/// The number of frames without a valid credential that ends a connection.
+const MAX_UNAUTHENTICATED_FRAMES: u32 = 3;
+
+/// The gateway parses a frame above the rate limit, for the ids of its error, up to this size in bytes.
+const MAX_SCANNED_BYTES: usize = 64 * 1024;
+
+/// Handles the frames of one client: rate limit, authentication, validation and dispatch.
+pub(super) struct FrameHandler {
+    pub(super) state: Arc<GatewayState>,
+    pub(super) client: Arc<Client>,
+    rate: RateLimit,
+    /// The number of consecutive frames above the rate limit.
+    over_rate: u64,
+    unauthenticated_frames: u32,
+}
+
+impl FrameHandler {
+    pub(super) fn new(state: Arc<GatewayState>, client: Arc<Client>) -> Self {
+        let limits = &state.config.limits;
+        let rate = RateLimit::new(limits.messages_per_second, limits.burst, state.env.now());
+        Self {
+            state,
+            client,
+            rate,
+            over_rate: 0,
+            unauthenticated_frames: 0,
+        }
+    }
+
+    /// Handles a text frame. Returns the close frame if the connection must end.
+    pub(super) async fn handle_text(&mut self, text: &str) -> Option<Close> {
+        if let Err(wait) = self.rate.try_acquire(self.state.env.now()) {
+            return self.refuse_over_rate(text, wait).await;
+        }
+        self.over_rate = 0;
+        match Envelope::parse(text) {
+            Ok(envelope) => self.handle_envelope(envelope).await,
+            Err(malformed) => {
+                self.state.send(&self.client, malformed.answer()).await;
+                let refused = Outcome::Refused(malformed.code);
+                self.state.record(&self.client, None, None, refused);
+                self.count_unauthenticated()
+            }
+        }
+    }
+
+    /// Handles a binary frame, which is never valid.
+    pub(super) async fn handle_binary(&mut self) -> Option<Close> {
+        if let Err(wait) = self.rate.try_acquire(self.state.env.now()) {
+            return self.refuse_over_rate("", wait).await;
+        }
+        let message = "the frame is binary; send each message as one JSON object in a text frame";
+        let error = Envelope::error(ErrorCode::InvalidType, message, None);
+        self.state.send(&self.client, error).await;
+        let refused = Outcome::Refused(ErrorCode::InvalidType);
+        self.state.record(&self.client, None, None, refused);
+        self.count_unauthenticated()
+    }
+
+    /// Counts a frame of an unauthenticated client.
+    fn count_unauthenticated(&mut self) -> Option<Close> {
+        if self.client.identity().is_some() {
+            return None;
+        }
+        self.unauthenticated_frames += 1;
+        (self.unauthenticated_frames >= MAX_UNAUTHENTICATED_FRAMES).then_some(Close::AUTH_REQUIRED)
+    }
+
+    /// Refuses a frame above the rate limit. Ends the connection of a client that continues.
+    async fn refuse_over_rate(&mut self, text: &str, wait: Duration) -> Option<Close> {
+        self.over_rate += 1;
+        let limits = &self.state.config.limits;
+        let error = RequestError::busy(
+            format!(
+                "more than {} messages a second; the gateway ignored this one, send it again later",
+                limits.messages_per_second
+            ),
+            wait,
+        );
+        let parsed = (text.len() <= MAX_SCANNED_BYTES).then(|| Envelope::parse(text).ok());
+        let context = parsed
+            .flatten()
+            .map(|envelope| ReplyContext::new(&envelope));
+        let envelope = match &context {
+            Some(context) => context.error(&error),
+            None => error.to_envelope(),
+        };
+        self.state.send(&self.client, envelope).await;
+        let refused = Outcome::Refused(error.code);
+        self.state
+            .record(&self.client, context.as_ref(), None, refused);
+        if self.over_rate <= limits.burst.saturating_mul(2).max(100) {
+            return self.count_unauthenticated();
+        }
+        let disconnect = frames::disconnect("error", "too many messages for too long");
+        let _ = self.client.outbox.try_send(disconnect);
+        Some(Close::RATE_LIMITED)
+    }
+
+    async fn handle_envelope(&mut self, envelope: Envelope) -> Option<Close> {
+        let (state, client) = (Arc::clone(&self.state), Arc::clone(&self.client));
+        let context = ReplyContext::new(&envelope);
+        let from = envelope.from().map(str::to_owned);
+        if envelope.kind() == Kind::Auth {
+            return state.handle_auth(&client, &envelope, &context).await;
+        }
+        if client.has_expired(state.env.system_time()) {
+            let error = RequestError::token_expired();
+            state.send_error(&client, &context, &error).await;
+            let refused = Outcome::Refused(error.code);
+            state.record(&client, Some(&context), from.as_deref(), refused);
+            return Some(Close::TOKEN_EXPIRED);
+        }
+        let is_disconnect = envelope.kind() == Kind::Disconnect;
+        let result = match client.identity() {
+            None => Err(state.keyring.anonymous().err().map_or_else(
+                || RequestError::new(ErrorCode::AuthRequired, "authentication required"),
+                RequestError::from,
+            )),
+            Some(_) => self.dispatch(envelope, &context).await,
+        };
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // Errors in reply to errors could go on for ever.
+                if context.kind != Kind::Error {
+                    state.send_error(&client, &context, &error).await;
+                }
+                Outcome::Refused(error.code)
+            }
+        };
+        state.record(&client, Some(&context), from.as_deref(), outcome);
+        if is_disconnect && client.identity().is_some() {
+            state.handle_disconnect(&client);
+        }
+        if outcome == Outcome::Refused(ErrorCode::ProtocolError) {
+            return Some(Close::UNSUPPORTED_VERSION);
+        }
+        self.count_unauthenticated()
+    }
+
+    async fn dispatch(
+        &self,
+        envelope: Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        let (state, client) = (&self.state, &self.client);
+        let envelope = state.with_recipient(client, envelope);
+        validate(&envelope)?;
+        if let Some(from) = envelope.from().filter(|from| !client.has_name(from))
+            && state.config.strict
+        {
+            let message =
+                format!("`from` is `{from}`, an agent that this connection does not serve");
+            return Err(RequestError::new(ErrorCode::PermissionDenied, message));
+        }
+        match context.kind {
+            Kind::Message => state.handle_message(client, envelope, context).await,
+            Kind::Response | Kind::Error => state.handle_reply(client, envelope, context).await,
+            Kind::Status => state.handle_status(client, envelope, context).await,
+            Kind::Handshake => state.handle_handshake(client, &envelope, context).await,
+            Kind::Discovery => state.handle_discovery(client, &envelope, context).await,
+            Kind::Workspace => state.handle_workspace(client, &envelope, context).await,
+            Kind::Subscribe | Kind::Unsubscribe => {
+                state.handle_subscription(client, &envelope, context).await
+            }
+            Kind::Ping => state.handle_ping(client, context).await,
+            Kind::Pong | Kind::Disconnect => Ok(Outcome::Done),
+            Kind::Proposal => state.handle_proposal(client, envelope).await,
+            Kind::Vote => state.handle_vote(client, envelope, context).await,
+            Kind::Request => state.handle_request(client, envelope, context).await,
+            Kind::Broadcast => state.handle_broadcast(client, envelope, context).await,
+            Kind::Auth | Kind::AuthResponse | Kind::Event | Kind::Decision => {
+                Err(RequestError::new(
+                    ErrorCode::PermissionDenied,
+                    format!("only the gateway sends `{}`", context.kind),
+                ))
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Replies of agents to pending requests.
+
+use serde_json::Value;
+
+use collective::{Envelope, ErrorCode, Kind};
+
+use crate::audit::Outcome;
+use crate::client::Client;
+use crate::client::PendingRequest;
+use crate::error::RequestError;
+use crate::outbox::EnqueueError;
+use crate::reply_context::ReplyContext;
+use crate::state::GatewayState;
+
+impl GatewayState {
+    /// Adds the recipient that a reply omits: the requester.
+    pub(super) fn with_recipient(&self, client: &Client, envelope: Envelope) -> Envelope {
+        if envelope.kind() != Kind::Message || envelope.field("agent").is_some() {
+            return envelope;
+        }
+        let pending = client.pending.find(&envelope);
+        match pending {
+            Some(pending) => envelope.with("agent", &*pending.requester_name),
+            None => envelope,
+        }
+    }
+
+    /// Handles a `response` or an `error`, which are always replies.
+    pub(super) async fn handle_reply(
+        &self,
+        client: &Client,
+        envelope: Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        let pending = client.pending.find(&envelope);
+        match pending {
+            Some(pending) => self.deliver_reply(client, &pending, envelope).await,
+            None if context.kind == Kind::Error => Ok(Outcome::Dropped),
+            None => Err(RequestError::new(
+                ErrorCode::InvalidContent,
+                "no pending request matches the response; set `metadata.correlationId` to that of the request",
+            )),
+        }
+    }
+
+    /// Stores a reply in the session, then sends it to the requester.
+    pub(super) async fn deliver_reply(
+        &self,
+        client: &Client,
+        pending: &PendingRequest,
+        envelope: Envelope,
+    ) -> Result<Outcome, RequestError> {
+        let ids = (
+            envelope.correlation_id().map(str::to_owned),
+            envelope.parent_id().map(str::to_owned),
+        );
+        let remove = || client.pending.remove(ids.0.as_deref(), ids.1.as_deref());
+        let is_error = envelope.kind() == Kind::Error;
+        let reply = self.stamp_reply(envelope, pending);
+        if !is_error && !pending.is_stored {
+            let stored = self.store(&pending.agent, &reply, pending.session.as_deref());
+            if let Err(error) = stored.await {
+                // The agent may retry when the store is busy. Any other error is final.
+                if error.code != ErrorCode::AgentBusy
+                    && let Some(pending) = remove()
+                    && let Some(requester) = self.complete(&pending)
+                    && pending.reply_required
+                {
+                    self.send_failure(&requester, &pending, &not_stored(&pending.agent, &error));
+                }
+                return Err(error);
+            }
+        }
+        let disconnected = || {
+            let message = "the requester disconnected; the reply was not delivered";
+            RequestError::new(ErrorCode::AgentOffline, message)
+        };
+        let Some(requester) = pending.requester.upgrade() else {
+            remove();
+            return Err(disconnected());
+        };
+        match requester.outbox.try_send(reply.to_text()) {
+            Ok(_) => {
+                if let Some(pending) = remove() {
+                    self.complete(&pending);
+                }
+                Ok(Outcome::Delivered)
+            }
+            Err(EnqueueError::Closed) => {
+                remove();
+                Err(disconnected())
+            }
+            Err(full) => {
+                client
+                    .pending
+                    .mark_stored(ids.0.as_deref(), ids.1.as_deref());
+                Err(RequestError::undelivered(&pending.requester_name, full))
+            }
+        }
+    }
+
+    /// Sets the ids, the sender and the recipient of a reply to those of its request.
+    pub(super) fn stamp_reply(&self, envelope: Envelope, pending: &PendingRequest) -> Envelope {
+        let mut reply = envelope
+            .with("correlationId", Value::Null)
+            .with("agent", &*pending.requester_name)
+            .with("from", &*pending.agent)
+            .with("sessionId", pending.session.as_deref())
+            .with_metadata("correlationId", &*pending.correlation_id)
+            .with_metadata("parentId", &*pending.message_id);
+        if reply.id().is_none() {
+            reply = reply.with("id", format!("msg-{}", self.env.uuid()));
+        }
+        if reply.field("timestamp").is_none() {
+            reply = reply.with("timestamp", self.now_millis());
+        }
+        reply
+    }
+}
+
+fn not_stored(agent: &str, error: &RequestError) -> RequestError {
+    let message = format!(
+        "`{agent}` replied, but the gateway cannot store the reply: {}",
+        error.message
+    );
+    RequestError::new(error.code, message)
+}

@@ -1,0 +1,239 @@
+//! The state that all connections share.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, UNIX_EPOCH};
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use collective::{Envelope, ErrorCode};
+use common::environment::Environment;
+use common::log::Log;
+use egress::Net;
+
+use super::access::{Keyring, Operation};
+use super::access_control::AccessControl;
+use super::audit::{Audit, AuditRecord, Outcome};
+use super::client::{Client, PendingRequest};
+use super::config::ServerConfig;
+use super::error::RequestError;
+use super::outbox::ByteBudget;
+use super::registry::Registry;
+use super::reply_context::ReplyContext;
+use super::services::ServiceCatalog;
+use super::sessions::Sessions;
+use super::timeouts::Timeouts;
+use super::triad::Triad;
+
+/// The maximum number of concurrent operations on sessions; each uses a thread and the disk.
+const MAX_CONCURRENT_MANAGEMENT: usize = 4;
+
+/// The state that all connections share.
+pub(super) struct GatewayState {
+    pub(super) config: ServerConfig,
+    pub(super) access: AccessControl,
+    pub(super) keyring: Keyring,
+    pub(super) sessions: Sessions,
+    pub(super) audit: Audit,
+    pub(super) triad: Triad,
+    pub(super) services: ServiceCatalog,
+    /// Permits for operations on sessions.
+    pub(super) management: Semaphore,
+    pub(super) queue_budget: Arc<ByteBudget>,
+    pub(super) net: Arc<dyn Net>,
+    pub(super) env: Arc<dyn Environment>,
+    pub(super) log: Arc<dyn Log>,
+    pub(super) timeouts: Timeouts,
+    /// Tasks that run beside the connections.
+    pub(super) tasks: TaskTracker,
+    pub(super) stopping: CancellationToken,
+    registry: RwLock<Registry>,
+}
+
+/// The arguments of [`GatewayState::new`].
+pub(super) struct StateParts {
+    pub(super) config: ServerConfig,
+    pub(super) keyring: Keyring,
+    pub(super) sessions: Sessions,
+    pub(super) audit: Audit,
+    pub(super) net: Arc<dyn Net>,
+    pub(super) env: Arc<dyn Environment>,
+    pub(super) log: Arc<dyn Log>,
+}
+
+impl GatewayState {
+    pub(super) fn new(parts: StateParts, timeouts: Timeouts) -> Arc<Self> {
+        let config = parts.config;
+        Arc::new(Self {
+            registry: RwLock::new(Registry::new(&config.agents)),
+            access: AccessControl::new(&config),
+            triad: Triad::new(&config.triad),
+            services: ServiceCatalog::new(&config.services),
+            management: Semaphore::new(MAX_CONCURRENT_MANAGEMENT),
+            queue_budget: ByteBudget::new(config.limits.total_queue_bytes),
+            keyring: parts.keyring,
+            sessions: parts.sessions,
+            audit: parts.audit,
+            net: parts.net,
+            env: parts.env,
+            log: parts.log,
+            timeouts,
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            config,
+        })
+    }
+
+    pub(super) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn registry_mut(&self) -> RwLockWriteGuard<'_, Registry> {
+        self.registry
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time of day, in milliseconds since 1970.
+    pub(super) fn now_millis(&self) -> u64 {
+        let since = self.env.system_time().duration_since(UNIX_EPOCH);
+        let millis = since.unwrap_or(Duration::ZERO).as_millis();
+        u64::try_from(millis).unwrap_or(u64::MAX)
+    }
+
+    /// Checks that a client may perform an operation. `from` is the sender that its message names.
+    ///
+    /// # Errors
+    /// 5001 before authentication, 5004 without permission.
+    pub(super) fn authorize(
+        &self,
+        client: &Client,
+        from: Option<&str>,
+        operation: Operation<'_>,
+    ) -> Result<(), RequestError> {
+        let Some(identity) = client.identity() else {
+            self.keyring.anonymous()?;
+            return Ok(());
+        };
+        let speaks_as = client.speaks_as(from);
+        Ok(self
+            .keyring
+            .authorize(identity, speaks_as.as_deref(), operation)?)
+    }
+
+    /// Sends an error to the client whose message it refuses. Waits for room in the outbox.
+    pub(super) async fn send_error(
+        &self,
+        client: &Client,
+        context: &ReplyContext,
+        error: &RequestError,
+    ) {
+        self.send(client, context.error(error)).await;
+    }
+
+    /// Sends a reply to a client. Waits for room in the outbox.
+    pub(super) async fn send(&self, client: &Client, reply: Envelope) {
+        let reply = reply.with("timestamp", self.now_millis());
+        // A client that disconnected needs no reply.
+        let _ = client.outbox.send(reply.to_text().into()).await;
+    }
+
+    /// Sends the requester an error in place of the reply, if its outbox has room.
+    pub(super) fn send_failure(
+        &self,
+        requester: &Client,
+        pending: &PendingRequest,
+        error: &RequestError,
+    ) {
+        let error = error
+            .to_envelope()
+            .with_metadata("correlationId", &*pending.correlation_id)
+            .with_metadata("parentId", &*pending.message_id)
+            .with("timestamp", self.now_millis());
+        let _ = requester.outbox.try_send(error.to_text());
+    }
+
+    /// Releases the requester's slot of a request that is no longer pending. Returns the requester if it is connected.
+    pub(super) fn complete(&self, pending: &PendingRequest) -> Option<Arc<Client>> {
+        let requester = pending.requester.upgrade()?;
+        requester.open_requests.fetch_sub(1, Ordering::Relaxed);
+        (!requester.outbox.is_closed()).then_some(requester)
+    }
+
+    /// Removes a client that disconnected. Its agents go offline, and its pending requests fail.
+    pub(super) fn remove_client(&self, client: &Arc<Client>) {
+        client.outbox.abandon();
+        self.registry_mut().remove_client(client);
+        self.fail_pending(client, |pending| {
+            let delivered = pending
+                .outbox_number
+                .is_some_and(|n| client.outbox.may_be_written(n));
+            match delivered {
+                false => RequestError::offline(&pending.agent),
+                true => RequestError::new(
+                    ErrorCode::AgentError,
+                    format!(
+                        "`{}` disconnected before it replied; it may have done the work",
+                        pending.agent
+                    ),
+                ),
+            }
+        });
+    }
+
+    /// Fails every pending request of `client`.
+    pub(super) fn fail_pending(
+        &self,
+        client: &Client,
+        error: impl Fn(&PendingRequest) -> RequestError,
+    ) {
+        for pending in client.pending.close() {
+            if let Some(requester) = self.complete(&pending)
+                && pending.reply_required
+            {
+                self.send_failure(&requester, &pending, &error(&pending));
+            }
+        }
+    }
+
+    /// Fails the pending requests of `client` whose deadline has passed.
+    pub(super) fn expire_pending(&self, client: &Client) {
+        for pending in client.pending.remove_expired(self.env.now()) {
+            if let Some(requester) = self.complete(&pending)
+                && pending.reply_required
+            {
+                let message = format!(
+                    "`{}` did not reply in time; it may reply later",
+                    pending.agent
+                );
+                let error = RequestError::new(ErrorCode::AgentError, message);
+                self.send_failure(&requester, &pending, &error);
+            }
+        }
+    }
+
+    /// Writes the outcome of a message to the audit log.
+    pub(super) fn record(
+        &self,
+        client: &Client,
+        context: Option<&ReplyContext>,
+        from: Option<&str>,
+        outcome: Outcome,
+    ) {
+        if !self.config.audit.enabled {
+            return;
+        }
+        let name = client.name(from);
+        self.audit.write(&AuditRecord {
+            time: self.env.system_time(),
+            id: context.and_then(|context| context.id.as_deref()),
+            kind: context.map(|context| context.kind),
+            from: Some(&name),
+            to: context.and_then(|context| context.destination.as_deref()),
+            identity: client.identity().map(|identity| identity.name.as_str()),
+            outcome,
+        });
+    }
+}
